@@ -1,0 +1,25 @@
+"""What can go wrong, in words for the person who has to mend it."""
+
+
+class CbirError(Exception):
+    """Base of every error this project raises on purpose; its text names the input and what to do."""
+
+
+class UnreadableImage(CbirError):
+    """The bytes are not an image that can be decoded, or are larger than allowed."""
+
+
+class InvalidInput(CbirError):
+    """An option, a label filter, a vector or a profile does not fit."""
+
+
+class NotFound(CbirError):
+    """There is no such image or collection."""
+
+
+class CollectionBusy(CbirError):
+    """Another process is writing to the collection."""
+
+
+class CollectionDamaged(CbirError):
+    """The files of a collection contradict each other or cannot be read."""

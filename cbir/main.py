@@ -1,0 +1,65 @@
+"""The command `cbir`: subcommands come from the entry-point group `cbir.commands` and load when called."""
+
+import sys
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import click
+import typer
+import typer.core
+import typer.main
+
+import cbir
+from cbir.errors import CbirError
+
+GROUP = "cbir.commands"
+
+
+class LazyCommands(typer.core.TyperGroup):
+    """Imports a subcommand only when it is run or its help is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(entry_points(group=GROUP).names)
+
+    def get_command(self, ctx: click.Context, name: str) -> Any:
+        found = entry_points(group=GROUP, name=name)
+        return _load(next(iter(found))) if found else None
+
+
+def _load(entry: EntryPoint) -> Any:
+    """A Typer app as a group, a plain function as one command."""
+    loaded = entry.load()
+    if isinstance(loaded, typer.Typer):
+        command = typer.main.get_command(loaded)
+    else:
+        app = typer.Typer(add_completion=False)
+        app.command()(loaded)
+        command = typer.main.get_command(app)
+    command.name = entry.name
+    return command
+
+
+app = typer.Typer(cls=LazyCommands, add_completion=False, no_args_is_help=True)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(cbir.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _cbir(version: bool = typer.Option(False, "--version", callback=_version, is_eager=True)) -> None:
+    """Where have we seen this before? Retrieval of medical images by their pixels. Not a medical device."""
+
+
+def main() -> None:
+    """Run the command line; an expected error is one line and exit code 2, never a traceback."""
+    try:
+        app()
+    except CbirError as error:
+        typer.echo(f"cbir: {error}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:  # the reader of our output, `head` for instance, has seen enough
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,1 @@
+"""Brings images into a collection: from folders, in parallel."""

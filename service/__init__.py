@@ -1,0 +1,1 @@
+"""Answers queries over HTTP and shows them on a page."""
