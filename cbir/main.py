@@ -4,7 +4,6 @@ import sys
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-import click
 import typer
 import typer.core
 import typer.main
@@ -18,10 +17,10 @@ GROUP = "cbir.commands"
 class LazyCommands(typer.core.TyperGroup):
     """Imports a subcommand only when it is run or its help is asked for."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: typer.Context) -> list[str]:
         return sorted(entry_points(group=GROUP).names)
 
-    def get_command(self, ctx: click.Context, name: str) -> Any:
+    def get_command(self, ctx: typer.Context, name: str) -> Any:
         found = entry_points(group=GROUP, name=name)
         return _load(next(iter(found))) if found else None
 

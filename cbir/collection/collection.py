@@ -1,0 +1,310 @@
+"""A collection: a folder with SQLite for records and vectors, and a snapshot that is derived from it."""
+
+import secrets
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, Engine, Row, Select, func, insert, inspect, select
+from sqlalchemy.exc import DatabaseError
+
+from cbir.collection import facts, schema, view
+from cbir.collection.filters import Condition
+from cbir.collection.gallery import Rows
+from cbir.collection.lock import writer_lock
+from cbir.collection.profile import Profile
+from cbir.collection.records import Record, hash_patient
+from cbir.collection.schema import images, labels, meta
+from cbir.collection.snapshot import Snapshot, SnapshotInfo, open_snapshot
+from cbir.collection.statistics import Statistics
+from cbir.collection.view import View
+from cbir.collection.writer import Writer
+from cbir.errors import CollectionDamaged, InvalidInput, NotFound
+
+SECRET = "patient.key"
+
+
+class Collection:
+    """The reading side: records, and views of the vectors that follow what other processes write.
+
+    Thread-safe. Writing goes through `cbir.collection.writer.Writer`.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        """Open the collection in `folder`. Raises NotFound, or CollectionDamaged where it cannot be read."""
+        self.folder = Path(folder)
+        if not self.exists(folder):
+            raise NotFound(
+                f"there is no collection in {folder}; `cbir index SOURCE --collection {folder}` makes one"
+            )
+        self.engine: Engine = schema.connect(self.folder)
+        try:
+            with self.engine.connect() as connection:
+                self._check_format(connection)
+                self._profile = Profile.model_validate_json(facts.need(connection, "profile"))
+        except (DatabaseError, ValueError) as error:
+            raise CollectionDamaged(
+                f"the database of {folder} cannot be read: {type(error).__name__}"
+            ) from error
+        self._refresh = threading.Lock()
+        self._view: View | None = None
+        self._opened: tuple[Snapshot, SnapshotInfo] | None = None
+        self.snapshot_problem: str | None = None
+
+    @staticmethod
+    def exists(folder: Path | str) -> bool:
+        """Whether `folder` holds a collection: a creation that was cut short does not count."""
+        if not (Path(folder) / schema.DATABASE).is_file():
+            return False
+        engine = schema.connect(Path(folder))
+        try:
+            with engine.connect() as connection:
+                return inspect(connection).has_table(meta.name)
+        except DatabaseError:
+            return True  # damaged is not absent
+        finally:
+            engine.dispose()
+
+    @classmethod
+    def create(cls, folder: Path | str, profile: Profile) -> "Collection":
+        """Make an empty collection; raises InvalidInput where there is one already."""
+        folder = Path(folder)
+        if folder.exists() and not folder.is_dir():
+            raise InvalidInput(f"{folder} is a file; a collection needs a folder of its own")
+        if cls.exists(folder):
+            raise InvalidInput(f"{folder} already holds a collection")
+        (folder / "snapshots").mkdir(parents=True, exist_ok=True)
+        secret = folder / SECRET
+        if not secret.exists():
+            secret.touch(mode=0o600)
+            secret.write_text(secrets.token_hex(32))
+        engine = schema.connect(folder)
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        said = {
+            "format": str(schema.FORMAT),
+            "generation": "0",
+            "profile": profile.model_dump_json(),
+            "created": created,
+        }
+        with engine.begin() as connection:
+            schema.tables.create_all(connection)
+            connection.execute(insert(meta), [{"key": key, "value": value} for key, value in said.items()])
+        engine.dispose()
+        return cls(folder)
+
+    def _check_format(self, connection: Connection) -> None:
+        found = int(facts.need(connection, "format"))
+        if found != schema.FORMAT:
+            raise InvalidInput(
+                f"{self.folder} has storage format {found}, this program reads {schema.FORMAT}; "
+                "use the version of cbir that wrote it, or index the images again"
+            )
+
+    @contextmanager
+    def writer(self) -> Iterator[Writer]:
+        """The writing side, for one process at a time; raises CollectionBusy where another has it."""
+        with writer_lock(self.folder):
+            yield Writer(self.folder, self.engine)
+
+    def close(self) -> None:
+        """Let go of the database's connections."""
+        self.engine.dispose()
+
+    def __enter__(self) -> "Collection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        with self.engine.connect() as connection:
+            return connection.scalar(select(func.count()).select_from(images)) or 0
+
+    @property
+    def profile(self) -> Profile:
+        """The profile as it was when the collection was opened."""
+        return self._profile
+
+    @property
+    def secret(self) -> bytes:
+        """The key that patients' identifiers are hashed with."""
+        try:
+            return bytes.fromhex((self.folder / SECRET).read_text())
+        except (OSError, ValueError) as error:
+            raise CollectionDamaged(
+                f"the key file {SECRET} of {self.folder} is missing or damaged; put it back from a backup"
+            ) from error
+
+    def generation(self) -> int:
+        """Counts the transactions that changed the collection."""
+        with self.engine.connect() as connection:
+            return int(facts.need(connection, "generation"))
+
+    def statistics(self) -> Statistics | None:
+        """The statistics that vectors are normalised with; None until an indexing run has ended."""
+        with self.engine.connect() as connection:
+            return facts.statistics(connection)
+
+    def view(self) -> View:
+        """The present state, from memory where nothing has changed since the last call."""
+        generation = self.generation()
+        current = self._view
+        if current is not None and current.generation == generation:
+            return current
+        with self._refresh:
+            for attempt in range(3):
+                with self.engine.connect() as connection:
+                    generation = int(facts.need(connection, "generation"))
+                    if self._view is not None and self._view.generation == generation:
+                        return self._view
+                    # One that cannot be opened may just have been replaced: look again, then do without.
+                    if self._open_snapshot(connection) or attempt == 2:
+                        self._profile = Profile.model_validate_json(facts.need(connection, "profile"))
+                        self._view = view.build(
+                            connection,
+                            self._profile,
+                            facts.statistics(connection),
+                            generation,
+                            self._opened,
+                            self._view,
+                        )
+                        return self._view
+        raise AssertionError("the last attempt returns")
+
+    def _open_snapshot(self, connection: Connection) -> bool:
+        """Open the snapshot that the database names, unless it is open; False where it cannot be read."""
+        info = facts.snapshot(connection)
+        self.snapshot_problem = None
+        if info is None:
+            self._opened = None
+            return True
+        if self._opened and self._opened[1] == info:
+            return True
+        fitted = facts.statistics(connection)
+        assert fitted is not None, "a snapshot is only ever written with statistics"
+        try:
+            path = self.folder / "snapshots" / info.file
+            self._opened = open_snapshot(path, info, len(fitted.mean)), info
+        except CollectionDamaged as damage:
+            self._opened, self.snapshot_problem = None, str(damage)
+            return False
+        return True
+
+    def select_rows(
+        self,
+        current: View,
+        where: Sequence[Condition] = (),
+        exclude_patient: str | None = None,
+        exclude_content: str | None = None,
+    ) -> Rows | None:
+        """Rows of a view to search; None for all of them.
+
+        exclude_patient: a patient key, or the identifier it was made from. exclude_content: a content hash,
+        whose pictures are left out.
+        """
+        with self.engine.connect() as connection:
+            matching = current.rows_of(view.matching_numbers(connection, where)) if where else None
+            unwanted = []
+            if exclude_content:
+                unwanted.append(images.c.content_hash == exclude_content)
+            if exclude_patient:
+                keys = [exclude_patient, hash_patient(self.secret, exclude_patient)]
+                unwanted.append(images.c.patient_key.in_([key for key in keys if key]))
+            without = [
+                np.fromiter(connection.scalars(select(images.c.number).where(u)), np.int64) for u in unwanted
+            ]
+        return current.select(matching, current.rows_of(np.concatenate([np.empty(0, np.int64), *without])))
+
+    def record(self, image_id: str) -> Record:
+        """The record of one image; raises NotFound."""
+        with self.engine.connect() as connection:
+            found = _records(connection, select(images).where(images.c.image_id == image_id))
+        if not found:
+            raise NotFound(f"there is no image {image_id} in the collection")
+        return next(iter(found.values()))
+
+    def iterate(self) -> Iterator[tuple[int, Record]]:
+        """Every image's number and record, in the order they came, some thousand at a time."""
+        with self.engine.connect() as connection:
+            last = 0
+            while True:
+                following = select(images).where(images.c.number > last).order_by(images.c.number).limit(2000)
+                found = _records(connection, following)
+                if not found:
+                    return
+                yield from found.items()
+                last = max(found)
+
+    def records(self, numbers: Sequence[int]) -> dict[int, Record]:
+        """Records by image number; numbers deleted meanwhile are missing."""
+        with self.engine.connect() as connection:
+            return _records(connection, select(images).where(images.c.number.in_([int(n) for n in numbers])))
+
+    def vector(self, image_id: str) -> np.ndarray:
+        """The raw vector (d,) float32 of one image; raises NotFound."""
+        with self.engine.connect() as connection:
+            found = connection.scalar(
+                select(schema.vectors.c.vector).join(images).where(images.c.image_id == image_id)
+            )
+        if found is None:
+            raise NotFound(f"there is no image {image_id} in the collection")
+        return np.frombuffer(found, "<f4").astype(np.float32)
+
+    def shows(self, content_hash: str) -> str | None:
+        """The id of the first image that shows this very picture, None where none does."""
+        first = (
+            select(images.c.image_id).where(images.c.content_hash == content_hash).order_by(images.c.number)
+        )
+        with self.engine.connect() as connection:
+            return connection.scalar(first.limit(1))
+
+    def label_keys(self) -> dict[str, int]:
+        """Every label key, with the number of images that have it."""
+        with self.engine.connect() as connection:
+            counted = select(labels.c.key, func.count()).group_by(labels.c.key).order_by(labels.c.key)
+            return dict(connection.execute(counted).tuples().all())
+
+    def info(self) -> dict[str, Any]:
+        """What `cbir collection info` prints."""
+        with self.engine.connect() as connection:
+            snapshot, fitted = facts.snapshot(connection), facts.statistics(connection)
+            count = connection.scalar(select(func.count()).select_from(images)) or 0
+            generation, form = facts.need(connection, "generation"), facts.need(connection, "format")
+            created = facts.need(connection, "created")
+        size = sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+        return {
+            "images": count,
+            "profile": self._profile.name,
+            "profile_hash": self._profile.hash,
+            "descriptor": self._profile.descriptor,
+            "weights": self._profile.weights,
+            "rerank": self._profile.rerank,
+            "generation": int(generation),
+            "format": int(form),
+            "created": created,
+            "statistics_fitted_on": fitted.fitted_on if fitted else None,
+            "snapshot": snapshot.model_dump(include={"file", "generation", "images"}) if snapshot else None,
+            "labels": self.label_keys(),
+            "bytes_on_disk": size,
+        }
+
+
+def _records(connection: Connection, query: Select[Any]) -> dict[int, Record]:
+    """Records of the rows of `images` that a query selects, in its order, with their labels."""
+    rows = connection.execute(query).all()
+    found: dict[int, dict[str, str]] = {row.number: {} for row in rows}
+    wanted = select(labels.c.number, labels.c.key, labels.c.value).where(labels.c.number.in_(found))
+    for number, key, value in connection.execute(wanted.order_by(labels.c.key)):
+        found[number][key] = value
+    return {row.number: _record(row, found[row.number]) for row in rows}
+
+
+def _record(row: Row[Any], its_labels: dict[str, str]) -> Record:
+    values = dict(row._mapping)
+    del values["number"]
+    values["burned_in"] = bool(values["burned_in"])
+    return Record(labels=its_labels, **values)

@@ -1,0 +1,42 @@
+"""Single facts about a collection, kept in the table `meta`."""
+
+from sqlalchemy import Connection, select, update
+from sqlalchemy.dialects.sqlite import insert
+
+from cbir.collection.schema import meta
+from cbir.collection.snapshot import SnapshotInfo
+from cbir.collection.statistics import Statistics
+from cbir.errors import CollectionDamaged
+
+
+def need(connection: Connection, key: str) -> str:
+    """A fact that every collection has; raises CollectionDamaged without it."""
+    value = connection.scalar(select(meta.c.value).where(meta.c.key == key))
+    if value is None:
+        raise CollectionDamaged(f"the collection's database does not say its {key}")
+    return value
+
+
+def store(connection: Connection, key: str, value: str) -> None:
+    """Set a fact."""
+    adding = insert(meta).values(key=key, value=value)
+    connection.execute(adding.on_conflict_do_update(index_elements=["key"], set_={"value": value}))
+
+
+def count_up(connection: Connection) -> int:
+    """Raise the generation, which tells readers that something changed; the new one."""
+    generation = int(need(connection, "generation")) + 1
+    connection.execute(update(meta).where(meta.c.key == "generation").values(value=str(generation)))
+    return generation
+
+
+def statistics(connection: Connection) -> Statistics | None:
+    """The statistics that vectors are normalised with; None until an indexing run has ended."""
+    text = connection.scalar(select(meta.c.value).where(meta.c.key == "statistics"))
+    return Statistics.from_json(text) if text else None
+
+
+def snapshot(connection: Connection) -> SnapshotInfo | None:
+    """What the snapshot should be; None where none was made."""
+    text = connection.scalar(select(meta.c.value).where(meta.c.key == "snapshot"))
+    return SnapshotInfo.model_validate_json(text) if text else None

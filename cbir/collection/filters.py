@@ -1,0 +1,54 @@
+"""Label filters, as typed: `modality=CT`, `label!=knee`, `severity>=1.5`."""
+
+import re
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, Float, cast, select
+
+from cbir.collection.schema import images, labels
+from cbir.errors import InvalidInput
+
+FORM = re.compile(r"\s*([^=!<>]+?)\s*(!=|>=|<=|=|>|<)\s*(.*?)\s*", re.DOTALL)
+NOT_A_NUMBER = "*[^-+.eE0-9]*"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One comparison of a label with a value; `<`, `<=`, `>`, `>=` compare as numbers."""
+
+    key: str
+    operator: str
+    value: str
+
+    def matches(self) -> ColumnElement[bool]:
+        """The SQL condition on `images.number`."""
+        having_key = select(labels.c.number).where(labels.c.key == self.key)
+        if self.operator == "=":
+            return images.c.number.in_(having_key.where(labels.c.value == self.value))
+        if self.operator == "!=":
+            return images.c.number.not_in(having_key.where(labels.c.value == self.value))
+        numbers = having_key.where(
+            labels.c.value.op("NOT GLOB")(NOT_A_NUMBER), labels.c.value.op("GLOB")("*[0-9]*")
+        )
+        stored, wanted = cast(labels.c.value, Float), float(self.value)
+        comparison = {
+            ">=": stored >= wanted,
+            "<=": stored <= wanted,
+            ">": stored > wanted,
+            "<": stored < wanted,
+        }[self.operator]
+        return images.c.number.in_(numbers.where(comparison))
+
+
+def parse(text: str) -> Condition:
+    """The condition written in `text`; raises InvalidInput where it is none."""
+    found = FORM.fullmatch(text)
+    if not found:
+        raise InvalidInput(f"the filter '{text}' is not of the form key=value (also != < <= > >=)")
+    condition = Condition(*found.groups())
+    if condition.operator in ("<", "<=", ">", ">="):
+        try:
+            float(condition.value)
+        except ValueError:
+            raise InvalidInput(f"the filter '{text}' compares with something that is not a number") from None
+    return condition

@@ -1,0 +1,60 @@
+"""A profile: how images become vectors that may be compared, and with what settings they are re-ranked."""
+
+import hashlib
+import math
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+
+from cbir import descriptors
+from cbir.errors import InvalidInput
+
+
+class Profile(BaseModel):
+    """Stored with its collection. Vectors of two profiles can be compared only when their hashes are equal.
+
+    descriptor: name of a descriptor.
+    normalisation: "standardise" (each dimension to mean 0, deviation 1 over the collection) or "none".
+    weights: factor of each part's share of the squared distance, 1 where not named.
+    metric: of the normalised vectors.
+    rerank: parameters of the re-rankers that differ from their defaults, for instance a tuned C and gamma.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    descriptor: str
+    normalisation: Literal["standardise", "none"] = "standardise"
+    weights: dict[str, float] = {}
+    metric: Literal["euclidean"] = "euclidean"
+    rerank: dict[str, Any] = {}
+
+    @field_validator("weights")
+    @classmethod
+    def _weights_are_factors(cls, weights: dict[str, float]) -> dict[str, float]:
+        for part, weight in weights.items():
+            if not (math.isfinite(weight) and weight >= 0):
+                raise ValueError(f"the weight of {part} must be a finite number of at least 0, not {weight}")
+        return weights
+
+    @model_validator(mode="after")
+    def _weights_name_parts(self) -> "Profile":
+        known = {part.name for part in descriptors.get(self.descriptor).parts}
+        for part in self.weights.keys() - known:
+            raise ValueError(f"{self.descriptor} has no part {part}; it has {', '.join(sorted(known))}")
+        return self
+
+    @property
+    def hash(self) -> str:
+        """16 hexadecimal digits of all that decides what a vector means; re-ranking settings do not."""
+        text = self.model_dump_json(include={"descriptor", "normalisation", "weights", "metric"})
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def get(name: str, weights: dict[str, float] | None = None) -> Profile:
+    """The profile of that name, which is its descriptor's; raises InvalidInput for an unknown one."""
+    descriptors.get(name)
+    try:
+        return Profile(name=name, descriptor=name, weights=weights or {})
+    except ValueError as error:
+        raise InvalidInput(f"profile {name}: {error}") from error

@@ -1,0 +1,74 @@
+"""What a collection keeps of an image besides its vector."""
+
+import hashlib
+from dataclasses import dataclass, field, replace
+
+from cbir.images import DicomHeader, Image
+
+
+@dataclass(frozen=True)
+class Record:
+    """One image of a collection.
+
+    image_id: stable name; the content hash, followed by "-2", "-3", ... where equal pictures were asked for.
+    content_hash: 32 hexadecimal digits of the pixels.
+    source: absolute path, or address, the image was read from.
+    source_stamp: changes when the file does (size and modification time); empty where unknown.
+    patient_key: keyed hash of the patient's identifier, never the identifier itself; None where unknown.
+    labels: free keys and values, for instance {"label": "knee", "modality": "CR"}.
+    """
+
+    content_hash: str
+    source: str
+    source_stamp: str
+    format: str
+    width: int
+    height: int
+    frame: int | None = None
+    study: str = ""
+    series: str = ""
+    instance: str = ""
+    burned_in: bool = False
+    patient_key: str | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    image_id: str = ""
+
+
+def hash_patient(secret: bytes, patient: str) -> str | None:
+    """The patient key, 32 hexadecimal digits: BLAKE2b of the identifier keyed with the collection's secret."""
+    if not patient.strip():
+        return None
+    return hashlib.blake2b(patient.strip().encode(), key=secret, digest_size=16).hexdigest()
+
+
+def describe_record(image: Image, *, source: str, source_stamp: str, secret: bytes) -> Record:
+    """The record of a decoded image; what DICOM says becomes labels, the patient's identifier a key."""
+    header = image.dicom or DicomHeader()
+    said = {
+        "modality": header.modality,
+        "body_part": header.body_part,
+        "view_position": header.view_position,
+        "laterality": header.laterality,
+    }
+    return Record(
+        content_hash=image.content_hash,
+        source=source,
+        source_stamp=source_stamp,
+        format=image.format,
+        width=image.width,
+        height=image.height,
+        frame=image.frame,
+        study=header.study,
+        series=header.series,
+        instance=header.instance,
+        burned_in=header.burned_in,
+        patient_key=hash_patient(secret, header.patient_id),
+        labels={key: value for key, value in said.items() if value},
+    )
+
+
+def add_labels(record: Record, given: dict[str, str], secret: bytes) -> Record:
+    """The record with a manifest's row: its `patient` becomes the patient key, every other column a label."""
+    labels = record.labels | {key: value for key, value in given.items() if value and key != "patient"}
+    patient_key = hash_patient(secret, given.get("patient", "")) or record.patient_key
+    return replace(record, labels=labels, patient_key=patient_key)

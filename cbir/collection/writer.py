@@ -1,0 +1,244 @@
+"""The writing side of a collection: every call is one transaction, on the disk when it returns."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Engine, Row, delete, func, insert, select, text, update
+from sqlalchemy.dialects.sqlite import insert as insert_or
+
+from cbir.collection import facts, statistics, view
+from cbir.collection import snapshot as snapshots
+from cbir.collection.profile import Profile
+from cbir.collection.records import Record
+from cbir.collection.schema import forgotten, images, labels, tombstones, vectors
+from cbir.collection.snapshot import SnapshotInfo
+
+STALE_SHARE = 0.05  # of the snapshot, added or deleted since: then an indexing run makes a new one
+AT_ONCE = 10_000  # bound parameters of one statement; SQLite takes 32,766
+
+Entry = tuple[Record, NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class Added:
+    """What became of a call of `add`. ids: of the images now in the collection because of it."""
+
+    ids: tuple[str, ...] = ()
+    duplicates: int = 0
+    deleted_earlier: int = 0
+
+
+class Writer:
+    """Made by `Collection.writer()`, which holds the lock."""
+
+    def __init__(self, folder: Path, engine: Engine) -> None:
+        self.folder = folder
+        self.engine = engine
+
+    def known(self, sources: Sequence[str]) -> dict[str, str]:
+        """Stamps of those sources that images were indexed from."""
+        with self.engine.connect() as connection:
+            query = select(images.c.source, images.c.source_stamp).where(images.c.source.in_(sources))
+            return dict(connection.execute(query).tuples().all())
+
+    def add(self, entries: Sequence[Entry], *, duplicates: bool = False, restore: bool = False) -> Added:
+        """Add images with their raw vectors, (d,) float32 each; all frames of a source in one call.
+
+        A source that is known with another stamp has changed: what it no longer shows is deleted. Pictures that
+        are there already are counted and left out unless `duplicates`, those deleted earlier unless `restore`.
+        """
+        if not entries:
+            return Added()
+        with self.engine.begin() as connection:
+            self._drop_stale(connection, [record for record, _ in entries])
+            present = self._present(connection, [record.content_hash for record, _ in entries])
+            banned = set() if restore else self._forgotten(connection, entries)
+            wanted: list[Entry] = []
+            for record, vector in entries:
+                taken = present.setdefault(record.content_hash, set())
+                if record.content_hash in banned or (taken and not duplicates):
+                    continue
+                image_id, copies = record.content_hash, 1
+                while image_id in taken:
+                    copies += 1
+                    image_id = f"{record.content_hash}-{copies}"
+                taken.add(image_id)
+                wanted.append((replace(record, image_id=image_id), vector))
+            _insert(connection, wanted)
+            if restore:
+                _each(connection, forgotten.c.content_hash, [record.content_hash for record, _ in wanted])
+            facts.count_up(connection)
+        refused = sum(record.content_hash in banned for record, _ in entries)
+        return Added(
+            tuple(record.image_id for record, _ in wanted), len(entries) - len(wanted) - refused, refused
+        )
+
+    def _drop_stale(self, connection: Connection, records: Sequence[Record]) -> None:
+        """Of sources that changed, delete the pictures they no longer show and stamp the others anew."""
+        for source, frames in groupby(records, key=lambda record: record.source):
+            shown = list(frames)
+            stamp = shown[0].source_stamp
+            stale = (images.c.source == source) & (images.c.source_stamp != stamp)
+            if not connection.scalar(select(func.count()).select_from(images).where(stale)):
+                continue
+            hashes = {record.content_hash for record in shown}
+            known = connection.execute(select(images.c.number, images.c.content_hash).where(stale)).all()
+            _delete(connection, [row.number for row in known if row.content_hash not in hashes])
+            connection.execute(update(images).where(stale).values(source_stamp=stamp))
+
+    def _present(self, connection: Connection, hashes: Sequence[str]) -> dict[str, set[str]]:
+        """Ids of the images that already show these pictures, by content hash."""
+        found: dict[str, set[str]] = {}
+        for part in _parts(sorted(set(hashes))):
+            query = select(images.c.content_hash, images.c.image_id).where(images.c.content_hash.in_(part))
+            for content_hash, image_id in connection.execute(query):
+                found.setdefault(content_hash, set()).add(image_id)
+        return found
+
+    def _forgotten(self, connection: Connection, entries: Sequence[Entry]) -> set[str]:
+        found: set[str] = set()
+        for part in _parts([record.content_hash for record, _ in entries]):
+            column = forgotten.c.content_hash
+            found.update(connection.scalars(select(column).where(column.in_(part))))
+        return found
+
+    def relabel(self, source: str, changed: dict[str, str]) -> bool:
+        """Set labels of all images of a source, leaving others as they are; whether anything changed."""
+        with self.engine.begin() as connection:
+            numbers = connection.scalars(select(images.c.number).where(images.c.source == source)).all()
+            before = select(labels.c.number, labels.c.key, labels.c.value).where(labels.c.number.in_(numbers))
+            held = {(number, key): value for number, key, value in connection.execute(before)}
+            new = [
+                {"number": number, "key": key, "value": value}
+                for number in numbers
+                for key, value in changed.items()
+                if held.get((number, key)) != value
+            ]
+            if not new:
+                return False
+            for row in new:
+                connection.execute(
+                    delete(labels).where(labels.c.number == row["number"], labels.c.key == row["key"])
+                )
+            connection.execute(insert(labels), new)
+            facts.count_up(connection)
+            return True
+
+    def delete(self, image_ids: Sequence[str]) -> list[str]:
+        """Delete images and remember that somebody did; the ids that were there."""
+        with self.engine.begin() as connection:
+            found: list[Row[Any]] = []
+            for part in _parts(image_ids):
+                query = select(images.c.number, images.c.image_id, images.c.content_hash)
+                found += connection.execute(query.where(images.c.image_id.in_(part))).all()
+            if found:
+                hashes = [{"content_hash": row.content_hash} for row in found]
+                connection.execute(insert_or(forgotten).on_conflict_do_nothing(), hashes)
+                _delete(connection, [row.number for row in found])
+                facts.count_up(connection)
+        return [row.image_id for row in found]
+
+    def erase_patient(self, keys: Sequence[str]) -> int:
+        """Remove every trace of the patients with these keys, from all files; the number of images erased."""
+        with self.engine.begin() as connection:
+            query = select(images.c.number).where(images.c.patient_key.in_(keys))
+            numbers = list(connection.scalars(query))
+            _delete(connection, numbers)
+            facts.count_up(connection)
+        self.compact()  # also when nothing was found: an earlier try may have been cut short
+        return len(numbers)
+
+    def set_profile(self, profile: Profile) -> None:
+        """Store a profile with other re-ranking settings."""
+        with self.engine.begin() as connection:
+            facts.store(connection, "profile", profile.model_dump_json())
+            facts.count_up(connection)
+
+    def finish(self) -> None:
+        """End an indexing run: a new snapshot where there is none or too much has changed since."""
+        with self.engine.connect() as connection:
+            info = facts.snapshot(connection)
+            after = vectors.c.number > (info.last_number if info else 0)
+            added = connection.scalar(select(func.count()).select_from(vectors).where(after)) or 0
+            buried = connection.scalar(select(func.count()).select_from(tombstones)) or 0
+        readable = info is not None and (self.folder / "snapshots" / info.file).is_file()
+        if not info or not readable or added + buried > STALE_SHARE * info.images:
+            self.snapshot()
+
+    def compact(self, refit: bool = False) -> None:
+        """Write a snapshot without deleted images, and give unused space back; `refit` learns new statistics."""
+        self.snapshot(refit)
+        with closing(self.engine.raw_connection()) as connection:  # neither may run inside a transaction
+            connection.cursor().execute("VACUUM")
+            connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def snapshot(self, refit: bool = False) -> None:
+        """Write the derived index anew from the database and switch to it."""
+        with self.engine.connect() as connection:
+            profile = Profile.model_validate_json(facts.need(connection, "profile"))
+            fitted = None if refit else facts.statistics(connection)
+            generation = int(facts.need(connection, "generation")) + 1
+            last = connection.scalar(text("SELECT seq FROM sqlite_sequence WHERE name = 'images'")) or 0
+            count = connection.scalar(select(func.count()).select_from(vectors)) or 0
+            flat, matrix = snapshots.allocate(count, view.dimensions(profile))
+            _, numbers = view.load_vectors(connection, 0, matrix.shape[1], into=matrix)
+        fitted = fitted or statistics.fit(matrix, profile)
+        fitted.normalise(matrix, out=matrix)
+        folder = self.folder / "snapshots"
+        folder.mkdir(exist_ok=True)
+        name = f"{generation}.index"
+        size, checksum = snapshots.write(folder / name, flat, numbers)
+        info = SnapshotInfo(
+            file=name, generation=generation, images=count, last_number=last, size=size, checksum=checksum
+        )
+        with self.engine.begin() as connection:
+            facts.store(connection, "statistics", fitted.to_json())
+            facts.store(connection, "snapshot", info.model_dump_json())
+            connection.execute(delete(tombstones))
+            facts.count_up(connection)
+        for other in folder.iterdir():
+            if other.name != name:
+                other.unlink(missing_ok=True)
+
+
+def _insert(connection: Connection, entries: Sequence[Entry]) -> None:
+    """Insert records and vectors under the numbers that follow the last one ever given."""
+    if not entries:
+        return
+    last = connection.scalar(text("SELECT seq FROM sqlite_sequence WHERE name = 'images'")) or 0
+    image_rows: list[dict[str, Any]] = []
+    label_rows: list[dict[str, Any]] = []
+    vector_rows: list[dict[str, Any]] = []
+    for number, (record, vector) in enumerate(entries, start=last + 1):
+        values = dict(record.__dict__)
+        label_rows += [
+            {"number": number, "key": key, "value": value} for key, value in values.pop("labels").items()
+        ]
+        image_rows.append({"number": number, **values})
+        vector_rows.append({"number": number, "vector": np.asarray(vector, "<f4").tobytes()})
+    connection.execute(insert(images), image_rows)
+    connection.execute(insert(vectors), vector_rows)
+    if label_rows:
+        connection.execute(insert(labels), label_rows)
+
+
+def _delete(connection: Connection, numbers: Sequence[int]) -> None:
+    """Delete images (vectors and labels follow by cascade) and mark their numbers for the snapshot's sake."""
+    for part in _parts(numbers):
+        connection.execute(insert(tombstones), [{"number": number} for number in part])
+        connection.execute(delete(images).where(images.c.number.in_(part)))
+
+
+def _each(connection: Connection, column: Any, values: Sequence[str]) -> None:
+    for part in _parts(values):
+        connection.execute(delete(column.table).where(column.in_(part)))
+
+
+def _parts(values: Sequence[Any]) -> list[Sequence[Any]]:
+    return [values[start : start + AT_ONCE] for start in range(0, len(values), AT_ONCE)]

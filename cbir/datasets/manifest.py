@@ -1,0 +1,63 @@
+"""A csv with a row an image: `path` and any labels (label, grade, patient, modality, anatomy, irma_code, ...)."""
+
+import csv
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from cbir.errors import InvalidInput
+
+
+class Manifest:
+    """Labels by file. Paths are relative to the csv's folder, or absolute; every other column is a label.
+
+    Rows are kept in a temporary SQLite file, so that a million of them cost no memory. Not thread-safe.
+    Raises InvalidInput, naming the line, where the csv cannot be used.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.columns: tuple[str, ...] = ()
+        self._rows = sqlite3.connect("")  # a temporary file that SQLite deletes by itself
+        self._rows.execute("CREATE TABLE rows (path TEXT PRIMARY KEY, labels TEXT, used INTEGER DEFAULT 0)")
+        try:
+            with path.open(newline="", encoding="utf-8-sig") as file:
+                self._rows.executemany("INSERT INTO rows (path, labels) VALUES (?, ?)", self._read(file))
+        except sqlite3.IntegrityError:
+            raise InvalidInput(f"{path}: two rows name the same file, the second is {self._at}") from None
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"{path} is not UTF-8; save it as UTF-8 csv") from error
+        except csv.Error as error:
+            raise InvalidInput(f"{path}: {error}") from error
+        except OSError as error:
+            raise InvalidInput(f"the manifest {path} cannot be read: {error.strerror}") from error
+
+    def _read(self, file: Iterable[str]) -> Iterable[tuple[str, str]]:
+        reader = csv.DictReader(file, strict=True)
+        if not reader.fieldnames or "path" not in reader.fieldnames:
+            raise InvalidInput(f"{self.path} has no column `path`; its first line must name the columns")
+        self.columns = tuple(name for name in reader.fieldnames if name != "path")
+        base = self.path.parent.resolve()
+        for row in reader:
+            self._at = row["path"]
+            if None in row or None in row.values():
+                raise InvalidInput(
+                    f"{self.path}, line {reader.line_num}: the row has not as many values as the header"
+                )
+            yield str((base / row.pop("path")).resolve()), json.dumps({k: v for k, v in row.items() if v})
+
+    def __len__(self) -> int:
+        return int(self._rows.execute("SELECT count(*) FROM rows").fetchone()[0])
+
+    def labels(self, paths: Sequence[Path]) -> dict[Path, dict[str, str]]:
+        """Labels of those of `paths` (absolute, resolved) that the manifest names, at most 10,000 at a time."""
+        marks = ",".join("?" * len(paths))
+        named = [str(path) for path in paths]
+        found = self._rows.execute(f"SELECT path, labels FROM rows WHERE path IN ({marks})", named).fetchall()
+        self._rows.execute(f"UPDATE rows SET used = 1 WHERE path IN ({marks})", named)
+        return {Path(path): json.loads(text) for path, text in found}
+
+    def unused(self) -> int:
+        """Rows that `labels` was never asked for: their files were not among the sources."""
+        return int(self._rows.execute("SELECT count(*) FROM rows WHERE NOT used").fetchone()[0])

@@ -1,0 +1,76 @@
+"""Settings: command-line options, then environment variables CBIR_*, then the file cbir.toml, then defaults."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from cbir.errors import InvalidInput
+
+
+def file() -> Path:
+    """The settings file: CBIR_CONFIG, else cbir.toml in the working folder."""
+    return Path(os.environ.get("CBIR_CONFIG", "cbir.toml"))
+
+
+class Settings(BaseSettings):
+    """What an operator may decide. `cbir config` prints what is in force and where it came from."""
+
+    model_config = SettingsConfigDict(env_prefix="CBIR_", extra="forbid", frozen=True)
+
+    host: str = Field("127.0.0.1", description="address the service listens on; loopback only")
+    port: int = Field(8000, ge=0, le=65535, description="port the service listens on")
+    threads: int = Field(8, ge=1, le=256, description="requests answered side by side")
+    queue: int = Field(64, ge=0, description="requests that may wait for a thread; more are refused with 429")
+    max_upload_bytes: int = Field(64 * 2**20, ge=1, description="size of a query image over HTTP")
+    max_pixels: int = Field(100_000_000, ge=1, description="pixels of one frame; larger images are refused")
+    max_results: int = Field(1000, ge=1, description="greatest k of a search over HTTP")
+    rerank: str = Field("eprf", description="re-ranking of a search that names none")
+    exact_limit: int = Field(
+        2_000_000, ge=1, description="images up to which the whole collection is re-ranked"
+    )
+    candidates: int = Field(
+        50_000, ge=1, description="best images re-ranked in a larger one, with a sample as large"
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, file())
+
+
+def load(**options: Any) -> Settings:
+    """The settings in force; options that are None were not given. Raises InvalidInput for values that do not fit."""
+    try:
+        return Settings(**{name: value for name, value in options.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise InvalidInput(f"setting {name}: {first['msg']} (see `cbir config`)") from error
+    except ValueError as error:  # the TOML reader's own
+        raise InvalidInput(f"{file()} cannot be read: {error}") from error
+
+
+def origins() -> dict[str, str]:
+    """Where each setting comes from: "environment", the settings file, or "default"."""
+    in_file = TomlConfigSettingsSource(Settings, file())()
+    places = {}
+    for name in Settings.model_fields:
+        if f"CBIR_{name.upper()}" in os.environ:
+            places[name] = "environment"
+        else:
+            places[name] = str(file()) if name in in_file else "default"
+    return places

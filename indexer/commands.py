@@ -1,0 +1,148 @@
+"""`cbir index`."""
+
+import dataclasses
+import json
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from cbir import settings
+from cbir.collection import Collection
+from cbir.collection import profile as profiles
+from cbir.datasets.manifest import Manifest
+from cbir.errors import InvalidInput
+from cbir.images import Limits
+from indexer.folder import walk
+from indexer.run import Run, Summary, write_report
+
+DONE, WRONG_USE, SOME_REFUSED, INTERRUPTED = 0, 2, 3, 130
+LISTED = 10  # refused files named on the screen; the report has them all
+
+
+class Format(StrEnum):
+    """How the summary is printed."""
+
+    text = "text"
+    json = "json"
+
+
+def index(
+    sources: Annotated[list[Path], typer.Argument(help="Folders (walked) and image files.")],
+    collection: Annotated[Path, typer.Option(help="Folder of the collection; made where it does not exist.")],
+    profile: Annotated[
+        str | None, typer.Option(help="Descriptor to index with; a new collection takes huang2012.")
+    ] = None,
+    weight: Annotated[
+        list[str] | None, typer.Option(help="PART=FACTOR of a part's share of the distance; for a new one.")
+    ] = None,
+    labels: Annotated[Path | None, typer.Option(help="A csv with `path` and any label columns.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes; as many as there are cores if not given.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write refused files and reasons to this csv.")] = None,
+    duplicates: Annotated[bool, typer.Option(help="Also index pictures that are there already.")] = False,
+    restore: Annotated[bool, typer.Option(help="Also index pictures that were deleted earlier.")] = False,
+    format: Annotated[Format, typer.Option(help="Of the summary.")] = Format.text,
+) -> None:
+    """Bring images into a collection. The same command goes on where an interrupted one stopped.
+
+    Exit code 0: all done; 3: done, but some files were refused; 2: wrong use; 130: interrupted.
+    """
+    manifest = Manifest(labels) if labels else None
+    for source in sources:
+        next(iter(walk([source])), None)  # a missing source is told before anything is made
+    with _open(collection, profile, weight or []) as opened, _bar() as bar:
+        shown = bar.add_task("indexing", total=None)
+        limits = Limits(pixels=settings.load().max_pixels)
+
+        def progress(done: int, summary: Summary) -> None:
+            refused = f"{len(summary.refused)} refused" if summary.refused else ""
+            bar.update(shown, completed=done, total=total, refused=refused)
+
+        total = sum(1 for _ in walk(sources))
+        run = Run(
+            opened,
+            sources,
+            manifest=manifest,
+            jobs=jobs if jobs is not None else len(os.sched_getaffinity(0)),
+            limits=limits,
+            duplicates=duplicates,
+            restore=restore,
+            progress=progress,
+        )
+        summary = run()
+    if report:
+        write_report(report, summary.refused)
+    _print(summary, collection, report, format)
+    raise typer.Exit(INTERRUPTED if summary.interrupted else SOME_REFUSED if summary.refused else DONE)
+
+
+def _open(folder: Path, name: str | None, weights: list[str]) -> Collection:
+    """The collection in `folder`, made if need be; refuses another profile than it was made with."""
+    chosen = profiles.get(name or "huang2012", dict(_weight(text) for text in weights))
+    if not Collection.exists(folder):
+        return Collection.create(folder, chosen)
+    opened = Collection(folder)
+    if (name or weights) and opened.profile.hash != chosen.hash:
+        raise InvalidInput(
+            f"{folder} was made with profile {opened.profile.name} (hash {opened.profile.hash}), not with "
+            f"{chosen.name} (hash {chosen.hash}); leave --profile and --weight out, or name another collection"
+        )
+    return opened
+
+
+def _weight(text: str) -> tuple[str, float]:
+    part, _, factor = text.partition("=")
+    try:
+        return part, float(factor)
+    except ValueError:
+        raise InvalidInput(f"--weight {text} is not of the form PART=FACTOR, for instance tamura=2") from None
+
+
+def _bar() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TaskProgressColumn(show_speed=True),
+        TimeRemainingColumn(),
+        TextColumn("[red]{task.fields[refused]}"),
+        console=Console(stderr=True),
+    )
+
+
+def _print(summary: Summary, folder: Path, report: Path | None, format: Format) -> None:
+    if format is Format.json:
+        facts = dataclasses.asdict(summary) | {"refused": len(summary.refused), "collection": str(folder)}
+        typer.echo(json.dumps(facts))
+        return
+    rate = summary.indexed / summary.seconds if summary.seconds else 0.0
+    typer.echo(f"{summary.indexed} images indexed in {summary.seconds:.1f} s ({rate:.0f} a second)")
+    for count, what in (
+        (summary.already, "files were there already"),
+        (summary.relabelled, "files got other labels"),
+        (summary.duplicates, "images left out: the same picture is there (--duplicates takes them)"),
+        (summary.deleted_earlier, "images left out: deleted earlier (--restore takes them)"),
+        (summary.manifest_unused, "rows of the manifest name no file among the sources"),
+        (len(summary.refused), "files refused:"),
+    ):
+        if count:
+            typer.echo(f"{count} {what}")
+    for path, reason in summary.refused[:LISTED]:
+        typer.echo(f"  {path}: {reason}")
+    if len(summary.refused) > LISTED:
+        typer.echo("  ... " + (f"all in {report}" if report else "--report FILE writes them all"))
+    if summary.interrupted:
+        typer.echo("interrupted; the same command goes on from here")

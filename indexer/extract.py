@@ -1,0 +1,78 @@
+"""From files to records and vectors, in processes of their own."""
+
+import os
+import signal
+import threading
+from dataclasses import dataclass
+from multiprocessing import connection, parent_process
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir import descriptors
+from cbir.collection.records import Record, describe_record
+from cbir.errors import UnreadableImage
+from cbir.images import Limits, read
+from indexer.folder import stamp
+
+
+@dataclass(frozen=True)
+class Extracted:
+    """One file's images, or the reason there are none.
+
+    records: one a frame, without manifest labels. vectors: (frames, d) float32, raw.
+    """
+
+    path: Path
+    records: tuple[Record, ...] = ()
+    vectors: NDArray[np.float32] | None = None
+    refused: str | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a process needs to know besides the files."""
+
+    descriptor: str
+    secret: bytes
+    limits: Limits
+
+
+def prepare() -> None:
+    """Set up a worker: one thread, since the processes share the cores; never outlives its parent."""
+    import cv2
+
+    cv2.setNumThreads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us in order
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    connection.wait([sentinel])
+    os._exit(1)
+
+
+def extract(paths: list[Path], task: Task) -> list[Extracted]:
+    """Decode and describe files; one that cannot be used comes back with its reason."""
+    return [_extract_one(path, task) for path in paths]
+
+
+def _extract_one(path: Path, task: Task) -> Extracted:
+    describe = descriptors.get(task.descriptor)
+    records: list[Record] = []
+    vectors: list[NDArray[np.float32]] = []
+    try:
+        stamped = stamp(path)
+        for image in read(path, limits=task.limits):
+            records.append(describe_record(image, source=str(path), source_stamp=stamped, secret=task.secret))
+            vectors.append(describe(image))
+    except UnreadableImage as error:
+        return Extracted(path, refused=str(error))
+    except OSError as error:
+        return Extracted(path, refused=f"cannot be read: {error.strerror}")
+    except MemoryError:
+        return Extracted(path, refused="needs more memory than there is")
+    return Extracted(path, tuple(records), np.array(vectors, np.float32))
