@@ -7,7 +7,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.threads import cores, for_each
+
 CHUNK = 2048  # rows a thread works on at a time: 2048 x 168 float32 and their results stay in its cache
+ROWS_A_THREAD = 32_768  # for fewer, a thread costs more than it saves in a matrix-vector product
 
 Rows = NDArray[np.int64]
 
@@ -66,11 +69,6 @@ class Gallery:
                 first, last = first - len(block), last - len(block)
         return self.vectors(rows)
 
-    def count_chunks(self, rows: Rows | None = None) -> int:
-        """How many pieces `chunks` yields."""
-        sizes = [len(block) for block in self.blocks] if rows is None else [len(rows)]
-        return sum(-(-size // CHUNK) for size in sizes)
-
     def vectors(self, rows: Rows) -> NDArray[np.float32]:
         """(m, d) float32: a copy of the named rows."""
         if len(self.blocks) == 1:
@@ -90,8 +88,11 @@ class Gallery:
         """
         total = len(self) if rows is None else len(rows)
         squared = np.empty(total, np.float32)
-        for where, vectors in self.chunks(rows):
+
+        def multiply(where: slice, vectors: NDArray[np.float32]) -> None:
             np.dot(vectors, query, out=squared[where])
+
+        for_each(self.chunks(rows), multiply, min(cores(), total // ROWS_A_THREAD))
         squared *= -2.0
         squared += self.squared_norms if rows is None else self.squared_norms[rows]
         squared += np.float32(query @ query)

@@ -1,0 +1,36 @@
+"""Re-rankers by name: a new one is a file and a line here."""
+
+from dataclasses import fields
+from typing import Any
+
+from cbir.errors import InvalidInput
+from cbir.rerank.base import Reranked, Reranker
+from cbir.rerank.eprf import Eprf, NoSimilarityUpdate, PlainEnsemble
+from cbir.rerank.none import NoReranking
+from cbir.rerank.pearson import Pearson
+
+__all__ = ["Reranked", "Reranker", "get", "names"]
+
+MEMBERS: tuple[type[Any], ...] = (NoReranking, Pearson, Eprf, NoSimilarityUpdate, PlainEnsemble)
+
+
+def names() -> tuple[str, ...]:
+    """What `get` knows; "none" is the order of the distances."""
+    return tuple(member.name for member in MEMBERS)
+
+
+def get(name: str, **parameters: Any) -> Reranker:
+    """The re-ranker called `name`, with `parameters` in place of its defaults.
+
+    Raises InvalidInput, which lists what there is, for an unknown name or parameter or a value out of range.
+    """
+    member = next((member for member in MEMBERS if member.name == name), None)
+    if member is None:
+        raise InvalidInput(f"there is no re-ranker {name!r}; there are: {', '.join(names())}")
+    known = [field.name for field in fields(member)]
+    unknown = [parameter for parameter in parameters if parameter not in known]
+    if unknown:
+        has = f"it has: {', '.join(known)}" if known else "it has none"
+        raise InvalidInput(f"{name} has no parameter {unknown[0]!r}; {has}")
+    reranker: Reranker = member(**parameters)
+    return reranker

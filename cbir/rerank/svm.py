@@ -1,0 +1,130 @@
+"""Many tiny support vector machines at once: C-SVC with one upper bound a sample, solved together."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Truths = NDArray[np.bool_]
+
+ITERATIONS = 60  # a bound, not a setting: 8 to 25 are enough
+TOLERANCE = 1e-12  # of the complementarity, where multipliers are scaled to [0, 1]
+RESIDUAL = 1e-10  # of the gradient, as a share of its size at the start
+NEGLIGIBLE = 1e-9  # a multiplier below this share of its bound belongs to no support vector
+STEP = 0.995  # share of the way to the boundary
+
+
+def solve(kernel: Floats, signs: Floats, bounds: Floats) -> tuple[Floats, Floats]:
+    """Train T machines; f_t(x) = sum_i coefficients[t, i] k(x, x_ti) + bias[t].
+
+    min 1/2 a'Qa - sum a, Q_ij = y_i y_j k(x_i, x_j), 0 <= a_i <= bounds_i, y'a = 0: the dual of the C-SVC, and
+    with bounds C mu_i of the fuzzy SVM (Lin & Wang 2002). A primal-dual interior point method with Mehrotra's
+    predictor and corrector; equal samples (a singular Q) do no harm.
+
+    kernel: (T, m, m) float64, positive semi-definite. signs: (m,) of +1 and -1, both present.
+    bounds: (T, m) float64, above 0.
+    Returns coefficients (T, m) = y a, exactly 0 for samples that are no support vectors, and bias (T,), by the
+    rule of LIBSVM (Chang & Lin 2011, section 4.1.5): the mean over the samples strictly between their
+    bounds, or the middle of the interval that the others leave.
+    """
+    scaled = signs * bounds
+    shares, at_low, at_high = _shares(scaled[:, :, None] * kernel * scaled[:, None, :], bounds, scaled)
+    coefficients = scaled * shares
+    needed = signs - _times(kernel, coefficients)  # the bias at which a sample lies on its margin
+    return coefficients, _bias(needed, signs > 0.0, at_low, at_high)
+
+
+def _bias(needed: Floats, positive: Truths, at_low: Truths, at_high: Truths) -> Floats:
+    """The bias (T,) from what each sample (T, m) needs, and whether its multiplier is at 0 or at its bound."""
+    free = ~(at_low | at_high)
+    count = free.sum(axis=1)
+    mean = (needed * free).sum(axis=1) / np.maximum(count, 1)
+    # A positive at 0 lies beyond its margin, one at its bound on the wrong side of it; negatives mirror that.
+    least = np.where(at_low == positive, needed, -np.inf).max(axis=1)
+    most = np.where(at_low != positive, needed, np.inf).min(axis=1)
+    middle = least / 2.0 + most / 2.0 if np.isfinite(least).all() and np.isfinite(most).all() else mean
+    return np.where(count > 0, mean, middle)
+
+
+class _Point:
+    """Where T interior point iterations stand: a, its distance to 1, and the duals of both, all above 0."""
+
+    def __init__(self, Q: Floats, linear: Floats) -> None:
+        gradient = 0.5 * Q.sum(axis=2) - linear
+        self.size = np.abs(gradient).max(axis=1, keepdims=True) + linear.max(axis=1, keepdims=True)
+        self.low = np.full(linear.shape, 0.5)
+        self.high = self.low.copy()
+        self.low_dual = np.maximum(gradient, 0.0) + 0.1 * self.size
+        self.high_dual = np.maximum(-gradient, 0.0) + 0.1 * self.size
+        self.multiplier = np.zeros((len(linear), 1))
+
+    def move(self, length: Floats, direction: tuple[Floats, Floats, Floats, Floats]) -> None:
+        step, shift, low_step, high_step = direction
+        self.low += length * step
+        self.high -= length * step
+        self.multiplier += length * shift
+        self.low_dual += length * low_step
+        self.high_dual += length * high_step
+
+    def reach(self, direction: tuple[Floats, Floats, Floats, Floats]) -> Floats:
+        """The longest step (T, 1), at most 1, at which nothing turns negative."""
+        step, _, low_step, high_step = direction
+        ratios = [-step / self.low, step / self.high, -low_step / self.low_dual, -high_step / self.high_dual]
+        steepest = np.maximum.reduce(ratios).max(axis=1, keepdims=True)
+        return 1.0 / np.maximum(steepest, 1.0)
+
+
+def _shares(Q: Floats, linear: Floats, equality: Floats) -> tuple[Floats, Truths, Truths]:
+    """The minimum (T, m) of 1/2 a'Qa - linear'a over 0 <= a <= 1, equality'a = 0, for T problems at once.
+
+    With it, which of its values are at 0 and which at 1.
+    """
+    at = _Point(Q, linear)
+    enough = TOLERANCE * linear.min(axis=1, keepdims=True)
+    # Keeps a singular Q invertible: a proximal term in the step, not in the problem.
+    softest = 1e-11 * Q.diagonal(axis1=1, axis2=2).max(axis=1, keepdims=True)
+    for _ in range(ITERATIONS):
+        residual = _times(Q, at.low) - linear - equality * at.multiplier - at.low_dual + at.high_dual
+        gap = (at.low * at.low_dual + at.high * at.high_dual).mean(axis=1, keepdims=True) / 2.0
+        unfinished = (gap > enough) | (np.abs(residual).max(axis=1, keepdims=True) > RESIDUAL * at.size)
+        if not unfinished.any():
+            break
+        _iterate(at, Q, equality, residual, gap, softest, unfinished)
+    # Of a multiplier and the slack of its margin one goes to 0: the smaller one.
+    at_low, at_high = at.low * linear < at.low_dual, at.high * linear < at.high_dual
+    return np.where(at.low < NEGLIGIBLE, 0.0, at.low), at_low, at_high
+
+
+def _iterate(
+    at: _Point, Q: Floats, equality: Floats, residual: Floats, gap: Floats, softest: Floats, moving: Truths
+) -> None:
+    """One predictor and corrector step of the problems that are `moving`."""
+    diagonal = np.maximum(at.low_dual / at.low + at.high_dual / at.high, softest)
+    # Inverted in a scaling whose eigenvalues are at least 1.
+    scale = 1.0 / np.sqrt(diagonal)
+    scales = scale[:, :, None] * scale[:, None, :]
+    inverse = np.linalg.inv(Q * scales + np.eye(Q.shape[1])) * scales
+    along = _times(inverse, equality)
+    bend = (equality * along).sum(axis=1, keepdims=True)
+    imbalance = (equality * at.low).sum(axis=1, keepdims=True)
+
+    def newton(low_goal: Floats, high_goal: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        step = _times(inverse, low_goal / at.low - high_goal / at.high - residual)
+        shift = -(imbalance + (equality * step).sum(axis=1, keepdims=True)) / bend
+        step += along * shift
+        low_step = (low_goal - at.low_dual * step) / at.low
+        return step, shift, low_step, (high_goal + at.high_dual * step) / at.high
+
+    low_gap, high_gap = at.low * at.low_dual, at.high * at.high_dual
+    predictor = newton(-low_gap, -high_gap)
+    step, _, low_step, high_step = predictor
+    length = at.reach(predictor)
+    reached = (at.low + length * step) * (at.low_dual + length * low_step)
+    reached += (at.high - length * step) * (at.high_dual + length * high_step)
+    centre = gap * (reached.mean(axis=1, keepdims=True) / (2.0 * gap)) ** 3
+    corrector = newton(centre - low_gap - step * low_step, centre - high_gap + step * high_step)
+    at.move(STEP * at.reach(corrector) * moving, corrector)
+
+
+def _times(matrices: Floats, vectors: Floats) -> Floats:
+    """(T, m, m) times (T, m)."""
+    return (matrices @ vectors[:, :, None])[:, :, 0]

@@ -1,0 +1,74 @@
+"""Work on the chunks of a gallery with every core, one chunk a thread at a time."""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from threading import Lock
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+Chunk = tuple[slice, Any]
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def for_each(chunks: Iterator[Chunk], work: Callable[[slice, Any], None], threads: int) -> None:
+    """Call `work(where, vectors)` for each chunk on `threads` threads; what it raises, this raises.
+
+    Threads take turns, so a chunk's result does not depend on which of them does it. BLAS runs on one thread
+    meanwhile: two threads that each multiply alone also share what comes before and after the product.
+    """
+    turn = Lock()
+
+    def take() -> None:
+        while True:
+            with turn:
+                chunk = next(chunks, None)
+            if chunk is None:
+                return
+            work(*chunk)
+
+    with OneBlasThread():
+        if threads < 2:
+            take()
+            return
+        with ThreadPoolExecutor(threads - 1) as executor:
+            helpers = [executor.submit(take) for _ in range(threads - 1)]
+            take()
+            for helper in helpers:
+                helper.result()
+
+
+@cache
+def _controller() -> Any:
+    return ThreadpoolController().select(user_api="blas")
+
+
+class OneBlasThread:
+    """Holds BLAS to one thread while anybody is inside; the last one out restores the setting.
+
+    For what is many small products: after each one the other threads of BLAS keep a core busy with waiting.
+    The setting belongs to the process, so its users are counted: each saving and restoring it alone could
+    leave it at one for good.
+    """
+
+    _lock = Lock()
+    _inside = 0
+    _limit: Any = None
+
+    def __enter__(self) -> None:
+        with OneBlasThread._lock:
+            OneBlasThread._inside += 1
+            if OneBlasThread._inside == 1:
+                OneBlasThread._limit = _controller().limit(limits=1)
+
+    def __exit__(self, *_: object) -> None:
+        with OneBlasThread._lock:
+            OneBlasThread._inside -= 1
+            if OneBlasThread._inside == 0:
+                OneBlasThread._limit.restore_original_limits()
