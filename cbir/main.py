@@ -62,3 +62,7 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output, `head` for instance, has seen enough
         sys.stderr.close()
         sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -180,7 +180,7 @@ class Searcher:
         return subset(ranking, kept), f"the best {count} of {len(ranking)} and a sample of {count}"
 
     def _hits(
-        self, view: View, ranking: RankingList, places: NDArray[np.int64], scores: Sequence[float]
+        self, view: View, ranking: RankingList, places: NDArray[np.int64], scores: NDArray[np.floating]
     ) -> list[Hit]:
         numbers = view.gallery.ids[ranking.rows[places]].tolist()
         records = self.collection.records(numbers)

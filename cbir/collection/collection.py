@@ -266,7 +266,7 @@ class Collection:
         """Every label key, with the number of images that have it."""
         with self.engine.connect() as connection:
             counted = select(labels.c.key, func.count()).group_by(labels.c.key).order_by(labels.c.key)
-            return dict(connection.execute(counted).tuples().all())
+            return dict(connection.execute(counted).all())
 
     def info(self) -> dict[str, Any]:
         """What `cbir collection info` prints."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Engine, Row, delete, func, insert, select, text, update
+from sqlalchemy import Connection, Engine, delete, func, insert, select, text, update
 from sqlalchemy.dialects.sqlite import insert as insert_or
 
 from cbir.collection import facts, statistics, view
@@ -45,7 +45,7 @@ class Writer:
         """Stamps of those sources that images were indexed from."""
         with self.engine.connect() as connection:
             query = select(images.c.source, images.c.source_stamp).where(images.c.source.in_(sources))
-            return dict(connection.execute(query).tuples().all())
+            return dict(connection.execute(query).all())
 
     def add(self, entries: Sequence[Entry], *, duplicates: bool = False, restore: bool = False) -> Added:
         """Add images with their raw vectors, (d,) float32 each; all frames of a source in one call.
@@ -133,7 +133,7 @@ class Writer:
     def delete(self, image_ids: Sequence[str]) -> list[str]:
         """Delete images and remember that somebody did; the ids that were there."""
         with self.engine.begin() as connection:
-            found: list[Row[Any]] = []
+            found: list[Any] = []
             for part in _parts(image_ids):
                 query = select(images.c.number, images.c.image_id, images.c.content_hash)
                 found += connection.execute(query.where(images.c.image_id.in_(part))).all()

@@ -1,0 +1,108 @@
+"""How fast do images become a collection, and how much memory does it take?
+
+Compares `cbir index` with N processes to N times what one process describes (decode and describe, no storing).
+
+    python bench/index.py --data FOLDER [--jobs 2] [--count 0]
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+import psutil
+
+from cbir import descriptors
+from cbir.datasets import phantoms
+from cbir.images import read
+from indexer.extract import prepare
+from indexer.folder import walk
+
+
+def describe_rate(paths: list[Path]) -> float:
+    """Images a second that this process decodes and describes."""
+    prepare()
+    describe = descriptors.get("huang2012")
+    for image in read(paths[0]):
+        describe(image)
+    started = time.perf_counter()
+    for path in paths:
+        for image in read(path):
+            describe(image)
+    return len(paths) / (time.perf_counter() - started)
+
+
+def watch(process: subprocess.Popen, peak: dict[str, int]) -> None:
+    """Keep the greatest memory of the main process (unshared, bytes) while it runs."""
+    watched = psutil.Process(process.pid)
+    while process.poll() is None:
+        try:
+            peak["bytes"] = max(peak["bytes"], watched.memory_full_info().uss)
+        except psutil.Error:
+            return
+        time.sleep(0.05)
+
+
+def index(folder: Path, count: int, jobs: int) -> dict[str, float]:
+    """Run `cbir index` on the first `count` images; its rate and memory."""
+    with tempfile.TemporaryDirectory() as scratch:
+        links = Path(scratch) / "images"
+        links.mkdir()
+        for number, path in enumerate(list(walk([folder]))[:count]):
+            (links / f"{number:06d}{path.suffix}").symlink_to(path)
+        command = [sys.executable, "-m", "cbir.main", "index", str(links), "--collection", f"{scratch}/collection"]
+        peak = {"bytes": 0}
+        started = time.perf_counter()
+        process = subprocess.Popen([*command, "--jobs", str(jobs), "--format", "json"], stdout=subprocess.PIPE)
+        watcher = threading.Thread(target=watch, args=(process, peak))
+        watcher.start()
+        output, _ = process.communicate()
+        wall = time.perf_counter() - started
+        watcher.join()
+        summary = json.loads(output)
+    return {
+        "images": summary["indexed"],
+        "seconds": summary["seconds"],
+        "wall_seconds": round(wall, 2),
+        "rate": summary["indexed"] / summary["seconds"],
+        "peak_mib": peak["bytes"] / 2**20,
+    }
+
+
+def main() -> None:
+    """Print a table and one JSON line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="folder of images; phantoms are drawn if not given")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--count", type=int, default=0, help="images to take; 0 for all (600 phantoms)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = options.data
+        if folder is None:
+            folder = Path(scratch)
+            phantoms.write(folder, options.count or 600)
+        paths = list(walk([folder]))
+        count = options.count or len(paths)
+        sample = paths[:count][:: max(1, count // 2000)]
+        one = describe_rate(sample)
+        small = index(folder, max(1, count // 4), options.jobs)
+        full = index(folder, count, options.jobs)
+    share = full["rate"] / (options.jobs * one)
+    growth = (full["peak_mib"] - small["peak_mib"]) / max(1, full["images"] - small["images"]) * 2**20
+    print(f"one process, decode and describe      {one:8.0f} images/s")
+    print(f"cbir index, {options.jobs} processes             {full['rate']:8.0f} images/s")
+    print(f"share of {options.jobs} times one process        {share:8.0%}")
+    print(f"memory of the main process, all       {full['peak_mib']:8.0f} MiB")
+    print(f"its growth an image                   {growth:8.0f} bytes (a vector is {168 * 4})")
+    print(json.dumps({"one_process": one, "share": share, "growth_bytes": growth, "jobs": options.jobs, **full}))
+
+
+if __name__ == "__main__":
+    main()
