@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from cbir.collection.gallery import Gallery
 from cbir.ranking import RankingList, best
-from cbir.rerank import negatives, svm
+from cbir.rerank import negatives
 from cbir.rerank.base import Reranked
-from cbir.rerank.expansion import KernelExpansion, kernel
+from cbir.rerank.ensemble import Examples
 from cbir.rerank.parameters import real, whole
 from cbir.rerank.pearson import References, update
 from cbir.threads import OneBlasThread
@@ -92,7 +92,7 @@ class Eprf:
             note = f"{len(ranking)} images leave none to learn from as irrelevant: not re-ranked by machines"
             return Reranked(scores, notes=(note,))
         positives = best(scores, self.P)
-        examples = _Examples(positives, drawn, query, ranking, gallery, self.gamma / gallery.dimensions)
+        examples = Examples(positives, drawn, query, ranking, gallery, self.gamma / gallery.dimensions)
         membership = np.ones(len(positives))
         if self.fuzzy:
             rho = references.correlations(gallery.vectors(ranking.rows[positives]))
@@ -100,7 +100,7 @@ class Eprf:
         expansion = examples.train(slice(self.T1, None), self.C, membership).sum()
         return Relevance(expansion.values(gallery, ranking.rows), notes=_notes(self.P, drawn))
 
-    def _relevance(self, examples: "_Examples", rho: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _relevance(self, examples: Examples, rho: NDArray[np.float64]) -> NDArray[np.float64]:
         """R (P,) of the positives, within [0.01, 1]: Huang et al. 2012, eqs. 4 to 6."""
         decisions = examples.train(slice(0, self.T1), self.C, np.ones(len(rho))).of_positives()
         relevance = self.alpha * sigmoid(decisions).mean(axis=0) + (1.0 - self.alpha) * rho
@@ -124,52 +124,3 @@ class PlainEnsemble(Eprf):
 def _notes(P: int, drawn: NDArray[np.int64]) -> tuple[str, ...]:
     count = drawn.shape[1]
     return () if count == P else (f"{count} negatives a machine instead of {P}: there are no more images",)
-
-
-class _Examples:
-    """The training sets of all machines: the same positives, and each machine's own negatives."""
-
-    def __init__(
-        self, positives: NDArray[np.int64], drawn: NDArray[np.int64], query: NDArray[np.float32],
-        ranking: RankingList, gallery: Gallery, gamma: float,
-    ) -> None:  # fmt: skip
-        self.gamma = gamma
-        sets = np.hstack([np.tile(positives, (len(drawn), 1)), drawn])
-        places, members = np.unique(sets, return_inverse=True)
-        self.members = members.reshape(sets.shape)
-        self.vectors = gallery.vectors(ranking.rows[places])
-        self.kernel = kernel(self.vectors, self.vectors, gamma, query)
-        self.signs = np.repeat([1.0, -1.0], [len(positives), drawn.shape[1]])
-
-    def train(self, machines: slice, C: float, membership: NDArray[np.float64]) -> "_Machines":
-        """The named machines, with `membership` (P,) of the positives and 1 of the negatives."""
-        members = self.members[machines]
-        kernels = self.kernel[members[:, :, None], members[:, None, :]]
-        bounds = np.full(members.shape, C)
-        bounds[:, : len(membership)] *= membership
-        coefficients, bias = svm.solve(kernels, self.signs, bounds)
-        return _Machines(self, members, coefficients, bias)
-
-
-@dataclass(frozen=True, eq=False)
-class _Machines:
-    """Trained machines: members (T, m) of the examples, their coefficients (T, m), bias (T,)."""
-
-    examples: _Examples
-    members: NDArray[np.int64]
-    coefficients: NDArray[np.float64]
-    bias: NDArray[np.float64]
-
-    def of_positives(self) -> NDArray[np.float64]:
-        """Decision values (T, P) of the positives."""
-        positives = self.members[0, self.examples.signs > 0.0]
-        similar = self.examples.kernel[positives[None, :, None], self.members[:, None, :]]
-        return (similar @ self.coefficients[:, :, None])[:, :, 0] + self.bias[:, None]
-
-    def sum(self) -> KernelExpansion:
-        """The sum of their decision values as a function of the image."""
-        vectors = self.examples.vectors
-        coefficients = np.zeros(len(vectors))
-        np.add.at(coefficients, self.members, self.coefficients)
-        total = KernelExpansion(vectors, coefficients, float(self.bias.sum()), self.examples.gamma)
-        return total.merged()

@@ -91,7 +91,7 @@ def _shares(Q: Floats, linear: Floats, equality: Floats) -> tuple[Floats, Truths
         _iterate(at, Q, equality, residual, gap, softest, unfinished)
     # Of a multiplier and the slack of its margin one goes to 0: the smaller one.
     at_low, at_high = at.low * linear < at.low_dual, at.high * linear < at.high_dual
-    return np.where(at.low < NEGLIGIBLE, 0.0, at.low), at_low, at_high
+    return np.where(at.low < NEGLIGIBLE, 0.0, np.minimum(at.low, 1.0)), at_low, at_high
 
 
 def _iterate(

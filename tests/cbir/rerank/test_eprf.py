@@ -1,0 +1,189 @@
+"""EPRF against a slow form of it, line by line after the paper, with one LIBSVM machine at a time."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.svm import SVC
+
+from cbir import rerank
+from cbir.collection.gallery import Gallery
+from cbir.ranking import RankingList, rank
+from cbir.rerank import negatives
+
+METHODS = {"eprf": (True, True), "nsu-eprf": (False, True), "svm-eprf": (True, False)}
+
+
+def clustered(seed: int, n: int, d: int) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    centres = random.standard_normal((6, d)) * 1.5
+    return (centres[random.integers(0, 6, n)] + random.standard_normal((n, d))).astype(np.float32)
+
+
+def gallery_of(vectors: np.ndarray) -> Gallery:
+    cut = len(vectors) * 2 // 3
+    return Gallery((vectors[:cut], vectors[cut:]), np.arange(len(vectors)))
+
+
+def distance(x: np.ndarray, y: np.ndarray) -> float:
+    return math.sqrt(sum((float(a) - float(b)) ** 2 for a, b in zip(x, y, strict=True)))
+
+
+def correlation(one: list[float], other: list[float]) -> float:
+    """Equation 2."""
+    mean_1, mean_2 = sum(one) / len(one), sum(other) / len(other)
+    covariance = sum((a - mean_1) * (b - mean_2) for a, b in zip(one, other, strict=True))
+    length_1 = math.sqrt(sum((a - mean_1) ** 2 for a in one))
+    length_2 = math.sqrt(sum((b - mean_2) ** 2 for b in other))
+    return covariance / (length_1 * length_2)
+
+
+def logistic(value: float) -> float:
+    return 1 / (1 + math.exp(-value))
+
+
+def order(scores: list[float]) -> list[int]:
+    return sorted(range(len(scores)), key=lambda i: (-scores[i], i))
+
+
+def reference(
+    query: np.ndarray, ranking: RankingList, vectors: np.ndarray, p: dict[str, Any], update: bool, fuzzy: bool
+) -> list[float]:
+    """The sum of decision values of every image; the draw of negatives is shared with the fast form."""
+    images = [vectors[row] for row in ranking.rows]
+    similarity = [float(s) for s in ranking.similarities]
+    nearest = order(similarity)[: p["N"]]
+    of_query = [-distance(query, images[j]) for j in nearest]
+
+    def rho(i: int) -> float:
+        return correlation(of_query, [-distance(images[i], images[j]) for j in nearest])
+
+    updated = list(similarity)
+    if update:
+        for i in order(similarity)[: p["K"]]:
+            updated[i] = similarity[i] + p["lam"] * rho(i)  # equation 3
+    positives = order(updated)[: p["P"]]
+    sets = negatives.draw(
+        query,
+        np.float32(updated),
+        P=p["P"],
+        sets=p["T1"] + p["T2"],
+        lowest=p["lowest"],
+        seed=p["seed"],
+    )
+
+    def machine(drawn: np.ndarray, membership: list[float]) -> SVC:
+        examples = [images[i] for i in [*positives, *drawn]]
+        labels = [1] * len(positives) + [-1] * len(drawn)
+        svm = SVC(C=p["C"], gamma=p["gamma"] / len(query), tol=1e-10)
+        return svm.fit(np.array(examples, float), labels, sample_weight=membership + [1.0] * len(drawn))
+
+    membership = [1.0] * len(positives)
+    if fuzzy:
+        first = [machine(drawn, membership) for drawn in sets[: p["T1"]]]
+        for k, i in enumerate(positives):
+            values = [m.decision_function([np.array(images[i], float)])[0] for m in first]
+            probability = sum(logistic(value) for value in values) / len(values)  # equations 4, 5
+            relevance = p["alpha"] * probability + (1 - p["alpha"]) * rho(i)  # equation 6
+            membership[k] = min(max(relevance, 0.01), 1.0)
+    last = [machine(drawn, membership) for drawn in sets[p["T1"] :]]
+    return list(sum(m.decision_function(np.array(images, float)) for m in last))  # equation 7
+
+
+def assert_same_ranking(found: np.ndarray, expected: np.ndarray, tolerance: float) -> None:
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
+    in_found_order = expected[np.argsort(-found, kind="stable")]
+    assert np.all(np.diff(in_found_order) <= 2 * tolerance)  # only scores this close change places
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("n", "options"),
+    [
+        (250, {}),
+        (250, {"P": 3}),
+        (250, {"P": 15, "C": 10.0, "gamma": 0.5}),
+        (250, {"K": 4, "P": 9, "N": 30}),  # positives from outside the top K
+        (250, {"alpha": 0.0, "lam": 3.0, "lowest": 0.5, "seed": 4}),
+        (250, {"T1": 1, "T2": 3, "alpha": 1.0, "gamma": 4.0}),
+        (40, {"P": 6}),
+        (11, {"P": 6}),  # five negatives
+        (7, {"P": 6}),  # one negative
+    ],
+)
+@pytest.mark.parametrize("subset", [False, True])
+def test_the_paper_line_by_line(method, n, options, subset):
+    vectors = clustered(n, 2 * n if subset else n, 10)
+    query = vectors[0] + np.float32(0.2)
+    rows = np.arange(0, 2 * n, 2) if subset else None
+    gallery = gallery_of(vectors)
+    ranking = rank(query, gallery, rows)
+    reranker = rerank.get(method, **options)
+    found = reranker(query, ranking, gallery)
+    expected = reference(query, ranking, vectors, reranker.parameters, *METHODS[method])
+    assert_same_ranking(found.scores, np.array(expected), 1e-5 * reranker.parameters["C"])
+    np.testing.assert_allclose(found.shown(found.scores), 1 / (1 + np.exp(-np.array(expected))), atol=1e-4)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000), n=st.integers(2, 400))
+def test_the_order_of_the_gallery_does_not_matter(method, seed, n):
+    vectors = clustered(seed, n, 8)
+    query = vectors[0] + np.float32(0.2)
+    moved = np.random.default_rng(seed).permutation(n)
+    scores = []
+    for arranged in (vectors, vectors[moved]):
+        gallery = gallery_of(arranged)
+        scores.append(rerank.get(method)(query, rank(query, gallery), gallery).scores)
+    np.testing.assert_allclose(scores[1], scores[0][moved], atol=1e-4)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000), scale=st.floats(0.01, 100))
+def test_scale_is_made_up_for_by_gamma(method, seed, scale):
+    vectors = clustered(seed, 150, 8)
+    scores = []
+    for factor in (1.0, scale):
+        scaled = (vectors * factor).astype(np.float32)
+        gallery, query = gallery_of(scaled), scaled[0] + np.float32(0.2 * factor)
+        # lowest=0: the pool is no larger than the draw, which follows the query's own bytes
+        reranker = rerank.get(method, lowest=0, gamma=1.0 / factor**2)
+        scores.append(reranker(query, rank(query, gallery), gallery).scores)
+    np.testing.assert_allclose(scores[1], scores[0], atol=1e-3)
+
+
+def test_shown_scores_are_probabilities_that_keep_the_order():
+    vectors = clustered(3, 200, 8)
+    gallery = gallery_of(vectors)
+    found = rerank.get("eprf")(vectors[0], rank(vectors[0], gallery), gallery)
+    shown = found.shown(np.sort(found.scores))
+    assert np.all((shown > 0) & (shown < 1))
+    assert np.all(np.diff(shown) >= 0)
+    assert found.shown(np.array([-1e4, 0.0, 1e4])).tolist() == [0.0, 0.5, 1.0]
+
+
+@pytest.mark.parametrize(("n", "learnt"), [(5, False), (6, False), (7, True)])
+def test_without_negatives_the_updated_similarities_stand(n, learnt):
+    vectors = clustered(1, n, 8)
+    query = vectors[0] + np.float32(0.2)
+    gallery = gallery_of(vectors)
+    ranking = rank(query, gallery)
+    found = rerank.get("eprf")(query, ranking, gallery)
+    assert len(found.notes) == 1
+    updated = rerank.get("pearson")(query, ranking, gallery).scores
+    assert np.array_equal(found.scores, updated) is not learnt
+
+
+def test_positives_with_negative_correlation_still_count():
+    # A query at the far end of a line: its neighbours' lists run against its own.
+    vectors = np.linspace(0, 10, 50, dtype=np.float32)[:, None] * np.ones(2, np.float32)
+    query = np.float32([-5.0, 5.0])
+    gallery = gallery_of(vectors)
+    found = rerank.get("eprf", alpha=0.0, K=1, N=3)(query, rank(query, gallery), gallery)
+    assert np.isfinite(found.scores).all()
+    assert np.ptp(found.scores) > 0

@@ -1,0 +1,83 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cbir.collection.gallery import Gallery
+from cbir.rerank import expansion as module
+from cbir.rerank.expansion import KernelExpansion, kernel
+
+
+def obvious(expansion: KernelExpansion, x: np.ndarray) -> np.ndarray:
+    distances = ((x[:, None].astype(float) - expansion.vectors[None]) ** 2).sum(axis=2)
+    return np.exp(-expansion.gamma * distances) @ expansion.coefficients + expansion.bias
+
+
+def example(random: np.random.Generator, k: int, d: int, gamma: float) -> KernelExpansion:
+    vectors = random.standard_normal((k, d)).astype(np.float32)
+    return KernelExpansion(vectors, random.standard_normal(k), 0.25, gamma / d)
+
+
+@given(
+    seed=st.integers(0, 1000),
+    n=st.integers(0, 60),
+    k=st.integers(0, 12),
+    d=st.integers(1, 9),
+    log_gamma=st.floats(-3, 2),
+    head=st.sampled_from([0, 5, 1000]),
+)
+def test_values_match_the_sum(seed, n, k, d, log_gamma, head):
+    random = np.random.default_rng(seed)
+    machine = example(random, k, d, 10**log_gamma)
+    vectors = random.standard_normal((n, d)).astype(np.float32)
+    vectors[: min(n, k)] = machine.vectors[: min(n, k)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "REFINED", head)
+        found = machine.values(Gallery((vectors,), np.arange(n)), np.arange(n))
+    np.testing.assert_allclose(found, obvious(machine, vectors), rtol=0, atol=2e-5 * (1 + 10**log_gamma / d))
+
+
+def test_many_chunks_blocks_and_left_out_rows_match_the_sum():
+    random = np.random.default_rng(0)
+    machine = example(random, 20, 16, 1.0)
+    vectors = random.standard_normal((7000, 16)).astype(np.float32)
+    gallery = Gallery((vectors[:4100], vectors[4100:]), np.arange(7000))
+    rows = np.delete(np.arange(7000), [0, 4099, 4100, 6999])
+    found = machine.values(gallery, rows)
+    np.testing.assert_allclose(found, obvious(machine, vectors[rows]), atol=1e-5)
+    assert np.array_equal(found, machine.values(gallery, rows))
+
+
+def test_equal_images_at_the_head_have_equal_values():
+    random = np.random.default_rng(1)
+    machine = example(random, 66, 168, 1.0)
+    vectors = random.standard_normal((5000, 168)).astype(np.float32)
+    places = [0, 17, 100, 2047, 2048, 4999]
+    vectors[places] = machine.vectors[machine.coefficients.argmax()]
+    found = machine.values(Gallery((vectors,), np.arange(5000)), np.arange(5000))
+    assert len(set(found[places].tolist())) == 1
+    assert found[0] == found.max()
+
+
+def test_equal_vectors_merge_and_cancel():
+    vectors = np.float32([[1, 2], [3, 4], [1, 2], [5, 6], [3, 4]])
+    merged = KernelExpansion(vectors, np.array([1.0, 2.0, 0.5, 0.0, -2.0]), 0.5, 1.0).merged()
+    assert merged.vectors.tolist() == [[1, 2]]
+    assert merged.coefficients.tolist() == [1.5]
+    assert merged.bias == 0.5
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e4])
+def test_extreme_ranges_stay_finite(scale):
+    random = np.random.default_rng(2)
+    machine = example(random, 5, 8, 1.0)
+    vectors = (random.standard_normal((100, 8)) * scale).astype(np.float32)
+    found = machine.values(Gallery((vectors,), np.arange(100)), np.arange(100))
+    assert np.isfinite(found).all()
+
+
+def test_kernel_of_equal_vectors_is_one():
+    vectors = np.random.default_rng(3).standard_normal((20, 168)).astype(np.float32)
+    similar = kernel(vectors, vectors, 1.0, vectors[0])
+    np.testing.assert_allclose(similar.diagonal(), 1.0, atol=1e-10)
+    np.testing.assert_allclose(similar, similar.T)

@@ -1,0 +1,141 @@
+"""What every re-ranker must do, whichever it is."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from cbir import rerank
+from cbir.collection.gallery import Gallery
+from cbir.errors import InvalidInput
+from cbir.ranking import best, rank
+
+MEMBERS = pytest.mark.parametrize("name", rerank.names())
+
+
+def vectors_of(n: int, d: int = 9, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((n, d)).astype(np.float32)
+
+
+def gallery_of(vectors: np.ndarray) -> Gallery:
+    return Gallery((np.ascontiguousarray(vectors, np.float32),), np.arange(len(vectors)))
+
+
+def scores_of(
+    name: str, query: np.ndarray, vectors: np.ndarray, rows: np.ndarray | None = None
+) -> np.ndarray:
+    gallery = gallery_of(vectors)
+    return rerank.get(name)(query, rank(query, gallery, rows), gallery).scores
+
+
+@MEMBERS
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 6, 7, 11, 12, 13, 59, 61, 999, 1001])
+def test_any_number_of_images(name, n):
+    vectors = vectors_of(n)
+    scores = scores_of(name, np.ones(9, np.float32), vectors)
+    assert scores.shape == (n,)
+    assert scores.dtype in (np.float32, np.float64)
+    assert np.isfinite(scores).all()
+
+
+@MEMBERS
+@pytest.mark.parametrize("n", [1, 2, 7, 100, 2500])
+@pytest.mark.parametrize("offset", [0.0, 1.0])
+def test_images_all_alike_keep_the_order_of_their_rows(name, n, offset):
+    one = np.random.default_rng(8).standard_normal(168).astype(np.float32)
+    scores = scores_of(name, one + np.float32(offset), np.tile(one, (n, 1)))
+    assert np.isfinite(scores).all()
+    assert best(scores, n).tolist() == list(range(n))
+
+
+@MEMBERS
+def test_named_rows_are_a_collection_of_their_own(name):
+    vectors, rows = vectors_of(900), np.flatnonzero(np.random.default_rng(1).random(900) < 0.4)
+    query = vectors[3] + np.float32(0.1)
+    np.testing.assert_allclose(
+        scores_of(name, query, vectors, rows), scores_of(name, query, vectors[rows]), atol=1e-5
+    )
+
+
+@MEMBERS
+def test_same_question_same_answer(name):
+    vectors = vectors_of(5000)
+    assert np.array_equal(scores_of(name, vectors[9], vectors), scores_of(name, vectors[9].copy(), vectors))
+
+
+@MEMBERS
+def test_arguments_are_left_as_they_are(name):
+    vectors = vectors_of(300)
+    gallery = gallery_of(vectors)
+    query = vectors[0].copy()
+    ranking = rank(query, gallery)
+    before = [a.copy() for a in (query, vectors, ranking.rows, ranking.distances, ranking.similarities)]
+    rerank.get(name)(query, ranking, gallery)
+    after = [query, vectors, ranking.rows, ranking.distances, ranking.similarities]
+    assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+@MEMBERS
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_very_small_and_very_large_vectors(name, scale):
+    vectors = vectors_of(200) * np.float32(scale)
+    assert np.isfinite(scores_of(name, vectors[0], vectors)).all()
+
+
+@MEMBERS
+def test_equal_images_next_to_the_query_keep_the_order_of_their_rows(name):
+    vectors = vectors_of(3000, 168)
+    vectors[[5, 1000, 2999]] = vectors[5]
+    scores = scores_of(name, vectors[5], vectors)
+    assert best(scores, 3).tolist() == [5, 1000, 2999]
+
+
+@MEMBERS
+def test_the_images_of_the_querys_cluster_come_first(name):
+    random = np.random.default_rng(4)
+    centres = random.standard_normal((10, 20)) * 3
+    kind = random.integers(0, 10, 2000)
+    vectors = (centres[kind] + random.standard_normal((2000, 20))).astype(np.float32)
+    scores = scores_of(name, centres[2].astype(np.float32), vectors)
+    assert np.mean(kind[best(scores, 50)] == 2) == 1.0
+
+
+@MEMBERS
+def test_parameters_make_the_same_re_ranker_again(name):
+    reranker = rerank.get(name)
+    assert reranker.name == name
+    assert rerank.get(name, **reranker.parameters) == reranker
+    as_text = {key: str(value) for key, value in reranker.parameters.items()}
+    assert rerank.get(name, **as_text).parameters == reranker.parameters
+
+
+@MEMBERS
+def test_parameters_cannot_change_under_a_query(name):
+    with pytest.raises((dataclasses.FrozenInstanceError, AttributeError)):
+        rerank.get(name).K = 3  # type: ignore[attr-defined]
+
+
+@MEMBERS
+def test_unknown_parameter(name):
+    with pytest.raises(InvalidInput, match=f"{name} has no parameter 'depth'; it has"):
+        rerank.get(name, depth=3)
+
+
+def test_unknown_name_lists_the_known_ones():
+    with pytest.raises(InvalidInput, match="'best'; there are: none, pearson, eprf, nsu-eprf, svm-eprf"):
+        rerank.get("best")
+
+
+@pytest.mark.parametrize("name", ["eprf", "nsu-eprf", "svm-eprf"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"P": 0}, {"P": 1.5}, {"P": "six"}, {"P": True}, {"P": None}, {"P": float("nan")}, {"P": 10**400},
+        {"T1": 0}, {"T2": -1}, {"K": 1001}, {"N": [3]}, {"seed": -1}, {"alpha": 1.01}, {"lowest": -0.1},
+        {"C": 0}, {"C": float("inf")}, {"gamma": 0}, {"gamma": "nan"}, {"lam": -1},
+    ],
+)  # fmt: skip
+def test_wrong_values_are_refused_with_their_range(name, wrong):
+    (parameter,) = wrong
+    with pytest.raises(InvalidInput, match=rf"{parameter} must be a (whole )?number from .* to "):
+        rerank.get(name, **wrong)

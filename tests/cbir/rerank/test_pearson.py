@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+from scipy.stats import pearsonr
+
+from cbir import rerank
+from cbir.collection.gallery import Gallery
+from cbir.ranking import rank
+from cbir.rerank.pearson import References
+
+
+def clustered(n: int, d: int = 12, seed: int = 0) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    return (
+        random.standard_normal((8, d))[random.integers(0, 8, n)] * 2 + random.standard_normal((n, d))
+    ).astype(np.float32)
+
+
+@pytest.mark.parametrize(("n", "K", "N"), [(300, 60, 100), (300, 7, 300), (40, 60, 1000), (2, 5, 2)])
+def test_the_update_adds_rho_to_the_top(n, K, N):
+    vectors = clustered(n)
+    query = vectors[0] + np.float32(0.1)
+    gallery = Gallery((vectors,), np.arange(n))
+    ranking = rank(query, gallery)
+    found = rerank.get("pearson", K=K, N=N, lam=0.5)(query, ranking, gallery).scores
+    order = sorted(range(n), key=lambda i: -ranking.similarities[i])
+    references = vectors[order[:N]].astype(float)
+    own = -np.linalg.norm(references - query, axis=1)
+    for place, i in enumerate(order):
+        expected = ranking.similarities[i]
+        if place < K:
+            expected += 0.5 * pearsonr(own, -np.linalg.norm(references - vectors[i], axis=1)).statistic
+        assert found[i] == pytest.approx(expected, abs=1e-6)
+
+
+def test_constant_lists_correlate_with_nothing():
+    vectors = np.tile(np.float32([1.0, 0.1, -3.3]), (20, 1))
+    gallery = Gallery((vectors,), np.arange(20))
+    for query in (vectors[0], vectors[0] * 2, vectors[0] + 1e4):
+        references = References(query, rank(query, gallery), gallery, 1000)
+        assert np.all(references.correlations(vectors) == 0.0)
+
+
+def test_an_image_like_the_query_has_rho_one():
+    vectors = clustered(100)
+    gallery = Gallery((vectors,), np.arange(100))
+    references = References(vectors[4], rank(vectors[4], gallery), gallery, 50)
+    assert references.correlations(vectors[4:5])[0] == pytest.approx(1.0)
+
+
+def test_far_from_the_origin_nothing_is_lost():
+    vectors = clustered(200).astype(np.float64)
+    near, far = ((vectors + offset).astype(np.float32) for offset in (0.0, 512.0))
+    rho = []
+    for shifted in (near, far):
+        gallery = Gallery((shifted,), np.arange(200))
+        ranking = rank(near[0], Gallery((near,), np.arange(200)))  # the same order for both
+        rho.append(References(shifted[0], ranking, gallery, 100).correlations(shifted[:20]))
+    np.testing.assert_allclose(rho[1], rho[0], atol=1e-4)  # what rounding the inputs costs

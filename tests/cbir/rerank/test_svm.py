@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.svm import SVC
+
+from cbir.rerank.svm import solve
+
+
+def rbf(left: np.ndarray, right: np.ndarray, gamma: float) -> np.ndarray:
+    return np.exp(-gamma * ((left[:, None] - right[None]) ** 2).sum(axis=2))
+
+
+def check(samples: np.ndarray, signs: np.ndarray, bounds: np.ndarray, gamma: float) -> None:
+    """The T machines of samples (T, m, d) decide like scikit-learn's."""
+    coefficients, bias = solve(np.stack([rbf(x, x, gamma) for x in samples]), signs, bounds)
+    for x, upper, a, b in zip(samples, bounds, coefficients, bias, strict=True):
+        machine = SVC(C=1.0, gamma=gamma, tol=1e-10).fit(x, signs, sample_weight=upper)
+        unseen = np.vstack([x, x[:3] + 0.7, x.mean(axis=0) - 5.0])
+        # LIBSVM keeps its kernel in float32: its own error grows with the multipliers.
+        np.testing.assert_allclose(
+            rbf(unseen, x, gamma) @ a + b,
+            machine.decision_function(unseen),
+            rtol=0,
+            atol=1e-5 + 2e-6 * np.abs(a).sum(),
+        )
+        assert np.all(a * signs >= 0.0)
+        assert np.all(np.abs(a) <= upper)
+        assert a.sum() == pytest.approx(0.0, abs=1e-9 * upper.sum())
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    positives=st.integers(1, 15),
+    negatives=st.integers(1, 15),
+    dimensions=st.integers(1, 12),
+    log_C=st.floats(-2, 3),
+    log_gamma=st.floats(-2, 0.5),
+    apart=st.floats(0, 3),
+    rounded=st.booleans(),
+    doubled=st.booleans(),
+    fuzzy=st.booleans(),
+)
+def test_decides_like_libsvm(
+    seed, positives, negatives, dimensions, log_C, log_gamma, apart, rounded, doubled, fuzzy
+):
+    random = np.random.default_rng(seed)
+    total = positives + negatives
+    samples = random.standard_normal((2, total, dimensions))
+    samples[:, :positives] += apart
+    if rounded:  # equal points, of equal and of opposite signs
+        samples = samples.round()
+    if doubled:
+        samples[:, 1:] = samples[:, random.integers(0, total, total - 1)]
+    bounds = np.full((2, total), 10.0**log_C)
+    if fuzzy:
+        bounds[:, :positives] *= random.uniform(0.01, 1.0, (2, positives))
+    check(samples, np.repeat([1.0, -1.0], [positives, negatives]), bounds, 10.0**log_gamma / dimensions)
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 1000.0])
+def test_all_samples_alike_decide_nothing(C):
+    coefficients, bias = solve(np.ones((3, 8, 8)), np.repeat([1.0, -1.0], 4), np.full((3, 8), C))
+    np.testing.assert_allclose(coefficients.sum(axis=1) + bias, 0.0, atol=1e-6)
+
+
+def test_two_samples_in_closed_form():
+    k = np.exp(-1.0)
+    coefficients, bias = solve(
+        np.array([[[1.0, k], [k, 1.0]]]), np.array([1.0, -1.0]), np.full((1, 2), 100.0)
+    )
+    np.testing.assert_allclose(coefficients, [[1 / (1 - k), -1 / (1 - k)]], rtol=1e-9)
+    np.testing.assert_allclose(bias, 0.0, atol=1e-9)
+
+
+def test_machines_do_not_depend_on_their_company():
+    random = np.random.default_rng(5)
+    samples = random.standard_normal((6, 10, 4))
+    kernels = np.stack([rbf(x, x, 0.3) for x in samples])
+    signs, bounds = np.repeat([1.0, -1.0], 5), random.uniform(0.1, 5.0, (6, 10))
+    together = solve(kernels, signs, bounds)
+    for t in range(6):
+        alone = solve(kernels[t : t + 1], signs, bounds[t : t + 1])
+        np.testing.assert_allclose(together[0][t], alone[0][0], atol=1e-7)
+        np.testing.assert_allclose(together[1][t], alone[1][0], atol=1e-7)
