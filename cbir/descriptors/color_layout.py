@@ -1,0 +1,157 @@
+"""MPEG-7 Color Layout: a tiny picture's colour frequencies (ISO/IEC 15938-3:2002, section 6.6).
+
+Integer for integer what the reference software (ISO/IEC 15938-6, XM) gives; its order of operations and its
+DCT constants of seven digits are kept, because both decide about rounding.
+"""
+
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.descriptors.base import Part
+from cbir.images import Image
+
+GRID = 8  # the picture is reduced to 8 x 8 cells
+
+_ZIGZAG = np.array(
+    [
+        *(0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5),
+        *(12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28),
+        *(35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51),
+        *(58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63),
+    ]
+)
+
+
+def _cosines() -> NDArray[np.float64]:
+    """The orthonormal DCT matrix (8, 8), seven significant digits as in the reference software."""
+    i, k = np.mgrid[0:GRID, 0:GRID]
+    exact = np.where(i == 0, np.sqrt(0.125), 0.5) * np.cos(np.pi / GRID * i * (k + 0.5))
+    return np.array([[float(f"{value:.6e}") for value in row] for row in exact])
+
+
+_DCT = _cosines()
+_LEVELS = np.arange(256, dtype=np.float64)
+_RED, _GREEN, _BLUE = 0.299 * _LEVELS, 0.587 * _LEVELS, 0.114 * _LEVELS
+_LUMA_OF_GREY = (219.0 * ((_RED + _GREEN + _BLUE) / 256.0) + 16.5).astype(np.uint8)
+_CHROMA_OF_GREY = 128  # Cb and Cr of every grey level
+
+
+class ColorLayout:
+    """12 whole numbers: 6 coefficients of Y (0..63, then 0..31), 3 of Cb and 3 of Cr (0..63, then 0..31).
+
+    A side under 8 pixels is enlarged eight times by repetition first, as the reference software does.
+    """
+
+    name = "color_layout"
+    dimensions = 12
+    parts: tuple[Part, ...] = (Part("color_layout", 0, 12),)
+
+    def __call__(self, image: Image) -> NDArray[np.float32]:
+        """The descriptor of `image`: shape (12,), float32."""
+        luma, blue, red = coefficients(image)
+        return np.concatenate([luma[:6], blue[:3], red[:3]]).astype(np.float32)
+
+
+def coefficients(image: Image) -> NDArray[np.int64]:
+    """All quantised coefficients of Y, Cb and Cr in zig-zag order: shape (3, 64)."""
+    spectrum = _transform(_cells(image)).reshape(3, GRID * GRID)[:, _ZIGZAG]
+    quantised = np.empty_like(spectrum)
+    quantised[0, 0] = _quantise_luma_mean(int(spectrum[0, 0]) // 8) >> 1
+    quantised[1, 0] = _quantise_chroma_mean(int(spectrum[1, 0]) // 8)
+    quantised[2, 0] = _quantise_chroma_mean(int(spectrum[2, 0]) // 8)
+    # integer division in C truncates towards zero
+    quantised[0, 1:] = _quantise_change(np.sign(spectrum[0, 1:]) * (np.abs(spectrum[0, 1:]) // 2)) >> 3
+    quantised[1:, 1:] = _quantise_change(spectrum[1:, 1:]) >> 3
+    return quantised
+
+
+def _cells(image: Image) -> NDArray[np.int64]:
+    """Mean Y, Cb and Cr of the 8 x 8 cells, truncated: shape (3, 8, 8), 0..255."""
+    pixels = image.pixels
+    for axis in (0, 1):
+        if pixels.shape[axis] < GRID:
+            pixels = np.repeat(pixels, GRID, axis)
+    height, width = pixels.shape[:2]
+    # cell of a pixel: floor(y / (height / 8)), so row i begins at ceil(i * height / 8)
+    rows = -(np.arange(GRID + 1) * -height // GRID)
+    columns = -(np.arange(GRID + 1) * -width // GRID)
+    sums = np.full((3, GRID, GRID), _CHROMA_OF_GREY, np.int64)
+    sums[1:] *= np.outer(np.diff(rows), np.diff(columns))
+    for i in range(GRID):
+        band = pixels[rows[i] : rows[i + 1]]
+        planes = [cv2.LUT(band, _LUMA_OF_GREY)] if band.ndim == 2 else _luma_chroma(band)
+        for plane, totals in zip(planes, sums, strict=False):
+            by_column = cv2.reduce(plane, 0, cv2.REDUCE_SUM, dtype=cv2.CV_32S)[0]
+            totals[i] = np.add.reduceat(by_column, columns[:-1], dtype=np.int64)
+    return sums // np.outer(np.diff(rows), np.diff(columns))
+
+
+def _luma_chroma(band: NDArray[np.uint8]) -> list[NDArray[np.uint8]]:
+    """Y, Cb and Cr of an RGB band, in the reference software's order of floating-point operations."""
+    red, green, blue = cv2.split(band)
+    luma = _looked_up(red, _RED)
+    luma += _looked_up(green, _GREEN)
+    luma += _looked_up(blue, _BLUE)
+    luma /= 256.0
+    planes = []
+    for channel, scale in ((blue, 224.0 * 0.564), (red, 224.0 * 0.713)):
+        chroma = _looked_up(channel, _LEVELS / 256.0)
+        chroma -= luma
+        chroma *= scale
+        chroma += 128.5
+        planes.append(chroma.astype(np.uint8))
+    luma *= 219.0
+    luma += 16.5
+    return [luma.astype(np.uint8), *planes]
+
+
+def _looked_up(channel: Any, table: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(cv2.LUT(channel, table), np.float64)
+
+
+def _transform(cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The 8 x 8 DCT of every plane, rows first, each value floor(s + 0.499999): shape (3, 8, 8).
+
+    Reducing the first axis adds term after term, as a C loop does; a matrix product would not.
+    """
+    by_row = np.add.reduce(_DCT.T[:, None, None, :] * cells.transpose(2, 0, 1)[:, :, :, None])
+    by_column = np.add.reduce(_DCT.T[:, None, :, None] * by_row.transpose(1, 0, 2)[:, :, None, :])
+    return np.floor(by_column + 0.499999).astype(np.int64)
+
+
+def _quantise_luma_mean(value: int) -> int:
+    if value > 191:
+        return 112 + (value - 192) // 4
+    if value > 159:
+        return 96 + (value - 160) // 2
+    if value > 95:
+        return 32 + (value - 96)
+    if value > 63:
+        return 16 + (value - 64) // 2
+    return value // 4
+
+
+def _quantise_chroma_mean(value: int) -> int:
+    if value > 191:
+        return 63
+    if value > 159:
+        return 56 + (value - 160) // 4
+    if value > 143:
+        return 48 + (value - 144) // 2
+    if value > 111:
+        return 16 + (value - 112)
+    if value > 95:
+        return 8 + (value - 96) // 2
+    if value > 63:
+        return (value - 64) // 4
+    return 0
+
+
+def _quantise_change(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    values = np.clip(values, -256, 239)
+    size = np.abs(values)
+    size = np.where(size > 127, 64 + size // 4, np.where(size > 63, 32 + size // 2, size))
+    return np.sign(values) * size + 132

@@ -1,0 +1,83 @@
+"""How large the structures around every pixel are (Tamura, Mori and Yamawaki 1978, section III-A)."""
+
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.descriptors.tiles import Scratch, tiles
+
+LARGEST = 32  # 2^5, the side of the largest window
+_EXACT_16 = 16  # sums of windows up to this side fit 16 bits: 16 * 16 * 255 = 65280
+_scratch = Scratch()
+
+
+def best_sizes(grey: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The window side 2^k, k = 0..5, that fits each pixel best: shape of `grey`, uint8, 1 to 32.
+
+    E_k(x, y) is the larger of |mean right - mean left| and |mean below - mean above| of two 2^k x 2^k windows
+    that meet at the pixel (with it in the right or lower one, and in the middle of their other direction); the
+    best k has the largest E_k, the smallest such k among equals. The image is continued by its border pixels.
+    """
+    padded = cv2.copyMakeBorder(grey, LARGEST, LARGEST, LARGEST, LARGEST, cv2.BORDER_REPLICATE)
+    sizes = np.ones_like(grey)
+    for rows, columns in tiles(*grey.shape):
+        _find(
+            padded[rows.start : rows.stop + 2 * LARGEST, columns.start : columns.stop + 2 * LARGEST],
+            sizes[rows, columns],
+        )
+    return sizes
+
+
+def _find(padded: NDArray[Any], sizes: NDArray[np.uint8]) -> None:
+    """Raises the ones in `sizes` to the best window sides; `padded` has LARGEST pixels more on every side.
+
+    Works on sums instead of means, so that everything is exact: E_k times the area 4^k.
+    """
+    sums = _scratch.array("sums", padded.shape, np.uint16)
+    sums[...] = padded
+    best = _strength(sums, 1, _scratch.array("best", sizes.shape, np.uint16))
+    larger = _scratch.array("larger", sizes.shape, np.uint8)
+    side = 1
+    while side < LARGEST:
+        if side == _EXACT_16:
+            sums, best = _as_float("wide sums", sums), _as_float("wide best", best)
+        sums = _doubled(sums, side)
+        side *= 2
+        np.multiply(best, 4, out=best)  # to the area of this size
+        strength = _strength(sums, side, _scratch.array("strength", sizes.shape, sums.dtype))
+        cv2.compare(strength, best, cv2.CMP_GT, larger)
+        np.bitwise_and(larger, side, out=larger)
+        np.maximum(sizes, larger, out=sizes)
+        if side < LARGEST:
+            np.maximum(best, strength, out=best)
+
+
+def _strength(sums: NDArray[Any], side: int, strength: NDArray[Any]) -> NDArray[Any]:
+    """Fills in E_k times 4^k; sums[i, j] is the sum of the window that begins in row i and column j."""
+    height, width = strength.shape
+    middle = LARGEST - side // 2
+    rows, columns = slice(middle, middle + height), slice(middle, middle + width)
+    right = sums[rows, LARGEST : LARGEST + width]
+    left = sums[rows, LARGEST - side : LARGEST - side + width]
+    below = sums[LARGEST : LARGEST + height, columns]
+    above = sums[LARGEST - side : LARGEST - side + height, columns]
+    cv2.absdiff(right, left, strength)
+    vertical = cv2.absdiff(below, above, _scratch.array("vertical", strength.shape, strength.dtype))
+    return np.maximum(strength, vertical, out=strength)
+
+
+def _doubled(sums: NDArray[Any], side: int) -> NDArray[Any]:
+    """Sums of windows of twice the side."""
+    height, width = sums.shape
+    two = _scratch.array("two", (height, width - side), sums.dtype)
+    cv2.add(sums[:, :-side], sums[:, side:], two)
+    four = _scratch.array("four", (height - side, width - side), sums.dtype)
+    return cv2.add(two[:-side], two[side:], four)
+
+
+def _as_float(name: str, values: NDArray[Any]) -> NDArray[Any]:
+    converted = _scratch.array(name, values.shape, np.float32)
+    converted[...] = values
+    return converted
