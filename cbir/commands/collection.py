@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import Progress
 
 from cbir.collection import Collection
 from cbir.collection.export import export as export_collection
@@ -114,6 +116,37 @@ def erase_patient(
     with Collection(collection) as opened, opened.writer() as writer:
         keys = [key for key in (patient, hash_patient(opened.secret, patient)) if key]
         _print({"erased": writer.erase_patient(keys)}, format)
+
+
+@app.command()
+def tune(
+    collection: Folder,
+    label: Annotated[
+        str, typer.Option(help="Label that says which images are relevant to each other.")
+    ] = "label",
+    queries: Annotated[int, typer.Option(min=1, help="Leave-one-out queries for each setting.")] = 200,
+    format: Printed = Format.text,
+) -> None:
+    """Choose the re-ranking's C and gamma by grid search, and keep them with the collection."""
+    from cbir.evaluation.tune import tune as tune_collection
+
+    with (
+        Collection(collection) as opened,
+        opened.writer() as writer,
+        Progress(console=Console(stderr=True)) as bar,
+    ):
+        shown = bar.add_task("trying settings")
+
+        def progress(done: int, total: int) -> None:
+            bar.update(shown, completed=done, total=total)
+
+        trials = tune_collection(opened, label, queries=queries, progress=progress)
+        best = trials[0]
+        settings = opened.profile.rerank | {"C": best.C, "gamma": best.gamma}
+        writer.set_profile(opened.profile.model_copy(update={"rerank": settings}))
+    tried = [f"C={trial.C:g} gamma={trial.gamma:g}: {trial.mean_average_precision:.4f}" for trial in trials]
+    facts = {"C": best.C, "gamma": best.gamma, "mean_average_precision": best.mean_average_precision}
+    _print({**facts, "tried": tried if format is Format.json else "\n" + "\n".join(tried)}, format)
 
 
 @app.command()

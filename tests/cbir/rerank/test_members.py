@@ -1,6 +1,7 @@
 """What every re-ranker must do, whichever it is."""
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -61,6 +62,15 @@ def test_named_rows_are_a_collection_of_their_own(name):
 def test_same_question_same_answer(name):
     vectors = vectors_of(5000)
     assert np.array_equal(scores_of(name, vectors[9], vectors), scores_of(name, vectors[9].copy(), vectors))
+
+
+@MEMBERS
+def test_queries_at_the_same_time_do_not_disturb_each_other(name):
+    vectors = vectors_of(6000)
+    alone = [scores_of(name, vectors[row], vectors) for row in range(8)]
+    with ThreadPoolExecutor(4) as executor:
+        together = list(executor.map(lambda row: scores_of(name, vectors[row], vectors), range(8)))
+    assert all(np.array_equal(a, b) for a, b in zip(alone, together, strict=True))
 
 
 @MEMBERS

@@ -1,4 +1,4 @@
-"""Files, bytes and arrays to images: one type of pixels for everything that follows."""
+"""What an image is once it is decoded."""
 
 import hashlib
 from dataclasses import dataclass, field

@@ -1,0 +1,8 @@
+"""Files, bytes and arrays to images: one type of pixels for everything that follows."""
+
+from cbir.images.depth import from_array
+from cbir.images.image import DicomHeader, Image
+from cbir.images.limits import Limits
+from cbir.images.reading import decode, read
+
+__all__ = ["DicomHeader", "Image", "Limits", "decode", "from_array", "read"]

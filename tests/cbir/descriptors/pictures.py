@@ -1,0 +1,71 @@
+"""Images to describe: drawn from formulas or from random numbers."""
+
+import cv2
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from cbir.images import Image
+
+KINDS = ("noise", "smooth", "stripes", "few levels", "faint", "flat")
+
+
+def draw(kind: str, shape: tuple[int, ...], seed: int) -> NDArray[np.uint8]:
+    """Random pixels of that kind, grey for (height, width), RGB for (height, width, 3)."""
+    random = np.random.default_rng(seed)
+    noise = random.integers(0, 256, shape).astype(np.uint8)
+    if kind == "smooth":
+        blurred = cv2.GaussianBlur(noise, (0, 0), random.uniform(1, 5), borderType=cv2.BORDER_REFLECT)
+        return cv2.normalize(blurred, None, 0, 255, cv2.NORM_MINMAX).reshape(shape)
+    if kind == "stripes":
+        y, x = np.mgrid[: shape[0], : shape[1]]
+        angle = random.uniform(0, np.pi)
+        wave = 127 + 100 * np.sin((x * np.cos(angle) + y * np.sin(angle)) * random.uniform(0.1, 2))
+        striped = wave.reshape(shape[:2] + (1,) * (len(shape) - 2)) + noise % 16
+        return np.clip(striped, 0, 255).astype(np.uint8)
+    if kind == "few levels":
+        return noise // 86 * np.uint8(100)
+    if kind == "faint":
+        return noise // 32 + np.uint8(100)
+    if kind == "flat":
+        return np.full(shape, noise.flat[0], np.uint8)
+    return noise
+
+
+@st.composite
+def images(draw_from: st.DrawFn, sides: st.SearchStrategy[int], colour: bool | None = None) -> Image:
+    """Images with both sides from `sides`; grey ones and colour ones, or only those asked for."""
+    shape: tuple[int, ...] = (draw_from(sides), draw_from(sides))
+    if draw_from(st.booleans()) if colour is None else colour:
+        shape += (3,)
+    return Image(draw(draw_from(st.sampled_from(KINDS)), shape, draw_from(st.integers(0, 2**32 - 1))))
+
+
+def rgb(red: NDArray, green: NDArray, blue: NDArray) -> Image:
+    return Image(
+        np.ascontiguousarray(np.stack(np.broadcast_arrays(red, green, blue), axis=-1).astype(np.uint8))
+    )
+
+
+def formulas() -> dict[str, Image]:
+    """The seven images of the MPEG-7 reference values, from their integer formulas."""
+
+    def grid(width: int, height: int) -> tuple[NDArray, NDArray]:
+        y, x = np.mgrid[:height, :width]
+        return x, y
+
+    drawn = {}
+    x, y = grid(192, 128)
+    drawn["ramp_192x128"] = rgb(x * 255 // 191, y * 255 // 127, (x + y) * 255 // 318)
+    x, y = grid(176, 144)
+    drawn["vstripes_176x144"] = rgb(*[np.where(x // 6 % 2 == 0, 200, 40)] * 3)
+    drawn["hstripes_176x144"] = rgb(*[np.where(y // 6 % 2 == 0, 200, 40)] * 3)
+    x, y = grid(256, 256)
+    drawn["diag_256x256"] = rgb(*[np.where((x + y) // 16 % 2, 255, 1)] * 3)
+    x, y = grid(200, 150)
+    drawn["rings_200x150"] = rgb(*[((x - 100) ** 2 + (y - 75) ** 2) // 61 % 256] * 3)
+    x, y = grid(160, 160)
+    drawn["checker_160x160"] = rgb(*[np.where((x // 5 + y // 5) % 2, 220, 30)] * 3)
+    x, y = grid(128, 128)
+    drawn["flat_128x128"] = rgb(x * 0 + 120, x * 0 + 60, x * 0 + 200)
+    return drawn

@@ -1,0 +1,68 @@
+"""Labels from a csv."""
+
+import pytest
+
+from cbir.datasets.manifest import Manifest
+from cbir.errors import InvalidInput
+
+
+def write(tmp_path, text, encoding="utf-8"):
+    path = tmp_path / "manifest.csv"
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def test_paths_are_relative_to_the_csv_or_absolute(tmp_path):
+    other = tmp_path / "elsewhere" / "b.png"
+    manifest = Manifest(write(tmp_path, f"path,label,grade\nx/a.png,knee,2\n{other},hand,\n"))
+    a = tmp_path / "x" / "a.png"
+    assert manifest.labels([a, other, tmp_path / "c.png"]) == {
+        a: {"label": "knee", "grade": "2"},
+        other: {"label": "hand"},
+    }
+    assert manifest.columns == ("label", "grade")
+    assert len(manifest) == 2
+
+
+def test_rows_without_a_file_are_counted(tmp_path):
+    manifest = Manifest(write(tmp_path, "path,label\na.png,x\nb.png,y\n"))
+    assert manifest.unused() == 2
+    manifest.labels([tmp_path / "a.png"])
+    assert manifest.unused() == 1
+
+
+def test_byte_order_mark_windows_line_ends_and_quotes(tmp_path):
+    manifest = Manifest(write(tmp_path, '\ufeffpath,note\r\n"a, b.png","say ""hi"""\r\n'))
+    path = tmp_path / "a, b.png"
+    assert manifest.labels([path]) == {path: {"note": 'say "hi"'}}
+
+
+def test_an_empty_table_is_fine(tmp_path):
+    assert len(Manifest(write(tmp_path, "path,label\n"))) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "no column `path`"),
+        ("file,label\na,b\n", "no column `path`"),
+        ("path,label\na.png,x\na.png,y\n", "same file"),
+        ("path,label\na.png,x\nsub/../a.png,y\n", "same file"),
+        ("path,label\na.png\n", "line 2"),
+        ("path,label\na.png,x,y\n", "line 2"),
+        ('path,label\n"a.png,x\n', "unexpected end"),
+    ],
+)
+def test_what_cannot_be_used_is_named(tmp_path, text, reason):
+    with pytest.raises(InvalidInput, match=reason):
+        Manifest(write(tmp_path, text))
+
+
+def test_another_encoding_is_named(tmp_path):
+    with pytest.raises(InvalidInput, match="UTF-8"):
+        Manifest(write(tmp_path, "path,label\na.png,Übersicht\n", "latin-1"))
+
+
+def test_a_missing_manifest_is_named(tmp_path):
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        Manifest(tmp_path / "none.csv")

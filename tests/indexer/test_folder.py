@@ -1,0 +1,62 @@
+"""Which files are found."""
+
+import pytest
+
+from cbir.errors import NotFound
+from indexer.folder import looks_like_image, stamp, walk
+from tests.indexer.conftest import picture
+
+
+def test_folders_are_walked_in_order(folder):
+    found = list(walk([folder]))
+    assert len(found) == 30
+    assert found == sorted(found)
+    assert all(path.is_absolute() and path.suffix == ".png" for path in found)
+
+
+def test_what_is_named_twice_comes_once(folder):
+    one = folder / "a" / "01.png"
+    assert len(list(walk([folder, folder / "a", one, folder]))) == 30
+    again = list(walk([folder / "a", one, folder]))
+    assert len(again) == len(set(again)) == 30
+    assert list(walk([one, one])) == [one.resolve()]
+
+
+def test_a_file_named_outright_is_tried_whatever_it_is(folder):
+    assert list(walk([folder / "notes.txt"])) == [(folder / "notes.txt").resolve()]
+
+
+def test_a_missing_source_is_named(folder):
+    with pytest.raises(NotFound, match="nowhere"):
+        list(walk([folder, folder / "nowhere"]))
+
+
+def test_an_empty_folder_has_nothing(tmp_path):
+    assert list(walk([tmp_path])) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("scan.PNG", b"", True),
+        ("IM0001", bytes(128) + b"DICM" + bytes(10), True),
+        ("IM0002", b"\x08\x00\x05\x00CS\x0a\x00ISO_IR 100", True),
+        ("1.2.840.10008", bytes(128) + b"DICM", True),
+        ("picture", b"\x89PNG\r\n\x1a\n", True),
+        ("README", b"read me", False),
+        ("table.csv", b"path,label\n", False),
+        ("empty", b"", False),
+    ],
+)
+def test_images_are_known_by_suffix_or_first_bytes(tmp_path, name, content, expected):
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert looks_like_image(path) is expected
+
+
+def test_the_stamp_changes_with_the_file(tmp_path):
+    path = picture(tmp_path / "x.png", 1)
+    before = stamp(path)
+    assert stamp(path) == before
+    picture(path, 2, size=41)
+    assert stamp(path) != before

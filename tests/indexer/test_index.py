@@ -1,0 +1,187 @@
+"""`cbir index` as a user runs it."""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cbir import descriptors
+from cbir.collection import Collection
+from cbir.collection.verify import verify
+from cbir.images import read
+from tests.indexer.conftest import picture
+
+CBIR = [sys.executable, "-m", "cbir.main"]
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    """Run `cbir`; its standard output. Fails unless it ends with `code`."""
+    done = subprocess.run([*CBIR, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout if code in (0, 3) else done.stderr
+
+
+def index(folder: Path, collection: Path, *more: object, code: int = 0) -> dict:
+    """Run `cbir index` with two processes; its summary."""
+    output = run(
+        "index", folder, "--collection", collection, "--jobs", 2, "--format", "json", *more, code=code
+    )
+    return json.loads(output)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "collection"
+
+
+def test_a_folder_becomes_a_collection(folder, target):
+    assert index(folder, target)["indexed"] == 30
+    info = json.loads(run("collection", "info", "--collection", target, "--format", "json"))
+    assert (info["images"], info["profile"]) == (30, "huang2012")
+    with Collection(target) as collection:
+        for _, record in collection.iterate():
+            (image,) = read(Path(record.source))
+            expected = descriptors.get("huang2012")(image)
+            np.testing.assert_array_equal(collection.vector(record.image_id), expected)
+        assert verify(collection) == []
+        assert collection.view().statistics.fitted_on == 30
+
+
+def test_again_does_nothing_and_new_files_are_added(folder, target):
+    index(folder, target)
+    again = index(folder, target)
+    assert (again["indexed"], again["already"]) == (0, 30)
+    picture(folder / "new.png", 99)
+    more = index(folder, target)
+    assert (more["indexed"], more["already"]) == (1, 30)
+
+
+def test_unreadable_files_are_counted_listed_and_reported(folder, target, tmp_path):
+    (folder / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n garbage")
+    (folder / "empty.jpg").write_bytes(b"")
+    cut = picture(folder / "cut.png", 50).read_bytes()
+    (folder / "cut.png").write_bytes(cut[: len(cut) // 2])
+    report = tmp_path / "errors.csv"
+    summary = index(folder, target, "--report", report, code=3)
+    assert (summary["indexed"], summary["refused"]) == (30, 3)
+    rows = list(csv.DictReader(report.read_text().splitlines()))
+    assert {Path(row["path"]).name for row in rows} == {"broken.png", "empty.jpg", "cut.png"}
+    assert all(row["reason"] for row in rows)
+
+
+def test_labels_and_patients_come_from_the_manifest(folder, target, tmp_path):
+    manifest = tmp_path / "labels.csv"
+    manifest.write_text(
+        "path,label,patient,odd column\n"
+        f"{folder}/a/01.png,knee,Jane Doe,yes\nimages/a/03.png,hand,Jane Doe,\nimages/gone.png,x,,\n"
+    )
+    assert index(folder, target, "--labels", manifest)["manifest_unused"] == 1
+    with Collection(target) as collection:
+        records = {Path(record.source).name: record for _, record in collection.iterate()}
+    assert records["01.png"].labels == {"label": "knee", "odd column": "yes"}
+    assert records["01.png"].patient_key == records["03.png"].patient_key
+    assert records["05.png"].patient_key is None
+    assert b"Jane" not in b"".join(path.read_bytes() for path in target.rglob("*") if path.is_file())
+    manifest.write_text("path,label\nimages/a/01.png,ankle\n")
+    assert index(folder, target, "--labels", manifest)["relabelled"] == 1
+    with Collection(target) as collection:
+        assert {r.labels.get("label") for _, r in collection.iterate()} == {"ankle", "hand", None}
+
+
+def test_a_changed_file_replaces_its_image(folder, target):
+    index(folder, target)
+    picture(folder / "a" / "01.png", 77, size=50)
+    assert index(folder, target)["indexed"] == 1
+    with Collection(target) as collection:
+        assert len(collection) == 30
+
+
+def test_a_deleted_image_stays_deleted(folder, target):
+    index(folder, target)
+    with Collection(target) as collection:
+        _, record = next(iter(collection.iterate()))
+    run("collection", "delete", record.image_id, "--collection", target)
+    again = index(folder, target)
+    assert (again["indexed"], again["deleted_earlier"]) == (0, 1)
+    assert index(folder, target, "--restore")["indexed"] == 1
+
+
+def test_copies_are_indexed_once_unless_asked(folder, target):
+    shutil.copy(folder / "a" / "01.png", folder / "copy.png")
+    summary = index(folder, target)
+    assert (summary["indexed"], summary["duplicates"]) == (30, 1)
+    assert index(folder, target, "--duplicates")["indexed"] == 1
+
+
+def test_another_profile_is_refused(folder, target):
+    index(folder, target, "--profile", "tamura")
+    assert index(folder, target)["already"] == 30  # without --profile the collection's own is used
+    message = run("index", folder, "--collection", target, "--profile", "huang2012", code=2)
+    assert "profile tamura" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["{folder}/nowhere", "--collection", "{target}"], "nowhere"),
+        (["{folder}", "--collection", "{target}", "--profile", "sift"], "sift"),
+        (["{folder}", "--collection", "{target}", "--labels", "{folder}/none.csv"], "none.csv"),
+        (["{folder}", "--collection", "{target}", "--weight", "tamura"], "PART=FACTOR"),
+        (["{folder}", "--collection", "{target}", "--jobs", "0"], "--jobs"),
+        (["{folder}"], "--collection"),
+    ],
+)
+def test_wrong_use_is_told_and_makes_nothing(folder, target, arguments, reason):
+    filled = [part.format(folder=folder, target=target) for part in arguments]
+    assert reason in run("index", *filled, code=2)
+    assert not target.exists() or len(Collection(target)) == 0
+
+
+@pytest.mark.timeout(300)
+def test_killed_again_and_again_it_ends_with_every_image_once(tmp_path, target):
+    folder = tmp_path / "many"
+    for seed in range(400):
+        picture(folder / f"{seed:03d}.png", seed, size=300)
+    command = [*CBIR, "index", str(folder), "--collection", str(target), "--jobs", "2"]
+    kills = 0
+    for attempt in range(8):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(1.2 + 0.3 * attempt)
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        process.wait()
+    assert kills > 2
+    summary = index(folder, target)
+    assert summary["indexed"] + summary["already"] == 400
+    with Collection(target) as collection:
+        assert len(collection) == 400
+        assert verify(collection) == []
+
+
+def test_an_interrupt_ends_in_order_and_the_run_goes_on(tmp_path, target):
+    folder = tmp_path / "many"
+    for seed in range(600):
+        picture(folder / f"{seed:03d}.png", seed, size=400)
+    command = [*CBIR, "index", str(folder), "--collection", str(target), "--jobs", "2", "--format", "json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not target.exists() or not Collection.exists(target) or not len(Collection(target)):
+        assert process.poll() is None, "it ended before it could be interrupted"
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    first = json.loads(output)
+    assert 0 < first["indexed"] < 600
+    second = index(folder, target)
+    assert (second["indexed"], second["already"]) == (600 - first["indexed"], first["indexed"])
