@@ -1,0 +1,144 @@
+"""What a request asks for: its parameters, from wherever they stand, and its image."""
+
+import json
+from collections.abc import Iterable
+from typing import Annotated, Any, TypeVar
+
+from flask import request
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
+
+from cbir.errors import InvalidInput
+from cbir.images import Image, Limits, decode
+from cbir.search import Request, query_frame
+from cbir.settings import Settings
+
+MULTIPART = "multipart/form-data"
+JSON = "application/json"
+RAW = ("application/dicom", "application/octet-stream")
+MOST_CONDITIONS = 32
+NAME = "the image sent"  # stands for the upload in messages: its file name may be a patient's
+
+
+def _list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+class Parameters(BaseModel):
+    """Of every search. rerank None means the settings' one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    k: int = Field(20, ge=1)
+    rerank: str | None = None
+    where: Annotated[list[str], BeforeValidator(_list), Field(max_length=MOST_CONDITIONS)] = []
+    exclude_patient: str | None = None
+
+    def request(self, settings: Settings) -> Request:
+        """As the search path takes it; raises InvalidInput where k is larger than allowed."""
+        if self.k > settings.max_results:
+            raise InvalidInput(f"k: at most {settings.max_results}, not {self.k}")
+        return Request(k=self.k, rerank=self.rerank, where=self.where, exclude_patient=self.exclude_patient)
+
+
+class ByImage(Parameters):
+    """A search with an image that is sent along; frame counts from 1."""
+
+    frame: int | None = Field(None, ge=1)
+
+
+class ById(Parameters):
+    """A search with an image of the collection."""
+
+    image_id: str
+
+
+class Rendering(BaseModel):
+    """An image sent to be shown."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    frame: int | None = Field(None, ge=1)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def parameters(model: type[Model]) -> Model:
+    """The request's parameters, from query string, form and JSON body together; raises InvalidInput."""
+    given: dict[str, Any] = {}
+    sources = [request.args.lists()]
+    if request.mimetype == MULTIPART:
+        sources.append(request.form.lists())
+    for name, values in (pair for source in sources for pair in source):
+        _add(given, name, values)
+    if request.mimetype == JSON:
+        for name, value in _json_object().items():
+            _add(given, name, value if name == "where" and isinstance(value, list) else [value])
+    if "image" in given:
+        raise InvalidInput("image: must be sent as a file, for instance with curl -F image=@FILE")
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        raise InvalidInput(_first(error, model.model_fields)) from error
+
+
+def _add(given: dict[str, Any], name: str, values: list[Any]) -> None:
+    if name == "where":
+        given[name] = given.get(name, []) + values
+    elif name in given or len(values) != 1:
+        raise InvalidInput(f"{name}: given more than once")
+    else:
+        given[name] = values[0]
+
+
+def _json_object() -> dict[str, Any]:
+    try:
+        body = json.loads(request.get_data())
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput("the body is not JSON, which its content type says it is") from error
+    if not isinstance(body, dict):
+        raise InvalidInput('the body must be a JSON object, for instance {"image_id": "..."}')
+    return body
+
+
+def _first(error: ValidationError, known: Iterable[str]) -> str:
+    """The first thing wrong, in words."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    name = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"{name}: there is no such parameter; there are: {', '.join(known)}"
+    return f"{name}: {first['msg'][0].lower()}{first['msg'][1:]}"
+
+
+def image(settings: Settings, data: bytes, frame: int | None) -> Image:
+    """The frame of an upload to work with; raises UnreadableImage."""
+    return query_frame(decode(data, NAME, limits=Limits(pixels=settings.max_pixels)), frame, NAME)
+
+
+def upload(settings: Settings) -> bytes:
+    """The image file in the request, as a multipart field `image` or as the body itself; at least one byte."""
+    if request.mimetype == MULTIPART:
+        data = _file_part()
+    elif request.mimetype in RAW or request.mimetype.startswith("image/"):
+        data = request.get_data(cache=False)
+    else:
+        raise UnsupportedMediaType(
+            "send an image as multipart/form-data (field image), or as the body with content type image/*, "
+            'application/dicom or application/octet-stream; or application/json with an "image_id" to search with'
+        )
+    if not data:
+        raise InvalidInput("the image sent is empty")
+    if len(data) > settings.max_upload_bytes:
+        raise RequestEntityTooLarge
+    return data
+
+
+def _file_part() -> bytes:
+    others = sorted(set(request.files) - {"image"})
+    if others:
+        raise InvalidInput(f"{others[0]}: there is no such file field; the image goes into the field image")
+    files = request.files.getlist("image")
+    if len(files) != 1:
+        raise InvalidInput(f"image: one file is needed in this field, not {len(files)}")
+    return files[0].read()

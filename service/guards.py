@@ -1,0 +1,68 @@
+"""What every request must satisfy and every response says, so that other sites cannot use the service."""
+
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from flask import Flask, Request, Response, request
+from werkzeug.exceptions import Forbidden, MisdirectedRequest
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
+)
+HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",  # unless the view said otherwise
+}
+READING = {"GET", "HEAD", "OPTIONS"}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name means this machine only: localhost, 127.0.0.0/8 or ::1."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback and getattr(address, "ipv4_mapped", None) is None
+
+
+def install(app: Flask) -> None:
+    """Check the requests of `app` and add the headers to its responses."""
+    app.before_request(_check)
+    app.after_request(_add_headers)
+
+
+def _check() -> None:
+    if not is_loopback(_name(request.host)):
+        raise MisdirectedRequest(
+            "the service answers to localhost, 127.0.0.1 and [::1] only, so that no other site's name leads to it"
+        )
+    if request.method not in READING and _from_elsewhere(request):
+        raise Forbidden("the request comes from a page of another site")
+
+
+def _name(host: str) -> str:
+    """The name in a Host header, without port and brackets; empty where it is malformed."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _from_elsewhere(request: Request) -> bool:
+    """What a browser says about the page a request comes from; other programs say nothing."""
+    if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+        return True
+    origin = request.headers.get("Origin")
+    return origin is not None and origin != f"{request.scheme}://{request.host}"
+
+
+def _add_headers(response: Response) -> Response:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response

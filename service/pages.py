@@ -1,0 +1,87 @@
+"""The page: choose an image, see what is like it."""
+
+from http import HTTPStatus
+from typing import NamedTuple
+
+import numpy as np
+from flask import Blueprint, render_template
+
+from cbir import rerank
+from cbir.collection import Record
+from cbir.search import Searcher
+from service.problems import NotReady
+from service.state import state
+
+blueprint = Blueprint("pages", __name__)
+
+DEFAULT_K = 20
+EXAMPLES = 12  # images of the collection offered to start from
+
+
+class Choice(NamedTuple):
+    """A re-ranker in plain words; name is what the API calls it."""
+
+    name: str
+    title: str
+    explanation: str
+
+
+CHOICES = (
+    Choice("none", "Off", "Answers in the order of visual similarity alone."),
+    Choice(
+        "pearson",
+        "Neighbours",
+        "Moves up those of the nearest images that have the same neighbours as the query.",
+    ),
+    Choice(
+        "eprf",
+        "Learning from the best answers (EPRF)",
+        "Takes the first answers as examples, weighs each by how far it can be trusted, learns what sets them "
+        "apart, and puts the whole collection in a new order.",
+    ),
+    Choice(
+        "nsu-eprf",
+        "EPRF without the neighbours step",
+        "As EPRF, from the plain order of similarity. For comparison.",
+    ),
+    Choice("svm-eprf", "EPRF with equal weights", "As EPRF, trusting every example alike. For comparison."),
+)
+
+
+@blueprint.get("/")
+def index() -> tuple[str, HTTPStatus]:
+    """The page, or one that says why the collection cannot be searched."""
+    here = state()
+    try:
+        searcher = here.searcher()
+    except NotReady as error:
+        return render_template("unavailable.html", reason=str(error)), HTTPStatus.SERVICE_UNAVAILABLE
+    collection = searcher.collection
+    page = render_template(
+        "index.html",
+        images=len(collection.view()),
+        profile=collection.profile.name,
+        label_keys=list(collection.label_keys()),
+        examples=_examples(searcher),
+        choices=choices(),
+        rerank=here.settings.rerank,
+        k=min(DEFAULT_K, here.settings.max_results),
+        max_results=here.settings.max_results,
+        max_upload_bytes=here.settings.max_upload_bytes,
+    )
+    return page, HTTPStatus.OK
+
+
+def choices() -> list[Choice]:
+    """Every re-ranker there is; one without words of its own goes by its name."""
+    described = {choice.name: choice for choice in CHOICES}
+    return [described.get(name, Choice(name, name, "")) for name in rerank.names()]
+
+
+def _examples(searcher: Searcher) -> list[Record]:
+    """A few images from all over the collection, in the order they came."""
+    view = searcher.collection.view()
+    rows = np.arange(len(view.gallery)) if view.rows is None else view.rows
+    chosen = rows[np.unique(np.linspace(0, len(rows) - 1, EXAMPLES).astype(int))] if len(rows) else rows
+    records = searcher.collection.records(view.gallery.ids[chosen].tolist())
+    return [record for _, record in sorted(records.items())]

@@ -1,0 +1,113 @@
+"""gunicorn with threads, one process, on the loopback address."""
+
+import logging
+import os
+import socket
+import warnings
+from collections.abc import Callable
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from flask import Flask
+from gunicorn.app.base import BaseApplication
+from gunicorn.workers.gthread import ThreadWorker
+
+from cbir.errors import InvalidInput
+from cbir.settings import Settings
+from service.app import create_app
+from service.guards import is_loopback
+from service.problems import MEDIA_TYPE, UNEXPECTED, body, where
+from service.state import EXTENSION
+
+SPARE_THREADS = 8  # they refuse what is too much, and answer whether the service is up
+KEEPALIVE_SECONDS = 5
+TOO_LONG = {
+    "LimitRequestLine": HTTPStatus.REQUEST_URI_TOO_LONG,
+    "LimitRequestHeaders": HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+}
+
+log = logging.getLogger(__name__)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; raises InvalidInput for a host that is not loopback, and for a port that is taken."""
+    if not is_loopback(host):
+        raise InvalidInput(
+            f"--host {host}: the service has no access control yet, so it listens on the loopback address only "
+            "(127.0.0.1, ::1 or localhost)"
+        )
+    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise InvalidInput(
+            f"cannot listen on {host} port {port}: {os.strerror(error.errno or 0).lower()}; "
+            "--port names another, --port 0 takes a free one"
+        ) from error
+    return listener
+
+
+class Worker(ThreadWorker):
+    """gunicorn's threaded worker, which tells of requests that are not HTTP in the form of all other problems."""
+
+    def handle_error(self, req: Any, client: socket.socket, addr: Any, exc: Exception) -> None:
+        if type(exc).__module__ == "gunicorn.http.errors":
+            status = TOO_LONG.get(type(exc).__name__, HTTPStatus.BAD_REQUEST)
+            detail = "the request is not HTTP that the service understands"
+        else:
+            log.error("unexpected error: %s", where(exc))
+            status, detail = HTTPStatus.INTERNAL_SERVER_ERROR, UNEXPECTED
+        text = body(status, detail).encode()
+        head = (
+            f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {MEDIA_TYPE}\r\n"
+            f"Content-Length: {len(text)}\r\nConnection: close\r\n\r\n"
+        )
+        try:
+            client.sendall(head.encode() + text)
+        except OSError:
+            self.log.debug("the client did not wait for the error")
+
+
+class Server(BaseApplication):
+    """Serves a collection on a listening socket until it is told to stop; `ready` is called when it answers."""
+
+    def __init__(
+        self, collection: Path, settings: Settings, listener: socket.socket, ready: Callable[[], None]
+    ) -> None:
+        self.collection = collection
+        self.settings = settings
+        self.listener = listener
+        self.ready = ready
+        super().__init__()
+
+    def load_config(self) -> None:
+        threads = self.settings.threads + self.settings.queue + SPARE_THREADS
+        options: dict[str, Any] = {
+            "bind": f"fd://{self.listener.detach()}",
+            "workers": 1,
+            "worker_class": Worker,
+            "threads": threads,
+            "worker_connections": max(1000, 2 * threads),
+            "keepalive": KEEPALIVE_SECONDS,
+            "timeout": 0,  # a worker that opens a large collection does not hang
+            "graceful_timeout": 5,
+            "loglevel": "warning",
+            "post_worker_init": lambda worker: self.ready() if worker.age == 1 else None,
+            "control_socket_disable": True,
+        }
+        for name, value in options.items():
+            if name in self.cfg.settings:  # not every gunicorn has a control socket
+                self.cfg.set(name, value)
+
+    def load(self) -> Flask:
+        """The app, warmed up; called in the worker, since neither BLAS nor SQLite may be carried over a fork."""
+        logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+        warnings.simplefilter("ignore")  # pydicom's quote the header they are about
+        app = create_app(self.collection, self.settings)
+        app.extensions[EXTENSION].warm_up()
+        return app

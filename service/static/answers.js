@@ -1,0 +1,99 @@
+// The answers as a grid of cards.
+
+const OTHER_LABELS = 3;
+
+/** A new element: tag, class, text or children. */
+export function element(tag, className, ...content) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  made.append(...content);
+  return made;
+}
+
+/** Ranks by image. */
+export function ranks(results) {
+  return new Map(results.map((hit) => [hit.image_id, hit.rank]));
+}
+
+/** In words and signs where an image at `now` stood in the other list, of which `known` places are known. */
+function move(now, other, known) {
+  if (other === undefined) return { className: "new", sign: "new", words: `from beyond rank ${known}` };
+  const places = other - now;
+  if (places > 0) return { className: "up", sign: `▲${places}`, words: `up ${places}, from rank ${other}` };
+  if (places < 0) return { className: "down", sign: `▼${-places}`, words: `down ${-places}, from rank ${other}` };
+  return { className: "same", sign: "=", words: "not moved" };
+}
+
+/** Replace a picture that cannot be had by words. */
+export function standIn(image) {
+  const replace = () => image.replaceWith(element("span", "gone", "Picture no longer available"));
+  if (image.getAttribute("src") && image.complete && !image.naturalWidth) replace();
+  else image.addEventListener("error", replace, { once: true });
+}
+
+function labels(hit) {
+  const { label, ...others } = hit.labels;
+  const entries = Object.entries(others);
+  const first = label ?? entries.shift()?.[1] ?? `image ${hit.image_id.slice(0, 8)}`;
+  return { first, others: entries };
+}
+
+function card(hit, moved, href) {
+  const { first, others } = labels(hit);
+  const picture = element("img");
+  picture.alt = "";
+  picture.loading = "lazy";
+  picture.decoding = "async";
+  standIn(picture);
+  picture.src = hit.links.thumbnail;
+
+  const film = element("span", "film", picture, element("span", "rank", String(hit.rank)));
+  if (moved) {
+    const badge = element("span", `move ${moved.className}`, moved.sign);
+    badge.title = moved.words;
+    film.append(badge);
+  }
+  const words = element("span", "words", element("span", "label", first));
+  const more = element("span", "more");
+  for (const [key, value] of others.slice(0, OTHER_LABELS)) {
+    const pair = element("span", "pair-of", element("span", "key", key), " ", value);
+    more.append(pair);
+  }
+  if (others.length > OTHER_LABELS) more.append(element("span", "pair-of", `+${others.length - OTHER_LABELS}`));
+  if (others.length) words.append(more);
+  const score = element("span", "score", element("span", "key", "score"), " ", hit.score.toFixed(3));
+  const distance = element("span", "distance", element("span", "key", "distance"), " ", hit.distance.toFixed(2));
+  words.append(element("span", "figures", score, distance));
+
+  const link = element("a", "card", film, words);
+  link.href = href;
+  link.dataset.image = hit.image_id;
+  link.title = Object.entries(hit.labels)
+    .map(([key, value]) => `${key}: ${value}`)
+    .join("\n");
+  link.setAttribute(
+    "aria-label",
+    `Rank ${hit.rank}, ${first}, score ${hit.score.toFixed(3)}${moved ? `, ${moved.words}` : ""}. Search from this image`,
+  );
+  return element("li", "", link);
+}
+
+/** A titled grid of hits. other: ranks in the other list, null where there is none to compare with. */
+export function column(title, hits, other, address) {
+  const grid = element("ol", "grid");
+  grid.setAttribute("role", "list");
+  for (const hit of hits) {
+    const moved = other && move(hit.rank, other.get(hit.image_id), other.size);
+    grid.append(card(hit, moved, address(hit.image_id)));
+  }
+  const section = element("section", "column", element("h2", "", title), grid);
+  section.setAttribute("aria-label", title);
+  return section;
+}
+
+/** Grey cards where answers will be. */
+export function skeleton(count) {
+  const grid = element("div", "grid waiting");
+  for (let card = 0; card < count; card += 1) grid.append(element("div", "card", element("span", "film")));
+  return grid;
+}
