@@ -38,7 +38,9 @@ def _load(entry: EntryPoint) -> Any:
     return command
 
 
-app = typer.Typer(cls=LazyCommands, add_completion=False, no_args_is_help=True)
+app = typer.Typer(
+    cls=LazyCommands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False
+)
 
 
 def _version(wanted: bool) -> None:

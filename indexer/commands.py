@@ -64,7 +64,7 @@ def index(
     for source in sources:
         next(iter(walk([source])), None)  # a missing source is told before anything is made
     with _open(collection, profile, weight or []) as opened, _bar() as bar:
-        shown = bar.add_task("indexing", total=None)
+        shown = bar.add_task("indexing", total=None, refused="")
         limits = Limits(pixels=settings.load().max_pixels)
 
         def progress(done: int, summary: Summary) -> None:

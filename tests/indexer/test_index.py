@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -148,23 +149,28 @@ def test_wrong_use_is_told_and_makes_nothing(folder, target, arguments, reason):
 
 @pytest.mark.timeout(300)
 def test_killed_again_and_again_it_ends_with_every_image_once(tmp_path, target):
-    folder = tmp_path / "many"
-    for seed in range(400):
-        picture(folder / f"{seed:03d}.png", seed, size=300)
+    folder, total = tmp_path / "many", 500
+    for seed in range(total):
+        picture(folder / f"{seed:03d}.png", seed, size=500)
     command = [*CBIR, "index", str(folder), "--collection", str(target), "--jobs", "2"]
-    kills = 0
-    for attempt in range(8):
+    moments, counts = random.Random(0), []
+    while True:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(1.2 + 0.3 * attempt)
-        if process.poll() is None:
+        try:
+            process.wait(timeout=moments.uniform(1.5, 3.5))
+            break
+        except subprocess.TimeoutExpired:
             os.kill(process.pid, signal.SIGKILL)
-            kills += 1
-        process.wait()
-    assert kills > 2
-    summary = index(folder, target)
-    assert summary["indexed"] + summary["already"] == 400
+            process.wait()
+        if Collection.exists(target):
+            with Collection(target) as collection:
+                assert verify(collection) == []
+                counts.append(len(collection))
+    assert any(0 < count < total for count in counts), "no kill hit the middle of the run"
+    assert counts == sorted(counts), "acknowledged images were lost"
+    assert index(folder, target)["already"] == total
     with Collection(target) as collection:
-        assert len(collection) == 400
+        assert len(collection) == total
         assert verify(collection) == []
 
 
