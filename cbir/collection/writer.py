@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -81,16 +80,19 @@ class Writer:
 
     def _drop_stale(self, connection: Connection, records: Sequence[Record]) -> None:
         """Of sources that changed, delete the pictures they no longer show and stamp the others anew."""
-        for source, frames in groupby(records, key=lambda record: record.source):
-            shown = list(frames)
-            stamp = shown[0].source_stamp
-            stale = (images.c.source == source) & (images.c.source_stamp != stamp)
-            if not connection.scalar(select(func.count()).select_from(images).where(stale)):
-                continue
-            hashes = {record.content_hash for record in shown}
-            known = connection.execute(select(images.c.number, images.c.content_hash).where(stale)).all()
-            _delete(connection, [row.number for row in known if row.content_hash not in hashes])
-            connection.execute(update(images).where(stale).values(source_stamp=stamp))
+        stamps = {record.source: record.source_stamp for record in records}
+        shown = {(record.source, record.content_hash) for record in records}
+        columns = images.c.number, images.c.source, images.c.source_stamp, images.c.content_hash
+        stale = [
+            row
+            for part in _parts(list(stamps))
+            for row in connection.execute(select(*columns).where(images.c.source.in_(part)))
+            if row.source_stamp != stamps[row.source]
+        ]
+        _delete(connection, [row.number for row in stale if (row.source, row.content_hash) not in shown])
+        for source in {row.source for row in stale}:
+            stamped = update(images).where(images.c.source == source).values(source_stamp=stamps[source])
+            connection.execute(stamped)
 
     def _present(self, connection: Connection, hashes: Sequence[str]) -> dict[str, set[str]]:
         """Ids of the images that already show these pictures, by content hash."""
