@@ -45,8 +45,16 @@ def for_each(chunks: Iterator[Chunk], work: Callable[[slice, Any], None], thread
 
 
 @cache
-def _controller() -> Any:
-    return ThreadpoolController().select(user_api="blas")
+def _libraries() -> ThreadpoolController:
+    """The BLAS libraries whose number of threads belongs to the process: OpenBLAS as numpy brings it."""
+    return ThreadpoolController().select(threading_layer="pthreads")
+
+
+def _give_up_control() -> None:
+    """From 3.8 on, threadpoolctl obeys only the thread that first set a limit; here any may be the last one."""
+    for library in _libraries().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread()
 
 
 class OneBlasThread:
@@ -65,10 +73,12 @@ class OneBlasThread:
         with OneBlasThread._lock:
             OneBlasThread._inside += 1
             if OneBlasThread._inside == 1:
-                OneBlasThread._limit = _controller().limit(limits=1)
+                OneBlasThread._limit = _libraries().limit(limits=1, user_api="blas")
+                _give_up_control()
 
     def __exit__(self, *_: object) -> None:
         with OneBlasThread._lock:
             OneBlasThread._inside -= 1
             if OneBlasThread._inside == 0:
                 OneBlasThread._limit.restore_original_limits()
+                _give_up_control()

@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
@@ -6,7 +8,8 @@ from cbir.threads import OneBlasThread, cores, for_each
 
 
 def blas_threads() -> set[int]:
-    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+    """Of numpy's OpenBLAS."""
+    return {pool["num_threads"] for pool in threadpool_info() if pool.get("threading_layer") == "pthreads"}
 
 
 @pytest.mark.parametrize("threads", [0, 1, 2, 5])
@@ -35,6 +38,21 @@ def test_blas_has_one_thread_inside_and_the_old_number_after():
     with OneBlasThread(), OneBlasThread():
         assert blas_threads() == {1}
     assert blas_threads() == before
+
+
+def test_any_thread_may_be_the_first_in_and_the_last_out():
+    before = blas_threads()
+    with OneBlasThread():
+        pass
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        first, second = OneBlasThread(), OneBlasThread()
+        one.submit(first.__enter__).result()
+        assert blas_threads() == {1}
+        other.submit(second.__enter__).result()
+        one.submit(first.__exit__).result()
+        assert blas_threads() == {1}
+        other.submit(second.__exit__).result()
+        assert blas_threads() == before
 
 
 def test_there_is_at_least_one_core():
