@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from threading import Lock
+from threading import Lock, Semaphore
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -17,9 +17,13 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def for_each(chunks: Iterator[Chunk], work: Callable[[slice, Any], None], threads: int) -> None:
-    """Call `work(where, vectors)` for each chunk on `threads` threads; what it raises, this raises.
+_spare_cores = Semaphore(cores() - 1)
 
+
+def for_each(chunks: Iterator[Chunk], work: Callable[[slice, Any], None], threads: int) -> None:
+    """Call `work(where, vectors)` for each chunk on up to `threads` threads; what it raises, this raises.
+
+    Callers at the same time share the cores: beyond its own thread each takes only those that are spare.
     Threads take turns, so a chunk's result does not depend on which of them does it. BLAS runs on one thread
     meanwhile: two threads that each multiply alone also share what comes before and after the product.
     """
@@ -34,14 +38,26 @@ def for_each(chunks: Iterator[Chunk], work: Callable[[slice, Any], None], thread
             work(*chunk)
 
     with OneBlasThread():
-        if threads < 2:
-            take()
-            return
-        with ThreadPoolExecutor(threads - 1) as executor:
-            helpers = [executor.submit(take) for _ in range(threads - 1)]
-            take()
-            for helper in helpers:
-                helper.result()
+        helpers = 0
+        while helpers < threads - 1 and _spare_cores.acquire(blocking=False):
+            helpers += 1
+        try:
+            _together(take, helpers)
+        finally:
+            if helpers:
+                _spare_cores.release(helpers)
+
+
+def _together(work: Callable[[], None], helpers: int) -> None:
+    """`work` in this thread and in so many others."""
+    if helpers == 0:
+        work()
+        return
+    with ThreadPoolExecutor(helpers) as executor:
+        started = [executor.submit(work) for _ in range(helpers)]
+        work()
+        for helper in started:
+            helper.result()
 
 
 @cache
