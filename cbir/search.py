@@ -158,7 +158,9 @@ class Searcher:
         ranking = rank(query, view.gallery, rows)
         watch.lap("search")
         method = request.rerank or self.settings.rerank
-        reranker = rerank.get(method, **(collection.profile.rerank | request.parameters))
+        known = rerank.parameters(method)
+        kept = {name: value for name, value in collection.profile.rerank.items() if name in known}
+        reranker = rerank.get(method, **(kept | request.parameters))
         ranking, tail_left_out = self._bounded(ranking, request.k)
         reranked = reranker(query, ranking, view.gallery)
         watch.lap("rerank")

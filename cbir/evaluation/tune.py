@@ -72,8 +72,11 @@ def tune(
     for done, (C, gamma) in enumerate(grid):
         progress(done, len(grid))
         parameters = collection.profile.rerank | {"C": C, "gamma": gamma}
-        found = [_query(view, known, place, method, parameters) for place in drawn]
-        trials.append(Trial(C, gamma, float(np.mean([value for value in found if value is not None]))))
+        answers = [_query(view, known, place, method, parameters) for place in drawn]
+        reached = [precision for precision in answers if precision is not None]
+        if not reached:
+            raise InvalidInput(f"no image shares its {label_key} with an image of another patient")
+        trials.append(Trial(C, gamma, float(np.mean(reached))))
     progress(len(grid), len(grid))
     return sorted(trials, key=lambda trial: -trial.mean_average_precision)
 

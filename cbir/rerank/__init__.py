@@ -9,7 +9,7 @@ from cbir.rerank.eprf import Eprf, NoSimilarityUpdate, PlainEnsemble
 from cbir.rerank.none import NoReranking
 from cbir.rerank.pearson import Pearson
 
-__all__ = ["Reranked", "Reranker", "get", "names"]
+__all__ = ["Reranked", "Reranker", "get", "names", "parameters"]
 
 MEMBERS: tuple[type[Any], ...] = (NoReranking, Pearson, Eprf, NoSimilarityUpdate, PlainEnsemble)
 
@@ -19,14 +19,17 @@ def names() -> tuple[str, ...]:
     return tuple(member.name for member in MEMBERS)
 
 
+def parameters(name: str) -> tuple[str, ...]:
+    """The names of a re-ranker's parameters; raises InvalidInput for an unknown re-ranker."""
+    return tuple(field.name for field in fields(_member(name)))
+
+
 def get(name: str, **parameters: Any) -> Reranker:
     """The re-ranker called `name`, with `parameters` in place of its defaults.
 
     Raises InvalidInput, which lists what there is, for an unknown name or parameter or a value out of range.
     """
-    member = next((member for member in MEMBERS if member.name == name), None)
-    if member is None:
-        raise InvalidInput(f"there is no re-ranker {name!r}; there are: {', '.join(names())}")
+    member = _member(name)
     known = [field.name for field in fields(member)]
     unknown = [parameter for parameter in parameters if parameter not in known]
     if unknown:
@@ -34,3 +37,10 @@ def get(name: str, **parameters: Any) -> Reranker:
         raise InvalidInput(f"{name} has no parameter {unknown[0]!r}; {has}")
     reranker: Reranker = member(**parameters)
     return reranker
+
+
+def _member(name: str) -> type[Any]:
+    for member in MEMBERS:
+        if member.name == name:
+            return member
+    raise InvalidInput(f"there is no re-ranker {name!r}; there are: {', '.join(names())}")

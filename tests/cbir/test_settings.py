@@ -1,0 +1,48 @@
+"""Where settings come from."""
+
+import json
+
+import pytest
+
+from cbir import settings
+from cbir.commands.config import Format, config
+from cbir.errors import InvalidInput
+
+
+@pytest.fixture(autouse=True)
+def in_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_options_before_environment_before_file_before_defaults(tmp_path, monkeypatch):
+    assert settings.load().port == 8000
+    (tmp_path / "cbir.toml").write_text("port = 8001\nthreads = 3\n")
+    assert settings.load().port == 8001
+    monkeypatch.setenv("CBIR_PORT", "8002")
+    assert settings.load().port == 8002
+    assert settings.load(port=8003, host=None).port == 8003
+    assert settings.load().threads == 3
+    places = settings.origins()
+    assert (places["port"], places["threads"], places["host"]) == ("environment", "cbir.toml", "default")
+
+
+def test_another_file_can_be_named(tmp_path, monkeypatch):
+    (tmp_path / "other.toml").write_text("port = 9000\n")
+    monkeypatch.setenv("CBIR_CONFIG", str(tmp_path / "other.toml"))
+    assert settings.load().port == 9000
+
+
+@pytest.mark.parametrize("text", ["port = 70000", "unknown = 1", "port = 'x'", "not toml"])
+def test_what_does_not_fit_is_named(tmp_path, text):
+    (tmp_path / "cbir.toml").write_text(text + "\n")
+    with pytest.raises(InvalidInput, match=r"setting|cbir\.toml"):
+        settings.load()
+
+
+def test_config_prints_value_origin_and_meaning(capsys, monkeypatch):
+    monkeypatch.setenv("CBIR_PORT", "8002")
+    config(Format.json)
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["port"]["value"] == 8002
+    assert rows["port"]["from"] == "environment"
+    assert rows["port"]["what"]
