@@ -1,6 +1,7 @@
 """One query path, from image or id to ranked answer."""
 
 import math
+from itertools import pairwise
 
 import cv2
 import numpy as np
@@ -120,7 +121,7 @@ def test_parameters_are_the_profiles_then_the_requests(collection, ask):
     try:
         assert ask(picture(1), rerank="none").rerank.parameters == {}
         answer = ask(picture(1), parameters={"gamma": 2.0, "P": 3})
-        assert {answer.rerank.parameters[name] for name in ("C", "gamma", "P")} == {3.0, 2.0, 3}
+        assert [answer.rerank.parameters[name] for name in ("C", "gamma", "P")] == [3.0, 2.0, 3]
     finally:
         with collection.writer() as writer:
             writer.set_profile(tuned.model_copy(update={"rerank": {}}))
@@ -156,7 +157,7 @@ def test_trec_scores_fall_strictly(ask):
     assert {(len(line), line[0], line[1], line[5]) for line in lines} == {(6, "my_query", "Q0", "eprf")}
     scores = [float(line[4]) for line in lines]
     assert all(math.isfinite(score) for score in scores)
-    assert all(later < earlier for earlier, later in zip(scores, scores[1:], strict=False))
+    assert all(later < earlier for earlier, later in pairwise(scores))
 
 
 def test_the_frame_of_a_query():

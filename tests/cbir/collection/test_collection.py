@@ -4,7 +4,6 @@ import csv
 import json
 import sqlite3
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -223,6 +222,7 @@ def test_selecting_rows_by_label_patient_and_picture(collection, entries):
         writer.finish()
         writer.delete(ids[:1])
     view = collection.view()
+
     def rows(*where: str, **options: str) -> list[int]:
         found = collection.select_rows(view, [parse(text) for text in where], **options)
         return list(range(len(view.gallery))) if found is None else found.tolist()

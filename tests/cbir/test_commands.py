@@ -1,0 +1,159 @@
+"""The command line as a user meets it."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from cbir.collection import Collection
+from cbir.collection import profile as profiles
+from cbir.main import app
+from tests.cbir.collection.conftest import entry
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = Collection.create(tmp_path / "collection", profiles.get("tamura"))
+    with made.writer() as writer:
+        labelled = [entry(n, patient=f"p{n // 5}", labels={"label": "ab"[n % 2]}) for n in range(40)]
+        writer.add(labelled)
+        writer.finish()
+    made.close()
+    return made.folder
+
+
+def run(*arguments, code=0):
+    """Run a command in this process; what it printed."""
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done.stdout
+
+
+def collection(*arguments, folder, code=0):
+    return json.loads(run("collection", *arguments, "--collection", folder, "--format", "json", code=code))
+
+
+def process(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "cbir.main", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_info(folder):
+    facts = collection("info", folder=folder)
+    assert (facts["images"], facts["profile"], facts["labels"]) == (40, "tamura", {"label": 40})
+    assert "tamura" in run("collection", "info", "--collection", folder)
+
+
+def test_verify_finds_nothing_and_then_something(folder):
+    assert collection("verify", folder=folder) == {"ok": True, "problems": []}
+    (snapshot,) = (folder / "snapshots").iterdir()
+    snapshot.write_bytes(snapshot.read_bytes()[:-1] + b"\xff")
+    found = collection("verify", folder=folder, code=1)
+    assert not found["ok"]
+    assert "compact" in found["problems"][0]
+    collection("compact", folder=folder)
+    assert collection("verify", folder=folder)["ok"]
+
+
+def test_delete_by_id_and_by_label(folder):
+    first = entry(0)[0].content_hash
+    assert collection("delete", first, folder=folder) == {"deleted": 1, "unknown": None}
+    assert collection("delete", first, folder=folder, code=1) == {"deleted": 0, "unknown": first}
+    assert collection("delete", "--where", "label=b", folder=folder)["deleted"] == 20
+    assert collection("info", folder=folder)["images"] == 19
+
+
+def test_erase_patient(folder):
+    assert collection("erase-patient", "p3", folder=folder) == {"erased": 5}
+    assert collection("erase-patient", "p3", folder=folder) == {"erased": 0}
+
+
+def test_compact_with_refit(folder):
+    facts = collection("compact", "--refit", folder=folder)
+    assert facts["images"] == 40
+
+
+def test_export(folder, tmp_path):
+    assert collection("export", tmp_path / "out", folder=folder)["exported"] == 40
+    assert np.load(tmp_path / "out" / "vectors.npy").shape == (40, 6)
+
+
+def test_tune_keeps_the_best_with_the_collection(folder):
+    facts = collection("tune", "--queries", "4", folder=folder)
+    assert len(facts["tried"]) == 24
+    assert collection("info", folder=folder)["rerank"] == {"C": facts["C"], "gamma": facts["gamma"]}
+
+
+@pytest.mark.parametrize("form", ["table", "json", "trec"])
+def test_search_by_id_in_every_form(folder, form):
+    query = entry(3)[0].content_hash
+    printed = run("search", f"id:{query}", "--collection", folder, "-k", 5, "--format", form)
+    assert query not in printed.replace(f"{query} Q0", "") if form == "trec" else printed
+    if form == "json":
+        assert len(json.loads(printed)["results"]) == 5
+    if form == "trec":
+        assert len(printed.splitlines()) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["search", "id:nobody"], "nobody"),
+        (["search", "/nowhere.png"], "nowhere.png"),
+        (["search", "id:{known}", "--where", "label"], "filter"),
+        (["search", "id:{known}", "--rerank", "magic"], "magic"),
+        (["search", "id:{known}", "--parameter", "P"], "NAME=NUMBER"),
+        (["search", "id:{known}", "--parameter", "P=0"], "P must be"),
+        (["search", "id:{known}", "-k", "0"], "-k"),
+        (["collection", "delete"], "--where"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(folder, arguments, reason):
+    known = entry(3)[0].content_hash
+    done = process(*(part.format(known=known) for part in arguments), "--collection", folder)
+    assert done.returncode == 2
+    assert reason in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_missing_collection_is_named(tmp_path):
+    done = process("collection", "info", "--collection", tmp_path / "none")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no collection" in done.stderr
+
+
+def test_help_names_every_command():
+    printed = run("--help")
+    for name in ("collection", "config", "describe", "index", "phantoms", "search", "serve"):
+        assert name in printed
+
+
+def test_importing_the_library_is_quick_and_light():
+    code = (
+        "import sys, time; start = time.perf_counter(); import cbir; took = time.perf_counter() - start; "
+        "heavy = {'torch', 'flask', 'pynetdicom', 'cv2', 'faiss', 'sqlalchemy'} & sys.modules.keys(); "
+        "print(took, *heavy)"
+    )
+    took, *heavy = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    assert heavy == []
+    assert float(took) < 0.3
+
+
+def test_the_library_imports_neither_indexer_nor_service():
+    code = (
+        "import pkgutil, sys, importlib, cbir; "
+        "[importlib.import_module(m.name) for m in pkgutil.walk_packages(cbir.__path__, 'cbir.')]; "
+        "print(sorted({'indexer', 'service', 'flask'} & sys.modules.keys()))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
