@@ -35,7 +35,6 @@ def _cosines() -> NDArray[np.float64]:
 _DCT = _cosines()
 _LEVELS = np.arange(256, dtype=np.float64)
 _RED, _GREEN, _BLUE = 0.299 * _LEVELS, 0.587 * _LEVELS, 0.114 * _LEVELS
-_LUMA_OF_GREY = (219.0 * ((_RED + _GREEN + _BLUE) / 256.0) + 16.5).astype(np.uint8)
 _CHROMA_OF_GREY = 128  # Cb and Cr of every grey level
 
 
@@ -82,11 +81,20 @@ def _cells(image: Image) -> NDArray[np.int64]:
     sums[1:] *= np.outer(np.diff(rows), np.diff(columns))
     for i in range(GRID):
         band = pixels[rows[i] : rows[i + 1]]
-        planes = [cv2.LUT(band, _LUMA_OF_GREY)] if band.ndim == 2 else _luma_chroma(band)
+        planes = [_luma_of_grey(band)] if band.ndim == 2 else _luma_chroma(band)
         for plane, totals in zip(planes, sums, strict=False):
             by_column = cv2.reduce(plane, 0, cv2.REDUCE_SUM, dtype=cv2.CV_32S)[0]
             totals[i] = np.add.reduceat(by_column, columns[:-1], dtype=np.int64)
     return sums // np.outer(np.diff(rows), np.diff(columns))
+
+
+def _luma_of_grey(band: NDArray[np.uint8]) -> Any:
+    """Y of a grey band. Same as through the formula below, for every level, and faster than a table.
+
+    219 v / 256 is exact in binary and the rounding is to the nearest; only v = 128 is a tie. There the formula
+    falls short of it by its own error, so a little less than 16 is added, too little to matter elsewhere.
+    """
+    return cv2.convertScaleAbs(band, alpha=219.0 / 256.0, beta=16.0 - 2.0**-10)
 
 
 def _luma_chroma(band: NDArray[np.uint8]) -> list[NDArray[np.uint8]]:

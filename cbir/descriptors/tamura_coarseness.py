@@ -35,14 +35,16 @@ def _find(padded: NDArray[Any], sizes: NDArray[np.uint8]) -> None:
 
     Works on sums instead of means, so that everything is exact: E_k times the area 4^k.
     """
-    sums = _scratch.array("sums", padded.shape, np.uint16)
-    sums[...] = padded
-    best = _strength(sums, 1, _scratch.array("best", sizes.shape, np.uint16))
+    sums = _scratch.copy("sums", padded, np.uint16)
+    best = _scratch.copy(
+        "best", _strength(padded, 1, _scratch.array("strength", sizes.shape, np.uint8)), np.uint16
+    )
     larger = _scratch.array("larger", sizes.shape, np.uint8)
     side = 1
     while side < LARGEST:
         if side == _EXACT_16:
-            sums, best = _as_float("wide sums", sums), _as_float("wide best", best)
+            sums = _scratch.copy("wide sums", sums, np.float32)
+            best = _scratch.copy("wide best", best, np.float32)
         sums = _doubled(sums, side)
         side *= 2
         np.multiply(best, 4, out=best)  # to the area of this size
@@ -73,11 +75,5 @@ def _doubled(sums: NDArray[Any], side: int) -> NDArray[Any]:
     height, width = sums.shape
     two = _scratch.array("two", (height, width - side), sums.dtype)
     cv2.add(sums[:, :-side], sums[:, side:], two)
-    four = _scratch.array("four", (height - side, width - side), sums.dtype)
+    four = _scratch.array("sums", (height - side, width - side), sums.dtype)
     return cv2.add(two[:-side], two[side:], four)
-
-
-def _as_float(name: str, values: NDArray[Any]) -> NDArray[Any]:
-    converted = _scratch.array(name, values.shape, np.float32)
-    converted[...] = values
-    return converted

@@ -17,6 +17,8 @@ DIFFERENCES = BINS // 2 + 1  # how far apart two directions are, 0..8 bins
 _STEEPEST = 3 * 255  # largest |dH| or |dV|
 _NONE = 255  # direction of a pixel that is no edge
 _RUN = 1 << 17  # pixels looked at together
+# a histogram counts long stretches of one value broken by others slowly: what is no edge is spread over 160..255
+_SPREAD = np.resize(np.arange(BINS * (DIFFERENCES + 1), 256, dtype=np.uint8), _RUN)
 _ONES, _DIFFERENCE = np.ones(3, np.float32), np.array([-1, 0, 1], np.float32)
 _scratch = Scratch()
 
@@ -70,6 +72,8 @@ def _find(padded: NDArray[Any], directions: NDArray[np.uint8]) -> None:
 def _pair(bordered: NDArray[np.uint8]) -> None:
     """Turns the direction of every edge pixel into direction + 16 * difference, in place; difference 9: no pair.
 
+    What is no edge becomes anything from 160.
+
     Works on runs of the flat array, where the pixel 4 further is at a fixed distance ahead.
     """
     flat = bordered.ravel()
@@ -94,3 +98,4 @@ def _pair(bordered: NDArray[np.uint8]) -> None:
         np.maximum(further, np.multiply(high, DIFFERENCES, out=high), out=further)
         np.multiply(further, 16, out=further)
         cv2.add(own, further, own)  # saturates: what is no edge stays 255
+        np.minimum(own, _SPREAD[: own.size], out=own)

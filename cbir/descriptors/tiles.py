@@ -44,3 +44,9 @@ class Scratch(threading.local):
         if memory is None or memory.size < size:
             memory = self._memory[name] = np.empty(size, np.uint8)
         return memory[:size].view(dtype).reshape(shape)
+
+    def copy(self, name: str, values: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
+        """`values` converted, in the memory of that name."""
+        copied = self.array(name, values.shape, dtype)
+        copied[...] = values
+        return copied

@@ -1,0 +1,124 @@
+"""How fast are the descriptors? One thread, decoding included.
+
+Grey PNG of 512 x 512 pixels, drawn here (soft shapes, bones, noise), and, with --data or CBIR_DATA, a sample of the
+real images in FOLDER/composite/images. Drawing is counted out.
+
+    python bench/describe.py [--data FOLDER] [--count 200] [--repeats 3]
+"""
+
+import argparse
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir import descriptors
+from cbir.images import read
+
+DESCRIPTOR = "huang2012"
+TARGET = 250  # images a second, 512 x 512, decoding included
+
+
+def radiograph(seed: int, size: int) -> NDArray[np.uint8]:
+    """Something like a radiograph: soft tissue, bones with sharp edges, a dark surround, detector noise."""
+    rng = np.random.default_rng(seed)
+    picture = np.full((size, size), 12, np.float32)
+    for softness, count, thickness in ((size / 16, 4, 0.35), (size / 100, 9, 0.12), (1.2, 14, 0.04)):
+        layer = np.zeros_like(picture)
+        for _ in range(count):
+            centre = rng.uniform(0.2, 0.8, 2) * size
+            axes = rng.uniform(0.3, 1.0, 2) * size * (thickness, 0.35)
+            box = (centre.tolist(), (2 * axes).tolist(), rng.uniform(0, 180))
+            cv2.ellipse(layer, box, rng.uniform(20, 70), -1)
+        picture += cv2.GaussianBlur(layer, (0, 0), softness)
+    picture += rng.normal(0, 2.5, picture.shape)
+    return np.clip(picture, 0, 255).astype(np.uint8)
+
+
+def drawn(folder: Path, count: int, size: int) -> list[Path]:
+    """Grey PNG files of such pictures."""
+    paths = [folder / f"{seed:05d}.png" for seed in range(count)]
+    for seed, path in enumerate(paths):
+        cv2.imwrite(str(path), radiograph(seed, size))
+    return paths
+
+
+def sampled(folder: Path, count: int) -> list[Path]:
+    """A fixed random sample of the real images."""
+    paths = sorted(path for path in (folder / "composite" / "images").rglob("*") if path.is_file())
+    return random.Random(0).sample(paths, min(count, len(paths)))
+
+
+def milliseconds(work: Callable, items: Iterable, repeats: int) -> float:
+    """Best mean time of `work` over all items, in milliseconds an item."""
+    items = list(items)
+    best = float("inf")
+    for _ in range(repeats):
+        started = time.perf_counter()
+        for item in items:
+            work(item)
+        best = min(best, time.perf_counter() - started)
+    return 1000 * best / len(items)
+
+
+def measure(paths: list[Path], repeats: int) -> dict[str, float]:
+    """Milliseconds an image by step; `together` is decoding and describing, image by image."""
+    describe = descriptors.get(DESCRIPTOR)
+    encoded = [np.fromfile(path, np.uint8) for path in paths]
+    images = [image for path in paths for image in read(path)]
+    found = {
+        "decode (cv2)": milliseconds(lambda data: cv2.imdecode(data, cv2.IMREAD_UNCHANGED), encoded, repeats),
+        "decode (cbir)": milliseconds(lambda path: next(iter(read(path))), paths, repeats),
+    }
+    for name in descriptors.names():
+        found[name] = milliseconds(descriptors.get(name), images, repeats)
+    found["together"] = milliseconds(lambda path: describe(next(iter(read(path)))), paths, repeats)
+    return {step: round(value, 3) for step, value in found.items()}
+
+
+def report(title: str, paths: list[Path], repeats: int) -> dict[str, float]:
+    """Prints a table and returns what it says."""
+    found = measure(paths, repeats)
+    print(f"\n{title}: {len(paths)} images\n")
+    print(f"{'step':24s}{'ms an image':>12s}{'images/s':>12s}")
+    for step, value in found.items():
+        print(f"{step:24s}{value:12.3f}{1000 / value:12.0f}")
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", type=Path, default=os.environ.get("CBIR_DATA"), help="folder of real images"
+    )
+    parser.add_argument("--count", type=int, default=200, help="images of each sort")
+    parser.add_argument("--size", type=int, default=512, help="side of the drawn images")
+    parser.add_argument("--repeats", type=int, default=3, help="the best of so many passes counts")
+    options = parser.parse_args()
+    cv2.setNumThreads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = drawn(Path(folder), options.count, options.size)
+        result = {"drawn": report(f"Drawn, {options.size} x {options.size}", paths, options.repeats)}
+    if options.data:
+        result["real"] = report("Real", sampled(Path(options.data), options.count), options.repeats)
+    else:
+        print("\nno real images: neither --data nor CBIR_DATA is given", file=sys.stderr)
+    rate = round(1000 / result["drawn"]["together"], 1)
+    print()
+    print(json.dumps({"images_per_second": rate, "target": TARGET, "size": options.size, "ms": result}))
+
+
+if __name__ == "__main__":
+    main()
