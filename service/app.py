@@ -31,6 +31,7 @@ def create_app(collection: Path | str, settings: Settings) -> Flask:
     """The service of the collection in a folder, which is opened when the first request needs it."""
     app = Application(__name__)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_upload_bytes + FORM_BYTES
+    app.url_map.merge_slashes = False
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.extensions[EXTENSION] = State(Path(collection), settings)
     problems.install(app)

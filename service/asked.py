@@ -75,8 +75,6 @@ def parameters(model: type[Model]) -> Model:
     if request.mimetype == JSON:
         for name, value in _json_object().items():
             _add(given, name, value if name == "where" and isinstance(value, list) else [value])
-    if "image" in given:
-        raise InvalidInput("image: must be sent as a file, for instance with curl -F image=@FILE")
     try:
         return model.model_validate(given)
     except ValidationError as error:
@@ -95,6 +93,7 @@ def _add(given: dict[str, Any], name: str, values: list[Any]) -> None:
 def _json_object() -> dict[str, Any]:
     try:
         body = json.loads(request.get_data())
+        json.dumps(body, ensure_ascii=False).encode()  # half a surrogate pair is JSON, but no text
     except (ValueError, RecursionError) as error:
         raise InvalidInput("the body is not JSON, which its content type says it is") from error
     if not isinstance(body, dict):
@@ -139,6 +138,8 @@ def _file_part() -> bytes:
     if others:
         raise InvalidInput(f"{others[0]}: there is no such file field; the image goes into the field image")
     files = request.files.getlist("image")
+    if not files and "image" in request.form:
+        raise InvalidInput("image: must be sent as a file, for instance with curl -F image=@FILE")
     if len(files) != 1:
         raise InvalidInput(f"image: one file is needed in this field, not {len(files)}")
     return files[0].read()

@@ -35,16 +35,16 @@ CHOICES = (
     ),
     Choice(
         "eprf",
-        "Learning from the best answers (EPRF)",
+        "Learned relevance (EPRF)",
         "Takes the first answers as examples, weighs each by how far it can be trusted, learns what sets them "
         "apart, and puts the whole collection in a new order.",
     ),
     Choice(
         "nsu-eprf",
-        "EPRF without the neighbours step",
+        "EPRF, no neighbours step",
         "As EPRF, from the plain order of similarity. For comparison.",
     ),
-    Choice("svm-eprf", "EPRF with equal weights", "As EPRF, trusting every example alike. For comparison."),
+    Choice("svm-eprf", "EPRF, equal weights", "As EPRF, trusting every example alike. For comparison."),
 )
 
 

@@ -38,7 +38,15 @@ function labels(hit) {
   return { first, others: entries };
 }
 
-function card(hit, moved, href) {
+/** How many decimals tell most of the scores of a list apart, from 3 to 7. */
+function decimals(hits) {
+  for (let digits = 3; digits < 7; digits += 1) {
+    if (new Set(hits.map((hit) => hit.score.toFixed(digits))).size > hits.length / 2) return digits;
+  }
+  return hits.length > 1 ? 7 : 3;
+}
+
+function card(hit, digits, moved, href) {
   const { first, others } = labels(hit);
   const picture = element("img");
   picture.alt = "";
@@ -61,7 +69,7 @@ function card(hit, moved, href) {
   }
   if (others.length > OTHER_LABELS) more.append(element("span", "pair-of", `+${others.length - OTHER_LABELS}`));
   if (others.length) words.append(more);
-  const score = element("span", "score", element("span", "key", "score"), " ", hit.score.toFixed(3));
+  const score = element("span", "score", element("span", "key", "score"), " ", hit.score.toFixed(digits));
   const distance = element("span", "distance", element("span", "key", "distance"), " ", hit.distance.toFixed(2));
   words.append(element("span", "figures", score, distance));
 
@@ -73,7 +81,7 @@ function card(hit, moved, href) {
     .join("\n");
   link.setAttribute(
     "aria-label",
-    `Rank ${hit.rank}, ${first}, score ${hit.score.toFixed(3)}${moved ? `, ${moved.words}` : ""}. Search from this image`,
+    `Rank ${hit.rank}, ${first}, score ${hit.score.toFixed(digits)}${moved ? `, ${moved.words}` : ""}. Search from this image`,
   );
   return element("li", "", link);
 }
@@ -82,9 +90,10 @@ function card(hit, moved, href) {
 export function column(title, hits, other, address) {
   const grid = element("ol", "grid");
   grid.setAttribute("role", "list");
+  const digits = decimals(hits);
   for (const hit of hits) {
     const moved = other && move(hit.rank, other.get(hit.image_id), other.size);
-    grid.append(card(hit, moved, address(hit.image_id)));
+    grid.append(card(hit, digits, moved, address(hit.image_id)));
   }
   const section = element("section", "column", element("h2", "", title), grid);
   section.setAttribute("aria-label", title);

@@ -1,0 +1,211 @@
+"""The page in a real browser, over a real service."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright import sync_api
+
+from tests.service.conftest import Served, cbir, indexed, pictures, serving
+
+CHROMIUM = Path("/usr/bin/chromium")
+SETTLED = "#columns:not([aria-busy]) .column"
+
+pytestmark = pytest.mark.skipif(
+    not CHROMIUM.exists(), reason=f"there is no {CHROMIUM}; `apt-get install chromium` brings it"
+)
+
+__all__ = ["indexed", "pictures"]  # fixtures of the service's tests, used here too
+
+
+@pytest.fixture(scope="module")
+def served(indexed: Path) -> Iterator[Served]:
+    with serving(indexed) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[sync_api.Browser]:
+    with sync_api.sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def errors() -> list[str]:
+    """What the browser's console complained of; a test that expects some takes them out."""
+    return []
+
+
+@pytest.fixture
+def page(browser: sync_api.Browser, served: Served, errors: list[str]) -> Iterator[sync_api.Page]:
+    """The page as it is first seen; afterwards no complaint may be left."""
+    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+    opened.set_default_timeout(15_000)
+    opened.on("console", lambda said: said.type in ("error", "warning") and errors.append(said.text))
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    opened.goto(served.address)
+    yield opened
+    opened.close()
+    assert errors == []
+
+
+def ids(page: sync_api.Page, column: str = "After re-ranking") -> list[str]:
+    """The images shown in a column, in order."""
+    cards = page.locator(f'section[aria-label="{column}"] .card')
+    return [str(card.get_attribute("data-image")) for card in cards.all()]
+
+
+def choose(page: sync_api.Page, path: Path) -> None:
+    """Choose a file, and wait for its answers with what moved."""
+    page.set_input_files("#file", path)
+    page.wait_for_selector(f"{SETTLED} .move")
+
+
+def show(page: sync_api.Page, view: str) -> None:
+    page.get_by_role("radio", name=view).check(force=True)
+
+
+def test_start(page: sync_api.Page) -> None:
+    assert page.get_by_role("heading", name="Find images like yours").is_visible()
+    assert page.locator(".examples .card").count() == 12
+    assert page.get_by_role("button", name="Search").is_disabled()
+    assert "Not a medical device" in page.inner_text("footer")
+
+
+def test_file_is_answered(page: sync_api.Page, pictures: list[Path]) -> None:
+    choose(page, pictures[-1])
+    assert len(ids(page)) == 20
+    picture = page.locator("#picture")
+    assert picture.evaluate("image => image.complete && image.naturalWidth > 0")
+    first = page.locator(".column .card").first
+    assert first.locator(".rank").inner_text() == "1"
+    assert first.locator(".label").inner_text() in ("even", "odd")
+    assert "score" in first.locator(".figures").inner_text()
+    assert page.locator(".stages").inner_text().startswith("decode")
+    page.wait_for_load_state("networkidle")
+    seen = "[...document.querySelectorAll('.column img')].slice(0, 5).every(image => image.naturalWidth > 0)"
+    assert page.evaluate(seen)
+
+
+def test_before_and_after(page: sync_api.Page, pictures: list[Path]) -> None:
+    choose(page, pictures[-1])
+    after = ids(page)
+    show(page, "Side by side")
+    before = ids(page, "Before re-ranking")
+    assert ids(page) == after
+    assert len(before) == len(after) == 20
+    moves = page.locator('section[aria-label="After re-ranking"] .move').all_inner_texts()
+    for now, (image, move) in enumerate(zip(after, moves, strict=True)):
+        if image in before:
+            places = before.index(image) - now
+            assert move == ("=" if not places else f"▲{places}" if places > 0 else f"▼{-places}")
+        else:
+            assert move == "new" or move.startswith("▲")
+    show(page, "Before")
+    assert ids(page, "Before re-ranking") == before
+    assert page.locator(".move").count() == 0
+
+
+def test_without_reranking_there_is_nothing_to_compare(page: sync_api.Page, pictures: list[Path]) -> None:
+    page.get_by_role("combobox", name="Re-ranking").select_option("none")
+    assert "visual similarity" in page.inner_text("#explanation")
+    page.set_input_files("#file", pictures[-1])
+    page.wait_for_selector(f"{SETTLED} .card")
+    assert len(ids(page, "Answers")) == 20
+    assert not page.locator("#views").is_visible()
+    page.get_by_role("combobox", name="Re-ranking").select_option("pearson")
+    page.wait_for_selector(f"{SETTLED} .move")
+    assert page.locator("#views").is_visible()
+
+
+def test_search_from_an_answer_and_back(page: sync_api.Page, pictures: list[Path]) -> None:
+    choose(page, pictures[-1])
+    first = ids(page)
+    page.locator(".column .card").nth(2).press("Enter")
+    page.wait_for_url(f"**/?image={first[2]}")
+    page.wait_for_selector(f"{SETTLED} .move")
+    second = ids(page)
+    assert first[2] not in second
+    assert "of the collection" in page.inner_text("#caption")
+    page.go_back()
+    page.get_by_text("Your image").wait_for()
+    page.wait_for_selector(f"{SETTLED} .move")
+    assert ids(page) == first
+
+
+def test_address_can_be_shared(page: sync_api.Page, served: Served) -> None:
+    image = page.locator(".examples .card").first.get_attribute("data-image")
+    page.goto(f"{served.address}/?image={image}&rerank=pearson&k=5&where=label%3Dodd")
+    page.wait_for_selector(f"{SETTLED} .move")
+    assert len(ids(page)) == 5
+    assert set(page.locator(".column .label").all_inner_texts()) == {"odd"}
+    assert page.get_by_role("combobox", name="Re-ranking").input_value() == "pearson"
+    assert page.get_by_label("Only images with").input_value() == "label=odd"
+
+
+def test_filter_that_nothing_fits(page: sync_api.Page) -> None:
+    page.locator(".examples .card").first.click()
+    page.wait_for_selector(f"{SETTLED} .move")
+    page.get_by_label("Only images with").fill("label=nobody")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_role("heading", name="No image answers").wait_for()
+    assert "label=nobody" in page.inner_text("#nothing")
+
+
+def test_text_file(page: sync_api.Page, errors: list[str], tmp_path: Path) -> None:
+    (tmp_path / "letter.png").write_text("Dear colleague")
+    page.set_input_files("#file", tmp_path / "letter.png")
+    page.get_by_role("alert").wait_for()
+    said = page.inner_text("#problem")
+    assert "not a PNG, JPEG, TIFF, BMP or DICOM file" in said
+    assert page.locator(".column").count() == 0
+    page.wait_for_timeout(200)
+    assert errors  # the browser itself reports the refused requests
+    assert all("422" in error for error in errors)
+    errors.clear()
+
+
+def test_service_that_is_gone(browser: sync_api.Browser, indexed: Path, pictures: list[Path]) -> None:
+    opened = browser.new_page()
+    with serving(indexed) as running:
+        opened.goto(running.address)
+    opened.set_input_files("#file", pictures[0])
+    opened.get_by_role("alert").wait_for()
+    assert "does not answer" in opened.inner_text("#problem")
+    opened.close()
+
+
+def test_picture_whose_file_is_gone(browser: sync_api.Browser, pictures: list[Path], tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in pictures[:8]:
+        (copy / path.name).write_bytes(path.read_bytes())
+    cbir("index", copy, "--collection", tmp_path / "collection", "--jobs", "1")
+    for path in copy.iterdir():
+        path.unlink()
+    opened = browser.new_page()
+    with serving(tmp_path / "collection") as running:
+        opened.goto(running.address)
+        opened.get_by_text("Picture no longer available").first.wait_for()
+        opened.locator(".examples .card").first.click()
+        opened.wait_for_selector(f"{SETTLED} .gone")
+    opened.close()
+
+
+@pytest.mark.parametrize("width", [360, 400, 768, 1280])
+def test_nothing_is_wider_than_the_window(page: sync_api.Page, pictures: list[Path], width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    choose(page, pictures[-1])
+    for view in ("After re-ranking", "Side by side"):
+        show(page, view)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_keyboard_reaches_everything(page: sync_api.Page) -> None:
+    reached = set()
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.id || document.activeElement.className"))
+    assert {"file", "rerank", "k", "where", "brand", "card"} <= reached

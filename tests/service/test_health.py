@@ -1,0 +1,71 @@
+"""Readiness, and what other processes do to the collection meanwhile."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cbir import settings
+from cbir.collection import Collection
+from service.app import create_app
+from service.state import EXTENSION
+from tests.service.conftest import COUNT, cbir, problem
+
+
+def test_ready(indexed: Path) -> None:
+    client = create_app(indexed, settings.load()).test_client()
+    assert client.get("/healthz").json == {"status": "ok"}
+    said = client.get("/readyz").json
+    assert said.pop("generation") > 0
+    assert said == {"status": "ready", "images": COUNT - 6, "profile": "huang2012"}
+
+
+def test_added_and_deleted_by_another_process(own: Path, pictures: list[Path], ids: list[str]) -> None:
+    client = create_app(own, settings.load()).test_client()
+    assert client.get("/readyz").json["images"] == COUNT - 6
+    cbir("index", *pictures[-6:], "--collection", own, "--jobs", "1")
+    assert client.get("/readyz").json["images"] == COUNT
+    newest = client.post("/v1/search", data=pictures[-1].read_bytes(), content_type="image/png").json
+    assert newest["query"]["image_id"] is not None
+    with Collection(own) as other, other.writer() as writer:
+        writer.delete([ids[0]])
+    assert client.get("/readyz").json["images"] == COUNT - 1
+    problem(client.get(f"/v1/images/{ids[0]}"), 404)
+    left = client.post("/v1/search", json={"image_id": ids[1], "k": 100}).json["results"]
+    assert ids[0] not in [hit["image_id"] for hit in left]
+
+
+def test_thumbnail_of_a_deleted_image_is_gone_from_the_cache_too(own: Path, ids: list[str]) -> None:
+    client = create_app(own, settings.load()).test_client()
+    etag = client.get(f"/v1/images/{ids[0]}/thumbnail").headers["ETag"]
+    with Collection(own) as other, other.writer() as writer:
+        writer.delete([ids[0]])
+    problem(client.get(f"/v1/images/{ids[0]}/thumbnail", headers={"If-None-Match": etag}), 404)
+
+
+def test_collection_that_goes_and_comes_back(own: Path, tmp_path: Path, pictures: list[Path]) -> None:
+    client = create_app(own, settings.load()).test_client()
+    assert client.get("/readyz").json["images"] == COUNT - 6
+    shutil.rmtree(own)
+    problem(client.get("/readyz"), 503)
+    cbir("index", *pictures[:3], "--collection", own, "--jobs", "1")
+    assert client.get("/readyz").json["images"] == 3
+
+
+def test_snapshot_that_cannot_be_used_is_told(own: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for file in (own / "snapshots").iterdir():
+        file.write_bytes(b"nothing")
+    app = create_app(own, settings.load())
+    said = app.test_client().get("/readyz")
+    assert said.status_code == 200
+    assert said.json["images"] == COUNT - 6
+    assert said.json["warning"]
+    app.test_client().get("/readyz")
+    assert caplog.text.count("searching without the snapshot") == 1
+
+
+def test_warming_up(indexed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    create_app(indexed, settings.load()).extensions[EXTENSION].warm_up()
+    assert caplog.text == ""
+    create_app(tmp_path, settings.load()).extensions[EXTENSION].warm_up()
+    assert "not ready" in caplog.text

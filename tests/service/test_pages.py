@@ -1,0 +1,94 @@
+"""The page as it is sent; tests/e2e/test_page.py uses it."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+
+import service
+from cbir import rerank, settings
+from cbir.collection import Collection, profile
+from service.app import create_app
+from service.pages import choices
+
+STATIC = Path(service.__file__).parent / "static"
+
+
+class Tags(HTMLParser):
+    """Every tag with its attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def test_page_shows_the_collection(client: FlaskClient, ids: list[str]) -> None:
+    page = client.get("/").text
+    assert f"<dd>{len(ids)}</dd>" in page
+    assert "huang2012" in page
+    assert "Not a medical device" in page
+    for key in ("label", "severity"):
+        assert f'<option value="{key}=">' in page
+    for name in rerank.names():
+        assert f'<option value="{name}"' in page
+
+
+def test_every_reranker_is_explained() -> None:
+    assert [choice.name for choice in choices()] == list(rerank.names())
+    assert all(choice.explanation for choice in choices())
+
+
+def test_nothing_inline_and_nothing_from_elsewhere(client: FlaskClient) -> None:
+    for tag, attributes in Tags(client.get("/").text).found:
+        assert tag != "style"
+        assert tag != "script" or attributes.get("src")
+        assert not [name for name in attributes if name == "style" or name.startswith("on")]
+        for name in ("src", "href"):
+            assert not re.match(r"(\w+:)?//", attributes.get(name) or "")
+    for file in STATIC.iterdir():
+        text = file.read_text().replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"https?://|@import|innerHTML|\beval\(", text), file
+
+
+def test_controls_are_labelled(client: FlaskClient) -> None:
+    tags = Tags(client.get("/").text).found
+    assert ("html", {"lang": "en"}) in tags
+    for tag, attributes in tags:
+        if tag == "img":
+            assert "alt" in attributes
+    labelled = {attributes.get("for") for tag, attributes in tags if tag == "label"}
+    for tag, attributes in tags:
+        wrapped = attributes.get("type") in ("file", "radio")  # the label is around these
+        if tag in ("input", "select") and not wrapped:
+            assert attributes["id"] in labelled
+
+
+@pytest.mark.parametrize("file", sorted(path.name for path in STATIC.iterdir()))
+def test_static_files(client: FlaskClient, file: str) -> None:
+    answer = client.get(f"/static/{file}")
+    assert answer.status_code == 200
+    if file.endswith(".js"):
+        assert "javascript" in answer.mimetype
+
+
+def test_empty_collection(tmp_path: Path) -> None:
+    Collection.create(tmp_path / "empty", profile.get("huang2012")).close()
+    page = create_app(tmp_path / "empty", settings.load()).test_client().get("/")
+    assert page.status_code == 200
+    assert "This collection is empty" in page.text
+
+
+def test_labels_are_escaped(own: Path, ids: list[str]) -> None:
+    with Collection(own) as collection:
+        source = collection.record(ids[0]).source
+        with collection.writer() as writer:
+            writer.relabel(source, {"label": "<script>alert(1)</script>", "<b>": "x"})
+    page = create_app(own, settings.load()).test_client().get("/").text
+    assert "<script>alert" not in page
+    assert "<b>" not in page

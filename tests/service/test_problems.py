@@ -1,0 +1,109 @@
+"""Errors that are not about one request's contents."""
+
+import logging
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from cbir import settings
+from service.app import create_app
+from service.gate import Gate
+from service.problems import TooManyRequests
+from service.state import EXTENSION, State
+from tests.service.conftest import problem
+
+
+def test_unknown_address(client: FlaskClient) -> None:
+    problem(client.get("/v2/search"), 404)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [("GET", "/v1/search", "POST"), ("DELETE", "/", "GET"), ("POST", "/v1/images/x", "GET")],
+)
+def test_other_methods(client: FlaskClient, method: str, path: str, allowed: str) -> None:
+    answer = client.open(path, method=method)
+    problem(answer, 405)
+    assert allowed in answer.headers["Allow"]
+
+
+def test_unexpected_error_tells_nothing(app: Flask, caplog: pytest.LogCaptureFixture) -> None:
+    @app.get("/broken")
+    def broken() -> str:
+        raise ValueError("the name of Jane Doe")
+
+    answer = app.test_client().get("/broken")
+    problem(answer, 500)
+    assert "Jane" not in answer.text
+    assert "ValueError" not in answer.text
+    assert "ValueError" in caplog.text
+    assert "test_problems.py" in caplog.text
+    assert "Jane" not in caplog.text
+
+
+def test_one_request_too_many(indexed: Path, ids: list[str]) -> None:
+    app = create_app(indexed, settings.load(threads=1, queue=1))
+    state: State = app.extensions[EXTENSION]
+    client = app.test_client()
+    with state.gate.place(), state.gate.place():
+        for refused in (
+            client.post("/v1/search", json={"image_id": ids[0]}),
+            client.post("/v1/render", data=b"x", content_type="image/png"),
+        ):
+            assert "2 requests" in problem(refused, 429)
+            assert int(refused.headers["Retry-After"]) >= 1
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/readyz").status_code == 200
+    assert client.post("/v1/search", json={"image_id": ids[0]}).status_code == 200
+
+
+def test_refused_requests_give_their_place_back(indexed: Path, ids: list[str]) -> None:
+    client = create_app(indexed, settings.load(threads=1, queue=0)).test_client()
+    for _ in range(5):
+        problem(client.post("/v1/search", data=b"text", content_type="image/png"), 422)
+        problem(client.post("/v1/search", data=b"text", content_type="text/plain"), 415)
+    assert client.post("/v1/search", json={"image_id": ids[0]}).status_code == 200
+
+
+def test_gate_counts() -> None:
+    gate = Gate(threads=1, queue=1)
+    with gate.place(), gate.place(), pytest.raises(TooManyRequests), gate.place():
+        pass
+    with gate.place(), gate.turn():
+        pass
+
+
+def test_no_collection(tmp_path: Path) -> None:
+    client = create_app(tmp_path / "none", settings.load()).test_client()
+    for answer in (
+        client.get("/readyz"),
+        client.post("/v1/search", json={"image_id": "x"}),
+        client.get("/v1/images/x"),
+        client.get("/v1/images/x/thumbnail"),
+    ):
+        problem(answer, 503)
+        assert "Retry-After" in answer.headers
+    assert client.get("/healthz").status_code == 200
+    page = client.get("/")
+    assert page.status_code == 503
+    assert "cannot be opened" in page.text
+
+
+def test_database_that_is_none(own: Path) -> None:
+    for file in own.glob("collection.sqlite*"):
+        file.unlink()
+    (own / "collection.sqlite").write_bytes(b"not a database, but long enough to be taken for one" * 100)
+    problem(create_app(own, settings.load()).test_client().get("/readyz"), 503)
+
+
+def test_database_damaged_while_it_is_open(own: Path, caplog: pytest.LogCaptureFixture) -> None:
+    client = create_app(own, settings.load()).test_client()
+    assert client.get("/readyz").status_code == 200
+    for file in own.glob("collection.sqlite*"):
+        with file.open("r+b") as opened:
+            opened.write(b"\xff" * file.stat().st_size)
+    with caplog.at_level(logging.ERROR):
+        answer = client.post("/v1/search", json={"image_id": "x"})
+    problem(answer, 503)

@@ -1,0 +1,166 @@
+"""`cbir serve` as a process."""
+
+import re
+import socket
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.service.conftest import CBIR, COUNT, Served, cbir, problem, serving
+
+
+@pytest.fixture(scope="module")
+def served(indexed: Path) -> Iterator[Served]:
+    with serving(indexed) as running:
+        yield running
+
+
+def refused(*arguments: str) -> str:
+    """What `cbir serve` says when it does not start, in one line and without a traceback."""
+    done = subprocess.run([*CBIR, "serve", *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1
+    return done.stderr
+
+
+def talk(port: int, request: bytes) -> bytes:
+    """Send bytes, and return all that comes back."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(request)
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+def test_search_over_the_network(served: Served, pictures: list[Path]) -> None:
+    sent = httpx.post(f"{served.address}/v1/search?k=3", files={"image": pictures[-1].read_bytes()})
+    assert sent.status_code == 200
+    assert len(sent.json()["results"]) == 3
+    assert httpx.get(f"{served.address}/readyz").json()["images"] == COUNT - 6
+    assert "cbir" in httpx.get(served.address).text
+
+
+def test_the_line_to_try_works(served: Served, pictures: list[Path]) -> None:
+    line = re.search(r"curl -F image=@FILE '(.*)'", served.printed[1])
+    assert line
+    sent = httpx.post(line[1], files={"image": (pictures[0].name, pictures[0].read_bytes())})
+    assert len(sent.json()["results"]) == 5
+
+
+def test_many_at_once(served: Served, ids: list[str]) -> None:
+    def search(image_id: str) -> list[str]:
+        sent = httpx.post(f"{served.address}/v1/search", json={"image_id": image_id}, timeout=60)
+        return [hit["image_id"] for hit in sent.json()["results"]]
+
+    alone = [search(image_id) for image_id in ids[:12]]
+    with ThreadPoolExecutor(12) as executor:
+        assert list(executor.map(search, ids[:12])) == alone
+
+
+def test_chunked_body(served: Served, pictures: list[Path]) -> None:
+    data = pictures[-1].read_bytes()
+    parts = (data[start : start + 1000] for start in range(0, len(data), 1000))
+    sent = httpx.post(f"{served.address}/v1/search", content=parts, headers={"Content-Type": "image/png"})
+    assert sent.status_code == 200
+
+
+def test_what_is_not_http(served: Served) -> None:
+    host = b"Host: localhost\r\n"
+    for request, status in (
+        (b"GARBAGE\r\n\r\n", 400),
+        (b"GET / HTTP/9.9\r\n" + host + b"\r\n", 400),
+        (b"GET /" + b"a" * 10_000 + b" HTTP/1.1\r\n" + host + b"\r\n", 414),
+        (b"GET / HTTP/1.1\r\n" + host + b"X: " + b"a" * 20_000 + b"\r\n\r\n", 431),
+    ):
+        head, _, body = talk(served.port, request).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 %d " % status), head
+        assert b"application/problem+json" in head
+        assert b'"about:blank"' in body
+
+
+def test_other_hosts_name(served: Served) -> None:
+    problem(httpx.get(served.address, headers={"Host": "example.org"}), 421)
+
+
+def test_large_body_is_refused(served: Served) -> None:
+    sent = httpx.post(
+        f"{served.address}/v1/search", content=bytes(70 * 2**20), headers={"Content-Type": "image/png"}
+    )
+    problem(sent, 413)
+
+
+def test_changes_by_another_process(own: Path, pictures: list[Path]) -> None:
+    with serving(own) as running:
+        cbir("index", *pictures[-6:], "--collection", own, "--jobs", "1")
+        assert httpx.get(f"{running.address}/readyz").json()["images"] == COUNT
+
+
+def test_bound_on_requests_under_way(indexed: Path, ids: list[str]) -> None:
+    with serving(indexed, CBIR_THREADS="1", CBIR_QUEUE="0") as running:
+        head = b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\nContent-Length: 9\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", running.port)) as slow:
+            slow.sendall(head + b"half")
+            url, body = f"{running.address}/v1/search", {"image_id": ids[0]}
+            answers = [httpx.post(url, json=body) for _ in range(20)]
+            too_many = next(answer for answer in answers if answer.status_code == 429)
+            problem(too_many, 429)
+            assert int(too_many.headers["Retry-After"]) >= 1
+            assert httpx.get(f"{running.address}/healthz").status_code == 200
+        codes = [httpx.post(url, json=body).status_code for _ in range(20)]
+        assert codes[-1] == 200
+
+
+def test_ctrl_c_ends_it_quietly(indexed: Path) -> None:
+    with serving(indexed) as running:
+        assert httpx.get(f"{running.address}/healthz").status_code == 200
+        assert running.stop() == (0, "")
+
+
+def test_log_has_nothing_of_a_query(indexed: Path, pictures: list[Path]) -> None:
+    with serving(indexed) as running:
+        for data in (pictures[0].read_bytes(), b"a text"):
+            files = {"image": ("Doe_Jane_1960.png", data)}
+            httpx.post(f"{running.address}/v1/search?exclude_patient=Doe-Jane", files=files)
+        assert "Doe" not in running.stop()[1]
+
+
+@pytest.mark.parametrize("host", ["::1", "localhost"])
+def test_other_names_of_loopback(indexed: Path, host: str) -> None:
+    if host == "::1" and not _has_ipv6():
+        pytest.skip("this machine has no IPv6 loopback address")
+    with serving(indexed, "--host", host) as running:
+        assert httpx.get(f"{running.address}/healthz").status_code == 200
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+def test_hosts_that_others_reach_are_refused(indexed: Path) -> None:
+    assert "loopback" in refused("--collection", str(indexed), "--host", "0.0.0.0")
+
+
+def test_port_in_use(indexed: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        said = refused("--collection", str(indexed), "--port", port)
+    assert port in said
+    assert "in use" in said
+
+
+def test_missing_collection(tmp_path: Path) -> None:
+    assert "no collection" in refused("--collection", str(tmp_path))
+
+
+def test_setting_that_does_not_fit(indexed: Path) -> None:
+    assert "port" in refused("--collection", str(indexed), "--port", "99999")
