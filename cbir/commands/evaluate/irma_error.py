@@ -1,0 +1,5 @@
+"""`cbir evaluate irma-error`."""
+
+
+def irma_error() -> None:
+    """To be written."""

@@ -1,0 +1,5 @@
+"""`cbir evaluate irma-run`."""
+
+
+def irma_run() -> None:
+    """To be written."""

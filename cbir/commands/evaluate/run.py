@@ -1,0 +1,5 @@
+"""`cbir evaluate run`."""
+
+
+def run() -> None:
+    """To be written."""
