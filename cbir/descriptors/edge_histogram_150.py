@@ -1,4 +1,4 @@
-"""The Edge Histogram with its global and semi-global bins (Won, Park and Park 2002, ETRI Journal 24(1), 3.2)."""
+"""The Edge Histogram with its global and semi-global bins (Won, Park and Park 2002, ETRI Journal 24(1), 23-30)."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -24,10 +24,12 @@ _COSINES = np.cos(2.0 * np.pi * np.arange(DIFFERENCES) / BINS)
 
 
 class Tamura:
-    """Coarseness (1..32), contrast (0..about 180), directionality (0..1), line-likeness (-1..1), regularity (0..1),
+    """Coarseness (1..32), contrast (0..128), directionality (0..1), line-likeness (-1..1), regularity (0..1),
     roughness (coarseness + contrast).
 
-    Every image has all six: a flat one is 1, 0, 0, 0, 1, 1. Full resolution, nothing random.
+    Every image has all six: a flat one is 1, 0, 0, 0, 1, 1. Full resolution, nothing random. What the paper
+    leaves open: windows of 1 x 1 pixel and the border (`tamura_coarseness`), the sample variance (contrast), peaks
+    and the normalisation (directionality), 4 x 4 sub-images and the scale of each feature (regularity).
     """
 
     name = "tamura"
@@ -58,7 +60,7 @@ class Tamura:
 
 
 def contrast(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """sigma / (mu4 / sigma^4)^(1/4) of histograms (n, 256), Tamura's equation 8 with n = 1/4: shape (n,).
+    """sigma / (mu4 / sigma^4)^(1/4) of histograms (n, 256), the paper's contrast: shape (n,).
 
     sigma^2 is the sample variance, mu4 the mean fourth power; 0 for one pixel and for equal ones.
     """
@@ -70,7 +72,7 @@ def contrast(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def directionality(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 - r n_p sum_p sum_{phi in w_p} (phi - phi_p)^2 H(phi) of counts (n, 16), equation 13: shape (n,), 0..1.
+    """1 - r n_p sum_p sum_{phi in w_p} (phi - phi_p)^2 H(phi) of counts (n, 16): shape (n,), 0..1.
 
     Peaks: circular local maxima (the first of equal neighbours) of at least twice the uniform level; the highest
     always is one. A bin belongs to its nearest peak. r = 12 / pi^2 makes a uniform histogram 0 and a
@@ -89,7 +91,7 @@ def directionality(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def line_likeness(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """sum P(i, j) cos((i - j) 2 pi / n) / sum P of pair counts by difference (n, 9), equation 15: shape (n,).
+    """sum P(i, j) cos((i - j) 2 pi / n) / sum P of pair counts by difference (n, 9): shape (n,).
 
     Without any pair of edge pixels: 0.
     """
@@ -97,7 +99,7 @@ def line_likeness(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def regularity(features: NDArray[np.float64]) -> float:
-    """1 - r (s_crs + s_con + s_dir + s_lin), r = 1/4, equation 17, of the sub-images' features (4, n).
+    """1 - r (s_crs + s_con + s_dir + s_lin), r = 1/4, of the sub-images' features (4, n).
 
     s: standard deviations over the sub-images; coarseness is divided by 32 and contrast by 128 first, so that
     each feature has a range of about one.

@@ -1,4 +1,4 @@
-"""How large the structures around every pixel are (Tamura, Mori and Yamawaki 1978, section III-A)."""
+"""How large the structures around every pixel are (Tamura, Mori and Yamawaki 1978, coarseness)."""
 
 from typing import Any
 
@@ -36,9 +36,7 @@ def _find(padded: NDArray[Any], sizes: NDArray[np.uint8]) -> None:
     Works on sums instead of means, so that everything is exact: E_k times the area 4^k.
     """
     sums = _scratch.copy("sums", padded, np.uint16)
-    best = _scratch.copy(
-        "best", _strength(padded, 1, _scratch.array("strength", sizes.shape, np.uint8)), np.uint16
-    )
+    best = _scratch.copy("best", _strength(padded, 1, sizes.shape), np.uint16)
     larger = _scratch.array("larger", sizes.shape, np.uint8)
     side = 1
     while side < LARGEST:
@@ -48,7 +46,7 @@ def _find(padded: NDArray[Any], sizes: NDArray[np.uint8]) -> None:
         sums = _doubled(sums, side)
         side *= 2
         np.multiply(best, 4, out=best)  # to the area of this size
-        strength = _strength(sums, side, _scratch.array("strength", sizes.shape, sums.dtype))
+        strength = _strength(sums, side, sizes.shape)
         cv2.compare(strength, best, cv2.CMP_GT, larger)
         np.bitwise_and(larger, side, out=larger)
         np.maximum(sizes, larger, out=sizes)
@@ -56,18 +54,18 @@ def _find(padded: NDArray[Any], sizes: NDArray[np.uint8]) -> None:
             np.maximum(best, strength, out=best)
 
 
-def _strength(sums: NDArray[Any], side: int, strength: NDArray[Any]) -> NDArray[Any]:
-    """Fills in E_k times 4^k; sums[i, j] is the sum of the window that begins in row i and column j."""
-    height, width = strength.shape
+def _strength(sums: NDArray[Any], side: int, shape: tuple[int, ...]) -> NDArray[Any]:
+    """E_k times 4^k for `shape` pixels; sums[i, j] is the sum of the window that begins in row i and column j."""
+    height, width = shape
     middle = LARGEST - side // 2
     rows, columns = slice(middle, middle + height), slice(middle, middle + width)
     right = sums[rows, LARGEST : LARGEST + width]
     left = sums[rows, LARGEST - side : LARGEST - side + width]
     below = sums[LARGEST : LARGEST + height, columns]
     above = sums[LARGEST - side : LARGEST - side + height, columns]
-    cv2.absdiff(right, left, strength)
-    vertical = cv2.absdiff(below, above, _scratch.array("vertical", strength.shape, strength.dtype))
-    return np.maximum(strength, vertical, out=strength)
+    horizontal = cv2.absdiff(right, left, _scratch.array("horizontal", shape, sums.dtype))
+    vertical = cv2.absdiff(below, above, _scratch.array("vertical", shape, sums.dtype))
+    return np.maximum(horizontal, vertical, out=horizontal)
 
 
 def _doubled(sums: NDArray[Any], side: int) -> NDArray[Any]:

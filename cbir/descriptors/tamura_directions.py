@@ -1,4 +1,4 @@
-"""Which way the edges run, and whether they run on (Tamura, Mori and Yamawaki 1978, sections III-C and III-D)."""
+"""Which way edges run, and whether they run on (Tamura, Mori and Yamawaki 1978, directionality, line-likeness)."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -27,7 +27,8 @@ _scratch = Scratch()
 def _direction_table() -> NDArray[np.uint8]:
     """Direction of (dV, dH), both from -765: shape (1531, 1531), 0..15, or 255 below the threshold.
 
-    Bin k holds the angles theta = atan(dV / dH) + pi / 2 with (2k - 1) pi / 2n <= theta < (2k + 1) pi / 2n.
+    Bin k holds the angles theta = atan(dV / dH) + pi / 2 with (2k - 1) pi / 2n <= theta < (2k + 1) pi / 2n, as in
+    the paper: horizontal, vertical and diagonal edges lie in the middle of their bins.
     """
     steps = np.arange(-_STEEPEST, _STEEPEST + 1)
     theta = np.arctan2(steps[:, None], steps) + np.pi / 2
@@ -70,10 +71,9 @@ def _find(padded: NDArray[Any], directions: NDArray[np.uint8]) -> None:
 
 
 def _pair(bordered: NDArray[np.uint8]) -> None:
-    """Turns the direction of every edge pixel into direction + 16 * difference, in place; difference 9: no pair.
+    """Turns the direction of every edge pixel into direction + 16 * difference, in place.
 
-    What is no edge becomes anything from 160.
-
+    Difference 9 stands for no pair; what is no edge becomes anything from 160.
     Works on runs of the flat array, where the pixel 4 further is at a fixed distance ahead.
     """
     flat = bordered.ravel()
