@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
 
@@ -93,6 +93,14 @@ def reference(
     return list(sum(m.decision_function(np.array(images, float)) for m in last))  # equation 7
 
 
+def assume_no_ties(query: np.ndarray, vectors: np.ndarray) -> None:
+    """Rounding changes places among near ties, and with them who is drawn."""
+    gallery = gallery_of(vectors)
+    ranking = rank(query, gallery)
+    for scores in (ranking.similarities, rerank.get("pearson")(query, ranking, gallery).scores):
+        assume(np.diff(np.sort(scores)).min(initial=1.0) > 2e-6)
+
+
 def assert_same_ranking(found: np.ndarray, expected: np.ndarray, tolerance: float) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
     in_found_order = expected[np.argsort(-found, kind="stable")]
@@ -134,6 +142,7 @@ def test_the_paper_line_by_line(method, n, options, subset):
 def test_the_order_of_the_gallery_does_not_matter(method, seed, n):
     vectors = clustered(seed, n, 8)
     query = vectors[0] + np.float32(0.2)
+    assume_no_ties(query, vectors)
     moved = np.random.default_rng(seed).permutation(n)
     scores = []
     for arranged in (vectors, vectors[moved]):
@@ -147,6 +156,7 @@ def test_the_order_of_the_gallery_does_not_matter(method, seed, n):
 @given(seed=st.integers(0, 10_000), scale=st.floats(0.01, 100))
 def test_scale_is_made_up_for_by_gamma(method, seed, scale):
     vectors = clustered(seed, 150, 8)
+    assume_no_ties(vectors[0] + np.float32(0.2), vectors)
     scores = []
     for factor in (1.0, scale):
         scaled = (vectors * factor).astype(np.float32)
