@@ -1,98 +1,135 @@
-"""Any depth of pixels to eight bits."""
+"""Any depth of samples to eight bits."""
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cbir.errors import UnreadableImage
 from cbir.images.image import Image
 
+Samples = NDArray[np.generic]
+Pixels = NDArray[np.uint8]
+
 TWELVE_BITS = 4095
-LOWEST, HIGHEST = 1.0, 99.0  # percentiles that become black and white where nothing says what should
+LOWEST, HIGHEST = 1, 99  # percentiles that become black and white where nothing says what should
 
 
-def from_array(array: NDArray[np.generic], source: str = "array") -> Image:
-    """An image of an array (height, width), or with 1, 3 (RGB) or 4 (RGBA, alpha dropped onto black) channels.
+def from_array(array: ArrayLike, source: str = "array") -> Image:
+    """An array of samples as an Image.
 
-    See `to_bytes` for what becomes of its values. Raises UnreadableImage for other shapes, no pixels, NaN.
+    array: (height, width), (height, width, 1) grey, (height, width, 3) RGB or (height, width, 4) RGB and alpha, of
+
+    - bool: False is 0, True is 255;
+    - uint8: as it is (the Image shares its memory where it can);
+    - uint16: full range, v / 257 rounded, so that bytes times 257 give themselves back; but where no value is above
+      4095 they are twelve bits in sixteen, and it is v * 255 / 4095 rounded;
+    - other integers: as they are where all lie in 0..255, else by the percentile window;
+    - float: times 255, rounded, where all lie in [0, 1], else by the percentile window.
+
+    The percentile window maps the 1st percentile of all samples to 0 and the 99th to 255, linearly, and clips; where
+    the two are equal, the least and the greatest sample take their place, and a flat image is 0.
+    Alpha (0..255, 0..65535 or [0, 1], by type) lays the colours onto black. Three equal channels become one.
+
+    Raises UnreadableImage for other shapes and types, no samples, and NaN or infinite samples.
     """
-    array = np.asarray(array)
-    if array.ndim == 3 and array.shape[2] == 1:
-        array = array[:, :, 0]
-    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (3, 4)):
-        raise UnreadableImage(f"{source} has shape {array.shape}; (height, width[, 1, 3 or 4]) is an image")
-    if array.size == 0:
-        raise UnreadableImage(f"{source} has no pixels")
-    pixels = to_bytes(array, source)
-    if pixels.ndim == 3 and pixels.shape[2] == 4:
-        pixels = onto_black(pixels)
-    return Image(simplest(pixels), source)
+    try:
+        return Image(to_pixels(np.asarray(array)), source)
+    except UnreadableImage as error:
+        raise UnreadableImage(f"{source} {error}") from error
+    except ValueError as error:  # rows of different lengths
+        raise UnreadableImage(f"{source} is no array of numbers; give one value a pixel") from error
 
 
-def to_bytes(array: NDArray[np.generic], name: str) -> NDArray[np.uint8]:
-    """Values of any real type as uint8, same shape.
+def to_pixels(samples: Samples) -> Pixels:
+    """Grey, RGB or RGB and alpha to pixels as Image holds them; rules and refusals as in `from_array`."""
+    if samples.ndim == 3 and samples.shape[2] == 1:
+        samples = samples[:, :, 0]
+    if samples.ndim != 2 and not (samples.ndim == 3 and samples.shape[2] in (3, 4)):
+        raise UnreadableImage(
+            f"has shape {samples.shape}; give (height, width) with 1, 3 or 4 values a pixel"
+        )
+    if samples.size == 0:
+        raise UnreadableImage(f"has no pixels, its shape is {samples.shape}; give at least one")
+    if samples.ndim == 2 or samples.shape[2] == 3:
+        return simplest(to_bytes(samples))
+    return simplest(_onto_black(to_bytes(samples[:, :, :3]), _alpha(samples[:, :, 3])))
 
-    bool: 0 and 255. uint8: as it is. uint16: full range, v / 257 rounded, so that bytes times 257 give themselves
-    back; where no value is above 4095 they are twelve bits in sixteen and scaled by 255 / 4095. Floats within
-    [0, 1]: times 255. Other integers that fit a byte: as they are. All else: the 1st to the 99th percentile.
-    Raises UnreadableImage for NaN, infinity and types that are no numbers.
-    """
-    kind = array.dtype.kind
+
+def to_bytes(samples: Samples) -> Pixels:
+    """Samples of any real type and shape as uint8, same shape; rules and refusals as in `from_array`."""
+    kind = samples.dtype.kind
     if kind not in "buif":
-        raise UnreadableImage(f"{name} has values of type {array.dtype}, which are no grey values")
-    if array.dtype == np.uint8:
-        return np.ascontiguousarray(array, np.uint8)
+        raise UnreadableImage(
+            f"has values of type {samples.dtype}, no grey values; give whole numbers or floats"
+        )
     if kind == "b":
-        return np.where(array, 255, 0).astype(np.uint8)
-    if array.dtype == np.uint16:
-        wide = array.astype(np.uint32)
-        if int(wide.max()) <= TWELVE_BITS:
-            return ((wide * 255 + TWELVE_BITS // 2) // TWELVE_BITS).astype(np.uint8)
-        return ((wide + 128) // 257).astype(np.uint8)
-    if kind == "f" and not np.isfinite(array).all():
-        raise UnreadableImage(f"{name} has values that are not finite numbers; replace them and try again")
-    least, greatest = float(array.min()), float(array.max())
-    if kind == "f" and least >= 0.0 and greatest <= 1.0:
-        return np.rint(array.astype(np.float64) * 255.0).astype(np.uint8)
-    if kind != "f" and least >= 0 and greatest <= 255:
-        return array.astype(np.uint8)
-    return stretch(array.astype(np.float64))
+        return samples.astype(np.uint8) * np.uint8(255)
+    if kind == "u" and samples.dtype.itemsize == 1:
+        return samples.astype(np.uint8, copy=False)
+    if kind == "u" and samples.dtype.itemsize == 2:
+        return _sixteen_bits(samples.astype(np.uint16, copy=False))  # in this machine's byte order
+    if kind == "f":
+        return _floats(samples.astype(np.float64))
+    values = samples.astype(np.float64)
+    if values.min() >= 0 and values.max() <= 255:
+        return samples.astype(np.uint8)
+    return window(values, *percentiles(values))
 
 
-def stretch(values: NDArray[np.floating], visible: NDArray[np.bool_] | None = None) -> NDArray[np.uint8]:
-    """Values (height, width, ...) with their 1st percentile made black and their 99th white.
-
-    visible: what the percentiles are taken over. A range of no width is widened to all values; flat images are black.
-    """
-    chosen = values if visible is None or not visible.any() else values[visible]
-    black, white = np.percentile(chosen, (LOWEST, HIGHEST))
-    if black >= white:
-        black, white = float(chosen.min()), float(chosen.max())
-    if black >= white:
-        return np.where(values > black, 255, 0).astype(np.uint8)
-    return clip((values - black) * (255.0 / (white - black)))
+def _sixteen_bits(samples: NDArray[np.uint16]) -> Pixels:
+    scale = 255 / TWELVE_BITS if samples.max() <= TWELVE_BITS else 1 / 257
+    return np.asarray(cv2.convertScaleAbs(samples, alpha=scale), np.uint8).reshape(samples.shape)
 
 
-def clip(values: NDArray[np.floating]) -> NDArray[np.uint8]:
-    """Values rounded to bytes; below 0 becomes 0, above 255 becomes 255."""
-    return np.rint(np.clip(values, 0.0, 255.0)).astype(np.uint8)
+def _floats(samples: NDArray[np.float64]) -> Pixels:
+    least, greatest = samples.min(), samples.max()
+    if not (np.isfinite(least) and np.isfinite(greatest)):  # both are NaN where one sample is
+        raise UnreadableImage("has values that are not finite; replace NaN and infinity by numbers")
+    if least >= 0 and greatest <= 1:
+        return np.rint(samples * 255).astype(np.uint8)
+    return window(samples, *percentiles(samples))
 
 
-def onto_black(rgba: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(height, width, 4) uint8 with straight alpha laid onto black, (height, width, 3)."""
-    colour, alpha = rgba[:, :, :3].astype(np.uint16), rgba[:, :, 3:].astype(np.uint16)
-    return ((colour * alpha + 127) // 255).astype(np.uint8)
+def percentiles(values: NDArray[np.float64]) -> tuple[float, float]:
+    """The 1st and 99th percentile of finite values of any shape; the least and the greatest where they are equal."""
+    with np.errstate(over="ignore", invalid="ignore"):  # the difference of two huge values
+        low, high = np.percentile(values, (LOWEST, HIGHEST))
+    return (float(low), float(high)) if low < high < np.inf else (float(values.min()), float(values.max()))
 
 
-def simplest(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def window(values: NDArray[np.float64], low: float, high: float) -> Pixels:
+    """Map low to 0 and high to 255, linearly, clipped and rounded; where they are equal, what is greater is 255."""
+    if not low < high:
+        return np.where(values > low, np.uint8(255), np.uint8(0))
+    half = 1.0 if high - low < np.inf else 0.5  # a range as wide as all numbers
+    part = (np.clip(values, low, high) * half - low * half) / (high * half - low * half)
+    return np.rint(part * 255).astype(np.uint8)
+
+
+def _alpha(alpha: Samples) -> Pixels:
+    if alpha.dtype.kind == "u" and alpha.dtype.itemsize == 2:
+        return np.rint(alpha.astype(np.float64) / 257).astype(np.uint8)
+    greatest = 1 if alpha.dtype.kind == "f" else 255
+    values = alpha.astype(np.float64)
+    if not (values.min() >= 0 and values.max() <= greatest):
+        raise UnreadableImage(f"has alpha (the fourth value) outside 0..{greatest}; leave it out or mend it")
+    return to_bytes(alpha)
+
+
+def _onto_black(pixels: Pixels, alpha: Pixels) -> Pixels:
+    product = pixels.astype(np.uint16) * alpha[:, :, np.newaxis]
+    return ((product + np.uint16(127)) // np.uint16(255)).astype(np.uint8)
+
+
+def simplest(pixels: Pixels) -> Pixels:
     """(height, width) where three channels are all alike, else what was given; C-contiguous."""
-    if pixels.ndim == 3:
-        few = pixels[::16, ::16]
-        if _alike(few) and _alike(pixels):
-            pixels = cv2.extractChannel(np.ascontiguousarray(pixels), 0)
+    if pixels.ndim == 3 and _alike(pixels[::16, ::16]):  # most colour pictures end here
+        red, green, blue = cv2.split(pixels)
+        if cv2.norm(red, green, cv2.NORM_INF) == 0 and cv2.norm(green, blue, cv2.NORM_INF) == 0:
+            return np.asarray(red, np.uint8)
     return np.ascontiguousarray(pixels)
 
 
-def _alike(pixels: NDArray[np.uint8]) -> bool:
+def _alike(pixels: Pixels) -> bool:
     first = pixels[:, :, 0]
     return bool((first == pixels[:, :, 1]).all() and (first == pixels[:, :, 2]).all())

@@ -1,0 +1,144 @@
+"""The stored values of each frame of a DICOM data set, RGB where they are colours."""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from pydicom.dataset import Dataset
+from pydicom.encaps import encapsulate, generate_frames
+from pydicom.pixels import get_decoder
+from pydicom.pixels.decoders.base import Decoder
+from pydicom.pixels.utils import as_pixel_options
+from pydicom.uid import (
+    HTJ2K,
+    UID,
+    HTJ2KLossless,
+    HTJ2KLosslessRPCL,
+    JPEG2000TransferSyntaxes,
+    JPEGExtended12Bit,
+    JPEGLSTransferSyntaxes,
+    JPEGTransferSyntaxes,
+)
+
+from cbir.errors import UnreadableImage
+from cbir.images.dicom_dataset import frame_count, integer
+
+Stored = NDArray[np.generic]
+
+JPEGS = {*JPEGTransferSyntaxes, *JPEGLSTransferSyntaxes}
+JPEG_2000S = {*JPEG2000TransferSyntaxes, HTJ2K, HTJ2KLossless, HTJ2KLosslessRPCL}
+START_OF_FRAME = {*range(0xC0, 0xD0), 0xF7} - {0xC4, 0xC8, 0xCC}  # ISO/IEC 10918-1, B.1.1.3; 14495-1, C.1.1
+SIZE_MARKERS = b"\xff\x4f\xff\x51"  # a JPEG 2000 codestream begins with its size: ISO/IEC 15444-1, A.5.1
+
+
+def stored_frames(dataset: Dataset) -> Iterator[Stored]:
+    """Frame by frame, (rows, columns) or (rows, columns, 3), as stored, except that YBR has become RGB.
+
+    Raises UnreadableImage, at once for a transfer syntax that cannot be decoded, naming it, and with the frame for
+    pixel data that are damaged, too short or not of the size that Rows and Columns say.
+    """
+    syntax = UID(dataset.file_meta.TransferSyntaxUID)
+    decoder = _decoder(syntax)
+    if syntax.is_encapsulated:
+        return _decoded(dataset, decoder)
+    return _native(dataset, decoder)
+
+
+def _decoder(syntax: UID) -> Decoder:
+    try:
+        decoder = get_decoder(syntax)
+    except NotImplementedError:
+        decoder = None
+    if decoder is None or not decoder.is_available:
+        known = syntax.name if syntax.name != syntax else re.sub(r"[^0-9.]", "?", syntax)[:64]
+        raise UnreadableImage(f"has pixels in a transfer syntax that is not decoded, {known}; convert it")
+    return decoder
+
+
+def _native(dataset: Dataset, decoder: Decoder) -> Iterator[Stored]:
+    try:
+        for values, _ in decoder.iter_array(dataset, allow_excess_frames=False):
+            yield values
+    except MemoryError:
+        raise
+    except Exception:  # the decoder's words may quote the header
+        raise UnreadableImage(
+            "has pixel data that are cut short or do not fit its header; copy or export it again"
+        ) from None
+
+
+def _decoded(dataset: Dataset, decoder: Decoder) -> Iterator[Stored]:
+    count, syntax = frame_count(dataset), decoder.UID
+    options = {**as_pixel_options(dataset), "number_of_frames": 1, "extended_offsets": None}
+    for name in [name for name, value in options.items() if value is None]:
+        del options[name]
+    try:
+        offsets = None
+        if "ExtendedOffsetTable" in dataset:
+            offsets = dataset.ExtendedOffsetTable, dataset.ExtendedOffsetTableLengths
+        coded_frames = generate_frames(dataset.PixelData, number_of_frames=count, extended_offsets=offsets)
+        for _ in range(count):
+            coded = next(coded_frames)
+            _check_size(coded, dataset, syntax)
+            if syntax == JPEGExtended12Bit:
+                coded = _mended(coded)
+            yield decoder.as_array(encapsulate([coded]), index=0, **options)[0]
+    except (UnreadableImage, MemoryError):
+        raise
+    except Exception:  # the decoder's words may quote the header
+        raise UnreadableImage(
+            f"has pixel data, in {syntax.name}, that are damaged or of an unusual kind; store it uncompressed"
+        ) from None
+
+
+def _check_size(coded: bytes, dataset: Dataset, syntax: UID) -> None:
+    """Refuse a frame whose own header says another size than the data set: it may be far larger."""
+    said = integer(dataset, "Columns", 0), integer(dataset, "Rows", 0)
+    if syntax in JPEGS:
+        found = _jpeg_size(coded)
+    elif syntax in JPEG_2000S:
+        found = _jpeg_2000_size(coded)
+    else:
+        return  # run lengths: the decoder stops at the size of the frame
+    if found != said:
+        raise UnreadableImage(
+            f"has a compressed frame of {found[0]} x {found[1]} pixels where its header says {said[0]} x {said[1]}; "
+            "export it again"
+        )
+
+
+def _jpeg_size(coded: bytes) -> tuple[int, int]:
+    """Width and height in the frame header of a JPEG or JPEG-LS stream; zeros where there is none."""
+    position = 2
+    while position + 9 <= len(coded) and coded[position] == 0xFF:
+        marker, length = coded[position + 1], int.from_bytes(coded[position + 2 : position + 4], "big")
+        if marker in START_OF_FRAME:
+            place = position + 5
+            return int.from_bytes(coded[place + 2 : place + 4], "big"), int.from_bytes(
+                coded[place : place + 2], "big"
+            )
+        position += 1 if marker == 0xFF else 2 + length  # any number of 0xFF may fill the gap before a marker
+    return 0, 0
+
+
+def _jpeg_2000_size(coded: bytes) -> tuple[int, int]:
+    """Width and height in the size marker of a JPEG 2000 codestream, bare or in a JP2 file; zeros without one."""
+    start = coded.find(SIZE_MARKERS, 0, 4096)
+    numbers = coded[start + 8 : start + 24]
+    if start < 0 or len(numbers) < 16:
+        return 0, 0
+    right, bottom, left, top = (int.from_bytes(numbers[place : place + 4], "big") for place in (0, 4, 8, 12))
+    return right - left, bottom - top
+
+
+def _mended(coded: bytes) -> bytes:
+    """A sequential JPEG frame whose scan says it ends at coefficient 63, where some writers put 0.
+
+    ISO/IEC 10918-1, B.2.3 demands 63, and libjpeg refuses all else.
+    """
+    scan = coded.find(b"\xff\xda")
+    end = scan + 2 + int.from_bytes(coded[scan + 2 : scan + 4], "big")
+    if scan > 0 and coded[end - 3 : end] == b"\0\0\0":
+        return coded[: end - 2] + b"\x3f" + coded[end - 1 :]
+    return coded

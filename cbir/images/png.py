@@ -1,0 +1,80 @@
+"""PNG (ISO/IEC 15948, third edition): any depth and colour type, transparency, EXIF orientation."""
+
+import struct
+from zlib import crc32
+
+import cv2
+import numpy as np
+
+from cbir.errors import UnreadableImage
+from cbir.images.depth import Samples
+from cbir.images.limits import Limits
+from cbir.images.orientation import TAG, upright
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}  # by colour type, 11.2.1
+GREY, RGB, PALETTE = 0, 2, 3
+NEEDED = (b"IHDR", b"PLTE", b"IDAT", b"IEND")  # for the pixels; the others only make libpng complain
+
+
+def samples(data: bytes, limits: Limits) -> Samples:
+    """The pixels of a PNG file: (height, width) or (height, width, 3 or 4), RGB, uint8 or uint16, upright.
+
+    Of an animated file, the still picture. Raises UnreadableImage for damage and beyond the limits.
+    """
+    chunks = _chunks(data)
+    if not chunks or chunks[0][0] != b"IHDR" or len(chunks[0][1]) != 25:
+        raise UnreadableImage("is damaged in its PNG header; export it again")
+    width, height, depth, colour = struct.unpack_from(">IIBB", chunks[0][1], 8)
+    if depth not in DEPTHS.get(colour, ()):
+        raise UnreadableImage("is damaged in its PNG header; export it again")
+    limits.check_pixels(width, height)
+    extras = {kind: bytes(chunk[8:-4]) for kind, chunk in chunks if kind in (b"tRNS", b"eXIf")}
+    needed = (*NEEDED, b"tRNS") if colour == PALETTE else NEEDED
+    file = data
+    if any(kind not in needed for kind, _ in chunks):
+        file = b"".join([SIGNATURE, *(chunk for kind, chunk in chunks if kind in needed)])
+    picture = cv2.imdecode(np.frombuffer(file, np.uint8), cv2.IMREAD_UNCHANGED)
+    if picture is None or picture.shape[:2] != (height, width):
+        raise UnreadableImage("is damaged in its PNG data; export it again")
+    if picture.ndim == 3:
+        picture = cv2.cvtColor(picture, cv2.COLOR_BGRA2RGBA if picture.shape[2] == 4 else cv2.COLOR_BGR2RGB)
+    if colour in (GREY, RGB) and b"tRNS" in extras:
+        _blacken(picture, extras[b"tRNS"], depth)
+    return upright(picture, _orientation(extras[b"eXIf"])) if b"eXIf" in extras else picture
+
+
+def _chunks(data: bytes) -> list[tuple[bytes, memoryview]]:
+    """Kind and bytes (length, kind, content, checksum) of all chunks to the last."""
+    view, position, chunks = memoryview(data), len(SIGNATURE), []
+    while position + 12 <= len(data):
+        length, kind = struct.unpack_from(">I4s", data, position)
+        end = position + 12 + length
+        if end > len(data):
+            break
+        if crc32(view[position + 4 : end - 4]) != int.from_bytes(view[end - 4 : end], "big"):
+            raise UnreadableImage("is damaged: a checksum of its PNG data is wrong; export it again")
+        chunks.append((kind, view[position:end]))
+        if kind == b"IEND":
+            return chunks
+        position = end
+    raise UnreadableImage("is cut short; copy or export it again")
+
+
+def _blacken(picture: Samples, transparent: bytes, depth: int) -> None:
+    """Make the one transparent value of a grey or RGB picture black (11.3.1.1)."""
+    channels = 1 if picture.ndim == 2 else 3
+    if len(transparent) != 2 * channels:
+        raise UnreadableImage("is damaged in its PNG transparency; export it again")
+    value = np.frombuffer(transparent, ">u2").astype(np.int64)
+    if depth < 8:  # decoding has spread the levels over 0..255
+        value = value * 255 // (2**depth - 1)
+    picture[(picture.reshape(*picture.shape[:2], channels) == value).all(axis=2)] = 0
+
+
+def _orientation(exif: bytes) -> object:
+    from PIL.Image import Exif
+
+    tags = Exif()
+    tags.load(exif)
+    return tags.get(TAG)

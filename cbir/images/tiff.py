@@ -1,0 +1,111 @@
+"""TIFF 6.0 and BigTIFF: Pillow decodes the ordinary pages, OpenCV those deeper than Pillow keeps."""
+
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+import cv2
+import numpy as np
+
+from cbir.errors import UnreadableImage
+from cbir.images.depth import Pixels, Samples, to_pixels
+from cbir.images.limits import Limits
+from cbir.images.orientation import TAG, upright
+
+SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+WIDTH, HEIGHT, BITS, PHOTOMETRIC, FORMAT = 256, 257, 258, 262, 339  # section 8 and 19
+WHITE_IS_ZERO, UNSIGNED, SIGNED = 0, 1, 2
+
+
+def pages(data: bytes, limits: Limits) -> Iterator[tuple[Pixels, int | None]]:
+    """The pixels of each page, upright, and its number from 1 (None for a file with one).
+
+    Raises UnreadableImage for damage and beyond the limits, and what Pillow raises for damage.
+    """
+    directories = _directories(data, limits)
+    picture: Any = None
+    for index, tags in enumerate(directories):
+        limits.check_pixels(int(tags.get(WIDTH, 0)), int(tags.get(HEIGHT, 0)))
+        if _deep(tags):
+            samples = upright(_by_opencv(data, index), tags.get(TAG))
+            inverted = tags.get(PHOTOMETRIC) == WHITE_IS_ZERO
+        else:
+            picture = _sought(data, picture, index)
+            samples = _by_pillow(picture, tags)
+            inverted = (
+                tags.get(PHOTOMETRIC) == WHITE_IS_ZERO and picture.mode[0] in "IF"
+            )  # others Pillow inverts
+        pixels = to_pixels(samples)
+        yield 255 - pixels if inverted else pixels, index + 1 if len(directories) > 1 else None
+
+
+def _sought(data: bytes, picture: Any, index: int) -> Any:
+    """Pillow's picture of the file, opened unless it is already, at a page."""
+    from PIL.TiffImagePlugin import TiffImageFile
+
+    try:
+        picture = picture or TiffImageFile(BytesIO(data))
+        picture.seek(index)
+    except SyntaxError:  # a combination of tags that it does not know
+        raise UnreadableImage("has a TIFF page of an unusual kind; export it with 8 or 16 bits") from None
+    return picture
+
+
+def _directories(data: bytes, limits: Limits) -> list[Any]:
+    """The tags of every page."""
+    from PIL.TiffImagePlugin import ImageFileDirectory_v2 as Directory
+
+    file = BytesIO(data)
+    big = data[2:4] in (b"+\0", b"\0+")
+    start = Directory(file.read(16 if big else 8)).next
+    seen: list[int] = []
+    found: list[Any] = []
+    while start and start not in seen:
+        limits.check_frames(len(seen) + 1)
+        seen.append(start)
+        file.seek(start)
+        tags = Directory(data[: 16 if big else 8])
+        tags.load(file)
+        found.append(tags)
+        start = tags.next
+    if not found:
+        raise UnreadableImage("is damaged: a TIFF file without a page; export it again")
+    return found
+
+
+def _deep(tags: Any) -> bool:
+    """Whether Pillow would cut the page's samples to eight bits, or refuse them."""
+    bits = tags.get(BITS, (1,))
+    return max(bits) > 32 or (len(bits) > 1 and max(bits) > 8)
+
+
+def _by_opencv(data: bytes, index: int) -> Samples:
+    found, decoded = cv2.imdecodemulti(
+        np.frombuffer(data, np.uint8),
+        cv2.IMREAD_UNCHANGED | cv2.IMREAD_IGNORE_ORIENTATION,
+        range=(index, index + 1),
+    )
+    if not found or len(decoded) != 1:
+        raise UnreadableImage(
+            "has a TIFF page that is damaged or of an unusual kind; export it with 8 or 16 bits"
+        )
+    samples = decoded[0]
+    if samples.ndim == 3:
+        samples = cv2.cvtColor(samples, cv2.COLOR_BGRA2RGBA if samples.shape[2] == 4 else cv2.COLOR_BGR2RGB)
+    return samples
+
+
+def _by_pillow(picture: Any, tags: Any) -> Samples:
+    """The samples of the page that is sought; loading it turns it upright."""
+    picture.load()
+    if picture.mode in ("P", "CMYK", "YCbCr", "LAB"):
+        return np.asarray(picture.convert("RGB"))
+    if picture.mode in ("LA", "PA", "La", "RGBa"):
+        return np.asarray(picture.convert("RGBA"))
+    samples: Samples = np.asarray(picture)
+    kind = tags.get(FORMAT, (UNSIGNED,))[0]
+    if samples.dtype == np.int32 and kind == UNSIGNED:
+        return samples.view(np.uint32)
+    if samples.dtype == np.uint8 and kind == SIGNED and picture.mode == "L":
+        return samples.view(np.int8)
+    return samples
