@@ -17,6 +17,10 @@ from cbir.threads import OneBlasThread
 
 LEAST_MEMBERSHIP = 0.01  # rho, and with it the relevance of eq. 6, can be negative; a penalty cannot
 
+# Positives that are support vectors lie on the margin of every machine: their sums are equal. The list
+# before decides among them, with a weight below what float32 tells apart.
+TIE = 1e-8
+
 LIMITS: dict[str, tuple[float, float]] = {
     "K": (1, 1000), "N": (1, 10_000), "P": (1, 100), "T1": (1, 100), "T2": (1, 100), "seed": (0, 2**32 - 1),
     "lam": (0, 1000), "alpha": (0, 1), "lowest": (0, 1), "C": (1e-4, 1e4), "gamma": (1e-6, 1e6),
@@ -99,7 +103,8 @@ class Eprf:
             rho = references.correlations(gallery.vectors(ranking.rows[positives]))
             membership = self._relevance(examples, rho)
         expansion = examples.train(slice(self.T1, None), self.C, membership).sum()
-        return Relevance(expansion.values(gallery, ranking.rows), notes=_notes(self.P, drawn))
+        sums = expansion.values(gallery, ranking.rows).astype(np.float64)
+        return Relevance(sums + TIE * scores, notes=_notes(self.P, drawn))
 
     def _relevance(self, examples: Examples, rho: NDArray[np.float64]) -> NDArray[np.float64]:
         """R (P,) of the positives, within [0.01, 1]: Huang et al. 2012, eqs. 4 to 6."""

@@ -197,3 +197,15 @@ def test_positives_with_negative_correlation_still_count():
     found = rerank.get("eprf", alpha=0.0, K=1, N=3)(query, rank(query, gallery), gallery)
     assert np.isfinite(found.scores).all()
     assert np.ptp(found.scores) > 0
+
+
+def test_positives_on_every_margin_keep_the_order_they_had():
+    vectors = clustered(3, 400, 20)
+    query = vectors[0] + 0.1
+    gallery = gallery_of(vectors)
+    ranking = rank(query, gallery)
+    reranked = rerank.get("nsu-eprf", C=1000.0, gamma=4.0, P=5)(query, ranking, gallery)
+    positives = np.argsort(-ranking.similarities, kind="stable")[:5]
+    # Hard margins and a narrow kernel: every positive is a support vector with f = 1 in each of ten machines.
+    np.testing.assert_allclose(reranked.scores[positives], 10.0, atol=1e-5)
+    assert (np.diff(reranked.scores[positives]) < 0).all()
