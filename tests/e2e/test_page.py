@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import PIL.Image
 import pytest
 from playwright import sync_api
 
@@ -165,6 +166,41 @@ def test_text_file(page: sync_api.Page, errors: list[str], tmp_path: Path) -> No
     assert errors  # the browser itself reports the refused requests
     assert all("422" in error for error in errors)
     errors.clear()
+
+
+def test_image_that_is_not_in_the_collection(page: sync_api.Page, served: Served, errors: list[str]) -> None:
+    page.goto(f"{served.address}/?image=nothing-like-it")
+    page.get_by_role("alert").wait_for()
+    assert "nothing-like-it" in page.inner_text("#problem")
+    page.wait_for_timeout(200)
+    assert all("404" in error for error in errors)
+    errors.clear()
+
+
+def test_frames(page: sync_api.Page, pictures: list[Path], tmp_path: Path) -> None:
+    pages = [PIL.Image.open(path) for path in pictures[:3]]
+    pages[0].save(tmp_path / "pages.tif", save_all=True, append_images=pages[1:])
+    choose(page, tmp_path / "pages.tif")
+    assert "frame 1" in page.inner_text("#caption")
+    page.get_by_label("Frame").fill("3")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_text("frame 3").wait_for()
+    choose(page, pictures[-1])
+    assert not page.get_by_label("Frame").is_visible()
+
+
+def test_dropped_file(page: sync_api.Page, pictures: list[Path]) -> None:
+    page.evaluate(
+        """bytes => {
+            const dropped = new DataTransfer();
+            dropped.items.add(new File([new Uint8Array(bytes)], "dropped.png"));
+            const event = new DragEvent("drop", { dataTransfer: dropped, bubbles: true, cancelable: true });
+            document.getElementById("drop").dispatchEvent(event);
+        }""",
+        list(pictures[-1].read_bytes()),
+    )
+    page.wait_for_selector(f"{SETTLED} .move")
+    assert len(ids(page)) == 20
 
 
 def test_service_that_is_gone(browser: sync_api.Browser, indexed: Path, pictures: list[Path]) -> None:
