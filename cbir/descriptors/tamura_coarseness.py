@@ -33,7 +33,8 @@ def best_sizes(grey: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def _find(padded: NDArray[Any], sizes: NDArray[np.uint8]) -> None:
     """Raises the ones in `sizes` to the best window sides; `padded` has LARGEST pixels more on every side.
 
-    Works on sums instead of means, so that everything is exact: E_k times the area 4^k.
+    Works on sums instead of means, so that all is exact: E_k times the area 4^k. Only the largest windows are
+    added up from sums of 16 x 16 in whole quarters, which is wrong by less than 0.02 grey levels.
     """
     sums = _scratch.copy("sums", padded, np.uint16)
     best = _scratch.copy("best", _strength(padded, 1, sizes.shape), np.uint16)
@@ -41,11 +42,11 @@ def _find(padded: NDArray[Any], sizes: NDArray[np.uint8]) -> None:
     side = 1
     while side < LARGEST:
         if side == _EXACT_16:
-            sums = _scratch.copy("wide sums", sums, np.float32)
-            best = _scratch.copy("wide best", best, np.float32)
+            np.right_shift(sums, 2, out=sums)  # the next in quarters, of the same size as `best`
+        else:
+            np.multiply(best, 4, out=best)  # to the area of the next size
         sums = _doubled(sums, side)
         side *= 2
-        np.multiply(best, 4, out=best)  # to the area of this size
         strength = _strength(sums, side, sizes.shape)
         cv2.compare(strength, best, cv2.CMP_GT, larger)
         np.bitwise_and(larger, side, out=larger)
