@@ -1,0 +1,24 @@
+"""Text files as they come: with or without byte order mark, in UTF-8 or in what old machines wrote."""
+
+import codecs
+from pathlib import Path
+
+from cbir.errors import InvalidInput
+
+MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def read_text(path: Path) -> tuple[str, str | None]:
+    """The text, and a remark where it is not UTF-8. Raises InvalidInput where there is no text to read."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
+    if data.startswith(MARKS):
+        return data.decode("utf-16", errors="replace"), f"{path.name} is UTF-16"
+    if b"\0" in data:
+        raise InvalidInput(f"{path} is not a text file")
+    try:
+        return data.decode("utf-8-sig"), None
+    except UnicodeDecodeError:
+        return data.decode("latin-1"), f"{path.name} is not UTF-8 and was read as Latin-1"

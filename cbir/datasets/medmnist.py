@@ -1,0 +1,130 @@
+"""The `.npz` files of MedMNIST (Yang et al. 2023): small pictures with classes, in three parts."""
+
+import hashlib
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.datasets.table import write_manifest
+from cbir.errors import InvalidInput
+from cbir.images import Image
+
+SPLITS = ("train", "val", "test")
+Example = tuple[Image, dict[str, str], str]
+
+
+def read(path: Path) -> Iterator[Example]:
+    """Every picture with its labels and its part ("train", "val" or "test"), in the order of the file.
+
+    The file holds `train_images` (n, height, width) or (n, height, width, 3) uint8 and `train_labels` (n, 1)
+    integers, likewise val and test. A single label column is `label`, several are `label_1`, `label_2`, ...
+    Nothing pickled is ever loaded. Raises InvalidInput, naming the array, where the file is not so.
+    """
+    with _open(path) as arrays:
+        missing = [
+            f"{split}_{what}"
+            for split in SPLITS
+            for what in ("images", "labels")
+            if f"{split}_{what}" not in arrays.files
+        ]
+        if missing:
+            raise InvalidInput(f"{path} has no array {', '.join(missing)}; is it a file of MedMNIST?")
+        for split in SPLITS:
+            yield from _part(path, arrays, split)
+
+
+def _part(path: Path, arrays: Any, split: str) -> Iterator[Example]:
+    pixels, classes = _array(path, arrays, f"{split}_images"), _array(path, arrays, f"{split}_labels")
+    flat = pixels.ndim == 3 or (pixels.ndim == 4 and pixels.shape[3] == 3)
+    if pixels.dtype != np.uint8 or not flat or 0 in pixels.shape[1:]:
+        raise InvalidInput(
+            f"{path}: {split}_images is {pixels.dtype} {pixels.shape}; it must be uint8 of shape "
+            "(images, height, width) or (images, height, width, 3); volumes cannot be read"
+        )
+    if classes.ndim != 2 or classes.shape[1] == 0 or not np.issubdtype(classes.dtype, np.integer):
+        raise InvalidInput(
+            f"{path}: {split}_labels is {classes.dtype} {classes.shape}; it must be integers (images, labels)"
+        )
+    if len(classes) != len(pixels):
+        raise InvalidInput(f"{path}: {len(pixels)} {split}_images, but {len(classes)} {split}_labels")
+    for number, (picture, row) in enumerate(zip(pixels, classes, strict=True)):
+        image = Image(np.ascontiguousarray(picture), source=f"{path}#{split}/{number}")
+        yield image, dict(zip(_columns(classes), map(str, row.tolist()), strict=True)), split
+
+
+def _columns(classes: NDArray[Any]) -> list[str]:
+    width = classes.shape[1]
+    return ["label"] if width == 1 else [f"label_{place}" for place in range(1, width + 1)]
+
+
+def _open(path: Path) -> Any:
+    try:
+        arrays = np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise InvalidInput(f"{path} is not an .npz file: {error}") from error
+    if not isinstance(arrays, np.lib.npyio.NpzFile):
+        raise InvalidInput(f"{path} holds a single array; the files of MedMNIST are .npz with six")
+    return arrays
+
+
+def _array(path: Path, arrays: Any, name: str) -> NDArray[Any]:
+    try:
+        return np.asarray(arrays[name])
+    except (ValueError, EOFError, OSError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
+        raise InvalidInput(f"{path}: the array {name} cannot be read: {error}") from error
+
+
+def write(npz: Path, folder: Path) -> int:
+    """Write the pictures as `<part>/<number>.png` with a manifest.csv for `cbir index --labels`; how many.
+
+    Called again, it writes only what is missing. Raises InvalidInput where the folder holds another file's
+    pictures.
+    """
+    _claim(npz, folder)
+    rows: list[tuple[Path, dict[str, str]]] = []
+    numbers = dict.fromkeys(SPLITS, 0)
+    for image, labels, split in read(npz):
+        path = folder / split / f"{numbers[split]:06d}.png"
+        numbers[split] += 1
+        if not path.exists():
+            _write_png(path, image)
+        rows.append((path, labels | {"split": split}))
+    columns = sorted({name for _, labels in rows for name in labels}, key=lambda name: (len(name), name))
+    return write_manifest(folder / "manifest.csv", columns, rows)
+
+
+def _claim(npz: Path, folder: Path) -> None:
+    """Leave a mark in the folder that tells whose pictures it holds."""
+    try:
+        with npz.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        folder.mkdir(parents=True, exist_ok=True)
+        mark = folder / "source.sha256"
+        if not mark.exists():
+            mark.write_text(digest)
+        elif mark.read_text() != digest:
+            raise InvalidInput(f"{folder} holds the pictures of another file than {npz}; name another folder")
+    except OSError as error:
+        raise InvalidInput(f"{error.filename}: {error.strerror}") from error
+
+
+def _write_png(path: Path, image: Image) -> None:
+    import cv2
+
+    pixels = image.pixels if image.pixels.ndim == 2 else image.pixels[:, :, ::-1]
+    _, encoded = cv2.imencode(".png", pixels)
+    unfinished = path.with_suffix(".part")
+    try:
+        path.parent.mkdir(exist_ok=True)
+        unfinished.write_bytes(encoded.tobytes())
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error
