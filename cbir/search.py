@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from cbir import descriptors, rerank
-from cbir.collection import Collection, Record, View
+from cbir.collection import Collection, Record
 from cbir.collection.filters import parse
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.images import Image
@@ -92,6 +93,21 @@ class Answer(BaseModel):
     timings_ms: dict[str, float]
 
 
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """The best images for a query, best first, before anything but their vectors was read.
+
+    numbers: (k,) int64, the collection's own numbers of the images. scores: (k,) floating, what they are ordered
+    by, falling; shown: (k,), what is reported for them. distances: (k,) float32, Euclidean.
+    """
+
+    numbers: NDArray[np.int64]
+    scores: NDArray[np.floating]
+    shown: NDArray[np.floating]
+    distances: NDArray[np.float32]
+    how: RerankFacts
+
+
 class Stopwatch:
     """Milliseconds of named stages."""
 
@@ -147,9 +163,14 @@ class Searcher:
         )
         return self._answer(raw, record.content_hash, facts, request, watch)
 
-    def _answer(
-        self, raw: NDArray[np.float32], content: str, facts: QueryFacts, request: Request, watch: Stopwatch
-    ) -> Answer:
+    def rank(
+        self, raw: NDArray[np.float32], content: str, request: Request, watch: Stopwatch | None = None
+    ) -> Ranked:
+        """The images most like one whose raw vector (d,) float32 is given.
+
+        content: hash of the query's picture, which is left out.
+        """
+        watch = watch or Stopwatch()
         collection = self.collection
         view = collection.view()
         conditions = [parse(text) for text in request.where]
@@ -165,10 +186,18 @@ class Searcher:
         reranked = reranker(query, ranking, view.gallery)
         watch.lap("rerank")
         places = best(reranked.scores, request.k)
-        hits = self._hits(view, ranking, places, reranked.shown(reranked.scores[places]))
+        scores = reranked.scores[places]
         scope = tail_left_out or reranked.scope
         how = RerankFacts(method=method, parameters=reranker.parameters, scope=scope, notes=reranked.notes)
-        return Answer(query=facts, rerank=how, results=hits, timings_ms=watch.done())
+        numbers = view.gallery.ids[ranking.rows[places]]
+        return Ranked(numbers, scores, reranked.shown(scores), ranking.distances[places], how)
+
+    def _answer(
+        self, raw: NDArray[np.float32], content: str, facts: QueryFacts, request: Request, watch: Stopwatch
+    ) -> Answer:
+        ranked = self.rank(raw, content, request, watch)
+        hits = self._hits(ranked)
+        return Answer(query=facts, rerank=ranked.how, results=hits, timings_ms=watch.done())
 
     def _bounded(self, ranking: RankingList, k: int) -> tuple[RankingList, str | None]:
         """The list itself, or beyond the exact limit its best places and a fixed sample of all others."""
@@ -181,14 +210,12 @@ class Searcher:
         kept = np.union1d(best(ranking.similarities, count), sample)
         return subset(ranking, kept), f"the best {count} of {len(ranking)} and a sample of {count}"
 
-    def _hits(
-        self, view: View, ranking: RankingList, places: NDArray[np.int64], scores: NDArray[np.floating]
-    ) -> list[Hit]:
-        numbers = view.gallery.ids[ranking.rows[places]].tolist()
+    def _hits(self, ranked: Ranked) -> list[Hit]:
+        numbers = ranked.numbers.tolist()
         records = self.collection.records(numbers)
         found = [
             (records[number], float(score), float(distance))
-            for number, score, distance in zip(numbers, scores, ranking.distances[places], strict=True)
+            for number, score, distance in zip(numbers, ranked.shown, ranked.distances, strict=True)
             if number in records
         ]
         return [_hit(place, *what) for place, what in enumerate(found, start=1)]

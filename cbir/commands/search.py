@@ -1,15 +1,16 @@
 """`cbir search`."""
 
-import math
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from cbir import settings
 from cbir.collection import Collection
 from cbir.errors import InvalidInput
+from cbir.evaluation.trec import run_lines
 from cbir.images import Limits, read
 from cbir.search import Answer, Request, Searcher, Stopwatch, query_frame
 
@@ -74,12 +75,9 @@ def trec_lines(answer: Answer, query: str) -> list[str]:
 
     The query is named by its id or its file name without suffix; equal scores are told apart in the last digit.
     """
-    name = "_".join((query.removeprefix("id:") if query.startswith("id:") else Path(query).stem).split())
-    lines, ceiling = [], math.inf
-    for hit in answer.results:
-        ceiling = min(hit.score, math.nextafter(ceiling, -math.inf))
-        lines.append(f"{name} Q0 {hit.image_id} {hit.rank} {ceiling!r} {answer.rerank.method}")
-    return lines
+    name = query.removeprefix("id:") if query.startswith("id:") else Path(query).stem
+    scores = np.array([hit.score for hit in answer.results])
+    return run_lines(name, [hit.image_id for hit in answer.results], scores, answer.rerank.method)
 
 
 def _print_table(answer: Answer) -> None:

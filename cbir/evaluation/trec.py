@@ -1,0 +1,91 @@
+"""TREC files: run files `query Q0 image rank score tag` and qrels `query 0 image gain`.
+
+trec_eval and all that is built on it keep scores in single precision and order equal ones by name. Written scores
+therefore fall strictly in float32: every program that reads such a file sees the same order.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.errors import InvalidInput
+
+
+def strictly_falling(scores: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Finite scores (k,), best first, as float32 of which each is below the one before it.
+
+    A score that is not below its predecessor becomes the next smaller float32; all others are only rounded.
+    """
+    bits = np.ascontiguousarray(scores, np.float32).view(np.int32).astype(np.int64)
+    # Counting float32 numbers upwards from zero: neighbours differ by one, -0 and 0 are the same.
+    counts = np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
+    steps = np.arange(len(counts))
+    counts = np.minimum.accumulate(counts + steps) - steps
+    bits = np.where(counts < 0, -counts | 0x80000000, counts)
+    return bits.astype(np.uint32).view(np.float32)
+
+
+def word(text: str) -> str:
+    """A name without white space, which would end it in a TREC file."""
+    return "_".join(text.split())
+
+
+def run_lines(query: str, images: Sequence[str], scores: NDArray[np.floating], tag: str) -> list[str]:
+    """Lines of a run file for one query's answers, best first."""
+    query, tag = word(query), word(tag)
+    falling = strictly_falling(scores).tolist()
+    answers = zip(images, falling, strict=True)
+    return [  # nine digits tell any two float32 apart
+        f"{query} Q0 {image} {rank} {score:.9g} {tag}" for rank, (image, score) in enumerate(answers, start=1)
+    ]
+
+
+def qrel_lines(query: str, images: Sequence[str], gains: Sequence[int]) -> list[str]:
+    """Lines of a qrels file for one query."""
+    return [f"{query} 0 {image} {gain}" for image, gain in zip(images, gains, strict=True)]
+
+
+def read_run(path: Path) -> Iterator[tuple[str, list[str], NDArray[np.float32]]]:
+    """Query, images and scores of each query of a run file, whose lines stand together, best first.
+
+    Raises InvalidInput, naming the line, where the file is not of that form.
+    """
+    query = ""
+    images: list[str] = []
+    scores: list[float] = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                name, _, image, _, score, _ = line.split()
+                value = float(score)
+            except ValueError:
+                raise InvalidInput(
+                    f"{path}, line {number} is not of the form `query Q0 image rank score tag`"
+                ) from None
+            if name != query:
+                if images:
+                    yield query, images, np.array(scores, np.float32)
+                query, images, scores = name, [], []
+            images.append(image)
+            scores.append(value)
+    if images:
+        yield query, images, np.array(scores, np.float32)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[str]]:
+    """A text file to write that appears under its name only once it is complete and on the disk."""
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        with unfinished.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
