@@ -4,7 +4,6 @@ from io import BytesIO
 
 import numpy as np
 
-from cbir.errors import UnreadableImage
 from cbir.images.depth import Samples
 from cbir.images.limits import Limits
 from cbir.images.orientation import TAG, upright
@@ -13,16 +12,14 @@ from cbir.images.orientation import TAG, upright
 def jpeg(data: bytes, limits: Limits) -> Samples:
     """The pixels of a JPEG file (ISO/IEC 10918-1): (height, width) or (height, width, 3) RGB, uint8, upright.
 
-    Grey, YCbCr, RGB, CMYK and YCCK, sequential and progressive. Raises UnreadableImage for a file without its end
-    and beyond the limits, and what Pillow raises for other damage. libjpeg itself mends errors inside the coded data,
+    Grey, YCbCr, RGB, CMYK and YCCK, sequential and progressive. Raises UnreadableImage beyond the limits, and what
+    Pillow raises for damage, a file without its end included. libjpeg itself mends errors inside the coded data,
     silently under Pillow; under OpenCV it writes to stderr.
     """
     from PIL.JpegImagePlugin import JpegImageFile
 
     picture = JpegImageFile(BytesIO(data))
     limits.check_pixels(*picture.size)
-    if data.rfind(b"\xff\xd9", data.find(b"\xff\xda")) < 0:
-        raise UnreadableImage("is cut short; copy or export it again")
     pixels = np.asarray(picture if picture.mode in ("L", "RGB") else picture.convert("RGB"))
     return upright(pixels, picture.getexif().get(TAG)) if "exif" in picture.info else pixels
 

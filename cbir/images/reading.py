@@ -29,16 +29,15 @@ def read(path: str | os.PathLike[str], *, limits: Limits = Limits()) -> Iterator
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise UnreadableImage(f"{path.name} is no ordinary file; name an image file")
+            raise UnreadableImage("is no ordinary file; name an image file")
+        limits.check_bytes(status.st_size)
         with path.open("rb") as file:
-            data = file.read(min(status.st_size, limits.bytes))  # a larger one is refused below
+            data = file.read(status.st_size)
+    except UnreadableImage as error:
+        raise UnreadableImage(f"{path.name} {error}") from error
     except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
         reason = getattr(error, "strerror", None) or "no file can have such a name"
         raise UnreadableImage(f"{path.name} cannot be read: {reason}") from error
-    try:
-        limits.check_bytes(max(len(data), status.st_size))
-    except UnreadableImage as error:
-        raise UnreadableImage(f"{path.name} {error}") from error
     yield from decode(data, path.name, limits=limits)
 
 
@@ -63,8 +62,9 @@ def decode(data: bytes, name: str = "image", *, limits: Limits = Limits()) -> It
     except MemoryError as error:
         raise UnreadableImage(f"{name} needs more memory than there is; make it smaller") from error
     except Exception as error:  # decoders raise whatever damaged bytes lead them to
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise UnreadableImage(
-            f"{name} is damaged or of an unusual kind ({error}); copy or export it again"
+            f"{name} is damaged or of an unusual kind ({reason}); export it again"
         ) from error
 
 

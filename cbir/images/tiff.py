@@ -10,7 +10,6 @@ import numpy as np
 from cbir.errors import UnreadableImage
 from cbir.images.depth import Pixels, Samples, to_pixels
 from cbir.images.limits import Limits
-from cbir.images.orientation import TAG, upright
 
 SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 WIDTH, HEIGHT, BITS, PHOTOMETRIC, FORMAT = 256, 257, 258, 262, 339  # section 8 and 19
@@ -27,7 +26,7 @@ def pages(data: bytes, limits: Limits) -> Iterator[tuple[Pixels, int | None]]:
     for index, tags in enumerate(directories):
         limits.check_pixels(int(tags.get(WIDTH, 0)), int(tags.get(HEIGHT, 0)))
         if _deep(tags):
-            samples = upright(_by_opencv(data, index), tags.get(TAG))
+            samples = _by_opencv(data, index)
             inverted = tags.get(PHOTOMETRIC) == WHITE_IS_ZERO
         else:
             picture = _sought(data, picture, index)
@@ -80,9 +79,10 @@ def _deep(tags: Any) -> bool:
 
 
 def _by_opencv(data: bytes, index: int) -> Samples:
+    """The samples of a page; OpenCV turns TIFF upright whatever its flags."""
     found, decoded = cv2.imdecodemulti(
         np.frombuffer(data, np.uint8),
-        cv2.IMREAD_UNCHANGED | cv2.IMREAD_IGNORE_ORIENTATION,
+        cv2.IMREAD_UNCHANGED,
         range=(index, index + 1),
     )
     if not found or len(decoded) != 1:
@@ -91,7 +91,7 @@ def _by_opencv(data: bytes, index: int) -> Samples:
         )
     samples = decoded[0]
     if samples.ndim == 3:
-        samples = cv2.cvtColor(samples, cv2.COLOR_BGRA2RGBA if samples.shape[2] == 4 else cv2.COLOR_BGR2RGB)
+        samples = samples[:, :, [2, 1, 0, 3][: samples.shape[2]]]  # blue first; of any depth
     return samples
 
 
