@@ -154,7 +154,7 @@ def _match(release: Release, folder: Path, pictures: list[Path], tables: dict[st
         image_id = bare(path.stem)
         split = _split_of(path, folder, image_id, tables)
         if split is None:
-            release.drop("image in no labelling and in no folder of test images", str(path))
+            release.drop("image of which neither its folder nor one label file tells the part", str(path))
         elif (split, image_id) in seen:
             release.drop("second image with an id", f"{path} after {seen[split, image_id]}")
         else:
@@ -177,9 +177,7 @@ def _split_of(path: Path, folder: Path, image_id: str, tables: dict[str, Listing
         if split:
             return split
     listed = [split for split, table in tables.items() if image_id in table.labels]
-    if len(listed) == 1:
-        return listed[0] or _split(folder.resolve().name) or "train"
-    return None if listed else "test" if _split(folder.resolve().name) == "test" else None
+    return (listed[0] or "train") if len(listed) == 1 else None
 
 
 def _take(release: Release, item: Item, tables: dict[str, Listing]) -> None:

@@ -1,0 +1,67 @@
+"""The images of which a submission is asked for."""
+
+import csv
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from cbir.datasets.irma import bare
+from cbir.errors import InvalidInput, NotFound
+
+SUFFIXES = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".dcm"}
+
+
+@dataclass(frozen=True)
+class Query:
+    """One image; label: its true one as written, "" where it is not known."""
+
+    path: Path
+    image_id: str
+    label: str
+
+
+def queries(source: Path, key: str) -> list[Query]:
+    """The images of a manifest (csv with `path`, and irma_id unless files are named by it) or of a folder.
+
+    key: the column with the true label. Raises InvalidInput where there is none, or two have the same id.
+    """
+    if source.is_dir():
+        found = [Query(path, bare(path.stem), "") for path in _pictures(source)]
+    elif source.is_file():
+        found = _manifest(source, key)
+    else:
+        raise NotFound(f"there is no folder or manifest {source}")
+    seen: dict[str, Path] = {}
+    for query in found:
+        if query.image_id in seen:
+            raise InvalidInput(
+                f"two images are called {query.image_id}: {seen[query.image_id]} and {query.path}"
+            )
+        seen[query.image_id] = query.path
+    if not found:
+        raise InvalidInput(f"{source} names no image")
+    return found
+
+
+def _pictures(folder: Path) -> list[Path]:
+    return sorted(
+        Path(place) / name
+        for place, _, names in os.walk(folder)
+        for name in names
+        if Path(name).suffix.lower() in SUFFIXES and not name.startswith(".")
+    )
+
+
+def _manifest(path: Path, key: str) -> list[Query]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidInput(f"the manifest {path} cannot be read: {error}") from error
+    if rows and "path" not in rows[0]:
+        raise InvalidInput(f"{path} has no column `path`; its first line must name the columns")
+    files = [(path.parent / (row["path"] or "")).resolve() for row in rows]
+    return [
+        Query(file, bare(row.get("irma_id") or file.stem), row.get(key) or "")
+        for file, row in zip(files, rows, strict=True)
+    ]

@@ -1,0 +1,111 @@
+"""A submission to the IRMA benchmark: neighbours, setting, answers, and what error to expect of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cbir.datasets.irma import CLUTTER, CodeTree
+from cbir.datasets.irma.listing import checked
+from cbir.errors import InvalidInput
+from cbir.evaluation.irma_answer import (
+    Choice,
+    Neighbours,
+    Tuned,
+    class_choices,
+    code_choices,
+    decide,
+    tune,
+    votes,
+)
+from cbir.evaluation.irma_error import Rule
+from cbir.evaluation.irma_neighbours import Training, of_files, of_training, training
+from cbir.evaluation.irma_queries import Query
+from cbir.search import Request, Searcher
+
+Stage = Callable[[str, int], Callable[[int], None]]
+
+
+@dataclass(frozen=True)
+class Submission:
+    """answers: what stands behind each query's id. tuned: how votes were counted and the mean error to expect.
+    sample: training images that was measured on; refused: images that could not be read, and why."""
+
+    answers: list[str]
+    tuned: Tuned
+    sample: int
+    refused: dict[Path, str]
+    learned: Training
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a submission is made from. sample: training images to choose the setting by; stage: told about what
+    is going on and how many steps it has, gives back a function that is told each step."""
+
+    searcher: Searcher
+    request: Request
+    label: str
+    sample: int
+    seed: int
+    stage: Stage
+
+
+def answer_codes(plan: Plan, asked: Sequence[Query], tree: CodeTree, rule: Rule) -> Submission:
+    """The code of least expected error for each image, `*` where too few neighbours agree."""
+    learned = training(plan.searcher, plan.label, "2008", plan.request.where)
+    choices = code_choices(list(learned.numbers), tree, rule)
+    tuned, sample, found, refused = _search(plan, learned, choices, asked)
+    shares = votes(found, tuned.setting, len(learned.numbers))
+    decided = decide(shares, choices, tuned.setting.threshold)
+    parts = [[choice.answers[at] for at in places] for choice, places in zip(choices, decided, strict=True)]
+    return Submission(["-".join(axes) for axes in zip(*parts, strict=True)], tuned, sample, refused, learned)
+
+
+def answer_classes(plan: Plan, asked: Sequence[Query]) -> Submission:
+    """The confidences in all classes for each image, in ascending order of classes (ImageCLEF 2005)."""
+    learned = training(plan.searcher, plan.label, "2005", plan.request.where)
+    tuned, sample, found, refused = _search(plan, learned, class_choices(list(learned.numbers)), asked)
+    shares = votes(found, tuned.setting, len(learned.numbers))
+    return Submission(
+        [" ".join(f"{share:.6g}" for share in row) for row in shares], tuned, sample, refused, learned
+    )
+
+
+def _search(
+    plan: Plan, learned: Training, choices: Sequence[Choice], asked: Sequence[Query]
+) -> tuple[Tuned, int, Neighbours, dict[Path, str]]:
+    sample = min(plan.sample, len(learned.images))
+    step = plan.stage("choosing by training images", sample)
+    tuned = tune(*of_training(plan.searcher, learned, plan.request, sample, plan.seed, step), choices)
+    step = plan.stage("answering", len(asked))
+    found, refused = of_files(plan.searcher, learned, plan.request, [query.path for query in asked], step)
+    return tuned, sample, found, refused
+
+
+def true_labels(asked: Sequence[Query], labelling: str) -> dict[str, str]:
+    """True labels by image id, of the queries that have one; raises InvalidInput where one is damaged."""
+    found = {}
+    for query in asked:
+        if query.label:
+            label = checked(query.label, labelling)
+            if label is None:
+                raise InvalidInput(f"the true label '{query.label}' of image {query.image_id} is none")
+            found[query.image_id] = label
+    return found
+
+
+def class_error(submission: Submission, asked: Sequence[Query], truth: dict[str, str]) -> float:
+    """Share of the images whose most confident class is not the true one (error rate of ImageCLEF 2005, 2006).
+
+    Clutter counts as right; an image without any vote as wrong.
+    """
+    classes = list(submission.learned.numbers)
+    wrong = 0
+    for query, answer in zip(asked, submission.answers, strict=True):
+        if truth.get(query.image_id, CLUTTER) != CLUTTER:
+            confidences = np.array(answer.split(), float)
+            best = classes[int(confidences.argmax())] if confidences.any() else None
+            wrong += best != truth[query.image_id]
+    return wrong / len(truth)
