@@ -1,0 +1,203 @@
+"""The canvas: shapes of tissue, air and bone added up as X-ray attenuation."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import cv2
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from cbir.datasets.phantoms.shapes import Points, closed, curve
+
+Attenuation = NDArray[np.float32]
+
+SHIFT = 4  # binary places of a polygon corner below one pixel
+TILE = 2048
+
+
+@dataclass(frozen=True)
+class Body:
+    """What all images of one patient have in common.
+
+    build: soft tissue and its thickness, 1 is average. density: mineral in the bones, 1 is average.
+    age: 20 to 90 years. female: 0 or 1, for the shape of the pelvis.
+    warp: (2, 2, 3) phases and amplitudes of the smooth distortion that makes the anatomy individual.
+    """
+
+    build: float
+    density: float
+    age: float
+    female: int
+    warp: NDArray[np.float64]
+
+
+@lru_cache(maxsize=1)
+def _grain() -> Attenuation:
+    """Cancellous bone: band-limited noise of deviation 1, its trabeculae rather upright."""
+    noise = np.random.default_rng(7).standard_normal((TILE, TILE), dtype=np.float32)
+    fine = cv2.GaussianBlur(noise, (0, 0), 0.8, sigmaY=1.6) - cv2.GaussianBlur(noise, (0, 0), 2.6)
+    coarse = cv2.GaussianBlur(noise[::-1], (0, 0), 4) - cv2.GaussianBlur(noise[::-1], (0, 0), 12)
+    return np.asarray(0.7 * fine / fine.std() + 0.7 * coarse / coarse.std(), np.float32)
+
+
+@lru_cache(maxsize=1)
+def _clouds() -> Attenuation:
+    """Uneven tissue: noise of deviation 1 whose amplitude falls as frequency to the power 1.6; 128 x 128."""
+    noise = np.fft.fft2(np.random.default_rng(11).standard_normal((128, 128)))
+    frequency = np.hypot(np.fft.fftfreq(128)[:, None], np.fft.fftfreq(128)[None])
+    frequency[0, 0] = np.inf
+    cloud = np.fft.ifft2(noise / frequency**1.6).real
+    return np.asarray(cloud / cloud.std(), np.float32)
+
+
+def _chord(depth: Attenuation, radius: float) -> Attenuation:
+    """Half the path through a round body of this radius, `depth` inside its edge; flat beyond the radius."""
+    outside = np.clip(1 - depth / max(radius, 1e-3), 0, 1)
+    return np.asarray(radius * np.sqrt(1 - outside * outside), np.float32)
+
+
+class Canvas:
+    """A field of attenuation, 100 drawing units along its longer side, the origin in its middle.
+
+    `person` gives the random numbers of the anatomy, `pose` those of this one exposure.
+    """
+
+    def __init__(
+        self, width: float, height: float, pixels: int, body: Body, person: Generator, pose: Generator
+    ) -> None:
+        self.unit = pixels / 100
+        self.width, self.height = width, height
+        self.mu: Attenuation = np.zeros((round(height * self.unit), round(width * self.unit)), np.float32)
+        self.body, self.person, self.pose = body, person, pose
+        self.linear = np.eye(2)
+        self.offset = np.zeros(2)
+        self._corner = (int(person.integers(TILE // 2)), int(person.integers(TILE // 2)))
+
+    def look(self, about: ArrayLike = (0.0, 0.0), zoom: ArrayLike = 1.0, degrees: float = 0.0) -> None:
+        """Put the point `about` in the middle of the field, enlarged and turned; applies to what follows."""
+        c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
+        self.linear = self.linear @ np.array([[c, -s], [s, c]]) * np.asarray(zoom, float)
+        self.offset = self.offset - self.linear @ np.asarray(about, float)
+
+    def _pixels(self, outline: Points) -> NDArray[np.int32]:
+        """Drawing units to fixed-point pixels, with the patient's own distortion."""
+        x, y = outline[:, 0], outline[:, 1]
+        dx, dy = (
+            sum(a * np.sin(0.055 * (u * x + v * y) + p) for (p, a), (u, v) in zip(row.T, _WAVES, strict=True))
+            for row in self.body.warp
+        )
+        bent = np.stack([x + dx, y + dy], 1) @ self.linear.T + self.offset
+        corner = np.array([self.mu.shape[1], self.mu.shape[0]]) / 2
+        fixed = (bent * self.unit + corner - 0.5) * (1 << SHIFT)
+        return np.round(np.clip(fixed, -(2**20), 2**20)).astype(np.int32)
+
+    def _region(self, polygons: list[NDArray[np.int32]], margin: float) -> tuple[int, int, int, int] | None:
+        """The part of the field that the polygons and a margin touch: top, bottom, left, right."""
+        every = np.concatenate(polygons) >> SHIFT
+        grow = int(margin) + 3
+        left, top = np.maximum(every.min(0) - grow, 0)
+        right, bottom = np.minimum(every.max(0) + grow, (self.mu.shape[1], self.mu.shape[0]))
+        return (int(top), int(bottom), int(left), int(right)) if top < bottom and left < right else None
+
+    def _depth(
+        self, outlines: Sequence[Points], holes: Sequence[Points], blur: float
+    ) -> tuple[tuple[slice, slice], Attenuation, Attenuation] | None:
+        """Where the shapes are, how far each pixel is inside them (units), and their cover (0..1)."""
+        polygons = [self._pixels(closed(outline)) for outline in outlines]
+        region = self._region(polygons, 3 * blur * self.unit)
+        if region is None:
+            return None
+        top, bottom, left, right = region
+        pad = 2  # beyond the edge of the picture the shape goes on: no false rim there
+        mask = np.zeros((bottom - top + 2 * pad, right - left + 2 * pad), np.uint8)
+        origin = np.array([left - pad, top - pad], np.int32) << SHIFT
+        for polygon in polygons:
+            cv2.fillPoly(mask, [polygon - origin], 255, cv2.LINE_AA, SHIFT)
+        for hole in holes:
+            cv2.fillPoly(mask, [self._pixels(closed(hole)) - origin], 0, cv2.LINE_AA, SHIFT)
+        far = cv2.distanceTransform((mask > 127).astype(np.uint8), cv2.DIST_L2, 3)
+        inside = (slice(pad, -pad), slice(pad, -pad))
+        depth = (far[inside] - 0.5) / (self.unit * self.scale)
+        return (slice(top, bottom), slice(left, right)), depth, mask[inside] * np.float32(1 / 255)
+
+    @property
+    def scale(self) -> float:
+        """Enlargement of the view."""
+        return float(np.sqrt(abs(np.linalg.det(self.linear))))
+
+    @cached_property
+    def _mottle(self) -> Attenuation:
+        """This patient's part of the clouds, over the whole field."""
+        y, x = (corner % 64 for corner in self._corner)
+        part, shape = _clouds()[y : y + 64, x : x + 64], (self.mu.shape[1], self.mu.shape[0])
+        return np.asarray(cv2.resize(part, shape, interpolation=cv2.INTER_CUBIC), np.float32)
+
+    def soft(
+        self, *outlines: ArrayLike, amount: float, edge: float, blur: float = 0.0, mottle: float = 0.0
+    ) -> None:
+        """Soft tissue (amount > 0) or air (< 0): rises from the outline to `amount` at `edge` units inside.
+
+        blur: softness of the outline in units. mottle: how uneven it is, as a share of its amount.
+        """
+        found = self._depth([np.asarray(o, float) for o in outlines], (), blur * self.scale)
+        if found is None:
+            return
+        where, depth, cover = found
+        layer = _chord(depth, edge) * np.float32(amount / edge) * cover
+        if mottle:
+            layer *= np.maximum(1 + np.float32(mottle) * self._mottle[where], 0)
+        sigma = blur * self.unit * self.scale
+        self.mu[where] += cv2.GaussianBlur(layer, (0, 0), sigma) if sigma > 0.3 else layer
+
+    def bone(
+        self,
+        *outlines: ArrayLike,
+        amount: float,
+        radius: float,
+        cortex: float = 0.5,
+        inner: float = 0.45,
+        holes: Sequence[Points] = (),
+        grain: float = 0.08,
+    ) -> None:
+        """A shell of dense cortex about cancellous bone: bright at the rim, where the beam runs along it.
+
+        radius: half the thickness of the bone in units, as round as a rod; cortex: thickness of the shell;
+        inner: cancellous attenuation over cortical; amount: attenuation through `radius` units of cortex.
+        """
+        found = self._depth([np.asarray(o, float) for o in outlines], holes, 0)
+        if found is None:
+            return
+        where, depth, cover = found
+        outer = _chord(depth, radius)
+        core = _chord(depth - cortex, max(radius - cortex, 0.05)) * (depth > cortex)
+        y, x = self._corner[0] + where[0].start, self._corner[1] + where[1].start
+        height, width = depth.shape
+        texture = 1 + np.float32(grain) * _grain()[y % TILE : y % TILE + height, x % TILE : x % TILE + width]
+        if texture.shape == core.shape:
+            core = core * texture
+        layer = (outer - core * np.float32(1 - inner)) * cover
+        self.mu[where] += layer * np.float32(amount * self.body.density / radius)
+
+    def strokes(self, paths: Sequence[tuple[ArrayLike, float]], amount: float, blur: float = 0.0) -> None:
+        """Thin lines (path, width in units): vessels, sutures, wires; they do not add up where they cross."""
+        lines = [(self._pixels(curve(path)), width) for path, width in paths]
+        sigma = blur * self.unit * self.scale
+        region = self._region([line for line, _ in lines], 3 * sigma + max(w for _, w in lines) * self.unit)
+        if region is None:
+            return
+        top, bottom, left, right = region
+        mask = np.zeros((bottom - top, right - left), np.uint8)
+        origin = np.array([left, top], np.int32) << SHIFT
+        for line, width in lines:
+            pixels = width * self.unit * self.scale
+            layer_value = 255 if pixels >= 1 else max(int(255 * pixels), 30)
+            cv2.polylines(
+                mask, [line - origin], False, layer_value, max(round(pixels), 1), cv2.LINE_AA, SHIFT
+            )
+        layer = mask * np.float32(amount / 255)
+        self.mu[top:bottom, left:right] += cv2.GaussianBlur(layer, (0, 0), sigma) if sigma > 0.3 else layer
+
+
+_WAVES = ((1.0, 0.4), (-0.5, 1.1), (1.6, -1.3))

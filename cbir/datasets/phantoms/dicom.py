@@ -1,0 +1,121 @@
+"""Phantoms as DICOM objects: CR, digital X-ray, mammography (PS3.3 A.2, A.26, A.27)."""
+
+from datetime import date, timedelta
+from io import BytesIO
+
+import numpy as np
+from pydicom import Dataset, dcmwrite
+from pydicom.dataset import FileMetaDataset
+from pydicom.uid import (
+    ComputedRadiographyImageStorage,
+    DigitalMammographyXRayImageStorageForPresentation,
+    DigitalXRayImageStorageForPresentation,
+    ExplicitVRLittleEndian,
+    RLELossless,
+    generate_uid,
+)
+
+from cbir.datasets.phantoms.phantom import Phantom
+
+STORAGE = {
+    "CR": ComputedRadiographyImageStorage,
+    "DX": DigitalXRayImageStorageForPresentation,
+    "MG": DigitalMammographyXRayImageStorageForPresentation,
+}
+# PS3.16 CID 4014: views of the breast, SNOMED CT
+BREAST_VIEWS = {"MLO": ("399368009", "medio-lateral oblique"), "CC": ("399162004", "cranio-caudal")}
+FIRST_DAY = date(2020, 1, 1)
+
+
+def encode(phantom: Phantom, index: int, seed: int) -> bytes:
+    """The bytes of a DICOM file, the same for the same arguments.
+
+    12 bits stored of 16, so that a stored value divided by 16 is the 8-bit grey value; every fifth image is
+    MONOCHROME1 (inverted), every fourth is RLE-compressed, the rest is explicit VR little endian.
+    """
+    ds = Dataset()
+    _patient_and_study(ds, phantom, index, seed)
+    _equipment(ds, phantom)
+    grey = phantom.pixels.astype(np.uint16)
+    stored = grey * 16 + grey // 16
+    inverted = index % 5 == 4
+    ds.SamplesPerPixel = 1
+    ds.PhotometricInterpretation = "MONOCHROME1" if inverted else "MONOCHROME2"
+    ds.Rows, ds.Columns = stored.shape
+    ds.BitsAllocated, ds.BitsStored, ds.HighBit, ds.PixelRepresentation = 16, 12, 11, 0
+    ds.WindowCenter, ds.WindowWidth = "2048", "4096"
+    ds.RescaleIntercept, ds.RescaleSlope, ds.RescaleType = "0", "1", "US"
+    ds.PresentationLUTShape = "INVERSE" if inverted else "IDENTITY"
+    ds.LossyImageCompression = "00"
+    ds.BurnedInAnnotation = "YES"
+    ds.PixelData = (4095 - stored if inverted else stored).astype("<u2").tobytes()
+    ds.file_meta = FileMetaDataset()
+    ds.file_meta.MediaStorageSOPClassUID = ds.SOPClassUID
+    ds.file_meta.MediaStorageSOPInstanceUID = ds.SOPInstanceUID
+    ds.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    if index % 4 == 3:
+        ds.compress(RLELossless, encoding_plugin="pydicom", generate_instance_uid=False)
+    file = BytesIO()
+    dcmwrite(file, ds, enforce_file_format=True)
+    return file.getvalue()
+
+
+def _patient_and_study(ds: Dataset, phantom: Phantom, index: int, seed: int) -> None:
+    number = int(phantom.patient.rpartition("-")[2])
+    day = FIRST_DAY + timedelta(days=number % 1500 + 200 * phantom.visit)
+    ds.SOPClassUID = STORAGE[phantom.modality]
+    ds.SOPInstanceUID = _uid(seed, phantom.patient, index, phantom.label, *phantom.pixels.shape)
+    ds.StudyInstanceUID = _uid(seed, phantom.patient, phantom.visit)
+    ds.SeriesInstanceUID = _uid(seed, phantom.patient, phantom.visit, phantom.label)
+    ds.PatientName = f"PHANTOM^{phantom.patient}"
+    ds.PatientID = phantom.patient
+    ds.PatientBirthDate = f"{day.year - phantom.age}0101"
+    ds.PatientSex = phantom.sex
+    ds.PatientAge = f"{phantom.age:03d}Y"
+    ds.StudyDate = ds.SeriesDate = ds.AcquisitionDate = ds.ContentDate = day.strftime("%Y%m%d")
+    ds.StudyTime = ds.SeriesTime = ds.AcquisitionTime = ds.ContentTime = "120000"
+    ds.StudyID = str(phantom.visit + 1)
+    ds.StudyDescription = f"Phantom {phantom.anatomy}"
+    ds.SeriesDescription = f"{phantom.anatomy} {phantom.view}".strip()
+    ds.SeriesNumber, ds.InstanceNumber = "1", str(index + 1)
+    ds.AccessionNumber = ""
+    ds.ReferringPhysicianName = ""
+
+
+def _uid(*parts: object) -> str:
+    return generate_uid(entropy_srcs=["phantom", *map(str, parts)])
+
+
+def _equipment(ds: Dataset, phantom: Phantom) -> None:
+    ds.Modality = phantom.modality
+    ds.Manufacturer = "cbir phantoms"
+    ds.ImageType = ["DERIVED", "PRIMARY"]
+    ds.BodyPartExamined = phantom.body_part
+    ds.ViewPosition = phantom.view_position
+    ds.PatientOrientation = ""
+    spacing = f"{phantom.length / max(phantom.pixels.shape):.6g}"
+    ds.ImagerPixelSpacing = [spacing, spacing]
+    if phantom.modality == "CR":
+        ds.Laterality = phantom.laterality
+        return
+    ds.PresentationIntentType = "FOR PRESENTATION"
+    ds.ImageLaterality = phantom.laterality or "U"
+    ds.DetectorType = "DIRECT"
+    ds.PixelIntensityRelationship = "LOG"
+    ds.PixelIntensityRelationshipSign = 1
+    ds.AcquisitionContextSequence = []
+    ds.AnatomicRegionSequence = []
+    if phantom.modality == "MG":
+        ds.PositionerType = "MAMMOGRAPHIC"
+        ds.BreastImplantPresent = "NO"
+        ds.OrganExposed = "BREAST"
+        ds.AnatomicRegionSequence = [_coded("76752008", "Breast")]
+        view = _coded(*BREAST_VIEWS[phantom.view_position])
+        view.ViewModifierCodeSequence = []
+        ds.ViewCodeSequence = [view]
+
+
+def _coded(value: str, meaning: str) -> Dataset:
+    item = Dataset()
+    item.CodeValue, item.CodingSchemeDesignator, item.CodeMeaning = value, "SCT", meaning
+    return item

@@ -1,0 +1,209 @@
+"""Vertebrae from the front and from the side; cervical, thoracic and lumbar spine."""
+
+# Tables of coordinates, a shape on a line or two.
+# fmt: off
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cbir.datasets.phantoms.canvas import Canvas
+from cbir.datasets.phantoms.shapes import Points, curve, ellipse, mirrored, moved, placed, tube
+from cbir.datasets.phantoms.thorax import ribs
+
+# bodies in a box of -1..1: waisted, with end plates a little hollow
+FRONT = [(-0.92, -0.96), (-0.5, -0.94), (0, -0.9), (0.5, -0.94), (0.92, -0.96), (1, -0.78), (0.91, -0.1),
+    (0.93, 0.35), (1.02, 0.82), (0.92, 0.98), (0.5, 0.95), (0, 0.9), (-0.5, 0.95), (-0.92, 0.98),
+    (-1.02, 0.82), (-0.93, 0.35), (-0.91, -0.1), (-1, -0.78)]
+SIDE = [(-0.92, -0.98), (-0.4, -0.93), (0.2, -0.92), (0.9, -0.96), (0.98, -0.7), (0.93, 0), (0.97, 0.75),
+    (0.9, 0.97), (0.2, 0.92), (-0.4, 0.92), (-0.92, 0.98), (-1.03, 0.8), (-0.94, 0), (-1.03, -0.8)]
+
+
+def along(path: ArrayLike, count: int, growth: float = 1.0) -> list[tuple[Points, float, float]]:
+    """Places down a spine: centre, height of the segment and lean in degrees, each `growth` times taller."""
+    line = curve(path)
+    lengths = growth ** np.arange(count)
+    way = np.concatenate([[0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))])
+    edges = np.concatenate([[0], np.cumsum(lengths)]) / lengths.sum() * way[-1]
+    corners = np.stack([np.interp(edges, way, line[:, k]) for k in (0, 1)], 1)
+    found = []
+    for a, b in pairwise(corners):
+        d = b - a
+        found.append(((a + b) / 2, float(np.hypot(*d)), float(np.degrees(np.arctan2(-d[0], d[1])))))
+    return found
+
+
+def spine_front(c: Canvas, places: Sequence[tuple[Points, float, float]], width: float, amount: float,
+    process: float) -> None:
+    """Vertebrae seen from the front. width: half width of the first body; process: their reach."""
+    bodies, pedicles, holes, spinous, transverse = [], [], [], [], []
+    for index, (centre, height, lean) in enumerate(places):
+        half = width * (1 + 0.035 * index)
+        fit = partial(placed, x=centre[0], y=centre[1], scale=(half, height / 2), degrees=lean)
+        bodies.append(fit(np.array(FRONT) * (1, 0.82)))
+        for side in (-1, 1):
+            pedicles.append(fit(ellipse(side * 0.62, -0.3, 0.17, 0.27)))
+            holes.append(fit(ellipse(side * 0.62, -0.3, 0.08, 0.15)))
+            transverse.append(fit(tube([(side * 0.8, -0.18), (side * (1 + process * 0.6), -0.3),
+                (side * (1 + process), -0.22)], 0.15)))
+        spinous.append(fit([(0, 0.1), (0.1, 0.4), (0.13, 0.8), (0, 1.0), (-0.13, 0.8), (-0.1, 0.4)]))
+        c.bone(fit([(-0.7, 0.1), (-0.3, 0.1), (0, 0.3), (0.3, 0.1), (0.7, 0.1), (0.62, 0.9), (0.5, 1.25),
+            (0.36, 0.9), (0, 0.75), (-0.36, 0.9), (-0.5, 1.25), (-0.62, 0.9)]), amount=amount * 0.3,
+            radius=half * 0.25, cortex=half * 0.06)
+    c.bone(*bodies, amount=amount, radius=width * 0.55, cortex=width * 0.1, inner=0.5, grain=0.09)
+    c.bone(*pedicles, amount=amount * 0.5, radius=width * 0.1, cortex=width * 0.05, holes=[])
+    c.soft(*holes, amount=-amount * 0.2, edge=width * 0.08)
+    c.bone(*transverse, amount=amount * 0.42, radius=width * 0.16, cortex=width * 0.05, inner=0.4)
+    c.bone(*spinous, amount=amount * 0.55, radius=width * 0.12, cortex=width * 0.05, inner=0.5)
+
+
+def spine_side(c: Canvas, places: Sequence[tuple[Points, float, float]], depth: float, amount: float,
+    process: float) -> None:
+    """Vertebrae seen from the side, facing left. depth: half depth of the first; process: length behind."""
+    bodies, arches, facets = [], [], []
+    for index, (centre, height, lean) in enumerate(places):
+        half = depth * (1 + 0.02 * index)
+        fit = partial(placed, x=centre[0], y=centre[1], scale=(half, height / 2), degrees=lean)
+        bodies.append(fit(np.array(SIDE) * (1, 0.8)))
+        arches.append(fit(tube([(1.0, -0.25), (1.5, 0.0), (1.9, 0.35), (1.5 + process, 0.7)],
+            [(0, 0.22, 0.22), (0.25, 0.2, 0.2), (0.6, 0.26, 0.26), (0.92, 0.4, 0.4), (1, 0.2, 0.2)])))
+        facets.append(fit([(1.35, -0.95), (1.62, -0.8), (1.72, 0.0), (1.72, 0.85), (1.5, 1.0), (1.3, 0.4),
+            (1.25, -0.3)]))
+    c.bone(*bodies, amount=amount, radius=depth * 0.75, cortex=depth * 0.13, inner=0.48, grain=0.09)
+    c.bone(*arches[0::2], amount=amount * 0.5, radius=depth * 0.3, cortex=depth * 0.09)
+    c.bone(*arches[1::2], amount=amount * 0.5, radius=depth * 0.3, cortex=depth * 0.09)
+    c.bone(*facets, amount=amount * 0.35, radius=depth * 0.25, cortex=depth * 0.08)
+
+
+def sacrum(c: Canvas, x: float, y: float, scale: float, amount: float) -> None:
+    """From the front; (x, y) is the middle of its upper end plate, scale its half width."""
+    outline = [(-1, 0.15), (-0.6, 0.12), (-0.45, 0), (0, 0.04), (0.45, 0), (0.6, 0.12), (1, 0.15),
+        (1.05, 0.6), (0.85, 1.2), (0.5, 1.75), (0.25, 2.3), (0, 2.4), (-0.25, 2.3), (-0.5, 1.75),
+        (-0.85, 1.2), (-1.05, 0.6)]
+    c.bone(placed(outline, x, y, scale), amount=amount, radius=scale * 0.6, cortex=scale * 0.07, inner=0.5,
+        grain=0.09)
+    foramina = [placed(ellipse(side * (0.5 - 0.07 * i), 0.5 + 0.42 * i, 0.13, 0.1, side * 25), x, y,
+        scale) for i in range(4) for side in (-1, 1)]
+    c.soft(*foramina, amount=-amount * 0.4, edge=scale * 0.1, blur=scale * 0.02)
+    crest = [placed(ellipse(0, 0.55 + 0.4 * i, 0.07, 0.14), x, y, scale) for i in range(4)]
+    c.bone(*crest, amount=amount * 0.35, radius=scale * 0.07, cortex=scale * 0.03)
+    arcs = [(placed(mirrored(p) if s else p, x, y, scale), scale * 0.05) for p in ([(0.2, 0.42),
+        (0.5, 0.36), (0.85, 0.5)], [(0.2, 0.84), (0.45, 0.78), (0.75, 0.9)]) for s in (0, 1)]
+    c.strokes(arcs, amount * 0.18, scale * 0.02)
+
+
+def gas(c: Canvas, places: Sequence[tuple[float, float, float]], amount: float) -> None:
+    """Gas in the bowel: lumps about the places (x, y, size), different in every exposure."""
+    bubbles = []
+    for x, y, size in places:
+        if c.pose.random() < 0.75:
+            px, py = x + c.pose.normal(0, 1.5), y + c.pose.normal(0, 1.5)
+            r = size * c.pose.uniform(0.55, 1.15)
+            t = np.linspace(0, 2 * np.pi, 9, endpoint=False)
+            wall = r * (1 + 0.22 * c.pose.standard_normal(9))
+            bubbles.append(np.stack([px + 1.2 * wall * np.cos(t), py + 0.85 * wall * np.sin(t)], 1))
+    if bubbles:
+        c.soft(*bubbles, amount=-amount * c.pose.uniform(0.6, 1.1), edge=3.5, blur=0.5)
+
+
+def scoliosis(c: Canvas, top: float, bottom: float) -> list[tuple[float, float]]:
+    """A nearly straight axis with the patient's own slight curve."""
+    bend = c.person.normal(0, 1.1)
+    return [(0, top), (bend, top * 0.6 + bottom * 0.4), (-bend * 0.5, top * 0.2 + bottom * 0.8), (0, bottom)]
+
+
+def lumbar_ap(c: Canvas) -> None:
+    f = c.body.build
+    c.look((0, 0), c.pose.uniform(0.98, 1.08))
+    c.soft([(-39 * f, -70), (-36 * f, -20), (-34 * f, 5), (-40 * f, 30), (-46, 70), (46, 70), (40 * f, 30),
+        (34 * f, 5), (36 * f, -20), (39 * f, -70)], amount=1.5, edge=30)
+    psoas = [(6, -34), (9, -22), (15, 2), (21, 24), (23, 50), (8, 50), (5, 0)]
+    c.soft(psoas, mirrored(psoas), amount=0.14, edge=5, blur=0.7)
+    ribs(c, [[(s * 7, -45 + 9 * i), (s * 16, -41.5 + 9 * i),
+        (s * (28 - 7 * i), -33 + 8 * i)] for i in range(3) for s in (-1, 1)], 2.2, 0.2)
+    wing = [(10, 33), (14, 27), (24, 20), (34, 19), (44, 26), (46, 45), (40, 70), (14, 70), (11, 50)]
+    c.bone(wing, mirrored(wing), amount=0.5, radius=4, cortex=1, inner=0.25)
+    sacrum(c, 0, 29, 15, 0.55)
+    gas(c, [(-26, -14, 6), (27, -24, 6), (29, -6, 5), (-25, 8, 6), (25, 14, 5), (4, 44, 5), (-10, -8, 4),
+        (12, 8, 4)], 0.3)
+    spine_front(c, along(scoliosis(c, -60, 28.5), 7, 1.03), 8.0, 0.78, 0.72)
+
+
+def lumbar_lateral(c: Canvas) -> None:
+    f, lordosis = c.body.build, c.person.normal(1, 0.18)
+    c.look((3, 0), c.pose.uniform(0.98, 1.08))
+    c.soft([(-40 * f, -70), (-42 * f, -10), (-40 * f, 25), (-36, 70), (36 * f, 70), (36 * f, 45),
+        (27 * f, 15), (24 * f, -20), (27 * f, -70)], amount=1.6, edge=24)
+    c.soft([(-60, -70), (-60, -34), (-34, -42), (-10, -44), (8, -36), (14, -28), (17, -44), (17, -70)],
+        amount=-0.5, edge=12, blur=1)
+    gas(c, [(-24, -12, 6), (-26, 6, 5), (-22, 22, 6), (-14, -20, 4)], 0.28)
+    path = [(5, -62), (4, -42), (-1 - 2 * lordosis, -18), (-3 - 4 * lordosis, 2), (1 - 3 * lordosis, 20),
+        (6.5, 34)]
+    spine_side(c, along(path, 7, 1.03), 7.6, 0.85, 1.5)
+    bone = [(-0.5, 37), (5, 33.5), (15, 28.5), (20, 31), (26, 39), (29.5, 50), (28, 60), (23, 62),
+        (18.5, 52), (10, 44)]
+    c.bone(bone, amount=0.7, radius=6, cortex=1.0, inner=0.48, grain=0.09)
+    for dx, dy in ((0.0, 0.0), (2.5, 1.5)):
+        wing = placed([(-14, 24), (-6, 18.5), (6, 17), (20, 22), (27, 31), (22, 44), (10, 50), (-6, 62),
+            (-18, 62), (-19, 40)], dx, dy)
+        c.bone(wing, amount=0.22, radius=2.4, cortex=0.7, inner=0.12)
+    ribs(c, [[(14, -44 + 9 * i), (4, -36 + 9 * i), (-9, -24 + 9 * i)] for i in range(-1, 2)], 2.1, 0.16)
+
+
+def thoracic_ap(c: Canvas) -> None:
+    f = c.body.build
+    c.look((0, 0), c.pose.uniform(0.98, 1.07))
+    c.soft([(-40, -70), (-40, 70), (40, 70), (40, -70)], amount=1.3 + 0.2 * f, edge=30)
+    right = [(-8, -36), (-17, -37), (-30, -24), (-40, 0), (-46, 30), (-30, 24), (-16, 22), (-8, 26), (-6, 0)]
+    left = moved(mirrored(right), 1, 2)
+    c.soft(right, left, amount=-0.42, edge=9, blur=0.6)
+    c.soft([(-5, -20), (-8, 8), (-7, 24), (10, 28), (22, 24), (19, 10), (9, -8), (6, -20)], amount=0.4,
+        edge=10, blur=1)
+    c.soft(tube([(0, -62), (0.4, -36), (0, -14)], 2.4), amount=-0.3, edge=2, blur=0.5)
+    for side in (-1, 1):
+        back = [[(side * 5, y), (side * 13, y - 2.5), (side * 24, y + 1 + 0.05 * y),
+            (side * 40, y + 13 + 0.1 * y)] for y in np.arange(-46, 50, 7.8)]
+        ribs(c, back, 2.9, 0.2)
+    clavicle = tube([(-5, -36), (-15, -39), (-30, -45), (-44, -44)], 1.7)
+    c.bone(clavicle, mirrored(clavicle), amount=0.28, radius=1.6, cortex=0.5)
+    c.soft(ellipse(20, 31, 7, 4), amount=-0.22, edge=4, blur=0.6)
+    spine_front(c, along(scoliosis(c, -58, 56), 15, 1.025), 4.4, 0.6, 0.75)
+
+
+def cervical_lateral(c: Canvas) -> None:
+    f, bow = 0.75 + 0.25 * c.body.build, c.pose.normal(1, 0.45)
+    c.look((0, 0), c.pose.uniform(0.97, 1.07), c.pose.normal(0, 2))
+    neck = [(-44, -70), (-44, -34), (-38, -21), (-26, -14), (-20 * f, -6), (-20 * f, 10), (-22 * f, 24),
+        (-34, 38), (-50, 48), (-50, 70), (60, 70), (52, 40), (36 * f, 26), (27 * f, 10), (27 * f, -10),
+        (33, -26), (40, -38), (44, -70)]
+    c.soft(neck, amount=0.85, edge=20)
+    c.soft([(-60, 42), (-30, 40), (0, 33), (30, 31), (60, 38), (60, 80), (-60, 80)], amount=0.9, edge=16,
+        blur=2.5)
+    skull = [(-8, -70), (-10, -52), (-6, -42.5), (4, -39.5), (14, -37.5), (24, -35.5), (34, -39),
+        (44, -50), (48, -75)]
+    c.bone(skull, amount=0.85, radius=7, cortex=1.6, inner=0.3)
+    c.bone(ellipse(3, -40, 4.6, 5.8, 15), amount=0.35, radius=3.6, cortex=0.6)  # mastoid
+    jaw = [(-8, -58), (-3.5, -57), (-5.5, -42), (-8.5, -28), (-14, -23.5), (-26, -20), (-40, -17),
+        (-45, -22), (-44, -30), (-28, -31), (-17, -33), (-12.5, -42)]
+    c.bone(jaw, amount=0.55, radius=3, cortex=1, inner=0.4)
+    c.bone(*(tube([(-44 + 4.2 * i, -31), (-43.4 + 4.2 * i, -42)], [(0, 0.4, 0.4), (0.5, 0.9, 0.9),
+        (0.8, 1.25, 1.25), (1, 0.9, 0.9)], 1.5) for i in range(6)), amount=0.5, radius=1.5, cortex=0.5)
+    airway = tube([(-20, -48), (-8.5, -38), (-8.5 - bow, -20), (-11.5 - bow, 0), (-12.5, 16), (-8, 34),
+        (-4, 60)], [(0, 0.6, 0.6), (0.3, 0.85, 0.85), (0.5, 1.1, 0.9), (0.6, 0.9, 0.7), (0.75, 1, 1),
+        (1, 1, 1)], 3.1)
+    c.soft(airway, amount=-0.42, edge=2.6, blur=0.5)
+    c.bone(tube([(-21, -8.5), (-15, -10), (-10.5, -9.5)], 1.0), amount=0.3, radius=1, cortex=0.4)  # hyoid
+    path = np.array([(1, -28), (-1.5 - 2.2 * bow, -14), (-2.5 - 3 * bow, 2), (-0.5 - 2 * bow, 18), (5, 34),
+        (10, 48)])
+    places = along(path, 7, 1.01)
+    spine_side(c, places, 5.4, 0.62, 2.3)
+    top = path[0]
+    dens = tube([moved(top, 0.5, 4), moved(top, -0.6, -5), moved(top, -1.2, -10.5)],
+        [(0, 1.4, 1.4), (0.5, 1.05, 1.05), (0.9, 0.9, 0.9), (1, 0.4, 0.4)], 2.5)
+    c.bone(dens, amount=0.5, radius=2.3, cortex=0.6)
+    c.bone(ellipse(top[0] - 5.2, top[1] - 6.2, 1.4, 2.5, 10), tube([moved(top, 3, -6), moved(top, 11, -5.5),
+        moved(top, 17.5, -4)], [(0, 0.7, 0.7), (0.6, 0.8, 0.8), (0.9, 1.5, 1.5), (1, 0.8, 0.8)], 1.5),
+        amount=0.42, radius=1.5, cortex=0.5)
