@@ -1,0 +1,141 @@
+"""How long evaluating takes: queries to run file, and run with qrels to measures against pytrec_eval alone.
+
+The collection is synthetic: clustered vectors of a fixed seed, a label for each cluster. A query is an image of the
+collection, left out of its own answers, with its picture's hash and its SQL, as the service would do it.
+"""
+
+import argparse
+import hashlib
+import json
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytrec_eval
+
+from cbir import settings
+from cbir.collection import Collection, Record
+from cbir.collection import profile as profiles
+from cbir.evaluation import measures, methods, relevance
+from cbir.evaluation.candidates import Candidates, candidates
+from cbir.evaluation.judgements import Judgements, judge
+from cbir.evaluation.queries import choose, leave_one_out
+from cbir.evaluation.runs import Run, Runner, Terms
+from cbir.evaluation.workers import workers
+from cbir.threads import cores
+
+CLUSTERS = 193
+DIMENSIONS = 168
+TARGET_S, TARGET_RATIO = 120, 2.0
+NAMES = {"AP": "map", "P@10": "P_10", "nDCG@10": "ndcg_cut_10", "RR": "recip_rank", "Rprec": "Rprec"}
+
+
+def make(folder: Path, count: int) -> Collection:
+    """A collection of `count` images, whose labels are as uneven as an archive's."""
+    random = np.random.default_rng(0)
+    share = 1.0 / np.arange(1, CLUSTERS + 1)
+    cluster = random.choice(CLUSTERS, count, p=share / share.sum())
+    centres = random.standard_normal((CLUSTERS, DIMENSIONS), dtype=np.float32)
+    vectors = centres[cluster] + random.standard_normal((count, DIMENSIONS), dtype=np.float32)
+    made = Collection.create(folder, profiles.get("huang2012"))
+    with made.writer() as writer:
+        writer.add([(record(number, int(cluster[number])), vectors[number]) for number in range(count)])
+        writer.finish()
+    return made
+
+
+def record(number: int, cluster: int) -> Record:
+    content = hashlib.blake2b(str(number).encode(), digest_size=16).hexdigest()
+    return Record(content, f"/{number}.png", "1", "png", 512, 512, labels={"label": f"class {cluster}"})
+
+
+def answer(
+    made: Collection, method: str, count: int, depth: int, jobs: int, folder: Path
+) -> tuple[float, Candidates, Judgements, Run]:
+    """Seconds of running `count` queries, from opened collection to finished run file."""
+    among, by_label = candidates(made), relevance.parse("label")
+    labels = [one.labels for one in among.records]
+    queries = leave_one_out(among, choose(labels, by_label, count, 0))
+    judgements = judge(among, queries, by_label)
+    in_force = settings.load()
+    started = time.perf_counter()
+    with workers(made.folder, in_force, jobs) as pool:
+        runner = Runner(made, among, judgements.queries, Terms(depth), in_force, folder)
+        run = runner.run(methods.parse(method)[0], pool, lambda _: None)
+    return time.perf_counter() - started, among, judgements, run
+
+
+def best_of(repeats: int, work: Callable[[], Any]) -> tuple[float, Any]:
+    """The least seconds of some runs, and the last result."""
+    taken = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        result = work()
+        taken.append(time.perf_counter() - started)
+    return min(taken), result
+
+
+def compare(
+    judgements: Judgements, run: Run, among: Candidates, folder: Path, names: Sequence[str], repeats: int
+) -> dict[str, Any]:
+    """Our evaluation and pytrec_eval's, each of what it has in memory."""
+    with (folder / run.method.file).open() as file:
+        their_run = pytrec_eval.parse_run(file)
+    ids = [one.image_id for one in among.records]
+    judged = zip(judgements.queries, judgements.places, judgements.gains, strict=True)
+    their_qrels = {
+        query.name: {ids[place]: gain for place, gain in zip(places.tolist(), gains.tolist(), strict=True)}
+        for query, places, gains in judged
+    }
+    chosen = measures.parse(" ".join(names))
+    ours_s, values = best_of(repeats, lambda: measures.evaluate(chosen, run.answers, judgements))
+
+    def alone() -> dict[str, dict[str, float]]:
+        evaluator = pytrec_eval.RelevanceEvaluator(their_qrels, {NAMES[name] for name in names})
+        return evaluator.evaluate(their_run)
+
+    theirs_s, theirs = best_of(repeats, alone)
+    expected = [[theirs[query.name][NAMES[name]] for query in judgements.queries] for name in names]
+    return {
+        "ours_s": ours_s,
+        "pytrec_eval_s": theirs_s,
+        "ratio": ours_s / theirs_s,
+        "same_values": bool(np.allclose(values, expected, atol=1e-12)),
+    }
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--images", type=int, default=12_677)
+    options.add_argument("--queries", type=int, default=1_733)
+    options.add_argument("--depth", type=int, default=1_000)
+    options.add_argument("--rerank", default="eprf")
+    options.add_argument("--jobs", type=int, default=cores())
+    options.add_argument("--repeats", type=int, default=3)
+    chosen = options.parse_args()
+    print(
+        f"{cores()} cores, {chosen.images} images, {chosen.queries} queries, {chosen.depth} answers to each"
+    )
+    with tempfile.TemporaryDirectory() as name:
+        made = make(Path(name) / "collection", chosen.images)
+        seconds, among, judgements, run = answer(
+            made, chosen.rerank, chosen.queries, chosen.depth, chosen.jobs, Path(name)
+        )
+        found = {
+            "rerank": chosen.rerank, "run_s": seconds, "queries_a_second": len(judgements.queries) / seconds,
+            "run_target_s": TARGET_S, "run_reached": seconds <= TARGET_S,
+        } | compare(judgements, run, among, Path(name), list(NAMES), chosen.repeats)  # fmt: skip
+    found["ratio_reached"] = found["ratio"] <= TARGET_RATIO
+    print(f"{chosen.rerank}, {chosen.jobs} processes, to the run file   {seconds:8.1f} s, "
+          f"{found['queries_a_second']:.0f} queries a second")  # fmt: skip
+    print(f"{', '.join(NAMES)}   {found['ours_s']:8.2f} s, pytrec_eval alone {found['pytrec_eval_s']:.2f} s, "
+          f"ratio {found['ratio']:.2f}, same values: {'yes' if found['same_values'] else 'NO'}")  # fmt: skip
+    print(json.dumps({"bench": "evaluate", "cores": cores(), "images": chosen.images,
+                      "queries": chosen.queries, "depth": chosen.depth, "results": found}))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""One evaluation from plan to figures: queries, judgements, runs, measures and how sure they are."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.collection import Collection
+from cbir.evaluation.answers import Answers, blocks
+from cbir.evaluation.candidates import Candidates, candidates
+from cbir.evaluation.judgements import Judgements, judge
+from cbir.evaluation.measures import Measure, evaluate
+from cbir.evaluation.measures.anmrr import nmrr_depth
+from cbir.evaluation.measures.interpolated import interpolated_precision
+from cbir.evaluation.methods import Method
+from cbir.evaluation.queries import Query, choose, from_files, leave_one_out, listed
+from cbir.evaluation.relevance import Relevance
+from cbir.evaluation.runs import Run, Runner, Terms
+from cbir.evaluation.statistics import bootstrap_intervals, holm, randomisation_test
+from cbir.evaluation.workers import Workers, workers
+from cbir.settings import Settings
+
+RECALLS = tuple(step / 20 for step in range(21))  # of the precision-recall curves
+TOP = 10  # answers among which unjudged ones are counted
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to evaluate.
+
+    queries: a csv of files, None for leave-one-out. sample, seed: how many queries are drawn, evenly from the
+    classes; None: all. depth: answers to each query that are kept, 0 for all. level: see `judge`.
+    """
+
+    collection: Path
+    queries: Path | None
+    relevance: Relevance
+    methods: Sequence[Method]
+    measures: Sequence[Measure]
+    depth: int = 1000
+    sample: int | None = None
+    seed: int = 0
+    where: tuple[str, ...] = ()
+    same_patient: bool = False
+    level: int | None = None
+    jobs: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Against:
+    """A run against the first one, each (m,): mean difference, p of the randomisation test, p after Holm."""
+
+    difference: NDArray[np.float64]
+    p: NDArray[np.float64]
+    corrected: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What came out, for r runs, m measures and q queries.
+
+    collection: facts of `Collection.info`. asked: queries there were, before a sample or a lack of labels.
+    values: (r, m, q). means, low, high: (r, m), with 95 % bootstrap intervals. against: a run's comparison with the
+    first, None for that itself. curves: (r, 21) interpolated precision, mean over the queries.
+    unjudged: (r,) share of the first ten answers without a judgement. shallow: queries for which the runs do not
+    reach as deep as ANMRR looks.
+    """
+
+    plan: Plan
+    collection: dict[str, Any]
+    candidates: Candidates
+    asked: int
+    judgements: Judgements
+    runs: Sequence[Run]
+    values: NDArray[np.float64]
+    means: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    against: Sequence[Against | None]
+    curves: NDArray[np.float64]
+    unjudged: NDArray[np.float64]
+    shallow: int
+    depth: int
+
+
+def run_plan(plan: Plan, settings: Settings, folder: Path, progress: Progress) -> Evaluation:
+    """Carry out a plan; run files go to `folder`. progress: is told stage, steps done and steps in all.
+
+    Raises InvalidInput, UnreadableImage, NotFound or CollectionBusy.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with Collection(plan.collection) as collection, workers(plan.collection, settings, plan.jobs) as pool:
+        among = candidates(collection, plan.where)
+        asked, queries = _queries(plan, collection, among, pool, progress)
+        judgements = judge(among, queries, plan.relevance, level=plan.level, same_patient=plan.same_patient)
+        terms = Terms(plan.depth or max(len(among), 1), plan.where, plan.same_patient)
+        runner = Runner(collection, among, judgements.queries, terms, settings, folder)
+        runs = [
+            runner.run(method, pool, _counter(method.name, judgements, progress)) for method in plan.methods
+        ]
+        facts = collection.info()
+    progress("measures", 0, 1)
+    evaluation = _measure(plan, facts, among, asked, judgements, runs)
+    progress("measures", 1, 1)
+    return evaluation
+
+
+def _counter(stage: str, judgements: Judgements, progress: Progress) -> Callable[[int], None]:
+    done, total = 0, len(judgements.queries)
+
+    def count(more: int) -> None:
+        nonlocal done
+        done += more
+        progress(stage, done, total)
+
+    return count
+
+
+def _queries(
+    plan: Plan, collection: Collection, among: Candidates, pool: Workers, progress: Progress
+) -> tuple[int, list[Query]]:
+    """How many queries there are, and those to run."""
+    if plan.queries is None:
+        labels = [record.labels for record in among.records]
+        return len(labels), leave_one_out(among, choose(labels, plan.relevance, plan.sample, plan.seed))
+    entries = listed(plan.queries)
+    chosen = choose([said for _, said in entries], plan.relevance, plan.sample, plan.seed)
+    described = []
+    for one in pool.describe([entries[row][0] for row in chosen]):
+        described.append(one)
+        progress("query images", len(described), len(chosen))
+    return len(entries), from_files(entries, chosen, described, collection.secret)
+
+
+def _measure(
+    plan: Plan,
+    facts: dict[str, Any],
+    among: Candidates,
+    asked: int,
+    judgements: Judgements,
+    runs: Sequence[Run],
+) -> Evaluation:
+    values = np.array([evaluate(plan.measures, run.answers, judgements) for run in runs])
+    r, m, q = values.shape
+    low, high = bootstrap_intervals(values.reshape(r * m, q), seed=plan.seed)
+    answers = runs[0].answers
+    deepest = nmrr_depth(judgements.relevant)
+    within = min(answers.depth, len(among) - 1)
+    return Evaluation(
+        plan=plan, collection=facts, candidates=among, asked=asked, judgements=judgements, runs=runs,
+        values=values, means=values.mean(axis=2), low=low.reshape(r, m), high=high.reshape(r, m),
+        against=compare(values, plan.seed),
+        curves=np.array([_curve(run.answers, judgements) for run in runs]),
+        unjudged=np.array([_unjudged(run.answers, judgements) for run in runs]),
+        shallow=int((np.minimum(deepest, len(among) - 1) > within).sum()), depth=answers.depth,
+    )  # fmt: skip
+
+
+def compare(values: NDArray[np.float64], seed: int) -> list[Against | None]:
+    """Each run against the first; p values are corrected for the runs compared, measure by measure."""
+    tested = [randomisation_test(own - values[0], seed=seed) for own in values[1:]]
+    corrected = np.array([holm([p[m] for p in tested]) for m in range(values.shape[1])])
+    return [None] + [
+        Against((own - values[0]).mean(axis=1), p, corrected[:, number])
+        for number, (own, p) in enumerate(zip(values[1:], tested, strict=True))
+    ]
+
+
+def _curve(answers: Answers, judgements: Judgements) -> NDArray[np.float64]:
+    total = np.zeros(len(RECALLS))
+    for _, judged in blocks(answers, judgements):
+        total += interpolated_precision(judged, RECALLS).sum(axis=0)
+    return total / len(answers.places)
+
+
+def _unjudged(answers: Answers, judgements: Judgements) -> float:
+    first = answers.places[:, :TOP]
+    given = first >= 0
+    return float(((judgements.classes[first] < 0) & given).sum() / max(given.sum(), 1))

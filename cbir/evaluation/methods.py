@@ -1,0 +1,50 @@
+"""The re-rankers to compare, as typed: `none eprf`, `all`, `eprf:P=9:C=10`."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from cbir import rerank
+from cbir.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class Method:
+    """name: as typed, of the run. rerank: name of the re-ranker; parameters: where they differ from the profile's."""
+
+    name: str
+    rerank: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def file(self) -> str:
+        """The name of its run file."""
+        return re.sub(r"[^\w.=-]", "-", self.name) + ".run"
+
+
+def parse(text: str) -> list[Method]:
+    """The methods of a list with spaces or commas between; raises InvalidInput for one that does not exist."""
+    names = [name for entry in re.split(r"[\s,]+", text) if entry for name in _expand(entry)]
+    methods = [_method(name) for name in dict.fromkeys(names)]
+    if not methods:
+        raise InvalidInput(f"no re-ranker is named; there are: {', '.join(rerank.names())}, and all")
+    return methods
+
+
+def _expand(entry: str) -> list[str]:
+    return list(rerank.names()) if entry == "all" else [entry]
+
+
+def _method(name: str) -> Method:
+    kind, *settings = name.split(":")
+    parameters = {}
+    for setting in settings:
+        key, _, value = setting.partition("=")
+        try:
+            parameters[key] = int(value) if re.fullmatch(r"-?\d+", value) else float(value)
+        except ValueError:
+            raise InvalidInput(
+                f"'{name}': {setting} is not of the form NAME=NUMBER, as in eprf:P=9"
+            ) from None
+    rerank.get(kind, **parameters)
+    return Method(name, kind, parameters)

@@ -1,0 +1,118 @@
+"""Which images are relevant to which: what has to agree between their labels."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cbir.datasets.irma import codes
+from cbir.errors import InvalidInput
+
+Labels = Mapping[str, str]
+AXES = "TDAB"  # technique, direction, anatomy, biological system
+IRMA_LABEL = "irma_code"
+
+
+@dataclass(frozen=True)
+class Relevance:
+    """Criteria that must all hold, as typed: `label`, `modality+anatomy`, `irma:TDA`, `anatomy+grade`.
+
+    keys: labels whose values must be equal. axes: of the IRMA code in the label `irma_code` that must be equal.
+    grade: the label with the grade, where relevance is graded: the gain of an answer is the spread of the
+    collection's grades minus the difference of the two grades, and 0 where another criterion fails.
+    """
+
+    text: str
+    keys: tuple[str, ...] = ()
+    axes: str = ""
+    grade: str | None = None
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The labels an image must have to be judged."""
+        irma = (IRMA_LABEL,) if self.axes else ()
+        return (*self.keys, *irma, *((self.grade,) if self.grade else ()))
+
+    def group(self, labels: Labels) -> tuple[str, ...] | None:
+        """What must be equal for relevance, the grade aside; None where the labels leave it open.
+
+        An axis of a code is open where it says don't know (`*`), and all of a clutter code is.
+        """
+        if any(not labels.get(key) for key in self.needs):
+            return None
+        parts = [labels[key] for key in self.keys]
+        if self.axes:
+            code = codes.parse(labels[IRMA_LABEL], wildcards=True)
+            if code == codes.CLUTTER:
+                return None
+            own = [code.split("-")[AXES.index(axis)] for axis in self.axes]
+            if any("*" in part for part in own):
+                return None
+            parts.append("-".join(own))
+        return tuple(parts)
+
+    def grade_of(self, labels: Labels) -> int | None:
+        """The grade as a whole number; None where there is none or relevance is not graded."""
+        if self.grade is None or not labels.get(self.grade):
+            return None
+        try:
+            grade = float(labels[self.grade])
+            if grade == int(grade):
+                return int(grade)
+            raise ValueError
+        except (ValueError, OverflowError):
+            raise InvalidInput(
+                f"{self.grade}={labels[self.grade]!r} is not a whole number; relevance by grade needs "
+                "grades such as 0, 1, 2"
+            ) from None
+
+    def class_of(self, labels: Labels) -> tuple[str, ...] | None:
+        """What an image is, all criteria together: equal for images of the greatest relevance to each other."""
+        group, grade = self.group(labels), self.grade_of(labels)
+        return group if group is None or grade is None else (*group, f"{self.grade} {grade}")
+
+    def in_words(self, spread: int) -> str:
+        """What the report says; spread: largest minus smallest grade of the collection."""
+        agree = list(self.keys)
+        if self.axes:
+            axes = [codes.AXES[AXES.index(axis)] for axis in self.axes]
+            agree.append(f"the {', '.join(axes)} of {IRMA_LABEL}")
+        same = f"An answer is relevant when it agrees with the query in {' and '.join(agree)}."
+        if self.grade is None:
+            return same
+        graded = f"The gain of an answer is {spread} minus the difference of the two {self.grade} values"
+        return f"{graded}, and 0 where the two differ in {' or '.join(agree)}." if agree else f"{graded}."
+
+
+def parse(text: str) -> Relevance:
+    """Read a relevance as typed; raises InvalidInput, which names the part that cannot be.
+
+    Criteria are joined by `+`: a label's name (`label:NAME` where the name is grade), `irma:` with any of the
+    axes T, D, A and B, and at most one `grade`, or `grade:NAME` for grades in another label.
+    """
+    keys: list[str] = []
+    axes, grade = "", None
+    for part in text.split("+"):
+        kind, colon, name = (piece.strip() for piece in part.partition(":"))
+        if not kind or (colon and not name):
+            raise InvalidInput(
+                f"relevance '{text}' has an empty part; write label, modality+anatomy, irma:TDAB ..."
+            )
+        if kind == "irma":
+            axes += _axes(text, name)
+        elif kind == "grade":
+            if grade:
+                raise InvalidInput(f"relevance '{text}' names two grades; there can be one")
+            grade = name or "grade"
+        elif colon and kind != "label":
+            raise InvalidInput(f"relevance '{text}': before a colon stands label, irma or grade, not {kind}")
+        else:
+            keys.append(name or kind)
+    return Relevance(text, tuple(dict.fromkeys(keys)), "".join(a for a in AXES if a in axes), grade)
+
+
+def _axes(text: str, name: str) -> str:
+    axes = name.upper()
+    if not axes or set(axes) - set(AXES):
+        raise InvalidInput(
+            f"relevance '{text}': irma: is followed by axes out of T, D, A, B, for instance irma:TDAB"
+        )
+    return axes

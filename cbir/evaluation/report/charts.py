@@ -1,0 +1,99 @@
+"""Charts as SVG text. Colours are classes s0 to s7, dashes d0 to d3; the style sheet gives them for light and dark."""
+
+from collections.abc import Sequence
+from html import escape
+
+WIDTH = 760
+LEFT, RIGHT, TOP, BOTTOM = 56, 16, 12, 44
+COLOURS, DASHES = 8, 4
+LINE_HEIGHT = 20
+LETTER = 7.6  # pixels a letter of a legend takes at most
+
+Series = Sequence[tuple[str, Sequence[float]]]
+
+
+def style(number: int) -> str:
+    """The classes of the series with that number: dashes show curves that cover each other, and all in grey."""
+    return f"s{number % COLOURS} d{number % DASHES}"
+
+
+def lines(series: Series, xs: Sequence[float], x_title: str, y_title: str, height: int = 400) -> str:
+    """Curves over a square of 0 to 1: each series has a name and a value for each of `xs`."""
+    legend, top = _legend([name for name, _ in series])
+    inner_width, inner_height = WIDTH - LEFT - RIGHT, height - top - BOTTOM
+
+    def point(x: float, y: float) -> str:
+        return f"{LEFT + x * inner_width:.1f},{top + (1 - y) * inner_height:.1f}"
+
+    parts = [legend]
+    for step in range(6):
+        at = step / 5
+        y = top + (1 - at) * inner_height
+        x = LEFT + at * inner_width
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{at:.1f}</text>')
+        parts.append(f'<text class="tick" x="{x:.1f}" y="{height - 24}" text-anchor="middle">{at:.1f}</text>')
+    parts.append(f'<text class="axis" x="{LEFT + inner_width / 2}" y="{height - 5}" text-anchor="middle">'
+                 f"{escape(x_title)}</text>")  # fmt: skip
+    middle = top + inner_height / 2
+    parts.append(f'<text class="axis" transform="translate(14 {middle}) rotate(-90)" text-anchor="middle">'
+                 f"{escape(y_title)}</text>")  # fmt: skip
+    for number, (name, ys) in enumerate(series):
+        points = " ".join(point(x, y) for x, y in zip(xs, ys, strict=True))
+        parts.append(
+            f'<polyline class="line {style(number)}" points="{points}"><title>{escape(name)}</title></polyline>'
+        )
+    return _svg(parts, height, f"{y_title} over {x_title}")
+
+
+def bars(rows: Sequence[tuple[str, str, Sequence[float]]], names: Sequence[str], title: str) -> str:
+    """Groups of bars from 0 to 1: for each row its name, a note, and a value for each of `names`."""
+    legend, top = _legend(names)
+    thick = 9 if len(names) < 4 else 6
+    row_height = len(names) * thick + 12
+    left = min(300, 24 + int(max((len(name) for name, _, _ in rows), default=0) * LETTER))
+    inner_width = WIDTH - left - 90
+    height = top + len(rows) * row_height + 26
+    parts = [legend]
+    for step in range(6):
+        x = left + step / 5 * inner_width
+        parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{height - 22}"/>')
+        parts.append(
+            f'<text class="tick" x="{x:.1f}" y="{height - 6}" text-anchor="middle">{step / 5:.1f}</text>'
+        )
+    for place, (name, note, values) in enumerate(rows):
+        y = top + place * row_height + 6
+        middle = y + len(names) * thick / 2 + 4
+        parts.append(
+            f'<text class="label" x="{left - 10}" y="{middle:.1f}" text-anchor="end">{escape(name)}</text>'
+        )
+        parts.append(
+            f'<text class="tick" x="{WIDTH - 4}" y="{middle:.1f}" text-anchor="end">{escape(note)}</text>'
+        )
+        for number, value in enumerate(values):
+            parts.append(
+                f'<rect class="bar {style(number)}" x="{left}" y="{y + number * thick:.1f}" '
+                f'width="{max(value * inner_width, 1):.1f}" height="{thick - 1}">'
+                f"<title>{escape(f'{name}, {names[number]}: {value:.3f}')}</title></rect>"
+            )
+    return _svg(parts, height, title)
+
+
+def _legend(names: Sequence[str]) -> tuple[str, int]:
+    """The legend over a chart, and where the chart may begin."""
+    x, y, parts = LEFT, TOP, []
+    for number, name in enumerate(names):
+        width = 44 + len(name) * LETTER
+        if x + width > WIDTH and x > LEFT:
+            x, y = LEFT, y + LINE_HEIGHT
+        parts.append(f'<line class="line {style(number)}" x1="{x:.0f}" x2="{x + 28:.0f}" y1="{y}" y2="{y}"/>')
+        parts.append(f'<text class="label" x="{x + 34:.0f}" y="{y + 4}">{escape(name)}</text>')
+        x += int(width)
+    return "".join(parts), y + LINE_HEIGHT
+
+
+def _svg(parts: Sequence[str], height: int, title: str) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {WIDTH} {height}" role="img" '
+        f'aria-label="{escape(title)}">{"".join(parts)}</svg>'
+    )
