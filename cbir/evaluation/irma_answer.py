@@ -19,7 +19,17 @@ from cbir.evaluation.irma_error import DONT_KNOW, Rule, deviations, prefixes, pr
 
 COUNTS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50)  # neighbours that vote
 SHARPNESSES = (0.0, 2.0, 4.0, 8.0, 16.0)  # 0: all votes alike; more: the nearer the neighbour, the heavier
-THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # share of the votes that a digit needs
+THRESHOLDS = (
+    0.5,
+    0.4,
+    0.6,
+    0.3,
+    0.7,
+    0.2,
+    0.8,
+    0.1,
+    0.9,
+)  # share of the votes for a digit; of equals the first
 ROUNDING = 12  # decimals of expected costs: equal ones must compare as equal for the shortest to win
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cbir.datasets.irma import bare, parse
 from cbir.datasets.irma.listing import LABELLINGS, read_2009
-from cbir.datasets.irma.text import read_text
+from cbir.datasets.irma.text import read_lines
 from cbir.errors import InvalidInput
 
 IDS = ("image_id", "irma_id", "id")
@@ -28,37 +28,41 @@ def read_truth(path: Path, labelling: str = "2008", split: str = "test") -> Code
 
     Raises InvalidInput, naming the lines, where some are damaged or an image comes twice.
     """
-    text, _ = read_text(path)
-    head = next((line for line in text.splitlines() if line.strip()), "")
+    lines, _ = read_lines(path)
+    head = next((line for line in lines if line.strip()), "")
     if ";" in head:
         return _read_2009(path, labelling, "train" if "train" in path.name.lower() else split)
     if "," in head:
-        return _read_csv(path, text)
-    return _read_lines(path, text, wildcards=False)
+        return _read_csv(path, lines)
+    return _read_lines(path, lines, wildcards=False)
 
 
 def read_run(path: Path) -> Codes:
     """Answered codes, `<id> <code>` a line, `*` for don't know; raises InvalidInput naming damaged lines."""
-    return _read_lines(path, read_text(path)[0], wildcards=True)
+    return _read_lines(path, read_lines(path)[0], wildcards=True)
 
 
-def _read_lines(path: Path, text: str, wildcards: bool) -> Codes:
+def _read_lines(path: Path, lines: list[str], wildcards: bool) -> Codes:
     rows = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(lines, start=1):
         cells = line.split()
         if cells:
             rows.append((number, cells[0], cells[1] if len(cells) == 2 else line))
     return _collect(path, rows, wildcards)
 
 
-def _read_csv(path: Path, text: str) -> Codes:
-    reader = csv.DictReader(text.splitlines())
+def _read_csv(path: Path, lines: list[str]) -> Codes:
+    reader = csv.DictReader(lines)
+    try:
+        table = [(reader.line_num, row) for row in reader]
+    except csv.Error as error:
+        raise InvalidInput(f"{path} cannot be read as csv: {error}") from error
     names = {name.strip().lower(): name for name in reader.fieldnames or ()}
     image = next((names[name] for name in IDS if name in names), None)
     code = next((names[name] for name in CODES if name in names), None)
     if image is None or code is None:
         raise InvalidInput(f"{path} needs a column {' or '.join(IDS)}, and one {' or '.join(CODES)}")
-    rows = [(reader.line_num, row[image] or "", row[code] or "") for row in reader]
+    rows = [(number, row[image] or "", row[code] or "") for number, row in table]
     given = [row for row in rows if row[2].strip()]
     found = _collect(path, given, wildcards=False)
     found.left_out = len(rows) - len(given)

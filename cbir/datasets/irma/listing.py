@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cbir.datasets.irma.codes import CLUTTER, bare, parse
-from cbir.datasets.irma.text import read_text
+from cbir.datasets.irma.text import read_lines
 from cbir.errors import InvalidInput
 
 LABELLINGS = ("2005", "2006", "2007", "2008")  # the first two are classes, the others codes
@@ -67,7 +67,7 @@ def checked(label: str, labelling: str) -> str | None:
 def is_list(path: Path) -> bool:
     """Whether most lines of a text file are `<id> <label>`, or it is a csv of the kind of 2009."""
     try:
-        lines = [line for line in read_text(path)[0].splitlines() if line.strip()]
+        lines = [line for line in read_lines(path)[0] if line.strip()]
     except InvalidInput:  # binary
         return False
     if path.suffix.lower() == ".csv":
@@ -77,9 +77,9 @@ def is_list(path: Path) -> bool:
 
 def read_list(path: Path, labelling: str) -> Listing:
     """Lines `<id> <label>`, split on white space, as in `ImageCLEF2007med_codes.txt`."""
-    text, remark = read_text(path)
+    lines, remark = read_lines(path)
     found = Listing(notes=[remark] if remark else [])
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(lines, start=1):
         matched = LINE.fullmatch(line)
         if matched:
             found.add(matched[1], matched[2], labelling)
@@ -93,9 +93,12 @@ def read_2009(path: Path, split: str, labelling: str) -> Listing:
 
     Columns are found by the header's names, else by position; the notes say which.
     """
-    text, remark = read_text(path)
+    lines, remark = read_lines(path)
     found = Listing(notes=[remark] if remark else [])
-    rows = list(csv.reader(text.splitlines(), delimiter=";"))
+    try:
+        rows = list(csv.reader(lines, delimiter=";"))
+    except csv.Error as error:
+        raise InvalidInput(f"{path} cannot be read as csv: {error}") from error
     columns, how = _columns([name.strip().lower() for name in rows[0]] if rows else [], split, labelling)
     found.notes.append(f"{path.name}: columns found by {how}")
     has_header = bool(rows) and not rows[0][columns[0]].strip().isdecimal()

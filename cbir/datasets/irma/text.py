@@ -1,6 +1,7 @@
-"""Text files as they come: with or without byte order mark, in UTF-8 or in what old machines wrote."""
+"""Text files as they come: any line ending, with or without byte order mark, in UTF-8 or an older encoding."""
 
 import codecs
+import re
 from pathlib import Path
 
 from cbir.errors import InvalidInput
@@ -8,17 +9,22 @@ from cbir.errors import InvalidInput
 MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def read_text(path: Path) -> tuple[str, str | None]:
-    """The text, and a remark where it is not UTF-8. Raises InvalidInput where there is no text to read."""
+def read_lines(path: Path) -> tuple[list[str], str | None]:
+    """The lines, and a remark where it is not UTF-8. Raises InvalidInput where there is no text to read."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
     if data.startswith(MARKS):
-        return data.decode("utf-16", errors="replace"), f"{path.name} is UTF-16"
+        return _lines(data.decode("utf-16", errors="replace")), f"{path.name} is UTF-16"
     if b"\0" in data:
         raise InvalidInput(f"{path} is not a text file")
     try:
-        return data.decode("utf-8-sig"), None
+        return _lines(data.decode("utf-8-sig")), None
     except UnicodeDecodeError:
-        return data.decode("latin-1"), f"{path.name} is not UTF-8 and was read as Latin-1"
+        return _lines(data.decode("latin-1")), f"{path.name} is not UTF-8 and was read as Latin-1"
+
+
+def _lines(text: str) -> list[str]:
+    # str.splitlines would also split at a Latin-1 x85, which Windows writes for an ellipsis
+    return re.split(r"\r\n|\r|\n", text)

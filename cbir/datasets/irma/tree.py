@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cbir.datasets.irma.codes import AXES, DIGITS, LENGTHS, PLACES, digits
-from cbir.datasets.irma.text import read_text
+from cbir.datasets.irma.text import read_lines
 from cbir.errors import InvalidInput
 
 SECTION = re.compile(r"\*+\s*([a-z ]+?)\s*\*+", re.IGNORECASE)
@@ -32,10 +32,10 @@ class CodeTree:
         Raises InvalidInput, naming the line, where a node has no parent, comes twice or leaves a gap behind:
         a tree with nodes missing would give wrong errors without a word.
         """
-        text, _ = read_text(path)
+        lines, _ = read_lines(path)
         axes: tuple[dict[str, str], ...] = ({}, {}, {}, {})
         axis = None
-        for number, line in enumerate(text.splitlines(), start=1):
+        for number, line in enumerate(lines, start=1):
             line = line.strip()
             section, node = SECTION.fullmatch(line), NODE.fullmatch(line)
             if section and section[1].lower() in AXIS_OF:

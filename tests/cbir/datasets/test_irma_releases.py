@@ -160,6 +160,12 @@ def test_encodings(release_2009, encoding, remark):
     assert any(remark in note for note in found.notes) if remark else not any("UTF" in n for n in found.notes)
 
 
+def test_a_windows_ellipsis_is_no_line_end(release_2009):
+    root = release_2009()
+    table(root).write_bytes(table(root).read_bytes().replace(b"1;;;", b"1;\x85;;", 1))
+    assert len(labels(read(root))) == 6
+
+
 def test_codes_in_any_spelling(release_2009):
     root = release_2009()
     edit(table(root), code(1), code(1).replace("-", ""))

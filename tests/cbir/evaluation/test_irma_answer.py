@@ -166,6 +166,12 @@ def test_classes_are_chosen_by_majority():
     assert tuned.error == 0
 
 
+def test_of_equally_good_thresholds_that_of_the_rule_is_taken(tree):
+    found = neighbours([[number] * 3 for number in range(5)], [[1.0, 1.0, 1.0]] * 5)
+    tuned = tune(found, np.arange(5), code_choices(CODES, tree, Rule.of_2009))
+    assert (tuned.error, tuned.setting.threshold) == (0, 0.5)
+
+
 def test_one_image_to_choose_by():
     tuned = tune(neighbours([[0]]), np.array([1]), class_choices(["1", "2"]))
     assert tuned.error == 1

@@ -213,6 +213,7 @@ def test_damaged_runs_are_named_by_line(tmp_path, text, told):
     [
         ("1 1121-120-942-7**\n", "only an answer may"),
         ("a,b\n1,2\n", "needs a column"),
+        ("id,code\n1," + "1" * 200_000, "cannot be read as csv"),
         ("id,code\n1,1121\n", "line 2: '1121'"),
         ("image_id;08_irma_code\n1;1121\n", "no code of the labelling 2008: 1"),
     ],
