@@ -1,12 +1,14 @@
 """Settings: command-line options, then environment variables CBIR_*, then the file cbir.toml, then defaults."""
 
 import os
+from ipaddress import ip_network
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
@@ -20,12 +22,30 @@ def file() -> Path:
     return Path(os.environ.get("CBIR_CONFIG", "cbir.toml"))
 
 
+def _state_folder() -> Path:
+    """Where the XDG base directory specification puts what a program keeps."""
+    return Path(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")) / "cbir"
+
+
+def _words(value: Any) -> Any:
+    """A list from its form in the environment, with commas between."""
+    return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
+
+
+def _networks(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(str(ip_network(word)) for word in words)
+
+
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
+Networks = Annotated[Words, AfterValidator(_networks)]
+
+
 class Settings(BaseSettings):
     """What an operator may decide. `cbir config` prints what is in force and where it came from."""
 
     model_config = SettingsConfigDict(env_prefix="CBIR_", extra="forbid", frozen=True)
 
-    host: str = Field("127.0.0.1", description="address the service listens on; loopback only")
+    host: str = Field("127.0.0.1", description="address the service listens on")
     port: int = Field(8000, ge=0, le=65535, description="port the service listens on")
     threads: int = Field(8, ge=1, le=256, description="requests answered side by side")
     queue: int = Field(64, ge=0, description="requests that may wait for a thread; more are refused with 429")
@@ -38,6 +58,23 @@ class Settings(BaseSettings):
     )
     candidates: int = Field(
         50_000, ge=1, description="best images re-ranked in a larger one, with a sample as large"
+    )
+    require_tokens: bool | None = Field(
+        None, description="whether every request needs a token; unset: unless only this machine can ask"
+    )
+    state_folder: Path = Field(
+        default_factory=_state_folder, description="folder of tokens and audit log, its owner's alone"
+    )
+    allowed_hosts: Words = Field((), description="names other than localhost that the service is asked under")
+    trusted_proxies: Networks = Field(
+        (), description="addresses or networks of proxies whose X-Forwarded-* headers are believed"
+    )
+    tls_certificate: Path | None = Field(None, description="PEM file of the certificate chain for https")
+    tls_key: Path | None = Field(None, description="PEM file of the certificate's private key")
+    failed_attempts: int = Field(10, ge=1, description="wrong tokens from one address before it must wait")
+    failed_attempts_seconds: int = Field(300, ge=1, description="time in which they count, and of the wait")
+    audit_log: Path | None = Field(
+        None, description="file of who did what; unset: audit.jsonl in state_folder where tokens are needed"
     )
 
     @classmethod

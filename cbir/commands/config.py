@@ -19,12 +19,13 @@ class Format(StrEnum):
 def config(format: Annotated[Format, typer.Option(help="How it is printed.")] = Format.text) -> None:
     """The settings in force, where each comes from, and what it is for."""
     in_force, places = settings.load(), settings.origins()
+    values = in_force.model_dump(mode="json")
     rows = [
-        {"name": name, "value": getattr(in_force, name), "from": places[name], "what": field.description}
+        {"name": name, "value": values[name], "from": places[name], "what": field.description}
         for name, field in settings.Settings.model_fields.items()
     ]
     if format is Format.json:
         typer.echo(json.dumps(rows))
         return
     for row in rows:
-        typer.echo(f"{row['name']:18}{row['value']!s:14}{row['from']:14}{row['what']}")
+        typer.echo(f"{row['name']:24} {row['value']!s:14} {row['from']:13} {row['what']}")
