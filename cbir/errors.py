@@ -23,3 +23,7 @@ class CollectionBusy(CbirError):
 
 class CollectionDamaged(CbirError):
     """The files of a collection contradict each other or cannot be read."""
+
+
+class StorageFull(CbirError):
+    """There is no room left where a collection is stored."""

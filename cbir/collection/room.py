@@ -1,0 +1,36 @@
+"""A disk without room, told in words."""
+
+import errno
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy.exc import DBAPIError
+
+from cbir.errors import StorageFull
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+# SQLite says FULL for ENOSPC alone; a quota or a limit of file sizes is a failed write to it.
+SQLITE_FULL = {"SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_FSYNC"}
+
+
+@contextmanager
+def told_when_full(folder: Path) -> Iterator[None]:
+    """Raise StorageFull where what is inside fails for want of room in `folder`."""
+    try:
+        yield
+    except (DBAPIError, sqlite3.Error, OSError) as error:
+        if not _is_full(error):
+            raise
+        raise StorageFull(
+            f"there is no room left where {folder} is stored; nothing is damaged, and what was acknowledged is "
+            "there: make room and repeat the step"
+        ) from error
+
+
+def _is_full(error: BaseException) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in FULL
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return getattr(cause, "sqlite_errorname", None) in SQLITE_FULL
