@@ -18,7 +18,8 @@ from cbir.collection.gallery import Rows
 from cbir.collection.lock import writer_lock
 from cbir.collection.profile import Profile
 from cbir.collection.records import Record, hash_patient
-from cbir.collection.schema import images, labels, meta
+from cbir.collection.room import told_when_full
+from cbir.collection.schema import SECRET, images, labels, meta
 from cbir.collection.snapshot import Snapshot, SnapshotInfo, open_snapshot
 from cbir.collection.statistics import Statistics
 from cbir.collection.view import View
@@ -43,9 +44,11 @@ class Collection:
             )
         self.engine: Engine = schema.connect(self.folder)
         try:
-            with self.engine.connect() as connection:
-                self._check_format(connection)
-                self._profile = Profile.model_validate_json(facts.need(connection, "profile"))
+            with told_when_full(self.folder):
+                with self.engine.connect() as connection:
+                    self._check_format(connection)
+                    self._profile = Profile.model_validate_json(facts.need(connection, "profile"))
+                schema.complete(self.engine)
         except (DatabaseError, ValueError) as error:
             raise CollectionDamaged(
                 f"the database of {folder} cannot be read: {type(error).__name__}"
@@ -53,7 +56,8 @@ class Collection:
         self._refresh = threading.Lock()
         self._view: View | None = None
         self._opened: tuple[Snapshot, SnapshotInfo] | None = None
-        self.snapshot_problem: str | None = None
+        self._snapshot_problem: str | None = None
+        self.stands_in: str | None = None  # what is damaged, where this is its last good copy
 
     @staticmethod
     def exists(folder: Path | str) -> bool:
@@ -77,6 +81,12 @@ class Collection:
             raise InvalidInput(f"{folder} is a file; a collection needs a folder of its own")
         if cls.exists(folder):
             raise InvalidInput(f"{folder} already holds a collection")
+        with told_when_full(folder):
+            cls._make(folder, profile)
+        return cls(folder)
+
+    @staticmethod
+    def _make(folder: Path, profile: Profile) -> None:
         (folder / "snapshots").mkdir(parents=True, exist_ok=True)
         secret = folder / SECRET
         if not secret.exists():
@@ -94,21 +104,31 @@ class Collection:
             schema.tables.create_all(connection)
             connection.execute(insert(meta), [{"key": key, "value": value} for key, value in said.items()])
         engine.dispose()
-        return cls(folder)
 
     def _check_format(self, connection: Connection) -> None:
         found = int(facts.need(connection, "format"))
-        if found != schema.FORMAT:
+        if found > schema.FORMAT:
+            raise InvalidInput(
+                f"{self.folder} has storage format {found}, this program reads {schema.FORMAT}; "
+                "a newer cbir wrote it: upgrade this one"
+            )
+        if found < schema.FORMAT:
             raise InvalidInput(
                 f"{self.folder} has storage format {found}, this program reads {schema.FORMAT}; "
                 "use the version of cbir that wrote it, or index the images again"
             )
 
     @contextmanager
-    def writer(self) -> Iterator[Writer]:
-        """The writing side, for one process at a time; raises CollectionBusy where another has it."""
-        with writer_lock(self.folder):
-            yield Writer(self.folder, self.engine)
+    def writer(self, who: str = "command line") -> Iterator[Writer]:
+        """The writing side, for one process at a time; raises CollectionBusy where another has it.
+
+        who: whom the history names for what is written. Raises CollectionDamaged for a copy that stands in for a
+        damaged collection, and StorageFull where what is done inside finds no room.
+        """
+        if self.stands_in:
+            raise CollectionDamaged(self.stands_in)
+        with told_when_full(self.folder), writer_lock(self.folder):
+            yield Writer(self.folder, self.engine, who)
 
     def close(self) -> None:
         """Let go of the database's connections."""
@@ -175,10 +195,15 @@ class Collection:
                         return self._view
         raise AssertionError("the last attempt returns")
 
+    @property
+    def snapshot_problem(self) -> str | None:
+        """Why the present view is not all it should be, in words; None where it is."""
+        return self.stands_in or self._snapshot_problem
+
     def _open_snapshot(self, connection: Connection) -> bool:
         """Open the snapshot that the database names, unless it is open; False where it cannot be read."""
         info = facts.snapshot(connection)
-        self.snapshot_problem = None
+        self._snapshot_problem = None
         if info is None:
             self._opened = None
             return True
@@ -190,7 +215,7 @@ class Collection:
             path = self.folder / "snapshots" / info.file
             self._opened = open_snapshot(path, info, len(fitted.mean)), info
         except CollectionDamaged as damage:
-            self._opened, self.snapshot_problem = None, str(damage)
+            self._opened, self._snapshot_problem = None, str(damage)
             return False
         return True
 
@@ -238,6 +263,23 @@ class Collection:
                     return
                 yield from found.items()
                 last = max(found)
+
+    def page(
+        self, after: int = 0, limit: int = 100, where: Sequence[Condition] = ()
+    ) -> list[tuple[int, Record]]:
+        """Up to `limit` images numbered above `after` for which every condition holds, in the order they came."""
+        following = select(images).where(
+            images.c.number > after, *(condition.matches() for condition in where)
+        )
+        with self.engine.connect() as connection:
+            found = _records(connection, following.order_by(images.c.number).limit(limit))
+        return list(found.items())
+
+    def thumbnail(self, image_id: str) -> bytes | None:
+        """The JPEG that is kept of an image which was sent here; None where none is."""
+        kept = select(schema.thumbnails.c.picture).join(images).where(images.c.image_id == image_id)
+        with self.engine.connect() as connection:
+            return connection.scalar(kept)
 
     def records(self, numbers: Sequence[int]) -> dict[int, Record]:
         """Records by image number; numbers deleted meanwhile are missing."""

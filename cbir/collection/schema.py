@@ -15,11 +15,13 @@ from sqlalchemy import (
     Text,
     create_engine,
     event,
+    inspect,
 )
 from sqlalchemy.engine import URL
 
 FORMAT = 1  # of these tables and of the snapshot; raised when an older program could misread a newer file
 DATABASE = "collection.sqlite"
+SECRET = "patient.key"
 
 tables = MetaData()
 
@@ -68,6 +70,55 @@ tombstones = Table("tombstones", tables, Column("number", Integer, primary_key=T
 
 # Pictures that a person deleted: indexing their folder again does not bring them back.
 forgotten = Table("forgotten", tables, Column("content_hash", Text, primary_key=True))
+
+# What was done to the collection, by whom and when. Images added together have neighbouring numbers.
+changes = Table(
+    "changes",
+    tables,
+    Column("change", Integer, primary_key=True),
+    Column("at", Text, nullable=False),  # UTC, ISO 8601
+    Column("who", Text, nullable=False),
+    Column("what", Text, nullable=False),  # one of history.WHAT
+    Column("images", Integer, nullable=False),
+    Column("first", Integer),  # numbers of the images added
+    Column("last", Integer),
+    sqlite_autoincrement=True,
+)
+
+# The images that a deletion or other labels concerned; erasing a patient takes them out.
+changed_images = Table(
+    "changed_images",
+    tables,
+    Column("change", ForeignKey("changes.change", ondelete="CASCADE"), nullable=False),
+    Column("image_id", Text, nullable=False),
+    PrimaryKeyConstraint("change", "image_id"),
+    sqlite_with_rowid=False,
+)
+
+# Of images that were sent here and have no file to be drawn from.
+thumbnails = Table(
+    "thumbnails",
+    tables,
+    Column("number", ForeignKey("images.number", ondelete="CASCADE"), primary_key=True),
+    Column("picture", LargeBinary, nullable=False),  # JPEG
+)
+
+# What was answered to requests that must not be done twice.
+replies = Table(
+    "replies",
+    tables,
+    Column("key", Text, primary_key=True),  # hash of what the client called the request
+    Column("request", Text, nullable=False),  # hash of what it asked for
+    Column("status", Integer, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("at", Integer, nullable=False),  # seconds since 1970
+)
+
+
+def complete(engine: Engine) -> None:
+    """Make the tables that a collection of this format may lack because it is older than they are."""
+    if not inspect(engine).has_table(replies.name):
+        tables.create_all(engine)
 
 
 def connect(folder: Path) -> Engine:

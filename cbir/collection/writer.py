@@ -1,8 +1,8 @@
 """The writing side of a collection: every call is one transaction, on the disk when it returns."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine, delete, func, insert, select, text, update
 from sqlalchemy.dialects.sqlite import insert as insert_or
+from sqlalchemy.exc import DatabaseError
 
-from cbir.collection import facts, statistics, view
+from cbir.collection import facts, history, last_good, originals, replies, schema, statistics, view
 from cbir.collection import snapshot as snapshots
 from cbir.collection.profile import Profile
 from cbir.collection.records import Record
@@ -26,19 +27,26 @@ Entry = tuple[Record, NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Added:
-    """What became of a call of `add`. ids: of the images now in the collection because of it."""
+    """What became of a call of `add`. ids: of the images now in the collection because of it.
+
+    each: for every entry its outcome ("added", "duplicate" or "deleted earlier") and an image that shows its
+    picture, None where there is none. numbers: of the images added, by id.
+    """
 
     ids: tuple[str, ...] = ()
     duplicates: int = 0
     deleted_earlier: int = 0
+    each: tuple[tuple[str, str | None], ...] = ()
+    numbers: dict[str, int] = field(default_factory=dict)
 
 
 class Writer:
     """Made by `Collection.writer()`, which holds the lock."""
 
-    def __init__(self, folder: Path, engine: Engine) -> None:
+    def __init__(self, folder: Path, engine: Engine, who: str = "command line") -> None:
         self.folder = folder
         self.engine = engine
+        self.who = who
 
     def known(self, sources: Sequence[str]) -> dict[str, str]:
         """Stamps of those sources that images were indexed from."""
@@ -46,11 +54,19 @@ class Writer:
             query = select(images.c.source, images.c.source_stamp).where(images.c.source.in_(sources))
             return dict(connection.execute(query).all())
 
-    def add(self, entries: Sequence[Entry], *, duplicates: bool = False, restore: bool = False) -> Added:
+    def add(
+        self,
+        entries: Sequence[Entry],
+        *,
+        duplicates: bool = False,
+        restore: bool = False,
+        also: Callable[[Connection, Added], None] | None = None,
+    ) -> Added:
         """Add images with their raw vectors, (d,) float32 each; all frames of a source in one call.
 
         A source that is known with another stamp has changed: what it no longer shows is deleted. Pictures that
         are there already are counted and left out unless `duplicates`, those deleted earlier unless `restore`.
+        also: done in the same transaction, once all is in.
         """
         if not entries:
             return Added()
@@ -59,9 +75,14 @@ class Writer:
             present = self._present(connection, [record.content_hash for record, _ in entries])
             banned = set() if restore else self._forgotten(connection, entries)
             wanted: list[Entry] = []
+            each: list[tuple[str, str | None]] = []
             for record, vector in entries:
                 taken = present.setdefault(record.content_hash, set())
-                if record.content_hash in banned or (taken and not duplicates):
+                if record.content_hash in banned:
+                    each.append(("deleted earlier", min(taken, default=None)))
+                    continue
+                if taken and not duplicates:
+                    each.append(("duplicate", min(taken)))
                     continue
                 image_id, copies = record.content_hash, 1
                 while image_id in taken:
@@ -69,27 +90,47 @@ class Writer:
                     image_id = f"{record.content_hash}-{copies}"
                 taken.add(image_id)
                 wanted.append((replace(record, image_id=image_id), vector))
-            _insert(connection, wanted)
+                each.append(("added", image_id))
+            numbers = _insert(connection, wanted)
             if restore:
                 _each(connection, forgotten.c.content_hash, [record.content_hash for record, _ in wanted])
+            if wanted:
+                given = list(numbers.values())
+                history.note(connection, self.who, "added", len(wanted), numbers=(given[0], given[-1]))
+            outcomes = [outcome for outcome, _ in each]
+            added = Added(
+                tuple(numbers),
+                outcomes.count("duplicate"),
+                outcomes.count("deleted earlier"),
+                tuple(each),
+                numbers,
+            )
+            if also:
+                also(connection, added)
             facts.count_up(connection)
-        refused = sum(record.content_hash in banned for record, _ in entries)
-        return Added(
-            tuple(record.image_id for record, _ in wanted), len(entries) - len(wanted) - refused, refused
-        )
+        return added
 
     def _drop_stale(self, connection: Connection, records: Sequence[Record]) -> None:
         """Of sources that changed, delete the pictures they no longer show and stamp the others anew."""
         stamps = {record.source: record.source_stamp for record in records}
         shown = {(record.source, record.content_hash) for record in records}
-        columns = images.c.number, images.c.source, images.c.source_stamp, images.c.content_hash
+        columns = (
+            images.c.number,
+            images.c.image_id,
+            images.c.source,
+            images.c.source_stamp,
+            images.c.content_hash,
+        )
         stale = [
             row
             for part in _parts(list(stamps))
             for row in connection.execute(select(*columns).where(images.c.source.in_(part)))
             if row.source_stamp != stamps[row.source]
         ]
-        _delete(connection, [row.number for row in stale if (row.source, row.content_hash) not in shown])
+        gone = [row for row in stale if (row.source, row.content_hash) not in shown]
+        _delete(connection, [row.number for row in gone])
+        if gone:
+            history.note(connection, self.who, "deleted", len(gone), [row.image_id for row in gone])
         for source in {row.source for row in stale}:
             stamped = update(images).where(images.c.source == source).values(source_stamp=stamps[source])
             connection.execute(stamped)
@@ -114,52 +155,97 @@ class Writer:
         """Set labels of all images of a source, leaving others as they are; whether anything changed."""
         with self.engine.begin() as connection:
             numbers = connection.scalars(select(images.c.number).where(images.c.source == source)).all()
-            before = select(labels.c.number, labels.c.key, labels.c.value).where(labels.c.number.in_(numbers))
-            held = {(number, key): value for number, key, value in connection.execute(before)}
-            new = [
-                {"number": number, "key": key, "value": value}
-                for number in numbers
-                for key, value in changed.items()
-                if held.get((number, key)) != value
-            ]
-            if not new:
-                return False
-            for row in new:
-                connection.execute(
-                    delete(labels).where(labels.c.number == row["number"], labels.c.key == row["key"])
-                )
-            connection.execute(insert(labels), new)
-            facts.count_up(connection)
-            return True
+            return self._relabel(connection, numbers, dict(changed))
+
+    def set_labels(self, image_id: str, changed: dict[str, str | None]) -> bool:
+        """Set labels of one image, and take away those that are None; whether anything changed."""
+        with self.engine.begin() as connection:
+            numbers = connection.scalars(select(images.c.number).where(images.c.image_id == image_id)).all()
+            return self._relabel(connection, numbers, changed)
+
+    def _relabel(
+        self, connection: Connection, numbers: Sequence[int], changed: Mapping[str, str | None]
+    ) -> bool:
+        before = select(labels.c.number, labels.c.key, labels.c.value).where(labels.c.number.in_(numbers))
+        held = {(number, key): value for number, key, value in connection.execute(before)}
+        new = [
+            {"number": number, "key": key, "value": value}
+            for number in numbers
+            for key, value in changed.items()
+            if held.get((number, key)) != value
+        ]
+        if not new:
+            return False
+        for row in new:
+            connection.execute(
+                delete(labels).where(labels.c.number == row["number"], labels.c.key == row["key"])
+            )
+        kept = [row for row in new if row["value"] is not None]
+        if kept:
+            connection.execute(insert(labels), kept)
+        ids = _ids_of(connection, [row["number"] for row in new])
+        history.note(connection, self.who, "labelled", len(ids), ids)
+        facts.count_up(connection)
+        return True
 
     def delete(self, image_ids: Sequence[str]) -> list[str]:
         """Delete images and remember that somebody did; the ids that were there."""
         with self.engine.begin() as connection:
             found: list[Any] = []
             for part in _parts(image_ids):
-                query = select(images.c.number, images.c.image_id, images.c.content_hash)
+                query = select(images.c.number, images.c.image_id, images.c.content_hash, images.c.source)
                 found += connection.execute(query.where(images.c.image_id.in_(part))).all()
+            gone = [row.image_id for row in found]
             if found:
                 hashes = [{"content_hash": row.content_hash} for row in found]
                 connection.execute(insert_or(forgotten).on_conflict_do_nothing(), hashes)
                 _delete(connection, [row.number for row in found])
+                history.note(connection, self.who, "deleted", len(gone), gone)
                 facts.count_up(connection)
-        return [row.image_id for row in found]
+        self._erase_originals({row.source for row in found})
+        self._delete_in_copy(gone)
+        return gone
+
+    def _delete_in_copy(self, image_ids: Sequence[str]) -> None:
+        """What was deleted shall not come back with the last good copy; one that cannot follow is dropped."""
+        copy = self.folder / last_good.NAME
+        if not image_ids or not (copy / schema.DATABASE).is_file():
+            return
+        engine = schema.connect(copy)
+        try:
+            Writer(copy, engine, self.who).delete(image_ids)
+        except DatabaseError:
+            last_good.drop(self.folder)
+        finally:
+            engine.dispose()
 
     def erase_patient(self, keys: Sequence[str]) -> int:
         """Remove every trace of the patients with these keys, from all files; the number of images erased."""
         with self.engine.begin() as connection:
-            query = select(images.c.number).where(images.c.patient_key.in_(keys))
-            numbers = list(connection.scalars(query))
-            _delete(connection, numbers)
+            query = select(images.c.number, images.c.image_id, images.c.source)
+            found = connection.execute(query.where(images.c.patient_key.in_(keys))).all()
+            _delete(connection, [row.number for row in found])
+            history.forget(connection, [row.image_id for row in found])
+            replies.forget(connection)
+            if found:
+                history.note(connection, self.who, "erased", len(found))
             facts.count_up(connection)
+        last_good.drop(self.folder)
         self.compact()  # also when nothing was found: an earlier try may have been cut short
-        return len(numbers)
+        return len(found)
+
+    def _erase_originals(self, sources: Collection[str]) -> None:
+        """Remove the originals of those sources that no image stands on any more."""
+        sent = [source for source in sources if source.startswith(originals.UPLOAD)]
+        with self.engine.connect() as connection:
+            used = set(connection.scalars(select(images.c.source).where(images.c.source.in_(sent))))
+        originals.erase(self.folder, set(sent) - used)
 
     def set_profile(self, profile: Profile) -> None:
         """Store a profile with other re-ranking settings."""
         with self.engine.begin() as connection:
             facts.store(connection, "profile", profile.model_dump_json())
+            history.note(connection, self.who, "profile", 0)
             facts.count_up(connection)
 
     def finish(self) -> None:
@@ -176,6 +262,10 @@ class Writer:
     def compact(self, refit: bool = False) -> None:
         """Write a snapshot without deleted images, and give unused space back; `refit` learns new statistics."""
         self.snapshot(refit)
+        with self.engine.connect() as connection:
+            sent = images.c.source.startswith(originals.UPLOAD)
+            needed = set(connection.scalars(select(images.c.source).where(sent)))
+        originals.sweep(self.folder, needed)
         with closing(self.engine.raw_connection()) as connection:  # neither may run inside a transaction
             connection.cursor().execute("VACUUM")
             connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -204,15 +294,16 @@ class Writer:
             facts.store(connection, "snapshot", info.model_dump_json())
             connection.execute(delete(tombstones))
             facts.count_up(connection)
+        last_good.keep(self.folder, self.engine, (f"snapshots/{name}", schema.SECRET))
         for other in folder.iterdir():
             if other.name != name:
                 other.unlink(missing_ok=True)
 
 
-def _insert(connection: Connection, entries: Sequence[Entry]) -> None:
-    """Insert records and vectors under the numbers that follow the last one ever given."""
+def _insert(connection: Connection, entries: Sequence[Entry]) -> dict[str, int]:
+    """Insert records and vectors under the numbers that follow the last one ever given; these, by image id."""
     if not entries:
-        return
+        return {}
     last = connection.scalar(text("SELECT seq FROM sqlite_sequence WHERE name = 'images'")) or 0
     image_rows: list[dict[str, Any]] = []
     label_rows: list[dict[str, Any]] = []
@@ -228,6 +319,7 @@ def _insert(connection: Connection, entries: Sequence[Entry]) -> None:
     connection.execute(insert(vectors), vector_rows)
     if label_rows:
         connection.execute(insert(labels), label_rows)
+    return {row["image_id"]: row["number"] for row in image_rows}
 
 
 def _delete(connection: Connection, numbers: Sequence[int]) -> None:
@@ -235,6 +327,10 @@ def _delete(connection: Connection, numbers: Sequence[int]) -> None:
     for part in _parts(numbers):
         connection.execute(insert(tombstones), [{"number": number} for number in part])
         connection.execute(delete(images).where(images.c.number.in_(part)))
+
+
+def _ids_of(connection: Connection, numbers: Sequence[Any]) -> list[str]:
+    return list(connection.scalars(select(images.c.image_id).where(images.c.number.in_(numbers))))
 
 
 def _each(connection: Connection, column: Any, values: Sequence[str]) -> None:

@@ -111,7 +111,7 @@ def test_compacting_gives_space_back(collection, entries):
         before = collection.info()["bytes_on_disk"]
         writer.delete(ids[:1900])
         writer.compact()
-    assert collection.info()["bytes_on_disk"] < before / 2  # the rest remembers what was deleted
+    assert collection.info()["bytes_on_disk"] < before * 0.6  # the rest remembers what was deleted, and that it was
     assert len(list((collection.folder / "snapshots").iterdir())) == 1
     assert verify(collection) == []
 
