@@ -53,6 +53,10 @@ class Settings(BaseSettings):
     max_pixels: int = Field(100_000_000, ge=1, description="pixels of one frame; larger images are refused")
     max_results: int = Field(1000, ge=1, description="greatest k of a search over HTTP")
     rerank: str = Field("eprf", description="re-ranking of a search that names none")
+    keep_originals: bool = Field(
+        False, description="whether files sent to a collection are kept; else only thumbnails"
+    )
+    index_roots: Words = Field((), description="folders below which jobs may index; empty: none may")
     exact_limit: int = Field(
         2_000_000, ge=1, description="images up to which the whole collection is re-ranked"
     )
