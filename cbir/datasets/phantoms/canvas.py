@@ -15,6 +15,7 @@ Attenuation = NDArray[np.float32]
 
 SHIFT = 4  # binary places of a polygon corner below one pixel
 TILE = 2048
+WAVES = 0.055 * np.array([[1.0, -0.5, 1.6], [0.4, 1.1, -1.3]])  # of the distortion, radians a unit
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Body:
 
     build: soft tissue and its thickness, 1 is average. density: mineral in the bones, 1 is average.
     age: 20 to 90 years. female: 0 or 1, for the shape of the pelvis.
-    warp: (2, 2, 3) phases and amplitudes of the smooth distortion that makes the anatomy individual.
+    warp: (2, 2, 3) for x and y, phases and amplitudes of the waves whose sum makes the anatomy individual.
     """
 
     build: float
@@ -73,6 +74,7 @@ class Canvas:
         self.body, self.person, self.pose = body, person, pose
         self.linear = np.eye(2)
         self.offset = np.zeros(2)
+        self.scale = 1.0  # enlargement of the view
         self._corner = (int(person.integers(TILE // 2)), int(person.integers(TILE // 2)))
 
     def look(self, about: ArrayLike = (0.0, 0.0), zoom: ArrayLike = 1.0, degrees: float = 0.0) -> None:
@@ -80,18 +82,17 @@ class Canvas:
         c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
         self.linear = self.linear @ np.array([[c, -s], [s, c]]) * np.asarray(zoom, float)
         self.offset = self.offset - self.linear @ np.asarray(about, float)
+        self.scale = float(np.sqrt(abs(np.linalg.det(self.linear))))
 
-    def _pixels(self, outline: Points) -> NDArray[np.int32]:
+    def _pixels(self, outlines: Sequence[Points]) -> list[NDArray[np.int32]]:
         """Drawing units to fixed-point pixels, with the patient's own distortion."""
-        x, y = outline[:, 0], outline[:, 1]
-        dx, dy = (
-            sum(a * np.sin(0.055 * (u * x + v * y) + p) for (p, a), (u, v) in zip(row.T, _WAVES, strict=True))
-            for row in self.body.warp
-        )
-        bent = np.stack([x + dx, y + dy], 1) @ self.linear.T + self.offset
+        outline = np.concatenate(outlines)
+        waves = (outline @ WAVES)[:, None] + self.body.warp[:, 0]
+        bent = (outline + (self.body.warp[:, 1] * np.sin(waves)).sum(2)) @ self.linear.T + self.offset
         corner = np.array([self.mu.shape[1], self.mu.shape[0]]) / 2
         fixed = (bent * self.unit + corner - 0.5) * (1 << SHIFT)
-        return np.round(np.clip(fixed, -(2**20), 2**20)).astype(np.int32)
+        whole = np.round(np.clip(fixed, -(2**20), 2**20)).astype(np.int32)
+        return np.split(whole, np.cumsum([len(one) for one in outlines])[:-1])
 
     def _region(self, polygons: list[NDArray[np.int32]], margin: float) -> tuple[int, int, int, int] | None:
         """The part of the field that the polygons and a margin touch: top, bottom, left, right."""
@@ -105,7 +106,7 @@ class Canvas:
         self, outlines: Sequence[Points], holes: Sequence[Points], blur: float
     ) -> tuple[tuple[slice, slice], Attenuation, Attenuation] | None:
         """Where the shapes are, how far each pixel is inside them (units), and their cover (0..1)."""
-        polygons = [self._pixels(closed(outline)) for outline in outlines]
+        polygons = self._pixels([closed(outline) for outline in outlines])
         region = self._region(polygons, 3 * blur * self.unit)
         if region is None:
             return None
@@ -115,17 +116,12 @@ class Canvas:
         origin = np.array([left - pad, top - pad], np.int32) << SHIFT
         for polygon in polygons:
             cv2.fillPoly(mask, [polygon - origin], 255, cv2.LINE_AA, SHIFT)
-        for hole in holes:
-            cv2.fillPoly(mask, [self._pixels(closed(hole)) - origin], 0, cv2.LINE_AA, SHIFT)
+        for hole in self._pixels([closed(hole) for hole in holes]) if holes else ():
+            cv2.fillPoly(mask, [hole - origin], 0, cv2.LINE_AA, SHIFT)
         far = cv2.distanceTransform((mask > 127).astype(np.uint8), cv2.DIST_L2, 3)
         inside = (slice(pad, -pad), slice(pad, -pad))
         depth = (far[inside] - 0.5) / (self.unit * self.scale)
         return (slice(top, bottom), slice(left, right)), depth, mask[inside] * np.float32(1 / 255)
-
-    @property
-    def scale(self) -> float:
-        """Enlargement of the view."""
-        return float(np.sqrt(abs(np.linalg.det(self.linear))))
 
     @cached_property
     def _mottle(self) -> Attenuation:
@@ -182,9 +178,10 @@ class Canvas:
 
     def strokes(self, paths: Sequence[tuple[ArrayLike, float]], amount: float, blur: float = 0.0) -> None:
         """Thin lines (path, width in units): vessels, sutures, wires; they do not add up where they cross."""
-        lines = [(self._pixels(curve(path)), width) for path, width in paths]
+        widths = [width for _, width in paths]
+        lines = list(zip(self._pixels([curve(path) for path, _ in paths]), widths, strict=True))
         sigma = blur * self.unit * self.scale
-        region = self._region([line for line, _ in lines], 3 * sigma + max(w for _, w in lines) * self.unit)
+        region = self._region([line for line, _ in lines], 3 * sigma + max(widths) * self.unit)
         if region is None:
             return
         top, bottom, left, right = region
@@ -198,6 +195,3 @@ class Canvas:
             )
         layer = mask * np.float32(amount / 255)
         self.mu[top:bottom, left:right] += cv2.GaussianBlur(layer, (0, 0), sigma) if sigma > 0.3 else layer
-
-
-_WAVES = ((1.0, 0.4), (-0.5, 1.1), (1.6, -1.3))

@@ -33,7 +33,8 @@ def develop(
     sample = seen[::2, ::2][field[::2, ::2]]
     if not sample.size:
         sample = seen.ravel()
-    bottom, top = np.percentile(sample, [1, 99.7])
+    bottom, middle, top = np.percentile(sample, [1, 50, 99.7])
+    bottom = min(bottom, 0.5 * middle)  # without air in the field, flesh is not black
     span = max(top - bottom, 1e-3)
     grey = np.clip((seen - (bottom + low * span)) / ((high - low) * span), 0, 1)
     grey = np.power(grey, np.float32(gamma))

@@ -14,7 +14,7 @@ from cbir.errors import InvalidInput
 
 SMALLEST, LARGEST = 32, 4096
 FINEST = 1024  # anatomy is drawn at this many pixels at most and enlarged; the noise is always at full size
-COARSEST = 160  # and at this many at least, then reduced: thin bones need it
+COARSEST = 144  # and at this many at least, then reduced: thin bones need it
 BY_NAME = {region.name: region for region in REGIONS}
 
 

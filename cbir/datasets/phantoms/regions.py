@@ -74,7 +74,7 @@ REGIONS = tuple(Region(*row) for row in (
     ("shoulder-ap", "1111-120-460-700", "DX", "SHOULDER", "AP", 100, 88, 300, arm.shoulder_ap, ("462", "463")),
     ("elbow-ap", "1111-120-440-700", "CR", "ELBOW", "AP", 66, 100, 240, arm.elbow_ap, ("441", "442")),
     ("elbow-lateral", "1111-240-440-700", "CR", "ELBOW", "LM", 100, 88, 240, arm.elbow_lateral, ("441", "442")),
-    ("forearm-ap", "1111-120-430-700", "CR", "FOREARM", "AP", 46, 100, 360, arm.forearm_ap, ("437", "438")),
+    ("forearm-ap", "1111-120-430-700", "CR", "FOREARM", "AP", 58, 100, 360, arm.forearm_ap, ("437", "438")),
     ("hand-pa", "1111-110-410-700", "CR", "HAND", "PA", 78, 100, 240, arm.hand_pa, ("414", "415")),
     ("wrist-pa", "1111-110-420-700", "CR", "WRIST", "PA", 74, 100, 120, arm.wrist_pa, ("421", "422")),
     ("knee-ap", "1111-120-940-700", "DX", "KNEE", "AP", 68, 100, 300, leg.knee_ap, ("942", "943")),
