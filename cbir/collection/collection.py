@@ -26,8 +26,6 @@ from cbir.collection.view import View
 from cbir.collection.writer import Writer
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
 
-SECRET = "patient.key"
-
 
 class Collection:
     """The reading side: records, and views of the vectors that follow what other processes write.
@@ -283,8 +281,12 @@ class Collection:
 
     def records(self, numbers: Sequence[int]) -> dict[int, Record]:
         """Records by image number; numbers deleted meanwhile are missing."""
+        found: dict[int, Record] = {}
         with self.engine.connect() as connection:
-            return _records(connection, select(images).where(images.c.number.in_([int(n) for n in numbers])))
+            for start in range(0, len(numbers), schema.AT_ONCE):
+                part = [int(number) for number in numbers[start : start + schema.AT_ONCE]]
+                found |= _records(connection, select(images).where(images.c.number.in_(part)))
+        return found
 
     def vector(self, image_id: str) -> np.ndarray:
         """The raw vector (d,) float32 of one image; raises NotFound."""

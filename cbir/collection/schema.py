@@ -21,6 +21,7 @@ from sqlalchemy.engine import URL
 
 FORMAT = 1  # of these tables and of the snapshot; raised when an older program could misread a newer file
 DATABASE = "collection.sqlite"
+AT_ONCE = 10_000  # bound parameters of one statement; SQLite takes 32,766
 SECRET = "patient.key"
 
 tables = MetaData()
@@ -123,7 +124,8 @@ def complete(engine: Engine) -> None:
 
 def connect(folder: Path) -> Engine:
     """An engine for the collection in `folder`: write-ahead log, every commit on the disk before it returns."""
-    engine = create_engine(URL.create("sqlite", database=str(folder / DATABASE)))
+    address = URL.create("sqlite", database=str(folder / DATABASE))
+    engine = create_engine(address, max_overflow=-1)  # as many connections as there are threads
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:

@@ -16,11 +16,10 @@ from cbir.collection import facts, history, last_good, originals, replies, schem
 from cbir.collection import snapshot as snapshots
 from cbir.collection.profile import Profile
 from cbir.collection.records import Record
-from cbir.collection.schema import forgotten, images, labels, tombstones, vectors
+from cbir.collection.schema import AT_ONCE, forgotten, images, labels, tombstones, vectors
 from cbir.collection.snapshot import SnapshotInfo
 
 STALE_SHARE = 0.05  # of the snapshot, added or deleted since: then an indexing run makes a new one
-AT_ONCE = 10_000  # bound parameters of one statement; SQLite takes 32,766
 
 Entry = tuple[Record, NDArray[np.float32]]
 

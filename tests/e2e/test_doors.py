@@ -44,5 +44,3 @@ def test_filters_and_ids_answer_alike(indexed, pictures, service):
     answer = httpx.post(f"{service}/v1/search", json=body).json()
     assert expected["results"] == answer["results"]
     assert known not in {hit["image_id"] for hit in answer["results"]}
-
-
