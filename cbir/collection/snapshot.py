@@ -65,12 +65,16 @@ def write(path: Path, flat: faiss.Index, ids: NDArray[np.int64]) -> tuple[int, s
     faiss.copy_array_to_vector(np.ascontiguousarray(ids, np.int64), with_ids.id_map)
     with_ids.ntotal = len(ids)
     partial = path.with_suffix(".partial")
-    with partial.open("wb") as file:
-        file.write(PREAMBLE)
-        file.flush()
-        faiss.write_index(with_ids, faiss.PyCallbackIOWriter(file.write, 1 << 20))
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with partial.open("wb") as file:
+            file.write(PREAMBLE)
+            file.flush()
+            faiss.write_index(with_ids, faiss.PyCallbackIOWriter(file.write, 1 << 20))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        partial.unlink(missing_ok=True)  # it takes room that there is none of
+        raise
     size, checksum = partial.stat().st_size, file_checksum(partial)
     partial.replace(path)
     sync_folder(path.parent)
