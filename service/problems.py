@@ -15,8 +15,10 @@ from cbir.errors import (
     CollectionDamaged,
     InvalidInput,
     NotFound,
+    StorageFull,
     UnreadableImage,
 )
+from service.problem_kinds import BY_STATUS, KINDS, address
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 1
@@ -37,17 +39,39 @@ class SourceGone(CbirError):
     """The file an image was indexed from is not there any more, or shows something else."""
 
 
-STATUS: dict[type[CbirError], HTTPStatus] = {
-    InvalidInput: HTTPStatus.UNPROCESSABLE_ENTITY,
-    UnreadableImage: HTTPStatus.UNPROCESSABLE_ENTITY,
-    NotFound: HTTPStatus.NOT_FOUND,
-    SourceGone: HTTPStatus.GONE,
-    TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,
-    CollectionBusy: HTTPStatus.SERVICE_UNAVAILABLE,
-    CollectionDamaged: HTTPStatus.SERVICE_UNAVAILABLE,
-    NotReady: HTTPStatus.SERVICE_UNAVAILABLE,
+class Malformed(CbirError):
+    """A request that cannot be read, whatever it asks for."""
+
+
+class NotAllowed(CbirError):
+    """What the settings do not allow."""
+
+
+class Conflict(CbirError):
+    """What cannot be done in the present state."""
+
+
+class ChangedMeanwhile(CbirError):
+    """The image is not as the client last saw it."""
+
+
+KIND: dict[type[CbirError], str] = {
+    InvalidInput: "invalid-input",
+    UnreadableImage: "unreadable-image",
+    NotFound: "not-found",
+    SourceGone: "source-gone",
+    TooManyRequests: "too-many-requests",
+    CollectionBusy: "collection-busy",
+    CollectionDamaged: "collection-damaged",
+    NotReady: "not-ready",
+    Malformed: "malformed",
+    NotAllowed: "forbidden",
+    Conflict: "conflict",
+    ChangedMeanwhile: "changed-meanwhile",
+    StorageFull: "storage-full",
 }
 TO_REPEAT = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
+PASSED_ON = {"Allow", "Retry-After", "WWW-Authenticate"}
 
 IN_OTHER_WORDS = {
     HTTPStatus.NOT_FOUND: "there is nothing at this address",
@@ -56,15 +80,17 @@ IN_OTHER_WORDS = {
 }
 
 
-def body(status: HTTPStatus, detail: str) -> str:
-    """The JSON of a problem; `about:blank` says that the title is the status's own."""
-    title = "Unprocessable Content" if status == HTTPStatus.UNPROCESSABLE_ENTITY else status.phrase
-    return json.dumps({"type": "about:blank", "title": title, "status": int(status), "detail": detail})
+def body(status: HTTPStatus, detail: str, kind: str | None = None) -> str:
+    """The JSON of a problem. kind: one of `service.problem_kinds`; the status's own where it is not given."""
+    name = kind or BY_STATUS.get(status)
+    title = KINDS[name].title if name else status.phrase
+    type_ = address(name) if name else "about:blank"
+    return json.dumps({"type": type_, "title": title, "status": int(status), "detail": detail})
 
 
-def problem(status: HTTPStatus, detail: str) -> Response:
+def problem(status: HTTPStatus, detail: str, kind: str | None = None) -> Response:
     """The response that tells a client of a problem, and when to come back where that helps."""
-    response = Response(body(status, detail), status, mimetype=MEDIA_TYPE)
+    response = Response(body(status, detail, kind), status, mimetype=MEDIA_TYPE)
     if status in TO_REPEAT:
         response.headers["Retry-After"] = str(RETRY_SECONDS)
     return response
@@ -79,8 +105,8 @@ def install(app: Flask) -> None:
 
 
 def _expected(error: CbirError) -> Response:
-    found = (STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-    return problem(next(found, HTTPStatus.INTERNAL_SERVER_ERROR), str(error))
+    kind = next((KIND[of] for of in type(error).__mro__ if of in KIND), "unexpected")
+    return problem(KINDS[kind].status, str(error), kind)
 
 
 def _http(error: HTTPException) -> Response | HTTPException:
@@ -91,14 +117,15 @@ def _http(error: HTTPException) -> Response | HTTPException:
     detail = IN_OTHER_WORDS.get(status) if by_default else None
     response = problem(status, detail or error.description or status.phrase)
     for name, value in error.get_headers():
-        if name == "Allow":
+        if name in PASSED_ON:
             response.headers[name] = value
     return response
 
 
 def _database(error: DatabaseError) -> Response:
     log.error("the database cannot be read: %s", where(error))
-    return problem(HTTPStatus.SERVICE_UNAVAILABLE, "the collection's database cannot be read at the moment")
+    detail = "the collection's database cannot be read at the moment"
+    return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, "collection-damaged")
 
 
 def _unexpected(error: Exception) -> Response:

@@ -84,7 +84,7 @@ def problem(response: Any, status: int) -> str:
     assert response.status_code == status, response.text
     assert response.headers["Content-Type"] == "application/problem+json"
     body = response.json if isinstance(response.json, dict) else response.json()
-    assert body["type"] == "about:blank"
+    assert body["type"].startswith("/docs/errors#")
     assert body["status"] == status
     assert body["title"]
     detail: str = body["detail"]

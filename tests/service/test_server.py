@@ -78,7 +78,7 @@ def test_what_is_not_http(served: Served) -> None:
         head, _, body = talk(served.port, request).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 %d " % status), head
         assert b"application/problem+json" in head
-        assert b'"about:blank"' in body
+        assert b'"/docs/errors#' in body
 
 
 def test_other_hosts_name(served: Served) -> None:
