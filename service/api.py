@@ -32,22 +32,32 @@ def search() -> Response:
             wanted = by_image.request(here.settings)
             with here.gate.turn():
                 searcher, watch = here.searcher(), Stopwatch()
-                image = asked.image(here.settings, data, by_image.frame)
+                image = asked.image(here.settings, data, by_image)
                 answer = searcher.by_image(image, wanted, watch)
     return Response(answer.model_dump_json(), mimetype="application/json")
 
 
 @blueprint.post("/render")
 def render() -> Response:
-    """The image sent as a PNG, as it is decoded for a search, its longer side at most 1024 pixels."""
+    """The image sent as a PNG, as it is decoded for a search, its longer side at most 1024 pixels.
+
+    Headers say its own size (Image-Size: width,height), and of grey DICOM images the window (Image-Window:
+    center,width) and the values there are (Image-Values: least,greatest).
+    """
     here = state()
     with here.gate.place():
         data = asked.upload(here.settings)
-        frame = asked.parameters(asked.Rendering).frame
+        wanted = asked.parameters(asked.Rendering)
         with here.gate.turn():
-            image = asked.image(here.settings, data, frame)
+            image = asked.image(here.settings, data, wanted)
             picture = encode(shrink(image.pixels, RENDERED_SIDE), ".png", [cv2.IMWRITE_PNG_COMPRESSION, 1])
-    return Response(picture, mimetype="image/png")
+    response = Response(picture, mimetype="image/png")
+    response.headers["Image-Size"] = f"{image.width},{image.height}"
+    if image.windowing:
+        center, width, least, greatest = image.windowing
+        response.headers["Image-Window"] = f"{center:.10g},{width:.10g}"
+        response.headers["Image-Values"] = f"{least:.10g},{greatest:.10g}"
+    return response
 
 
 @blueprint.get("/images/<image_id>")

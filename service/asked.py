@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from typing import Annotated, Any, TypeVar
 
 from flask import request
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
 from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
 
 from cbir.errors import InvalidInput
-from cbir.images import Image, Limits, decode
+from cbir.images import Image, Limits, Region, crop, decode
 from cbir.search import Request, query_frame
 from cbir.settings import Settings
 
@@ -41,24 +41,35 @@ class Parameters(BaseModel):
         return Request(k=self.k, rerank=self.rerank, where=self.where, exclude_patient=self.exclude_patient)
 
 
-class ByImage(Parameters):
-    """A search with an image that is sent along; frame counts from 1."""
+def _numbers(value: Any) -> Any:
+    return value.split(",") if isinstance(value, str) else value
+
+
+Numbers = BeforeValidator(_numbers)
+
+
+class Rendering(BaseModel):
+    """An image sent to be shown.
+
+    frame counts from 1. region: x,y,width,height in pixels of the frame, from its upper left corner. window:
+    center,width in the values of a grey DICOM frame.
+    """
+
+    model_config = ConfigDict(extra="forbid")
 
     frame: int | None = Field(None, ge=1)
+    region: Annotated[Region | None, Numbers] = None
+    window: Annotated[tuple[FiniteFloat, Annotated[FiniteFloat, Field(gt=0)]] | None, Numbers] = None
+
+
+class ByImage(Parameters, Rendering):
+    """A search with an image that is sent along."""
 
 
 class ById(Parameters):
     """A search with an image of the collection."""
 
     image_id: str
-
-
-class Rendering(BaseModel):
-    """An image sent to be shown."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    frame: int | None = Field(None, ge=1)
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -110,9 +121,13 @@ def _first(error: ValidationError, known: Iterable[str]) -> str:
     return f"{name}: {first['msg'][0].lower()}{first['msg'][1:]}"
 
 
-def image(settings: Settings, data: bytes, frame: int | None) -> Image:
-    """The frame of an upload to work with; raises UnreadableImage."""
-    return query_frame(decode(data, NAME, limits=Limits(pixels=settings.max_pixels)), frame, NAME)
+def image(settings: Settings, data: bytes, wanted: Rendering) -> Image:
+    """The frame of an upload to work with, or the region of it; raises UnreadableImage and InvalidInput."""
+    frames = decode(data, NAME, limits=Limits(pixels=settings.max_pixels), window=wanted.window)
+    found = query_frame(frames, wanted.frame, NAME)
+    if wanted.window and not found.windowing:
+        raise InvalidInput("window: only grey DICOM images have one; leave it out")
+    return crop(found, wanted.region) if wanted.region else found
 
 
 def upload(settings: Settings) -> bytes:

@@ -312,6 +312,14 @@ class Collection:
             counted = select(labels.c.key, func.count()).group_by(labels.c.key).order_by(labels.c.key)
             return dict(connection.execute(counted).all())
 
+    def label_values(self, key: str, limit: int) -> list[tuple[str, int]]:
+        """Up to `limit` values of a label with the number of images that have each, the most frequent first."""
+        count = func.count()
+        values = select(labels.c.value, count).where(labels.c.key == key).group_by(labels.c.value)
+        with self.engine.connect() as connection:
+            found = connection.execute(values.order_by(count.desc(), labels.c.value).limit(limit))
+            return [(value, number) for value, number in found]
+
     def info(self) -> dict[str, Any]:
         """What `cbir collection info` prints."""
         with self.engine.connect() as connection:

@@ -1,8 +1,9 @@
 """Files, bytes and arrays to images: one type of pixels for everything that follows."""
 
 from cbir.images.depth import from_array
-from cbir.images.image import DicomHeader, Image
+from cbir.images.image import DicomHeader, Image, Windowing
 from cbir.images.limits import Limits
 from cbir.images.reading import decode, read
+from cbir.images.region import Region, crop
 
-__all__ = ["DicomHeader", "Image", "Limits", "decode", "from_array", "read"]
+__all__ = ["DicomHeader", "Image", "Limits", "Region", "Windowing", "crop", "decode", "from_array", "read"]

@@ -16,7 +16,9 @@ from cbir.images.limits import Limits
 LONGEST = 64  # characters of a header value that is kept, as of VR LO and UI
 
 
-def frames(data: bytes, name: str, limits: Limits) -> Iterator[Image]:
+def frames(
+    data: bytes, name: str, limits: Limits, window: tuple[float, float] | None = None
+) -> Iterator[Image]:
     """The frames of a DICOM file, each as `cbir.images.dicom_display.displayed` makes it, one at a time.
 
     Raises UnreadableImage where it holds no pixels that can be decoded, and beyond the limits.
@@ -25,8 +27,8 @@ def frames(data: bytes, name: str, limits: Limits) -> Iterator[Image]:
         dataset = dataset_of(data, limits)
         header, count = _header(dataset), frame_count(dataset)
         for index, stored in enumerate(stored_frames(dataset)):
-            pixels = displayed(stored, dataset, index)
-            yield Image(pixels, name, "dicom", index + 1 if count > 1 else None, header)
+            pixels, windowing = displayed(stored, dataset, index, window)
+            yield Image(pixels, name, "dicom", index + 1 if count > 1 else None, header, windowing)
     except (UnreadableImage, MemoryError):
         raise
     except Exception:  # damaged data sets lead decoders anywhere; their words may quote the patient's

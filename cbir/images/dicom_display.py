@@ -10,16 +10,20 @@ from cbir.images.depth import Pixels, percentiles, simplest, window
 from cbir.images.dicom_dataset import first_number, integer
 from cbir.images.dicom_frames import Stored
 from cbir.images.dicom_tables import table
+from cbir.images.image import Windowing
 
 Values = NDArray[np.float64]
 
 TABLED = 65536  # values a table is made for; above, each pixel is computed
 
 
-def displayed(stored: Stored, dataset: Dataset, index: int) -> Pixels:
-    """Grey (rows, columns) or RGB (rows, columns, 3), uint8, of one frame.
+def displayed(
+    stored: Stored, dataset: Dataset, index: int, wanted: tuple[float, float] | None = None
+) -> tuple[Pixels, Windowing | None]:
+    """Grey (rows, columns) or RGB (rows, columns, 3), uint8, of one frame, and the window of grey ones.
 
     stored: (rows, columns) or (rows, columns, 3) RGB, as stored. index: the frame's number from 0.
+    wanted: center and width to take instead of what the data set says.
 
     Grey values pass the modality table or rescaling (PS3.3, C.11.1), then the first VOI table or the first window,
     LINEAR, LINEAR_EXACT or SIGMOID (C.11.2), or, without one of positive width, the window from the 1st to the 99th
@@ -31,16 +35,18 @@ def displayed(stored: Stored, dataset: Dataset, index: int) -> Pixels:
     """
     photometric = str(dataset.get("PhotometricInterpretation", "MONOCHROME2"))
     if stored.ndim == 3:
-        return simplest(_eight(stored, 2.0 ** integer(dataset, "BitsStored", 8) - 1))
+        return simplest(_eight(stored, 2.0 ** integer(dataset, "BitsStored", 8) - 1)), None
     if photometric == "PALETTE COLOR":
-        return simplest(_coloured(stored, dataset))
+        return simplest(_coloured(stored, dataset)), None
     if stored.dtype.kind == "f" and not np.isfinite(stored).all():
         raise UnreadableImage("has pixel values that are not finite; replace NaN and infinity by numbers")
-    grey = _grey(stored, dataset, index)
-    return 255 - grey if photometric == "MONOCHROME1" else grey
+    grey, windowing = _grey(stored, dataset, index, wanted)
+    return (255 - grey if photometric == "MONOCHROME1" else grey), windowing
 
 
-def _grey(stored: Stored, dataset: Dataset, index: int) -> Pixels:
+def _grey(
+    stored: Stored, dataset: Dataset, index: int, wanted: tuple[float, float] | None
+) -> tuple[Pixels, Windowing]:
     little = dataset.original_encoding[1] is not False
     signed = integer(dataset, "PixelRepresentation", 0) == 1
     domain, places = _domain(stored)
@@ -48,11 +54,29 @@ def _grey(stored: Stored, dataset: Dataset, index: int) -> Pixels:
     if not np.isfinite(values).all():
         raise UnreadableImage("has a rescaling that leads to values that are not finite; export it again")
     negative = signed or bool(values.min() < 0)
-    grey = _windowed(values, _governing(dataset, index, "FrameVOILUTSequence"), little, negative)
+    item = _governing(dataset, index, "FrameVOILUTSequence")
+    least, greatest = float(values.min()), float(values.max())
+    center, width = wanted or _window_of(item) or _between(least, greatest)
+    grey = _windowed(values, item, little, negative, wanted)
     if grey is None:
         seen = values[places][_visible(stored, dataset)]
-        grey = window(values, *percentiles(seen if seen.size else values))
-    return np.ascontiguousarray(grey[places])
+        low, high = percentiles(seen if seen.size else values)
+        center, width = _between(low, high)
+        grey = window(values, low, high)
+    return np.ascontiguousarray(grey[places]), Windowing(center, width, least, greatest)
+
+
+def _between(low: float, high: float) -> tuple[float, float]:
+    """Center and width of the window LINEAR that makes low black and high white."""
+    return (low + high + 1) / 2, high - low + 1
+
+
+def _window_of(item: Dataset) -> tuple[float, float] | None:
+    """Center and width of the first window; None where there is none of positive width, or a table goes first."""
+    centre, width = first_number(item, "WindowCenter"), first_number(item, "WindowWidth")
+    if item.get("VOILUTSequence") or centre is None or width is None or width <= 0:
+        return None
+    return centre, width
 
 
 def _domain(stored: Stored) -> tuple[NDArray[np.generic], tuple[NDArray[np.intp]] | tuple[()]]:
@@ -83,14 +107,17 @@ def _modality(values: NDArray[np.generic], item: Dataset, little: bool, signed: 
         return values.astype(np.float64) * (slope or 1.0) + (intercept or 0.0)  # a slope of 0 would hide all
 
 
-def _windowed(values: Values, item: Dataset, little: bool, signed: bool) -> Pixels | None:
-    """Values through the first VOI table or window; None where there is neither, or its width is not positive."""
-    if item.get("VOILUTSequence"):
+def _windowed(
+    values: Values, item: Dataset, little: bool, signed: bool, wanted: tuple[float, float] | None
+) -> Pixels | None:
+    """Values through the wanted window, the first VOI table or window; None where there is none of positive width."""
+    if wanted is None and item.get("VOILUTSequence"):
         entries = table(item.VOILUTSequence[0], little, signed)
         return window(entries(values), 0, entries.top)
-    centre, width = first_number(item, "WindowCenter"), first_number(item, "WindowWidth")
-    if centre is None or width is None or width <= 0:
+    told = wanted or _window_of(item)
+    if told is None:
         return None
+    centre, width = told
     function = str(item.get("VOILUTFunction") or "LINEAR").strip().upper()
     if function == "SIGMOID":
         return np.rint(255 / (1 + np.exp(np.clip(-4 * (values - centre) / width, -700, 700)))).astype(

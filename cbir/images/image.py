@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,19 @@ class DicomHeader:
     patient_id: str = field(default="", repr=False)
 
 
+class Windowing(NamedTuple):
+    """How the grey values of a DICOM frame became pixels, in units of the modality (PS3.3, C.11.2.1.2).
+
+    center, width: the window, LINEAR; where a table was applied, the one from the least to the greatest value.
+    least, greatest: the values the frame has.
+    """
+
+    center: float
+    width: float
+    least: float
+    greatest: float
+
+
 @dataclass(frozen=True, eq=False)
 class Image:
     """One picture.
@@ -35,6 +49,7 @@ class Image:
     source: the name it was read from.
     format: "png", "jpeg", "tiff", "bmp", "dicom" or "array".
     frame: number of the frame or page, from 1; None for a file with one.
+    windowing: of grey DICOM frames.
     """
 
     pixels: NDArray[np.uint8]
@@ -42,6 +57,7 @@ class Image:
     format: str = "array"
     frame: int | None = None
     dicom: DicomHeader | None = None
+    windowing: Windowing | None = None
 
     @property
     def height(self) -> int:

@@ -41,10 +41,17 @@ def read(path: str | os.PathLike[str], *, limits: Limits = Limits()) -> Iterator
     yield from decode(data, path.name, limits=limits)
 
 
-def decode(data: bytes, name: str = "image", *, limits: Limits = Limits()) -> Iterator[Image]:
+def decode(
+    data: bytes,
+    name: str = "image",
+    *,
+    limits: Limits = Limits(),
+    window: tuple[float, float] | None = None,
+) -> Iterator[Image]:
     """Every frame or page of a file's bytes, one at a time; `name` stands in messages and as their source.
 
     data: a PNG (of an animation the still picture), JPEG, TIFF, BMP or DICOM file, recognised by content.
+    window: center and width for grey DICOM frames, instead of what the file says; others are left as they are.
 
     Samples become uint8 as `cbir.images.from_array` and, for DICOM, `cbir.images.dicom` say. EXIF orientation is
     applied, transparency laid onto black, TIFF "white is zero" inverted.
@@ -56,7 +63,7 @@ def decode(data: bytes, name: str = "image", *, limits: Limits = Limits()) -> It
         if not isinstance(data, bytes):
             raise UnreadableImage(f"is of type {type(data).__name__}; an image is decoded from bytes")
         limits.check_bytes(len(data))
-        yield from _quietly(_images(data, name, limits))
+        yield from _quietly(_images(data, name, limits, window))
     except UnreadableImage as error:
         raise UnreadableImage(f"{name} {error}") from error
     except MemoryError as error:
@@ -78,12 +85,12 @@ def _quietly(images: Iterator[Image]) -> Iterator[Image]:
         yield image
 
 
-def _images(data: bytes, name: str, limits: Limits) -> Iterator[Image]:
+def _images(data: bytes, name: str, limits: Limits, window: tuple[float, float] | None) -> Iterator[Image]:
     kind = recognise(data)
     if kind == "dicom":
         from cbir.images import dicom
 
-        yield from dicom.frames(data, name, limits)
+        yield from dicom.frames(data, name, limits, window)
     elif kind == "tiff":
         for pixels, number in tiff.pages(data, limits):
             yield Image(pixels, name, kind, number)

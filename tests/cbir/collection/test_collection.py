@@ -271,3 +271,12 @@ def test_export_writes_what_is_there(collection, entries, tmp_path):
     assert json.loads((out / "profile.json").read_text())["descriptor"] == "tamura"
     with pytest.raises(InvalidInput, match="not an empty folder"):
         export(collection, out)
+
+
+def test_values_of_a_label_come_most_frequent_first(collection, entries):
+    assert collection.label_values("label", 3) == []
+    with collection.writer() as writer:
+        writer.add(entries(0, 2, label="knee") + entries(2, 5, label="hand") + entries(5, 7, label="foot"))
+    assert collection.label_values("label", 9) == [("hand", 3), ("foot", 2), ("knee", 2)]
+    assert collection.label_values("label", 1) == [("hand", 3)]
+    assert collection.label_values("nobody", 9) == []

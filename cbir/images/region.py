@@ -1,0 +1,25 @@
+"""A part of an image."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from cbir.errors import InvalidInput
+from cbir.images.depth import simplest
+from cbir.images.image import Image
+
+Region = tuple[int, int, int, int]
+
+
+def crop(image: Image, region: Region) -> Image:
+    """The part of an image from column x and row y (from 0), width pixels wide and height high.
+
+    region: x, y, width, height. Raises InvalidInput where it has no pixels or reaches beyond the image.
+    """
+    x, y, width, height = region
+    if width < 1 or height < 1 or x < 0 or y < 0 or x + width > image.width or y + height > image.height:
+        raise InvalidInput(
+            f"the region {x},{y},{width},{height} does not lie in the image, which is {image.width} pixels wide "
+            f"and {image.height} high; give x,y,width,height in its pixels"
+        )
+    return replace(image, pixels=np.ascontiguousarray(simplest(image.pixels[y : y + height, x : x + width])))
