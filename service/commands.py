@@ -6,23 +6,24 @@ from typing import Annotated
 import typer
 
 from cbir import settings
-from cbir.collection import Collection
+from cbir.collection.opening import open_sound
 
 
 def serve(
     collection: Annotated[Path, typer.Option(help="Folder of the collection.")],
-    host: Annotated[str | None, typer.Option(help="Loopback address to listen on [127.0.0.1].")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [8000].")] = None,
 ) -> None:
-    """Answer searches over HTTP, and show them on a page, on this machine only."""
+    """Answer searches over HTTP, and show them on a page; on this machine only, unless there are tokens."""
     from service.server import Server, listen
 
     in_force = settings.load(host=host, port=port)
-    with Collection(collection):
+    with open_sound(collection):
         pass  # a missing or foreign one is told before anything listens
-    listener = listen(in_force.host, in_force.port)
+    listener = listen(in_force)
     name = f"[{in_force.host}]" if ":" in in_force.host else in_force.host
-    address = f"http://{name}:{listener.getsockname()[1]}"
+    scheme = "https" if in_force.tls_certificate else "http"
+    address = f"{scheme}://{name}:{listener.getsockname()[1]}"
 
     def ready() -> None:
         typer.echo(f"The page: {address}/")

@@ -1,36 +1,43 @@
-"""What the views of one app share: the settings, the gate, and the collection, opened when it can be."""
+"""What the views of one app share: the settings, the gate, and the collections, opened when they can be."""
 
 import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
 import numpy as np
 from flask import current_app
 
-from cbir.collection import Collection
+from cbir.collection.opening import open_sound
 from cbir.collection.schema import DATABASE
-from cbir.errors import CbirError
+from cbir.collection.writer import Writer
+from cbir.errors import CbirError, CollectionBusy, InvalidInput, NotFound
 from cbir.images import Image
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
+from service.cache import Cache
 from service.gate import Gate
 from service.problems import NotReady, where
 
 EXTENSION = "cbir"
+TURN_SECONDS = 10  # a write waits for those before it, of this service
+CACHE_BYTES = 64 * 2**20
 
 log = logging.getLogger(__name__)
 
 FileIdentity = tuple[int, int]  # device and inode
 
 
-class State:
-    """Thread-safe."""
+class Place:
+    """A folder with a collection, and what is open of it. Thread-safe."""
 
     def __init__(self, folder: Path, settings: Settings) -> None:
+        self.name = folder.name
         self.folder = folder
         self.settings = settings
-        self.gate = Gate(settings.threads, settings.queue)
         self._opening = Lock()
+        self._writing = Lock()
         self._opened: tuple[FileIdentity, Searcher] | None = None
         self._told: str | None = None
 
@@ -44,7 +51,7 @@ class State:
             if self._opened and self._opened[0] == file:
                 return self._opened[1]
             try:
-                searcher = Searcher(Collection(self.folder), self.settings)
+                searcher = Searcher(open_sound(self.folder), self.settings)
             except CbirError as error:
                 raise NotReady(str(error)) from error
             if self._opened:
@@ -59,24 +66,64 @@ class State:
             raise NotReady(f"there is no collection in {self.folder}: {error.strerror}") from error
         return status.st_dev, status.st_ino
 
+    @contextmanager
+    def writer(self, who: str) -> Iterator[Writer]:
+        """The writing side, once the writes before it are done; raises CollectionBusy where others hold it."""
+        if not self._writing.acquire(timeout=TURN_SECONDS):
+            raise CollectionBusy(f"other requests are writing to the collection {self.name}; try again later")
+        try:
+            with self.searcher().collection.writer(who) as writer:
+                yield writer
+        finally:
+            self._writing.release()
+
     def snapshot_problem(self) -> str | None:
-        """Why queries do without the snapshot, told to the log once; None where they do not."""
+        """Damage that queries get around, told to the log once; None where there is none."""
         found = self.searcher().collection.snapshot_problem
         if found and found != self._told:
-            log.warning("searching without the snapshot: %s", found)
+            log.warning("not all is well: %s", found)
         self._told = found
         return found
+
+
+class State:
+    """Thread-safe. places: the collections by name; the first one is meant where none is named."""
+
+    def __init__(self, folders: Sequence[Path], settings: Settings) -> None:
+        self.settings = settings
+        self.gate = Gate(settings.threads, settings.queue)
+        self.thumbnails = Cache(CACHE_BYTES)
+        self.places = {folder.name: Place(folder, settings) for folder in folders}
+        if len(self.places) != len(folders):
+            raise InvalidInput("two collections have the same folder name, which is what requests call them by")
+        self.default = next(iter(self.places))
+
+    def place(self, name: str | None = None) -> Place:
+        """The collection of that name; raises NotFound."""
+        found = self.places.get(name or self.default)
+        if found is None:
+            raise NotFound(f"there is no collection {name}; there are: {', '.join(self.places)}")
+        return found
+
+    def searcher(self, name: str | None = None) -> Searcher:
+        """The searcher of a collection; raises NotFound and NotReady."""
+        return self.place(name).searcher()
+
+    def snapshot_problem(self) -> str | None:
+        """Damage of the first collection that queries get around; None where there is none."""
+        return self.place().snapshot_problem()
 
     def warm_up(self) -> None:
         """Load the vectors and all code of a query, so that the first one does not wait for them."""
         ramp = np.add.outer(np.arange(64), np.arange(64)).astype(np.uint8)
-        try:
-            self.searcher().by_image(Image(ramp), Request(k=1), Stopwatch())
-            self.snapshot_problem()
-        except CbirError as error:
-            log.warning("not ready: %s", error)
-        except Exception as error:
-            log.warning("the first search failed: %s", where(error))
+        for place in self.places.values():
+            try:
+                place.searcher().by_image(Image(ramp), Request(k=1), Stopwatch())
+                place.snapshot_problem()
+            except CbirError as error:
+                log.warning("not ready: %s", error)
+            except Exception as error:
+                log.warning("the first search failed: %s", where(error))
 
 
 def state() -> State:

@@ -1,5 +1,6 @@
 """Errors that are not about one request's contents."""
 
+import shutil
 import logging
 from pathlib import Path
 
@@ -92,6 +93,7 @@ def test_no_collection(tmp_path: Path) -> None:
 
 
 def test_database_that_is_none(own: Path) -> None:
+    shutil.rmtree(own / "last-good")  # which would stand in for it
     for file in own.glob("collection.sqlite*"):
         file.unlink()
     (own / "collection.sqlite").write_bytes(b"not a database, but long enough to be taken for one" * 100)

@@ -1,0 +1,133 @@
+"""A collection damaged on the disk: `verify` names it, and the service searches in what is still good."""
+
+import json
+import shutil
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from cbir.collection import Collection
+from cbir.collection.last_good import NAME
+from cbir.errors import CollectionDamaged
+from tests.service.conftest import CBIR, COUNT, cbir, ids, indexed, own, pictures, problem, serving
+
+__all__ = ["ids", "indexed", "own", "pictures"]  # fixtures of the service's tests, used here too
+
+
+def damage(path: Path, start: int, length: int) -> None:
+    """Overwrite a stretch of a file."""
+    with path.open("r+b") as file:
+        file.seek(start)
+        file.write(b"\xa5" * length)
+
+
+def checkpoint(folder: Path) -> Path:
+    """The database's one file, with all that was in its log."""
+    with closing(sqlite3.connect(folder / "collection.sqlite")) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return folder / "collection.sqlite"
+
+
+def wreck(folder: Path, what: str) -> None:
+    """Damage a collection: its database's head, the pages behind it, all of it, or its snapshot."""
+    database = checkpoint(folder)
+    if what == "head":
+        damage(database, 0, 100)
+    elif what == "middle":
+        damage(database, 3 * 4096, database.stat().st_size - 3 * 4096)
+    elif what == "cut":
+        with database.open("r+b") as file:
+            file.truncate(database.stat().st_size // 2)
+    else:
+        (snapshot,) = (folder / "snapshots").iterdir()
+        damage(snapshot, snapshot.stat().st_size // 2, 50)
+
+
+def verify(folder: Path) -> str:
+    """What `cbir collection verify` says of a damaged collection."""
+    command = [*CBIR, "collection", "verify", "--collection", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("what", ["head", "middle", "cut"])
+def test_damaged_database(own: Path, ids: list[str], pictures: list[Path], what: str) -> None:
+    wreck(own, what)
+    assert "the database" in verify(own)
+    with serving(own) as running:
+        ready = httpx.get(f"{running.address}/readyz").json()
+        assert ready["images"] == COUNT - 6
+        assert "damaged" in ready["warning"] or "cannot be read" in ready["warning"]
+        assert "last good copy" in ready["warning"]
+        sent = httpx.post(f"{running.address}/v1/search?k=3", files={"image": pictures[-1].read_bytes()})
+        assert len(sent.json()["results"]) == 3
+        assert httpx.get(f"{running.address}/v1/images/{ids[0]}").status_code == 200
+        _, log = running.stop()
+    assert "last good copy" in log
+
+
+def test_damaged_snapshot_is_named_and_mended(own: Path) -> None:
+    wreck(own, "snapshot")
+    assert "compact" in verify(own)
+    cbir("collection", "compact", "--collection", own)
+    cbir("collection", "verify", "--collection", own)
+
+
+def test_both_damaged_is_a_reason_not_to_start(own: Path) -> None:
+    wreck(own, "head")
+    damage(own / NAME / "collection.sqlite", 0, 100)
+    done = subprocess.run(
+        [*CBIR, "serve", "--collection", str(own), "--port", "0"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2
+    assert "cannot be read" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_damaged_while_serving(own: Path, ids: list[str]) -> None:
+    with serving(own) as running:
+        database = checkpoint(own)
+        damage(database, 0, database.stat().st_size)
+        answer = httpx.get(f"{running.address}/v1/images/{ids[0]}")
+        if answer.status_code != 200:  # what SQLite has in memory may still answer
+            problem(answer, 503)
+
+
+def test_nothing_is_written_beside_a_damaged_collection(own: Path) -> None:
+    from cbir.collection.opening import open_sound
+
+    wreck(own, "middle")
+    with open_sound(own) as copy, pytest.raises(CollectionDamaged, match="last good copy"), copy.writer():
+        raise AssertionError("no writer should have been given out")
+
+
+def test_restored_from_the_last_good_copy(own: Path, tmp_path: Path) -> None:
+    wreck(own, "cut")
+    restored = Path(shutil.copytree(own / NAME, tmp_path / "restored"))
+    cbir("collection", "verify", "--collection", restored)
+    assert (
+        json.loads(cbir("collection", "info", "--collection", restored, "--format", "json"))["images"] == 30
+    )
+
+
+def test_what_was_deleted_does_not_come_back_with_the_copy(own: Path, ids: list[str]) -> None:
+    cbir("collection", "delete", ids[0], "--collection", own)
+    wreck(own, "head")
+    with serving(own) as running:
+        assert httpx.get(f"{running.address}/readyz").json()["images"] == COUNT - 7
+        problem(httpx.get(f"{running.address}/v1/images/{ids[0]}"), 404)
+
+
+def test_an_erased_patient_is_in_no_copy(own: Path) -> None:
+    with Collection(own) as collection:
+        key = next(record.patient_key for _, record in collection.iterate() if record.patient_key)
+    cbir("collection", "erase-patient", "patient-0", "--collection", own)
+    assert (own / NAME / "collection.sqlite").is_file()
+    kept = b"".join(path.read_bytes() for path in own.rglob("*") if path.is_file())
+    assert key.encode() not in kept
