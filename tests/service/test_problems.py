@@ -1,7 +1,7 @@
 """Errors that are not about one request's contents."""
 
-import shutil
 import logging
+import shutil
 from pathlib import Path
 
 import pytest
