@@ -9,6 +9,7 @@ from flask import Flask
 
 from cbir.settings import Settings
 from service import api, guards, health, pages, problems, thumbnails
+from service.access import check, login
 from service.state import EXTENSION, State
 
 FORM_BYTES = 64 * 2**10  # what multipart/form-data may add to the image
@@ -35,7 +36,14 @@ def create_app(collection: Path | str, settings: Settings) -> Flask:
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.extensions[EXTENSION] = State(Path(collection), settings)
     problems.install(app)
-    guards.install(app)
-    for blueprint in (api.blueprint, health.blueprint, pages.blueprint, thumbnails.blueprint()):
+    guards.install(app, settings)
+    check.install(app, settings)
+    for blueprint in (
+        api.blueprint,
+        health.blueprint,
+        login.blueprint,
+        pages.blueprint,
+        thumbnails.blueprint(),
+    ):
         app.register_blueprint(blueprint)
     return app

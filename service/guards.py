@@ -3,8 +3,11 @@
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from flask import Flask, Request, Response, request
+from flask import Flask, Request, Response, current_app, request
 from werkzeug.exceptions import Forbidden, MisdirectedRequest
+
+from cbir.settings import Settings
+from service.access.proxies import PEER, PROXIED
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
@@ -17,6 +20,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",  # unless the view said otherwise
 }
+ANY_ADDRESS = ("0.0.0.0", "::")  # to listen on all of a machine's
+NAMES = "cbir-names"  # in the app's extensions: the names it is asked under, besides this machine's own
 READING = {"GET", "HEAD", "OPTIONS"}
 
 
@@ -31,19 +36,33 @@ def is_loopback(host: str) -> bool:
     return address.is_loopback and getattr(address, "ipv4_mapped", None) is None
 
 
-def install(app: Flask) -> None:
+def install(app: Flask, settings: Settings) -> None:
     """Check the requests of `app` and add the headers to its responses."""
+    names = {name.lower() for name in settings.allowed_hosts}
+    if settings.host not in ANY_ADDRESS:
+        names.add(settings.host.lower())
+    app.extensions[NAMES] = names
     app.before_request(_check)
     app.after_request(_add_headers)
 
 
 def _check() -> None:
-    if not is_loopback(_name(request.host)):
+    name = _name(request.host)
+    if not is_loopback(name) and name not in current_app.extensions[NAMES]:
         raise MisdirectedRequest(
-            "the service answers to localhost, 127.0.0.1 and [::1] only, so that no other site's name leads to it"
+            "the service answers to localhost, 127.0.0.1, [::1] and the names in its setting allowed_hosts only, "
+            "so that no other site's name leads to it"
         )
+    if _in_the_clear(request):
+        raise Forbidden("from another machine the service is asked over https or through its proxy only")
     if request.method not in READING and _from_elsewhere(request):
         raise Forbidden("the request comes from a page of another site")
+
+
+def _in_the_clear(request: Request) -> bool:
+    """Whether what is sent can be read on its way from another machine."""
+    peer = request.environ.get(PEER, "")
+    return not (request.is_secure or request.environ.get(PROXIED) or not peer or is_loopback(peer))
 
 
 def _name(host: str) -> str:

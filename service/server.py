@@ -1,4 +1,4 @@
-"""gunicorn with threads, one process, on the loopback address."""
+"""gunicorn with threads, in one process."""
 
 import logging
 import os
@@ -15,8 +15,8 @@ from gunicorn.workers.gthread import ThreadWorker
 
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
+from service.access import start
 from service.app import create_app
-from service.guards import is_loopback
 from service.problems import MEDIA_TYPE, UNEXPECTED, body, where
 from service.state import EXTENSION
 
@@ -30,14 +30,14 @@ TOO_LONG = {
 log = logging.getLogger(__name__)
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; raises InvalidInput for a host that is not loopback, and for a port that is taken."""
-    if not is_loopback(host):
-        raise InvalidInput(
-            f"--host {host}: the service has no access control yet, so it listens on the loopback address only "
-            "(127.0.0.1, ::1 or localhost)"
-        )
-    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+def listen(settings: Settings) -> socket.socket:
+    """A listening socket; raises InvalidInput for settings that leave the door open, and for a port that is taken."""
+    start.check(settings)
+    host, port = settings.host, settings.port
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise InvalidInput(f"--host {host} is no address of this machine: {error.strerror}") from error
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -50,6 +50,10 @@ def listen(host: str, port: int) -> socket.socket:
             "--port names another, --port 0 takes a free one"
         ) from error
     return listener
+
+
+def _text(path: Path | None) -> str | None:
+    return str(path) if path else None
 
 
 class Worker(ThreadWorker):
@@ -103,6 +107,9 @@ class Server(BaseApplication):
             "loglevel": "warning",
             "post_worker_init": lambda worker: self.ready() if worker.age == 1 else None,
             "control_socket_disable": True,
+            "forwarded_allow_ips": "",  # service/access/proxies.py decides whom to believe
+            "certfile": _text(self.settings.tls_certificate),
+            "keyfile": _text(self.settings.tls_key),
         }
         for name, value in options.items():
             if name in self.cfg.settings:  # not every gunicorn has a control socket

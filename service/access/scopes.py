@@ -1,0 +1,81 @@
+"""What a token must be for, address by address. What has no line here is refused wherever tokens are needed."""
+
+import re
+from enum import Enum
+from typing import NamedTuple
+
+from flask import Request
+
+from service.access.tokens import Scope
+
+
+class Reach(Enum):
+    """Addresses that ask for no scope."""
+
+    anyone = "open to everybody"
+    any_token = "open to every valid token"
+
+
+class Entry(NamedTuple):
+    """action: how the audit log calls a request; None for what it leaves out."""
+
+    need: Scope | Reach
+    action: str | None = None
+
+
+TABLE: dict[str, Entry] = {
+    # Whether it is up, and what the login page needs.
+    "GET /healthz": Entry(Reach.anyone),
+    "GET /livez": Entry(Reach.anyone),
+    "GET /readyz": Entry(Reach.anyone),
+    "GET /static/*": Entry(Reach.anyone),
+    "GET /login": Entry(Reach.anyone),
+    "POST /login": Entry(Reach.anyone, "login"),
+    "POST /logout": Entry(Reach.anyone, "logout"),
+    "GET /metrics": Entry(Reach.any_token),
+    "GET /docs/errors": Entry(Reach.anyone),
+    "GET /docs": Entry(Reach.any_token),
+    "GET /openapi.json": Entry(Reach.any_token),
+    # Looking.
+    "GET /": Entry(Scope.search),
+    "POST /v1/search": Entry(Scope.search, "search"),
+    "POST /v1/render": Entry(Scope.search),
+    "GET /v1/images": Entry(Scope.search),
+    "GET /v1/images/*": Entry(Scope.search),
+    "GET /v1/images/*/thumbnail": Entry(Scope.search),
+    "GET /v1/images/*/original": Entry(Scope.search, "original"),
+    "GET /v1/collections": Entry(Scope.search),
+    "GET /v1/collection": Entry(Scope.search),
+    "GET /v1/collection/profile": Entry(Scope.search),
+    "GET /v1/collection/statistics": Entry(Scope.search),
+    # Bringing in.
+    "POST /v1/images": Entry(Scope.ingest, "ingest"),
+    "POST /v1/jobs": Entry(Scope.ingest, "ingest"),
+    "GET /v1/jobs": Entry(Scope.ingest),
+    "GET /v1/jobs/*": Entry(Scope.ingest),
+    "DELETE /v1/jobs/*": Entry(Scope.ingest, "cancel"),
+    "POST /v1/jobs/*/cancel": Entry(Scope.ingest, "cancel"),
+    # Judging.
+    "GET /v1/judgements": Entry(Scope.annotate),
+    "POST /v1/judgements": Entry(Scope.annotate, "judge"),
+    # Changing what is there.
+    "PATCH /v1/images/*": Entry(Scope.admin, "relabel"),
+    "DELETE /v1/images/*": Entry(Scope.admin, "delete"),
+    "DELETE /v1/patients/*": Entry(Scope.admin, "erase"),
+    "GET /v1/collection/history": Entry(Scope.admin),
+}
+
+ANY_TOKEN = Entry(Reach.any_token)
+
+
+def entry(method: str, rule: str) -> Entry | None:
+    """The line of a method and a rule of Flask's, "/v1/images/<image_id>" for instance; None where there is none."""
+    reading = "GET" if method == "HEAD" else method
+    return TABLE.get(f"{reading} {re.sub(r'<[^>]*>', '*', rule)}")
+
+
+def asked(request: Request) -> Entry | None:
+    """The line of a request. Addresses that are not there are told to those with a token only."""
+    if request.url_rule is None or request.method == "OPTIONS":
+        return ANY_TOKEN
+    return entry(request.method, request.url_rule.rule)
