@@ -9,6 +9,7 @@ export class Problem extends Error {
 }
 
 const TITLES = {
+  401: "You are not logged in any more",
   403: "The service refused the request",
   404: "That image is not in the collection",
   413: "The image is too large",
@@ -18,10 +19,13 @@ const TITLES = {
   503: "The collection cannot be searched at the moment",
 };
 
+// What shows the service that a request comes from its own page; there is none without a login.
+const csrf = document.querySelector('meta[name="csrf"]')?.content;
+
 async function ask(address, options) {
   let response;
   try {
-    response = await fetch(address, options);
+    response = await fetch(address, csrf ? { ...options, headers: { ...options.headers, "X-CSRF-Token": csrf } } : options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem("The service does not answer", "See whether cbir serve is still running, then search again.");
