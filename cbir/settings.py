@@ -49,6 +49,7 @@ class Settings(BaseSettings):
     port: int = Field(8000, ge=0, le=65535, description="port the service listens on")
     threads: int = Field(8, ge=1, le=256, description="requests answered side by side")
     queue: int = Field(64, ge=0, description="requests that may wait for a thread; more are refused with 429")
+    request_seconds: float = Field(60, gt=0, description="time for a request, its body and answer included")
     max_upload_bytes: int = Field(64 * 2**20, ge=1, description="size of a query image over HTTP")
     max_pixels: int = Field(100_000_000, ge=1, description="pixels of one frame; larger images are refused")
     max_results: int = Field(1000, ge=1, description="greatest k of a search over HTTP")

@@ -11,12 +11,12 @@ from typing import Any
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication
-from gunicorn.workers.gthread import ThreadWorker
 
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
 from service.access import start
 from service.app import create_app
+from service.patience import PatientWorker
 from service.problems import MEDIA_TYPE, UNEXPECTED, body, where
 from service.state import EXTENSION
 
@@ -56,7 +56,7 @@ def _text(path: Path | None) -> str | None:
     return str(path) if path else None
 
 
-class Worker(ThreadWorker):
+class Worker(PatientWorker):
     """gunicorn's threaded worker; requests that are not HTTP get a problem like all others, and Ctrl-C ends it."""
 
     def handle_quit(self, sig: int, frame: Any) -> None:
