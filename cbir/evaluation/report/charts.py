@@ -1,4 +1,4 @@
-"""Charts as SVG text. Colours are classes s0 to s7, dashes d0 to d3; the style sheet gives them for light and dark."""
+"""Charts as SVG text. Colours are classes s0 to s7, dashes d0 to d3, which the style sheet has for light and dark."""
 
 from collections.abc import Sequence
 from html import escape
@@ -97,3 +97,11 @@ def _svg(parts: Sequence[str], height: int, title: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {WIDTH} {height}" role="img" '
         f'aria-label="{escape(title)}">{"".join(parts)}</svg>'
     )
+
+
+def alone(chart: str, style_sheet: str) -> str:
+    """A chart with its style inside: a file of its own, light or dark as the reader's page is."""
+    head, body = chart.split(">", 1)
+    size = head.split('viewBox="0 0 ')[1].split('"')[0].split()
+    paper = '<rect width="100%" height="100%" style="fill: var(--paper)"/>'
+    return f'{head} width="{size[0]}" height="{size[1]}"><style>{style_sheet}</style>{paper}{body}\n'

@@ -1,0 +1,24 @@
+"""The list of re-rankers."""
+
+import pytest
+
+from cbir import rerank
+from cbir.errors import InvalidInput
+from cbir.evaluation.methods import parse
+
+
+def test_lists():
+    assert [method.name for method in parse("none, eprf pearson,none")] == ["none", "eprf", "pearson"]
+    assert [method.name for method in parse("all")] == list(rerank.names())
+    tuned = parse("eprf:P=9:C=0.5")[0]
+    assert (tuned.rerank, tuned.parameters) == ("eprf", {"P": 9, "C": 0.5})
+    assert tuned.file == "eprf-P=9-C=0.5.run"
+    assert parse("eprf:P=1e1")[0].parameters == {"P": 10.0}
+
+
+@pytest.mark.parametrize(
+    "text", ["", " , ", "magic", "eprf:P", "eprf:P=many", "eprf:magic=1", "eprf:P=0", "none:P=1"]
+)
+def test_what_does_not_exist_is_named(text):
+    with pytest.raises(InvalidInput):
+        parse(text)
