@@ -1,0 +1,136 @@
+"""A full disk: one clear error, nothing damaged, and searching goes on."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from cbir.collection import Collection
+from cbir.collection.verify import verify
+from cbir.errors import StorageFull
+from tests.cbir.collection.conftest import entry
+from tests.service.conftest import CBIR, cbir, ids, indexed, pictures, serving
+
+__all__ = ["ids", "indexed", "pictures"]  # fixtures of the service's tests, used here too
+
+SIZE = 3 * 2**20
+FILLER = "filler"
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of three MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    mounted = tmp_path / "disk"
+    mounted.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", mounted], capture_output=True, text=True
+    )
+    if made.returncode:
+        pytest.skip(f"no small file system can be mounted here: {made.stderr.strip()}")
+    try:
+        yield mounted
+    finally:
+        subprocess.run(["umount", "--lazy", mounted], check=True)
+
+
+def fill(disk: Path, left: int = 0) -> None:
+    """Use up the disk but for some bytes."""
+    with (disk / FILLER).open("wb", buffering=0) as file:
+        with suppress(OSError):
+            while True:
+                file.write(b"\0" * 4096)
+        file.truncate(max(0, file.tell() - left))
+
+
+def make_room(disk: Path) -> None:
+    (disk / FILLER).unlink()
+
+
+@pytest.mark.parametrize("left", [0, 16384, 200_000])
+def test_index_ends_with_one_line(disk: Path, indexed: Path, pictures: list[Path], left: int) -> None:
+    folder = Path(shutil.copytree(indexed, disk / "collection"))
+    fill(disk, left)
+    command = [*CBIR, "index", *map(str, pictures), "--collection", str(folder), "--jobs", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if left < 200_000:
+        assert done.returncode == 2, done.stderr
+        assert "no room" in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+    make_room(disk)
+    with Collection(folder) as collection:
+        assert verify(collection) == []
+        assert len(collection) >= 30
+    cbir("index", *pictures, "--collection", folder, "--jobs", "1")
+    with Collection(folder) as collection:
+        assert verify(collection) == []
+        assert len(collection) == len(pictures)
+
+
+def test_a_new_collection_without_room(disk: Path, pictures: list[Path]) -> None:
+    fill(disk, 4096)
+    command = [*CBIR, "index", str(pictures[0]), "--collection", str(disk / "new"), "--jobs", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "no room" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    make_room(disk)
+    cbir("index", pictures[0], "--collection", disk / "new", "--jobs", "1")
+
+
+def test_every_step_of_the_writer(disk: Path, indexed: Path) -> None:
+    """Whatever room is left when: what was acknowledged is there afterwards, and nothing else is harmed."""
+    folder = Path(shutil.copytree(indexed, disk / "collection"))
+    rng, acknowledged, refused = np.random.default_rng(0), 30, 0
+    for turn in range(12):
+        fill(disk, int(rng.integers(0, 400_000)))
+        try:
+            with Collection(folder) as collection, collection.writer() as writer:
+                for batch in range(turn * 50, turn * 50 + 50, 10):
+                    acknowledged += len(writer.add([_entry(n) for n in range(batch, batch + 10)]).ids)
+                writer.compact()
+        except StorageFull:
+            refused += 1
+        make_room(disk)
+        with Collection(folder) as collection:
+            assert verify(collection) == []
+            assert len(collection) >= acknowledged
+            acknowledged = len(collection)
+    assert refused > 3, "the disk was never full"
+
+
+def _entry(number: int):
+    record, _ = entry(number)
+    return record, np.random.default_rng(number).normal(5.0, 2.0, 168).astype(np.float32)
+
+
+def test_the_service_searches_on(disk: Path, indexed: Path, pictures: list[Path], ids: list[str]) -> None:
+    folder = Path(shutil.copytree(indexed, disk / "collection"))
+    with serving(folder) as running:
+        search = f"{running.address}/v1/search?k=5"
+        before = httpx.post(search, files={"image": pictures[-1].read_bytes()}).json()["results"]
+        fill(disk)
+        for _ in range(3):
+            answer = httpx.post(search, files={"image": pictures[-1].read_bytes()})
+            assert answer.json()["results"] == before
+            assert httpx.post(search, json={"image_id": ids[0]}).status_code == 200
+        assert httpx.get(f"{running.address}/readyz").status_code == 200
+        make_room(disk)
+    with Collection(folder) as collection:
+        assert verify(collection) == []
+
+
+def test_the_service_starts_on_a_full_disk(disk: Path, indexed: Path, pictures: list[Path]) -> None:
+    """SQLite needs 32 KiB beside the database to share it among processes, and no more."""
+    folder = Path(shutil.copytree(indexed, disk / "collection"))
+    fill(disk, 65536)
+    with serving(folder) as running:
+        answer = httpx.post(f"{running.address}/v1/search?k=5", files={"image": pictures[-1].read_bytes()})
+        assert len(answer.json()["results"]) == 5
