@@ -121,7 +121,7 @@ class Tokens:
         now = datetime.now(UTC).replace(microsecond=0)
         if not scopes:
             raise InvalidInput(f"--scope: at least one is needed, of {', '.join(Scope)}")
-        if expires and expires <= now:
+        if expires and expires <= datetime.now(UTC):
             raise InvalidInput(f"--expires {expires:%Y-%m-%d %H:%M} UTC is past")
         if len(name) > MOST_NAME or not name.isprintable():
             raise InvalidInput(f"--name: at most {MOST_NAME} printable characters")
