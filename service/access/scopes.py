@@ -43,7 +43,7 @@ TABLE: dict[str, Entry] = {
     "GET /v1/images": Entry(Scope.search),
     "GET /v1/images/*": Entry(Scope.search),
     "GET /v1/images/*/thumbnail": Entry(Scope.search),
-    "GET /v1/images/*/picture": Entry(Scope.search),
+    "GET /v1/images/*/picture": Entry(Scope.search, "picture"),
     "GET /v1/images/*/original": Entry(Scope.search, "original"),
     "GET /v1/collections": Entry(Scope.search),
     "GET /v1/collection": Entry(Scope.search),

@@ -1,0 +1,162 @@
+"""The audit log: who did what when, and nothing of a patient."""
+
+import json
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask, g
+
+from cbir import settings
+from cbir.errors import InvalidInput
+from service.access.audit import AuditLog, about
+from service.access.tokens import Scope, Tokens
+from service.app import create_app
+
+FIELDS = ["time", "token", "address", "action", "images", "status"]
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Tokens:
+    return Tokens(tmp_path / "state")
+
+
+@pytest.fixture
+def closed(indexed: Path, tokens: Tokens) -> Flask:
+    return create_app(indexed, settings.load(require_tokens=True, state_folder=tokens.file.parent))
+
+
+def lines(tokens: Tokens) -> list[dict[str, Any]]:
+    """What the audit log beside the tokens says."""
+    found = [json.loads(line) for line in (tokens.file.parent / "audit.jsonl").read_text().splitlines()]
+    assert all(list(line) == FIELDS for line in found)
+    return found
+
+
+def test_a_search(closed: Flask, tokens: Tokens, ids: list[str]) -> None:
+    token, text = tokens.create([Scope.search])
+    before = datetime.now(UTC)
+    answer = closed.test_client().post(
+        "/v1/search?k=3", json={"image_id": ids[0]}, headers={"Authorization": f"Bearer {text}"}
+    )
+    (line,) = lines(tokens)
+    assert line["time"].endswith("Z")
+    assert abs(datetime.fromisoformat(line["time"]) - before) < timedelta(seconds=30)
+    shown = [hit["image_id"] for hit in answer.json["results"]]
+    assert line == line | {"token": token.token_id, "address": "127.0.0.1", "action": "search", "status": 200}
+    assert line["images"] == [ids[0], *shown]
+
+
+def test_a_search_with_an_image(closed: Flask, tokens: Tokens, pictures: list[Path]) -> None:
+    headers = {"Authorization": f"Bearer {tokens.create([Scope.search])[1]}"}
+    client = closed.test_client()
+    answer = client.post(
+        "/v1/search", data=pictures[-1].read_bytes(), content_type="image/png", headers=headers
+    )
+    client.post("/v1/search", data=b"no image", content_type="image/png", headers=headers)
+    found, failed = lines(tokens)
+    assert found["images"] == [hit["image_id"] for hit in answer.json["results"]]
+    assert (failed["status"], failed["images"]) == (422, [])
+
+
+def test_logins_and_attempts(closed: Flask, tokens: Tokens) -> None:
+    client = closed.test_client()
+    token, text = tokens.create([Scope.search])
+    client.post("/login", data={"token": text})
+    client.post("/login", data={"token": "cbir_wrong_secret"})
+    client.post("/v1/search", headers={"Authorization": "Bearer cbir_wrong_secret"})
+    client.post("/v1/search", headers={"Authorization": f"Bearer {text}"})
+    said = [(line["token"], line["action"], line["status"]) for line in lines(tokens)]
+    assert said[:3] == [(token.token_id, "login", 303), (None, "login", 401), (None, "search", 401)]
+    assert said[3][:2] == (token.token_id, "search")
+
+
+def test_those_who_bring_nothing_cannot_fill_it(closed: Flask, tokens: Tokens) -> None:
+    client = closed.test_client()
+    for _ in range(20):
+        client.post("/v1/search")
+        client.get("/")
+        client.get("/healthz")
+    for _ in range(20):
+        client.post("/v1/search", headers={"Authorization": "Bearer x"})
+    assert len(lines(tokens)) == 10  # then the address has to wait
+
+
+def test_nothing_of_a_patient_or_a_token(
+    closed: Flask, tokens: Tokens, pictures: list[Path], ids: list[str]
+) -> None:
+    text = tokens.create([Scope.admin], name="Dr Doe")[1]
+    headers, client = {"Authorization": f"Bearer {text}"}, closed.test_client()
+    client.post("/v1/search", json={"image_id": "Doe^Jane", "exclude_patient": "Doe-Jane"}, headers=headers)
+    client.post("/v1/search?where=name=Doe", json={"image_id": ids[0]}, headers=headers)
+    client.post(
+        "/v1/search?exclude_patient=Doe",
+        data={"image": (pictures[-1].open("rb"), "Doe_Jane.png")},
+        headers=headers,
+    )
+    for method, path in (("DELETE", "/v1/patients/Doe-Jane"), ("DELETE", "/v1/images/Doe"), ("GET", "/Doe")):
+        client.open(path, method=method, headers=headers)
+    written = (tokens.file.parent / "audit.jsonl").read_text()
+    assert len(written.splitlines()) >= 3
+    assert "Doe" not in written
+    assert text.split("_", 2)[2] not in written
+
+
+def test_open_service_keeps_one_only_when_asked(indexed: Path, tmp_path: Path, ids: list[str]) -> None:
+    for options in ({}, {"audit_log": tmp_path / "logs" / "audit.jsonl"}):
+        client = create_app(indexed, settings.load(state_folder=tmp_path / "state", **options)).test_client()
+        client.post("/v1/search?k=1", json={"image_id": ids[0]})
+    (line,) = (tmp_path / "logs" / "audit.jsonl").read_text().splitlines()
+    assert json.loads(line)["token"] is None
+    assert not (tmp_path / "state").exists()
+
+
+def test_appended_to_by_many(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    path.write_text('{"earlier": true}\n')
+    logs = [AuditLog(path), AuditLog(path)]
+    images = ["0" * 32] * 200
+    with ThreadPoolExecutor(8) as executor:
+        list(executor.map(lambda n: logs[n % 2].write(str(n), "", "search", images, 200), range(400)))
+    first, *others = [json.loads(line) for line in path.read_text().splitlines()]
+    assert first == {"earlier": True}
+    assert sorted(int(line["token"]) for line in others) == list(range(400))
+
+
+def test_rotation(tmp_path: Path) -> None:
+    path, old = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1"
+    log = AuditLog(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    log.write("1", "", "search", [], 200)
+    path.rename(old)
+    log.write("2", "", "search", [], 200)
+    assert [json.loads(file.read_text())["token"] for file in (old, path)] == ["1", "2"]
+    path.unlink()
+    log.write("3", "", "search", [], 200)
+    assert json.loads(path.read_text())["token"] == "3"
+
+
+def test_full_disk_does_not_stop_the_service(caplog: pytest.LogCaptureFixture) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    AuditLog(Path("/dev/full")).write("1", "", "search", [], 200)
+    assert "audit log" in caplog.text
+    assert "No space" in caplog.text
+
+
+def test_path_that_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="audit_log"):
+        AuditLog(tmp_path)
+
+
+def test_only_image_ids_are_noted(app: Flask) -> None:
+    good = ["0123456789abcdef" * 2, "0123456789abcdef" * 2 + "-2"]
+    with app.app_context():
+        about([good[0], None, "", "Doe^Jane", "0123", good[0].upper(), good[0] + "-x", good[0] + "\n"])
+        about([good[1], good[0]])
+        assert list(g.audit_images) == good
+    assert all(re.fullmatch(r"[0-9a-f-]+", name) for name in good)
