@@ -151,7 +151,7 @@ def check_csrf() -> None:
 
 def _navigates(request: Request) -> bool:
     """Whether a browser asks for a page to show."""
-    return request.method in READING and request.accept_mimetypes.best == "text/html"
+    return request.method in READING and "text/html" in request.accept_mimetypes.values()
 
 
 def _log_in() -> Response:

@@ -15,7 +15,10 @@ from service.access.tokens import Scope, Tokens
 from service.app import create_app
 from tests.service.conftest import problem
 
-HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+HTML = {  # Chromium's
+    "Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8,"
+    "application/signed-exchange;v=b3;q=0.7"
+}
 SECURE = "https://localhost"
 
 

@@ -1,0 +1,117 @@
+"""Logging in with a real browser: what it sends by itself is what the cookie and the form rest on."""
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from playwright import sync_api
+from playwright.sync_api import expect
+
+from service.access.tokens import Scope, Tokens
+from tests.service.conftest import Served, serving
+
+CHROMIUM = Path("/usr/bin/chromium")
+
+pytestmark = pytest.mark.skipif(
+    not CHROMIUM.exists(), reason=f"there is no {CHROMIUM}; `apt-get install chromium` brings it"
+)
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> Tokens:
+    found = Tokens(tmp_path_factory.mktemp("state"))
+    found.create([Scope.admin])
+    return found
+
+
+@pytest.fixture(scope="module")
+def served(indexed: Path, tokens: Tokens) -> Iterator[Served]:
+    state = str(tokens.file.parent)
+    with serving(indexed, CBIR_REQUIRE_TOKENS="true", CBIR_STATE_FOLDER=state) as running:
+        yield running
+
+
+@pytest.fixture
+def page(served: Served) -> Iterator[sync_api.Page]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        opened = browser.new_page()
+        opened.set_default_timeout(15_000)
+        yield opened
+        browser.close()
+
+
+def address(served: Served) -> str:
+    """The service as another site than 127.0.0.1: a browser goes by names."""
+    return f"http://localhost:{served.port}"
+
+
+def log_in(page: sync_api.Page, tokens: Tokens) -> str:
+    """Fill in the form with a new token; its id."""
+    token, text = tokens.create([Scope.search], name="reading room")
+    page.get_by_label("Token").fill(text)
+    page.get_by_role("button", name="Log in").click()
+    return token.token_id
+
+
+def test_log_in_search_and_log_out(
+    page: sync_api.Page, served: Served, tokens: Tokens, ids: list[str]
+) -> None:
+    page.goto(f"{address(served)}/?image={ids[0]}")
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    page.get_by_label("Token").fill("cbir_wrong_token")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_contain_text("not known")
+    token_id = log_in(page, tokens)
+    expect(page).to_have_url(re.compile(rf"/\?image={ids[0]}"))  # where it was going
+    expect(page.locator("#columns .card").first).to_be_visible()  # the search sent what it must
+    assert page.evaluate("document.cookie") == ""  # no script can read it
+    page.get_by_role("link", name="Log out").click()
+    expect(page.get_by_text(token_id)).to_be_visible()
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    page.goto(address(served))
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+
+
+def test_revoked_while_the_page_is_open(
+    page: sync_api.Page, served: Served, tokens: Tokens, ids: list[str]
+) -> None:
+    page.goto(address(served))
+    token_id = log_in(page, tokens)
+    expect(page.locator(".examples .card").first).to_be_visible()
+    tokens.revoke(token_id)
+    page.locator(".examples .card").first.click()
+    expect(page.get_by_role("alert").filter(has_text="not logged in")).to_be_visible()
+
+
+def test_link_on_another_site(
+    page: sync_api.Page, served: Served, tokens: Tokens, ids: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "index.html").write_text(
+        f'<a href="{address(served)}/?image={ids[0]}">See this case</a>'
+        f'<form method="post" action="{address(served)}/logout"><button>Win</button></form>'
+    )
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as other:
+        Thread(target=other.serve_forever, daemon=True).start()
+        elsewhere = f"http://127.0.0.1:{other.server_port}/"
+        page.goto(elsewhere)
+        page.get_by_role("link").click()
+        expect(page.get_by_role("heading", name="Log in")).to_be_visible()  # it asks once, and not in circles
+        log_in(page, tokens)
+        page.goto(elsewhere)
+        page.get_by_role("link").click()
+        expect(page.locator("#columns .card").first).to_be_visible()
+        expect(page).to_have_url(re.compile(rf"/\?image={ids[0]}"))
+        page.goto(elsewhere)
+        with page.expect_response(re.compile("/logout")) as answer:
+            page.get_by_role("button").click()
+        assert answer.value.status == 403
+        page.goto(address(served))
+        expect(page.get_by_role("link", name="Log out")).to_be_visible()
+        other.shutdown()
