@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from cbir.collection import Collection
+from cbir.collection.backup import backup as backup_collection
 from cbir.collection.export import export as export_collection
 from cbir.collection.filters import parse
 from cbir.collection.records import hash_patient
@@ -158,3 +159,14 @@ def export(
     """Write records and raw vectors as plain files for other tools."""
     with Collection(collection) as opened:
         _print({"exported": export_collection(opened, out), "folder": str(out)}, format)
+
+
+@app.command()
+def backup(
+    collection: Folder,
+    out: Annotated[Path, typer.Argument(help="Folder to make.")],
+    format: Printed = Format.text,
+) -> None:
+    """Copy all that cannot be made anew, as it is at one moment; others may read and write meanwhile."""
+    with Collection(collection) as opened:
+        _print({"folder": str(out), "bytes": backup_collection(opened, out)}, format)
