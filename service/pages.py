@@ -9,10 +9,13 @@ from flask import Blueprint, render_template
 from cbir import rerank
 from cbir.collection import Record
 from cbir.search import Searcher
+from service import pictures
+from service.filters import offered
 from service.problems import NotReady
 from service.state import state
 
 blueprint = Blueprint("pages", __name__)
+blueprint.register_blueprint(pictures.blueprint)
 
 DEFAULT_K = 20
 EXAMPLES = 12  # images of the collection offered to start from
@@ -62,6 +65,7 @@ def index() -> tuple[str, HTTPStatus]:
         images=len(collection.view()),
         profile=collection.profile.name,
         label_keys=list(collection.label_keys()),
+        filters=offered(collection),
         examples=_examples(searcher),
         choices=choices(),
         rerank=here.settings.rerank,

@@ -46,6 +46,17 @@ function decimals(hits) {
   return hits.length > 1 ? 7 : 3;
 }
 
+/** A button on a card; with the keyboard its letter does the same, so that Tab need not pass it. */
+function act(what, title, of) {
+  const button = element("button", `act ${what}`, what === "search" ? "⌕" : "i");
+  button.type = "button";
+  button.tabIndex = -1;
+  button.dataset.act = what;
+  button.title = title;
+  button.setAttribute("aria-label", `${title}: ${of}`);
+  return button;
+}
+
 function card(hit, digits, moved, href) {
   const { first, others } = labels(hit);
   const picture = element("img");
@@ -76,14 +87,15 @@ function card(hit, digits, moved, href) {
   const link = element("a", "card", film, words);
   link.href = href;
   link.dataset.image = hit.image_id;
+  link.dataset.rank = hit.rank;
   link.title = Object.entries(hit.labels)
     .map(([key, value]) => `${key}: ${value}`)
     .join("\n");
   link.setAttribute(
     "aria-label",
-    `Rank ${hit.rank}, ${first}, score ${hit.score.toFixed(digits)}${moved ? `, ${moved.words}` : ""}. Search from this image`,
+    `Rank ${hit.rank}, ${first}, score ${hit.score.toFixed(digits)}${moved ? `, ${moved.words}` : ""}. Compare with the query`,
   );
-  return element("li", "", link);
+  return element("li", "", link, act("search", "Search from it", first), act("about", "Metadata", first));
 }
 
 /** A titled grid of hits. other: ranks in the other list, null where there is none to compare with. */

@@ -1,110 +1,81 @@
 // The page: what the reader does, and what is shown then.
 
 import * as address from "./address.js";
-import { column, element, ranks, skeleton, standIn } from "./answers.js";
-import { Problem, record, render, search } from "./service.js";
+import { standIn } from "./answers.js";
+import * as compare from "./compare.js";
+import { Cropper } from "./crop.js";
+import * as drop from "./drop.js";
+import * as filters from "./filters.js";
+import * as keyboard from "./keyboard.js";
+import * as outcome from "./outcome.js";
+import * as recent from "./recent.js";
+import { Problem, picture, record, render, search } from "./service.js";
+import * as share from "./share.js";
+import * as theme from "./theme.js";
+import * as viewer from "./viewer.js";
+import { Windowing } from "./windowing.js";
 
 const at = (id) => document.getElementById(id);
 const LOOKED_THROUGH = 5; // times k: how far down the list before re-ranking moves are followed
-const defaults = { rerank: at("rerank").value, k: at("k").value };
+const defaults = { rerank: at("rerank").value, k: at("k").value, view: "after" };
 
-let query = null; // {image} of the collection, or {file, frame} of the reader
-let lastFile = null; // kept for the way back
+let query = null; // {image} of the collection, or {file, frame, window} of the reader; with a region or without
 let shown = null; // {after, before, k}: the answers, those without re-ranking once they are there, how many
+let drawn = null; // the picture of a file as it was last rendered
 let running = new AbortController();
-let pictureAddress = null;
+const files = []; // queries by file, for the way back
+
+const cropper = new Cropper(at("drop"), at("region"), at("crop"), (region) => take({ ...query, region }));
+const windowing = new Windowing(preview, (window) => take({ ...query, window }));
 
 function wanted() {
-  const where = at("where").value.split(";").map((text) => text.trim()).filter(Boolean);
-  return { k: Number(at("k").value), rerank: at("rerank").value, where };
+  return { k: Number(at("k").value), rerank: at("rerank").value, where: filters.read() };
 }
 
-function addressOf(image) {
+function view() {
+  return document.querySelector("input[name=view]:checked").value;
+}
+
+function addressOf(image, region) {
   const { rerank, k, where } = wanted();
   return address.write({
     image,
+    region: region?.join(","),
     rerank: rerank === defaults.rerank ? "" : rerank,
     k: String(k) === defaults.k ? "" : k,
     where: where.join(";"),
+    view: view() === defaults.view ? "" : view(),
   });
 }
 
-// Parts of the page
-
-function showOnly(...ids) {
-  for (const id of ["bar", "notes", "problem", "nothing", "start", "columns"]) at(id).hidden = !ids.includes(id);
-}
-
-function showPicture(source, words) {
-  if (pictureAddress) URL.revokeObjectURL(pictureAddress);
-  pictureAddress = source instanceof Blob ? URL.createObjectURL(source) : null;
-  const picture = at("picture");
-  picture.src = pictureAddress ?? source;
-  picture.alt = words;
-  picture.hidden = false;
-  at("invitation").hidden = true;
-}
-
-function showNoPicture() {
-  at("picture").hidden = true;
-  at("picture").removeAttribute("src");
-  at("caption").hidden = true;
-  at("invitation").hidden = false;
-}
-
-function caption(text) {
-  at("caption").textContent = text;
-  at("caption").hidden = false;
-}
-
-function showProblem(error) {
-  const [title, words] = at("problem").children;
-  title.textContent = error instanceof Problem ? error.title : "The page met an error it did not expect";
-  words.textContent = error instanceof Problem ? error.message : "Load the page again, and search once more.";
-  at("columns").replaceChildren();
-  showOnly("problem");
-  at("status").textContent = "";
-}
-
-function showAnswers() {
-  const { after, before, k } = shown;
-  const compared = after.rerank.method !== "none";
-  const view = compared ? document.querySelector("input[name=view]:checked").value : "alone";
-  const columns = [];
-  if (view === "alone") columns.push(column("Answers", after.results, null, addressOf));
-  if (view === "before" || view === "both") {
-    const earlier = before ? column("Before re-ranking", before.results.slice(0, k), null, addressOf) : skeleton(k);
-    columns.push(earlier);
-  }
-  if (view === "after" || view === "both") {
-    columns.push(column("After re-ranking", after.results, before && ranks(before.results), addressOf));
-  }
-  at("columns").classList.toggle("both", columns.length > 1);
-  at("columns").replaceChildren(...columns);
-  at("views").hidden = !compared;
-  summarise(after);
-  showOnly("bar", "columns", ...(after.rerank.notes.length ? ["notes"] : []));
-}
-
-function summarise(answer) {
-  const times = answer.timings_ms;
-  const stages = Object.entries(times).filter(([stage]) => stage !== "total");
-  at("summary").replaceChildren(
-    element("strong", "", `${answer.results.length} answers`),
-    ` in ${times.total.toFixed(0)} ms`,
-    element("span", "stages", stages.map(([stage, ms]) => `${stage} ${ms.toFixed(1)}`).join(" · ")),
-  );
-  at("notes").replaceChildren(...answer.rerank.notes.map((note) => element("li", "", note)));
-}
-
-function describe(facts) {
-  const frame = facts.frame ? `, frame ${facts.frame}` : "";
-  const what = query.image ? `Image ${query.image.slice(0, 8)} of the collection` : "Your image";
-  caption(`${what} · ${facts.width} × ${facts.height} ${facts.format.toUpperCase()}${frame}`);
-  at("frame-field").hidden = !(query.file && facts.frame);
-}
-
 // Searching
+
+/** Search with another query, and make it an address of its own. */
+function take(next) {
+  if (next.image) {
+    history.pushState(null, "", addressOf(next.image, next.region));
+  } else {
+    files.push(next);
+    history.pushState({ file: files.length - 1 }, "", addressOf());
+  }
+  query = next;
+  at("frame").value = next.frame ?? 1;
+  run();
+}
+
+/** Search again with the same query: the settings have changed. */
+function again() {
+  if (!query) {
+    history.replaceState(null, "", addressOf());
+    return;
+  }
+  if (query.file && !query.image) {
+    const frame = Number(at("frame").value) || 1;
+    if (frame !== query.frame) Object.assign(query, { frame, region: null, window: null });
+  }
+  history.replaceState(history.state, "", addressOf(query.image, query.region));
+  run();
+}
 
 async function run() {
   if (!query || !at("query").reportValidity()) return;
@@ -112,72 +83,125 @@ async function run() {
   running = new AbortController();
   const { signal } = running;
   const asked = wanted();
+  compare.close();
+  share.clear();
   at("go").disabled = false;
-  at("columns").classList.remove("both");
-  at("columns").replaceChildren(skeleton(Math.min(asked.k, 20)));
-  at("columns").setAttribute("aria-busy", "true");
-  at("status").textContent = "Searching";
-  showOnly("columns");
+  at("whole").hidden = !query.region;
+  outcome.wait(Math.min(asked.k, 20));
   try {
-    const [after] = await Promise.all([search(query, asked, signal), picture(signal)]);
-    describe(after.query);
-    if (!after.results.length) {
-      showNothing(asked);
-      return;
+    const seen = see(signal);
+    seen.catch(() => {}); // told of below, after the answers
+    if (query.image && query.region) query.file ??= await picture(query.image, signal);
+    const after = await search(query, asked, signal);
+    if (after.results.length) {
+      shown = { after, before: null, k: asked.k };
+      showAnswers();
+      outcome.reach();
+    } else {
+      shown = null;
+      outcome.nothing(asked.where);
     }
-    shown = { after, before: null, k: asked.k };
-    showAnswers();
-    at("status").textContent = `${after.results.length} answers`;
-    if (asked.rerank !== "none") await compare(asked, signal);
+    const title = await seen;
+    if (signal.aborted) return;
+    describe(after.query);
+    recent.add(query, title, at("picture"));
+    if (after.results.length && asked.rerank !== "none") await lookBack(asked, signal);
   } catch (error) {
-    if (error.name !== "AbortError") showProblem(error);
+    if (error.name === "AbortError" || signal.aborted) return;
+    shown = null;
+    outcome.problem(error);
   } finally {
     if (!signal.aborted) at("columns").removeAttribute("aria-busy");
   }
 }
 
-async function compare(asked, signal) {
-  const most = Number(at("k").max);
-  const k = Math.min(most, LOOKED_THROUGH * asked.k);
+/** The order before re-ranking, to say what moved. */
+async function lookBack(asked, signal) {
+  const k = Math.min(Number(at("k").max), LOOKED_THROUGH * asked.k);
   shown.before = await search(query, { ...asked, k, rerank: "none" }, signal);
   showAnswers();
 }
 
-async function picture(signal) {
-  if (query.file) {
-    showPicture(await render(query, signal), "The query image");
-    return;
-  }
-  const found = await record(query.image, signal);
-  showPicture(found.links.thumbnail, `The query image, ${found.labels.label ?? "of the collection"}`);
+function showAnswers() {
+  outcome.answers(shown, view(), addressOf);
 }
 
-function showNothing(asked) {
-  at("nothing").lastElementChild.textContent = asked.where.length
-    ? `No other image of the collection fits ${asked.where.join(" and ")}. Change the filter or leave it empty.`
-    : "There is no other image in the collection. Index some, then search again.";
-  showOnly("nothing");
-  at("status").textContent = "No answers";
+/** Show the query's picture; its title. */
+async function see(signal) {
+  const current = query;
+  if (current.image) {
+    windowing.set(null);
+    const found = await record(current.image, signal);
+    const title = found.labels.label ?? `image ${current.image.slice(0, 8)}`;
+    const size = await viewer.show(`/v1/images/${current.image}/picture`, `The query image, ${title}`).catch(() => null);
+    if (signal.aborted) return title;
+    if (!size) viewer.gone();
+    crop(size, current.region);
+    return current.region ? `Part of ${title}` : title;
+  }
+  const { file, frame, window } = current;
+  const known = drawn && drawn.file === file && drawn.frame === frame && String(drawn.window) === String(window);
+  if (!known) drawn = { file, frame, window, ...(await render({ file, frame, window }, signal)) };
+  await viewer.show(drawn.blob, "The query image").catch(() => viewer.gone());
+  if (signal.aborted) return "";
+  windowing.set(drawn.windowing);
+  crop(drawn.size, current.region);
+  return current.region ? "Part of your image" : "Your image";
+}
+
+function crop(size, region) {
+  cropper.set(size, region ?? null);
+  at("crop").disabled = !size;
+}
+
+/** The picture in another window, while a slider moves. */
+async function preview(window) {
+  const { file, frame } = query;
+  try {
+    const { blob } = await render({ file, frame, window }, running.signal);
+    if (query.file === file) await viewer.show(blob, "The query image");
+  } catch (error) {
+    if (error instanceof Problem) outcome.problem(error);
+  }
+}
+
+function describe(facts) {
+  const frame = facts.frame ? `, frame ${facts.frame}` : "";
+  const what = query.image ? `Image ${query.image.slice(0, 8)} of the collection` : "Your image";
+  const format = query.image && query.region ? "" : ` · ${facts.format.toUpperCase()}`;
+  const [x, y, width, height] = query.region ?? [];
+  const size = query.region ? `region ${width} × ${height} at ${x}, ${y}` : `${facts.width} × ${facts.height}`;
+  viewer.caption(`${what} · ${size}${format}${frame}`);
+  at("frame-field").hidden = !(query.file && facts.frame);
 }
 
 function searchFile(file) {
   const most = Number(at("query").dataset.maxUploadBytes);
-  at("file").value = ""; // the same file may be chosen again
   at("frame").value = 1;
-  history.pushState(null, "", address.write({}));
-  query = lastFile = { file, frame: 1 };
   if (file.size > most) {
-    showNoPicture();
-    showProblem(new Problem("The image is too large", `At most ${Math.floor(most / 2 ** 20)} MiB are taken.`));
+    empty();
+    outcome.problem(new Problem("The image is too large", `At most ${Math.floor(most / 2 ** 20)} MiB are taken.`));
     return;
   }
-  run();
+  take({ file, frame: 1, window: null, region: null });
 }
 
 function searchImage(image) {
-  query = { image };
-  history.pushState(null, "", addressOf(image));
-  run();
+  compare.close();
+  take({ image });
+}
+
+/** No query. */
+function empty() {
+  running.abort();
+  query = shown = null;
+  viewer.clear();
+  crop(null);
+  windowing.set(null);
+  at("frame-field").hidden = true;
+  at("whole").hidden = true;
+  at("go").disabled = true;
+  at("columns").removeAttribute("aria-busy");
 }
 
 /** Do what the address says: on loading, and when the reader goes back. */
@@ -186,17 +210,19 @@ function follow() {
   at("rerank").value = asked.rerank ?? defaults.rerank;
   if (!at("rerank").value) at("rerank").value = defaults.rerank;
   at("k").value = asked.k ?? defaults.k;
-  at("where").value = asked.where ?? "";
+  filters.write((asked.where ?? "").split(";").map((text) => text.trim()).filter(Boolean));
+  const views = [...document.querySelectorAll("input[name=view]")];
+  (views.find((radio) => radio.value === asked.view) ?? views.find((radio) => radio.value === defaults.view)).checked = true;
   explain();
-  query = asked.image ? { image: asked.image } : lastFile;
+  const region = asked.region?.split(",").map(Number);
+  query = asked.image ? { image: asked.image, region } : (files[history.state?.file] ?? null);
+  if (query?.file) at("frame").value = query.frame;
   if (query) {
     run();
-    return;
+  } else {
+    empty();
+    outcome.only("start");
   }
-  running.abort();
-  showNoPicture();
-  at("go").disabled = true;
-  showOnly("start");
 }
 
 // The reader's doing
@@ -205,49 +231,88 @@ function explain() {
   at("explanation").textContent = at("rerank").selectedOptions[0].dataset.explanation;
 }
 
-function again() {
-  if (!query) return;
-  if (query.image) history.replaceState(null, "", addressOf(query.image));
-  else query.frame = Number(at("frame").value) || 1;
-  run();
+/** The query's picture, as it is compared with: the region, where one was searched with. */
+async function openComparison(card, withMetadata) {
+  let source = at("picture").src;
+  if (query.region) {
+    const part = await render(query, running.signal).catch(() => null);
+    if (!part) return;
+    source = URL.createObjectURL(part.blob); // small, and gone with the page
+  }
+  compare.open(card, { source, words: at("caption").textContent }, addressOf, withMetadata);
 }
 
-at("file").addEventListener("change", () => at("file").files.length && searchFile(at("file").files[0]));
+function setView(name) {
+  if (at("views").hidden || at("bar").hidden) return;
+  document.querySelector(`input[name=view][value=${name}]`).checked = true;
+  changeView();
+}
+
+function changeView() {
+  history.replaceState(history.state, "", addressOf(query?.image, query?.region));
+  if (shown) showAnswers();
+}
+
 at("rerank").addEventListener("change", () => {
   explain();
   again();
 });
 at("query").addEventListener("submit", (event) => {
   event.preventDefault();
+  filters.show();
   again();
 });
-at("views").addEventListener("change", () => shown && showAnswers());
+at("views").addEventListener("change", changeView);
+at("retry").addEventListener("click", () => (query ? run() : location.reload()));
+at("unfilter").addEventListener("click", () => {
+  filters.write([]);
+  again();
+});
+at("share").addEventListener("click", () => share.share(!query.image));
+at("crop").addEventListener("click", () => cropper.begin());
+at("whole").addEventListener("click", () => whole());
+
+function whole() {
+  if (!query?.region) return;
+  const { region, ...rest } = query;
+  take(query.image ? { image: query.image } : rest);
+}
 
 document.addEventListener("click", (event) => {
+  const act = event.target.closest("[data-act]");
+  if (act) {
+    const card = act.parentElement.querySelector(".card");
+    if (act.dataset.act === "search") searchImage(card.dataset.image);
+    else openComparison(card, true);
+    return;
+  }
   const link = event.target.closest("a[data-image]");
   if (!link || event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
   event.preventDefault();
-  searchImage(link.dataset.image);
-  scrollTo({ top: 0 });
+  if (link.closest("#columns")) openComparison(link);
+  else searchImage(link.dataset.image);
 });
 
-for (const kind of ["dragenter", "dragover"]) {
-  document.addEventListener(kind, (event) => {
-    event.preventDefault();
-    at("drop").classList.add("over");
-  });
-}
-document.addEventListener("dragleave", (event) => !event.relatedTarget && at("drop").classList.remove("over"));
-document.addEventListener("drop", (event) => {
-  event.preventDefault();
-  at("drop").classList.remove("over");
-  if (event.dataTransfer.files.length) searchFile(event.dataTransfer.files[0]);
-});
-
-at("picture").addEventListener("error", () => {
-  at("picture").hidden = true;
-  caption("Picture no longer available");
-});
+drop.install(searchFile, searchImage);
+filters.install(again);
+recent.install(take);
+keyboard.install(
+  {
+    o: () => at("file").click(),
+    c: () => cropper.begin(),
+    w: whole,
+    r: () => at("rerank").focus(),
+    f: () => (at("add-filter") ?? at("where")).focus(),
+    k: () => at("k").focus(),
+    1: () => setView("before"),
+    2: () => setView("after"),
+    3: () => setView("both"),
+    g: () => document.querySelector("#columns .card, #start:not([hidden]) .card")?.focus(),
+    a: () => !at("bar").hidden && at("share").click(),
+    l: theme.next,
+  },
+  { s: (card) => searchImage(card.dataset.image), i: (card) => card.closest("#columns") && openComparison(card, true) },
+);
 addEventListener("popstate", follow);
 for (const image of document.querySelectorAll(".examples img")) standIn(image);
 follow();

@@ -1,14 +1,16 @@
 // What the page asks of the service.
 
-/** Something went wrong; title and message are for the reader. */
+/** Something went wrong; title and message are for the reader, passing says whether to try again may help. */
 export class Problem extends Error {
-  constructor(title, message) {
+  constructor(title, message, passing = false) {
     super(message);
     this.title = title;
+    this.passing = passing;
   }
 }
 
 const TITLES = {
+  401: "You are not logged in",
   401: "You are not logged in any more",
   403: "The service refused the request",
   404: "That image is not in the collection",
@@ -28,12 +30,13 @@ async function ask(address, options) {
     response = await fetch(address, csrf ? { ...options, headers: { ...options.headers, "X-CSRF-Token": csrf } } : options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem("The service does not answer", "See whether cbir serve is still running, then search again.");
+    throw new Problem("The service does not answer", "See whether cbir serve is still running, then search again.", true);
   }
   if (response.ok) return response;
   const said = await response.json().catch(() => ({}));
   const title = TITLES[response.status] ?? "The search failed";
-  throw new Problem(title, sentence(said.detail ?? `The service answered ${response.status}.`));
+  const words = sentence(said.detail ?? `The service answered ${response.status}.`);
+  throw new Problem(title, words, response.status === 429 || response.status >= 500);
 }
 
 function sentence(text) {
@@ -45,13 +48,16 @@ function form(query) {
   const fields = new FormData();
   fields.set("image", query.file, "image"); // its name stays here: it may be a patient's
   if (query.frame > 1) fields.set("frame", query.frame);
+  for (const name of ["window", "region"]) {
+    if (query[name]) fields.set(name, query[name].join(","));
+  }
   return fields;
 }
 
-/** The answer to a query {image | file, frame}, asked for with {k, rerank, where: []}. */
+/** The answer to a query {image | file, frame, window, region}, asked for with {k, rerank, where: []}. */
 export async function search(query, wanted, signal) {
   let options;
-  if (query.image) {
+  if (!query.file) {
     const body = JSON.stringify({ image_id: query.image, ...wanted });
     options = { method: "POST", headers: { "Content-Type": "application/json" }, body, signal };
   } else {
@@ -64,9 +70,19 @@ export async function search(query, wanted, signal) {
   return (await ask("/v1/search", options)).json();
 }
 
-/** A picture the browser can show of a query's file, as a blob. */
+/** A picture the browser can show of a query's file: {blob, size, windowing}, null for an image without a window. */
 export async function render(query, signal) {
-  return (await ask("/v1/render", { method: "POST", body: form(query), signal })).blob();
+  const answer = await ask("/v1/render", { method: "POST", body: form(query), signal });
+  const numbers = (name) => answer.headers.get(name)?.split(",").map(Number);
+  const [width, height] = numbers("Image-Size");
+  const window = numbers("Image-Window");
+  const windowing = window ? { window, values: numbers("Image-Values") } : null;
+  return { blob: await answer.blob(), size: { width, height }, windowing };
+}
+
+/** An image of the collection, large, as a blob. */
+export async function picture(image, signal) {
+  return (await ask(`/v1/images/${encodeURIComponent(image)}/picture`, { signal })).blob();
 }
 
 /** The record of an image of the collection. */

@@ -1,0 +1,87 @@
+// Two pictures that are looked at together: one zoom and one place for both.
+
+const MOST = 16;
+const STEP = 1.25;
+
+/** Zoom and move the images in `panes` alike, by wheel and dragging; told(scale) after each change. */
+export class Zoom {
+  constructor(panes, images, told) {
+    Object.assign(this, { panes, images, told, dragged: null });
+    this.reset();
+    panes.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    panes.addEventListener("pointerdown", (event) => this.down(event));
+    panes.addEventListener("pointermove", (event) => this.dragged && this.drag(event));
+    for (const end of ["pointerup", "pointercancel"]) {
+      panes.addEventListener(end, () => {
+        this.dragged = null;
+      });
+    }
+    panes.addEventListener("dblclick", () => this.reset());
+  }
+
+  /** The whole picture. */
+  reset() {
+    Object.assign(this, { scale: 1, x: 0, y: 0 });
+    this.draw();
+  }
+
+  /** Zoom by a factor and keep the point (x, y), from -0.5 to 0.5 of a pane, where it is. */
+  by(factor, x = 0, y = 0) {
+    const scale = Math.min(Math.max(this.scale * factor, 1), MOST);
+    const change = scale / this.scale;
+    this.x = x - (x - this.x) * change;
+    this.y = y - (y - this.y) * change;
+    this.scale = scale;
+    this.draw();
+  }
+
+  larger() {
+    this.by(STEP);
+  }
+
+  smaller() {
+    this.by(1 / STEP);
+  }
+
+  /** Move by parts of a pane. */
+  shift(x, y) {
+    this.x += x;
+    this.y += y;
+    this.draw();
+  }
+
+  wheel(event) {
+    const pane = event.target.closest(".pane");
+    if (!pane) return;
+    event.preventDefault();
+    const { left, top, width, height } = pane.getBoundingClientRect();
+    const lines = event.deltaMode ? event.deltaY * 16 : event.deltaY;
+    this.by(2 ** (-lines / 240), (event.clientX - left) / width - 0.5, (event.clientY - top) / height - 0.5);
+  }
+
+  down(event) {
+    const pane = event.target.closest(".pane");
+    if (!pane || event.button) return;
+    event.preventDefault();
+    pane.setPointerCapture(event.pointerId);
+    this.dragged = { pane: pane.getBoundingClientRect(), x: event.clientX, y: event.clientY };
+  }
+
+  drag(event) {
+    const { pane, x, y } = this.dragged;
+    this.shift((event.clientX - x) / pane.width, (event.clientY - y) / pane.height);
+    Object.assign(this.dragged, { x: event.clientX, y: event.clientY });
+  }
+
+  draw() {
+    const edge = (this.scale - 1) / 2; // no farther than to the edge of the pane
+    this.x = Math.min(Math.max(this.x, -edge), edge);
+    this.y = Math.min(Math.max(this.y, -edge), edge);
+    for (const image of this.images) {
+      const flipped = image.classList.contains("flipped") ? "scaleX(-1)" : "";
+      image.style.transform = `translate(${100 * this.x}%, ${100 * this.y}%) scale(${this.scale}) ${flipped}`;
+    }
+    this.panes.classList.toggle("zoomed", this.scale > 1);
+    this.told(this.scale);
+  }
+}
