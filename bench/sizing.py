@@ -1,0 +1,135 @@
+"""How large a collection gets and how long its steps take, by the number of images.
+
+The vectors are random, the records like those of a DICOM archive; decoding and describing, which storing waits for,
+are measured by bench/index.py and bench/describe.py.
+
+    python bench/sizing.py [--sizes 1000 10000 100000]
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import resource
+import tempfile
+import time
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cbir.collection import Collection, Record
+from cbir.collection import profile as profiles
+from cbir.collection.backup import backup
+from cbir.collection.opening import open_sound
+from cbir.collection.writer import Entry
+from cbir.search import Request, Searcher, Stopwatch
+from cbir.settings import Settings
+
+BATCH = 512
+QUERIES = 30
+
+
+def entry(number: int, vector: np.ndarray) -> Entry:
+    """An image as one of an archive is recorded."""
+    uid = f"1.2.840.113619.2.55.3.604688119.971.1234567890.{number}"
+    digest = hashlib.blake2b(str(number).encode(), digest_size=16).hexdigest()
+    record = Record(
+        content_hash=digest,
+        source=f"/archive/{number // 1000:06d}/{uid}.dcm",
+        source_stamp=f"{number}-1700000000000000000",
+        format="dicom",
+        width=2000,
+        height=2500,
+        study=f"{uid}.1",
+        series=f"{uid}.1.1",
+        instance=f"{uid}.1.1.1",
+        patient_key=digest,
+        labels={
+            "modality": "CR",
+            "body_part": "CHEST",
+            "view_position": "PA",
+            "label": f"class-{number % 30}",
+        },
+    )
+    return record, vector
+
+
+def size_on_disk(folder: Path) -> int:
+    """Bytes of a folder's files, each counted once however many links it has."""
+    found = {(s := path.stat()).st_ino: s.st_size for path in folder.rglob("*") if path.is_file()}
+    return sum(found.values())
+
+
+def fill(folder: Path, images: int) -> dict[str, float]:
+    """Make the collection; the seconds of adding and of the snapshot with the last good copy."""
+    profile = profiles.get("huang2012")
+    rng = np.random.default_rng(0)
+    with Collection.create(folder, profile) as collection, collection.writer() as writer:
+        started = time.perf_counter()
+        for first in range(0, images, BATCH):
+            count = min(BATCH, images - first)
+            vectors = rng.standard_normal((count, 168), dtype=np.float32)
+            writer.add([entry(first + n, vectors[n]) for n in range(count)])
+        added = time.perf_counter()
+        writer.finish()
+        ended = time.perf_counter()
+    return {"add_s": added - started, "snapshot_s": ended - added}
+
+
+def search(folder: Path, images: int, answer: Connection) -> None:
+    """Open and search in a process of its own, as the service would; sends seconds, milliseconds and memory."""
+    started = time.perf_counter()
+    with open_sound(folder) as collection:
+        searcher = Searcher(collection, Settings())
+        request = Request(k=20, rerank="eprf")
+        ids = [r.image_id for r in collection.records(range(1, images, max(1, images // QUERIES))).values()]
+        searcher.by_id(ids[0], request, Stopwatch())
+        opened = time.perf_counter() - started
+        took = [searcher.by_id(one, request, Stopwatch()).timings_ms["total"] for one in ids]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    answer.send({"open_s": opened, "query_ms": float(np.median(took)), "memory_mib": peak})
+
+
+def measure(images: int) -> dict[str, Any]:
+    """All there is to say of a collection of so many images."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "collection"
+        found: dict[str, Any] = {"images": images} | fill(folder, images)
+        found["disk_mib"] = size_on_disk(folder) / 2**20
+        found["last_good_mib"] = (folder / "last-good" / "collection.sqlite").stat().st_size / 2**20
+        here, there = get_context("spawn").Pipe()
+        process = get_context("spawn").Process(target=search, args=(folder, images, there))
+        process.start()
+        found |= here.recv()
+        process.join()
+        started = time.perf_counter()
+        with Collection(folder) as collection:
+            backup(collection, Path(scratch) / "backup")
+        found["backup_s"] = time.perf_counter() - started
+    return found
+
+
+def main() -> None:
+    """Print a table and one JSON line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 10_000, 100_000])
+    options = parser.parse_args()
+    print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
+    columns = ("images", "add_s", "snapshot_s", "disk_mib", "last_good_mib", "open_s", "query_ms", "memory_mib",
+               "backup_s")  # fmt: skip
+    print("".join(f"{name:>14}" for name in columns))
+    results = []
+    for images in options.sizes:
+        found = measure(images)
+        print("".join(f"{found[name]:14.1f}" if name != "images" else f"{images:14}" for name in columns))
+        results.append(found)
+    print(json.dumps({"bench": "sizing", "results": results}))
+
+
+if __name__ == "__main__":
+    main()
