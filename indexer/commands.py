@@ -8,33 +8,33 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
 
 from cbir import settings
 from cbir.collection import Collection
 from cbir.collection import profile as profiles
 from cbir.datasets.manifest import Manifest
-from cbir.errors import InvalidInput
+from cbir.errors import InvalidInput, NotFound
 from cbir.images import Limits
 from indexer.folder import walk
-from indexer.run import Run, Summary, write_report
+from indexer.progress import Bar, Lines
+from indexer.report import report as write_report
+from indexer.run import Run, Summary
 
-DONE, WRONG_USE, SOME_REFUSED, INTERRUPTED = 0, 2, 3, 130
-LISTED = 10  # refused files named on the screen; the report has them all
+DONE, SOME_REFUSED, INTERRUPTED = 0, 3, 130  # and 2 for wrong use
+REFIT = 4  # times as many images as the normalisation was learnt from: then say so
 
 
 class Format(StrEnum):
     """How the summary is printed."""
 
     text = "text"
+    json = "json"
+
+
+class Shown(StrEnum):
+    """How progress is told."""
+
+    bar = "bar"
     json = "json"
 
 
@@ -49,12 +49,15 @@ def index(
     ] = None,
     labels: Annotated[Path | None, typer.Option(help="A csv with `path` and any label columns.")] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Processes; as many as there are cores if not given.")
+        int | None, typer.Option(min=1, help="Processes; as many as there are cores if not given.")
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write refused files and reasons to this csv.")] = None,
     duplicates: Annotated[bool, typer.Option(help="Also index pictures that are there already.")] = False,
     restore: Annotated[bool, typer.Option(help="Also index pictures that were deleted earlier.")] = False,
     format: Annotated[Format, typer.Option(help="Of the summary.")] = Format.text,
+    progress: Annotated[
+        Shown, typer.Option(help="A bar, or lines of JSON for other programs; both on stderr.")
+    ] = Shown.bar,
 ) -> None:
     """Bring images into a collection. The same command goes on where an interrupted one stopped.
 
@@ -62,16 +65,15 @@ def index(
     """
     manifest = Manifest(labels) if labels else None
     for source in sources:
-        next(iter(walk([source])), None)  # a missing source is told before anything is made
-    with _open(collection, profile, weight or []) as opened, _bar() as bar:
-        shown = bar.add_task("indexing", total=None, refused="")
-        limits = Limits(pixels=settings.load().max_pixels)
-
-        def progress(done: int, summary: Summary) -> None:
-            refused = f"{len(summary.refused)} refused" if summary.refused else ""
-            bar.update(shown, completed=done, total=total, refused=refused)
-
-        total = sum(1 for _ in walk(sources))
+        if not source.exists():
+            raise NotFound(f"there is no file or folder {source}")  # before anything is made
+    limits = Limits(pixels=settings.load().max_pixels)
+    with (
+        write_report(report) as refused,
+        _open(collection, profile, weight or []) as opened,
+        Lines() if progress is Shown.json else Bar() as shown,
+    ):
+        shown.total = sum(1 for _ in walk(sources))
         run = Run(
             opened,
             sources,
@@ -80,12 +82,17 @@ def index(
             limits=limits,
             duplicates=duplicates,
             restore=restore,
-            progress=progress,
+            progress=shown,
+            refused=refused,
         )
         summary = run()
-    if report:
-        write_report(report, summary.refused)
+        fitted, held = opened.statistics(), len(opened)
     _print(summary, collection, report, format)
+    if format is Format.text and fitted and held > REFIT * fitted.fitted_on:
+        typer.echo(
+            f"the normalisation was learnt from {fitted.fitted_on} of {held} images; "
+            f"`cbir collection compact --refit --collection {collection}` learns it anew"
+        )
     raise typer.Exit(INTERRUPTED if summary.interrupted else SOME_REFUSED if summary.refused else DONE)
 
 
@@ -111,21 +118,9 @@ def _weight(text: str) -> tuple[str, float]:
         raise InvalidInput(f"--weight {text} is not of the form PART=FACTOR, for instance tamura=2") from None
 
 
-def _bar() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TaskProgressColumn(show_speed=True),
-        TimeRemainingColumn(),
-        TextColumn("[red]{task.fields[refused]}"),
-        console=Console(stderr=True),
-    )
-
-
 def _print(summary: Summary, folder: Path, report: Path | None, format: Format) -> None:
     if format is Format.json:
-        facts = dataclasses.asdict(summary) | {"refused": len(summary.refused), "collection": str(folder)}
+        facts = dataclasses.asdict(summary) | {"collection": str(folder)}
         typer.echo(json.dumps(facts))
         return
     rate = summary.indexed / summary.seconds if summary.seconds else 0.0
@@ -136,13 +131,13 @@ def _print(summary: Summary, folder: Path, report: Path | None, format: Format) 
         (summary.duplicates, "images left out: the same picture is there (--duplicates takes them)"),
         (summary.deleted_earlier, "images left out: deleted earlier (--restore takes them)"),
         (summary.manifest_unused, "rows of the manifest name no file among the sources"),
-        (len(summary.refused), "files refused:"),
+        (summary.refused, "files refused:"),
     ):
         if count:
             typer.echo(f"{count} {what}")
-    for path, reason in summary.refused[:LISTED]:
+    for path, reason in summary.examples:
         typer.echo(f"  {path}: {reason}")
-    if len(summary.refused) > LISTED:
+    if summary.refused > len(summary.examples):
         typer.echo("  ... " + (f"all in {report}" if report else "--report FILE writes them all"))
     if summary.interrupted:
         typer.echo("interrupted; the same command goes on from here")

@@ -1,43 +1,77 @@
-"""Searching, and the records of images."""
-
-from dataclasses import asdict
+"""Searching, and showing what is searched with."""
 
 import cv2
-from flask import Blueprint, Response, jsonify, request
+from flask import Blueprint, Response, request
 
-from cbir.search import Links, Stopwatch
-from service import asked
+from cbir.search import Answer
+from service import asked, metrics
+from service.access.audit import about
+from service.links import links
+from service.operations import FILE, operation
+from service.patience import Watch
 from service.state import state
 from service.thumbnails import encode, shrink
 
 blueprint = Blueprint("api", __name__, url_prefix="/v1")
 
-KEPT_TO_OURSELVES = ("source", "source_stamp")
 RENDERED_SIDE = 1024  # pixels
 
 
 @blueprint.post("/search")
+@operation(
+    "search",
+    {200: Answer},
+    body={
+        asked.JSON: asked.ById,
+        "image/*": FILE,
+        "application/dicom": FILE,
+        "application/octet-stream": FILE,
+    },
+    form=asked.ByImage,
+    query=asked.ByImage,
+    problems=(400, 404, 413, 415, 422),
+)
 def search() -> Response:
-    """Images like the one sent or named; `cbir.search.Answer` as JSON."""
+    """Images like the one sent or named.
+
+    The image goes into the field `image` of a form, or is the body itself; an image of the collection is named
+    in a JSON body. Parameters may stand in the query string, in the form or in the JSON.
+    """
     here = state()
     with here.gate.place():
         if request.mimetype == asked.JSON:
             by_id = asked.parameters(asked.ById)
             wanted = by_id.request(here.settings)
             with here.gate.turn():
-                answer = here.searcher().by_id(by_id.image_id, wanted, Stopwatch())
+                searcher = here.searcher(by_id.collection)
+                answer = searcher.by_id(by_id.image_id, wanted, Watch())
+            name = by_id.collection
         else:
             data = asked.upload(here.settings)
             by_image = asked.parameters(asked.ByImage)
             wanted = by_image.request(here.settings)
             with here.gate.turn():
-                searcher, watch = here.searcher(), Stopwatch()
+                searcher, watch = here.searcher(by_image.collection), Watch()
                 image = asked.image(here.settings, data, by_image)
                 answer = searcher.by_image(image, wanted, watch)
+            name = by_image.collection
+    metrics.observe_stages(answer.timings_ms)
+    if name:
+        for hit in answer.results:
+            hit.links = links(hit.image_id, name)
+    about([answer.query.image_id, *(hit.image_id for hit in answer.results)])
     return Response(answer.model_dump_json(), mimetype="application/json")
 
 
 @blueprint.post("/render")
+@operation(
+    "render",
+    {200: "image/png"},
+    body={"image/*": FILE, "application/dicom": FILE, "application/octet-stream": FILE},
+    form=asked.Rendering,
+    query=asked.Rendering,
+    problems=(400, 413, 415, 422),
+)
 def render() -> Response:
     """The image sent as a PNG, as it is decoded for a search, its longer side at most 1024 pixels.
 
@@ -58,13 +92,3 @@ def render() -> Response:
         response.headers["Image-Window"] = f"{center:.10g},{width:.10g}"
         response.headers["Image-Values"] = f"{least:.10g},{greatest:.10g}"
     return response
-
-
-@blueprint.get("/images/<image_id>")
-def record(image_id: str) -> Response:
-    """What the collection knows of an image, but for where it was read from."""
-    found = asdict(state().searcher().collection.record(image_id))
-    for name in KEPT_TO_OURSELVES:
-        del found[name]
-    address = f"/v1/images/{image_id}"
-    return jsonify(found | {"links": Links(thumbnail=f"{address}/thumbnail", image=address).model_dump()})

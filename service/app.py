@@ -1,5 +1,6 @@
 """The app factory."""
 
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
@@ -8,7 +9,20 @@ import flask
 from flask import Flask
 
 from cbir.settings import Settings
-from service import api, guards, health, pages, problems, thumbnails
+from service import (
+    api,
+    api_add,
+    api_collection,
+    api_images,
+    api_jobs,
+    compression,
+    docs,
+    guards,
+    health,
+    metrics,
+    pages,
+    problems,
+)
 from service.access import check, login
 from service.state import EXTENSION, State
 
@@ -28,22 +42,33 @@ class Application(Flask):
     request_class = InMemoryRequest
 
 
-def create_app(collection: Path | str, settings: Settings) -> Flask:
-    """The service of the collection in a folder, which is opened when the first request needs it."""
+def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> Flask:
+    """The service of the collections in one or more folders, which are opened when a request needs them.
+
+    Requests call them by their folders' names, and mean the first where they name none.
+    """
+    folders = [Path(collections)] if isinstance(collections, Path | str) else collections
     app = Application(__name__)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_upload_bytes + FORM_BYTES
     app.url_map.merge_slashes = False
     app.json.sort_keys = False  # type: ignore[attr-defined]
-    app.extensions[EXTENSION] = State(Path(collection), settings)
+    here = app.extensions[EXTENSION] = State([folder.resolve() for folder in folders], settings)
+    compression.install(app)  # first to be installed, last to see a response
+    metrics.install(app, here)
     problems.install(app)
     guards.install(app, settings)
     check.install(app, settings)
-    for blueprint in (
-        api.blueprint,
-        health.blueprint,
-        login.blueprint,
-        pages.blueprint,
-        thumbnails.blueprint(),
+    for part in (
+        api,
+        api_add,
+        api_collection,
+        api_images,
+        api_jobs,
+        docs,
+        health,
+        login,
+        metrics,
+        pages,
     ):
-        app.register_blueprint(blueprint)
+        app.register_blueprint(part.blueprint)
     return app

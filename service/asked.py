@@ -12,9 +12,12 @@ from cbir.errors import InvalidInput
 from cbir.images import Image, Limits, Region, crop, decode
 from cbir.search import Request, query_frame
 from cbir.settings import Settings
+from service.problems import Malformed
 
 MULTIPART = "multipart/form-data"
 JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+JSON_KINDS = (JSON, MERGE_PATCH)
 RAW = ("application/dicom", "application/octet-stream")
 MOST_CONDITIONS = 32
 NAME = "the image sent"  # stands for the upload in messages: its file name may be a patient's
@@ -24,15 +27,19 @@ def _list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+Where = Annotated[list[str], BeforeValidator(_list), Field(max_length=MOST_CONDITIONS)]
+
+
 class Parameters(BaseModel):
-    """Of every search. rerank None means the settings' one."""
+    """Of every search. rerank None means the settings' one, collection None the first."""
 
     model_config = ConfigDict(extra="forbid")
 
     k: int = Field(20, ge=1)
     rerank: str | None = None
-    where: Annotated[list[str], BeforeValidator(_list), Field(max_length=MOST_CONDITIONS)] = []
+    where: Where = []
     exclude_patient: str | None = None
+    collection: str | None = None
 
     def request(self, settings: Settings) -> Request:
         """As the search path takes it; raises InvalidInput where k is larger than allowed."""
@@ -83,9 +90,25 @@ def parameters(model: type[Model]) -> Model:
         sources.append(request.form.lists())
     for name, values in (pair for source in sources for pair in source):
         _add(given, name, values)
-    if request.mimetype == JSON:
+    if request.mimetype in JSON_KINDS:
         for name, value in _json_object().items():
             _add(given, name, value if name == "where" and isinstance(value, list) else [value])
+    return check(model, given)
+
+
+def require_json() -> None:
+    """Raise UnsupportedMediaType for a body that does not say it is JSON."""
+    if request.mimetype != JSON:
+        raise UnsupportedMediaType(f"send {JSON}")
+
+
+def body(model: type[Model]) -> Model:
+    """The JSON body alone as a model; raises Malformed and InvalidInput."""
+    return check(model, _json_object())
+
+
+def check(model: type[Model], given: Any) -> Model:
+    """Values as a model; raises InvalidInput."""
     try:
         return model.model_validate(given)
     except ValidationError as error:
@@ -106,9 +129,9 @@ def _json_object() -> dict[str, Any]:
         body = json.loads(request.get_data())
         json.dumps(body, ensure_ascii=False).encode()  # half a surrogate pair is JSON, but no text
     except (ValueError, RecursionError) as error:
-        raise InvalidInput("the body is not JSON, which its content type says it is") from error
+        raise Malformed("the body is not JSON, which its content type says it is") from error
     if not isinstance(body, dict):
-        raise InvalidInput('the body must be a JSON object, for instance {"image_id": "..."}')
+        raise InvalidInput("the body must be a JSON object, with names and values in braces")
     return body
 
 
@@ -132,29 +155,37 @@ def image(settings: Settings, data: bytes, wanted: Rendering) -> Image:
 
 def upload(settings: Settings) -> bytes:
     """The image file in the request, as a multipart field `image` or as the body itself; at least one byte."""
+    files = uploads(settings)
+    if len(files) != 1:
+        raise InvalidInput(f"image: one file is needed in this field, not {len(files)}")
+    return files[0]
+
+
+def uploads(settings: Settings) -> list[bytes]:
+    """The image files in the request, each of at least one byte."""
     if request.mimetype == MULTIPART:
-        data = _file_part()
+        files = _file_parts()
     elif request.mimetype in RAW or request.mimetype.startswith("image/"):
-        data = request.get_data(cache=False)
+        files = [request.get_data(cache=False)]
     else:
         raise UnsupportedMediaType(
             "send an image as multipart/form-data (field image), or as the body with content type image/*, "
             'application/dicom or application/octet-stream; or application/json with an "image_id" to search with'
         )
-    if not data:
+    if not all(files):
         raise InvalidInput("the image sent is empty")
-    if len(data) > settings.max_upload_bytes:
+    if sum(map(len, files)) > settings.max_upload_bytes:
         raise RequestEntityTooLarge
-    return data
+    return files
 
 
-def _file_part() -> bytes:
+def _file_parts() -> list[bytes]:
     others = sorted(set(request.files) - {"image"})
     if others:
         raise InvalidInput(f"{others[0]}: there is no such file field; the image goes into the field image")
     files = request.files.getlist("image")
     if not files and "image" in request.form:
         raise InvalidInput("image: must be sent as a file, for instance with curl -F image=@FILE")
-    if len(files) != 1:
-        raise InvalidInput(f"image: one file is needed in this field, not {len(files)}")
-    return files[0].read()
+    if not files:
+        raise InvalidInput("image: a file is needed in this field")
+    return [file.read() for file in files]

@@ -10,24 +10,32 @@ from cbir.collection.opening import open_sound
 
 
 def serve(
-    collection: Annotated[Path, typer.Option(help="Folder of the collection.")],
+    collection: Annotated[
+        list[Path], typer.Option(help="Folder of a collection; its name is what requests call it by.")
+    ],
     host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [8000].")] = None,
 ) -> None:
     """Answer searches over HTTP, and show them on a page; on this machine only, unless there are tokens."""
+    from service.access.start import tokens_required
     from service.server import Server, listen
+    from service.state import check_names
 
     in_force = settings.load(host=host, port=port)
-    with open_sound(collection):
-        pass  # a missing or foreign one is told before anything listens
+    for folder in collection:
+        with open_sound(folder):
+            pass  # a missing or foreign one is told before anything listens
+    folders = [folder.resolve() for folder in collection]
+    check_names(folders)
     listener = listen(in_force)
     name = f"[{in_force.host}]" if ":" in in_force.host else in_force.host
+    token = "-H 'Authorization: Bearer TOKEN' " if tokens_required(in_force) else ""
     scheme = "https" if in_force.tls_certificate else "http"
     address = f"{scheme}://{name}:{listener.getsockname()[1]}"
 
     def ready() -> None:
         typer.echo(f"The page: {address}/")
-        typer.echo(f"To try:   curl -F image=@FILE '{address}/v1/search?k=5'")
+        typer.echo(f"To try:   curl {token}-F image=@FILE '{address}/v1/search?k=5'")
         typer.echo("Ctrl-C ends it.")
 
-    Server(collection.resolve(), in_force, listener, ready).run()
+    Server(folders, in_force, listener, ready).run()

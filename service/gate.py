@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Semaphore
+from threading import Lock, Semaphore
 
 from service.problems import TooManyRequests
 
@@ -15,6 +15,9 @@ class Gate:
         self.queue = queue
         self._places = Semaphore(threads + queue)
         self._turns = Semaphore(threads)
+        self._counting = Lock()
+        self._held = 0
+        self.working = 0  # requests that have a turn
 
     @contextmanager
     def place(self) -> Iterator[None]:
@@ -24,13 +27,29 @@ class Gate:
                 f"{self.threads + self.queue} requests are under way, which is all the service takes on; "
                 "try again in a moment"
             )
+        self._count(held=1)
         try:
             yield
         finally:
+            self._count(held=-1)
             self._places.release()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Wait for one of the threads; for those who hold a place."""
         with self._turns:
-            yield
+            self._count(working=1)
+            try:
+                yield
+            finally:
+                self._count(working=-1)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that hold a place and wait for their turn, or for their own bodies."""
+        return max(0, self._held - self.working)
+
+    def _count(self, held: int = 0, working: int = 0) -> None:
+        with self._counting:
+            self._held += held
+            self.working += working

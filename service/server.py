@@ -3,8 +3,9 @@
 import logging
 import os
 import socket
+import ssl
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,8 @@ class Worker(PatientWorker):
         os._exit(0)
 
     def handle_error(self, req: Any, client: socket.socket, addr: Any, exc: Exception) -> None:
+        if isinstance(exc, ssl.SSLError):
+            return  # no TLS, or none we speak: there is nobody to understand an answer
         if type(exc).__module__ == "gunicorn.http.errors":
             status = TOO_LONG.get(type(exc).__name__, HTTPStatus.BAD_REQUEST)
             detail = "the request is not HTTP that the service understands"
@@ -82,12 +85,16 @@ class Worker(PatientWorker):
 
 
 class Server(BaseApplication):
-    """Serves a collection on a listening socket until it is told to stop; `ready` is called when it answers."""
+    """Serves collections on a listening socket until it is told to stop; `ready` is called when it answers."""
 
     def __init__(
-        self, collection: Path, settings: Settings, listener: socket.socket, ready: Callable[[], None]
+        self,
+        collections: Sequence[Path],
+        settings: Settings,
+        listener: socket.socket,
+        ready: Callable[[], None],
     ) -> None:
-        self.collection = collection
+        self.collections = collections
         self.settings = settings
         self.listener = listener
         self.ready = ready
@@ -119,6 +126,6 @@ class Server(BaseApplication):
         """The app, warmed up; called in the worker, since neither BLAS nor SQLite may be carried over a fork."""
         logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
         warnings.simplefilter("ignore")  # pydicom's quote the header they are about
-        app = create_app(self.collection, self.settings)
+        app = create_app(self.collections, self.settings)
         app.extensions[EXTENSION].warm_up()
         return app

@@ -18,6 +18,7 @@ from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from service.cache import Cache
 from service.gate import Gate
+from service.jobs import Jobs
 from service.problems import NotReady, where
 
 EXTENSION = "cbir"
@@ -38,6 +39,7 @@ class Place:
         self.settings = settings
         self._opening = Lock()
         self._writing = Lock()
+        self._indexing = False
         self._opened: tuple[FileIdentity, Searcher] | None = None
         self._told: str | None = None
 
@@ -69,6 +71,8 @@ class Place:
     @contextmanager
     def writer(self, who: str) -> Iterator[Writer]:
         """The writing side, once the writes before it are done; raises CollectionBusy where others hold it."""
+        if self._indexing:
+            raise CollectionBusy(f"a job is indexing into the collection {self.name}; wait for it to end")
         if not self._writing.acquire(timeout=TURN_SECONDS):
             raise CollectionBusy(f"other requests are writing to the collection {self.name}; try again later")
         try:
@@ -76,6 +80,16 @@ class Place:
                 yield writer
         finally:
             self._writing.release()
+
+    @contextmanager
+    def indexing(self) -> Iterator[None]:
+        """Keep the requests of this service from writing while a job does."""
+        with self._writing:
+            self._indexing = True
+            try:
+                yield
+            finally:
+                self._indexing = False
 
     def snapshot_problem(self) -> str | None:
         """Damage that queries get around, told to the log once; None where there is none."""
@@ -93,10 +107,10 @@ class State:
         self.settings = settings
         self.gate = Gate(settings.threads, settings.queue)
         self.thumbnails = Cache(CACHE_BYTES)
+        check_names(folders)
         self.places = {folder.name: Place(folder, settings) for folder in folders}
-        if len(self.places) != len(folders):
-            raise InvalidInput("two collections have the same folder name, which is what requests call them by")
         self.default = next(iter(self.places))
+        self.jobs = Jobs()
 
     def place(self, name: str | None = None) -> Place:
         """The collection of that name; raises NotFound."""
@@ -124,6 +138,13 @@ class State:
                 log.warning("not ready: %s", error)
             except Exception as error:
                 log.warning("the first search failed: %s", where(error))
+
+
+def check_names(folders: Sequence[Path]) -> None:
+    """Raise InvalidInput where two folders have the same name, which is what requests call them by."""
+    names = [folder.name for folder in folders]
+    if double := {name for name in names if names.count(name) > 1}:
+        raise InvalidInput(f"two collections have the folder name {min(double)}; requests call them by it")
 
 
 def state() -> State:

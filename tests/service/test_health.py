@@ -61,7 +61,7 @@ def test_snapshot_that_cannot_be_used_is_told(own: Path, caplog: pytest.LogCaptu
     assert said.json["images"] == COUNT - 6
     assert said.json["warning"]
     app.test_client().get("/readyz")
-    assert caplog.text.count("searching without the snapshot") == 1
+    assert caplog.text.count("not all is well") == 1
 
 
 def test_warming_up(indexed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

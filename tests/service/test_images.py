@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from cbir import settings
 from cbir.collection import Collection
 from service.app import create_app
-from service.thumbnails import Cache, shrink
+from service.cache import Cache
+from service.thumbnails import shrink
 from tests.service.conftest import cbir, problem
 
 

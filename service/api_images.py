@@ -1,0 +1,174 @@
+"""The images of a collection: listed, added, shown, labelled and deleted."""
+
+import hashlib
+from typing import Annotated
+
+from flask import Blueprint, Response, request, send_file
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from werkzeug.exceptions import UnsupportedMediaType
+
+from cbir.collection import Collection, Record, originals
+from cbir.collection.filters import parse
+from cbir.errors import InvalidInput, NotFound
+from cbir.messages import ImagePage, ImageRecord, LabelChange
+from service import asked, thumbnails
+from service.links import links
+from service.operations import operation
+from service.problems import ChangedMeanwhile, Malformed, SourceGone
+from service.state import state
+from service.who import name as who
+
+blueprint = Blueprint("images", __name__, url_prefix="/v1/images")
+
+MOST_AT_ONCE = 1000
+KEY_CHARACTERS, VALUE_CHARACTERS = 100, 1000
+OPERATORS = "=!<>"
+
+
+class InCollection(BaseModel):
+    """collection: None for the first one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    collection: str | None = None
+
+
+def cursor(text: str | None) -> str | None:
+    """A cursor that we gave out; raises Malformed for other text."""
+    if text is not None and not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise Malformed("cursor: take it from the field `next` of the page before")
+    return text
+
+
+class Listing(InCollection):
+    """limit: images on a page. cursor: `next` of the page before. where: conditions that all must hold."""
+
+    limit: int = Field(100, ge=1, le=MOST_AT_ONCE)
+    cursor: Annotated[str | None, AfterValidator(cursor)] = None
+    where: asked.Where = []
+
+
+@blueprint.get("")
+@operation("images", {200: ImagePage}, query=Listing, problems=(400, 404, 422))
+def images() -> Response:
+    """The images of a collection, in the order they came, a page at a time."""
+    wanted = asked.parameters(Listing)
+    collection = state().searcher(wanted.collection).collection
+    conditions = [parse(text) for text in wanted.where]
+    found = collection.page(int(wanted.cursor or 0), wanted.limit + 1, conditions)
+    shown = found[: wanted.limit]
+    page = ImagePage(
+        items=[describe(collection, record, wanted.collection) for _, record in shown],
+        next=str(shown[-1][0]) if len(found) > len(shown) else None,
+    )
+    return Response(page.model_dump_json(), mimetype=asked.JSON)
+
+
+@blueprint.get("/<image_id>")
+@operation("image", {200: ImageRecord}, query=InCollection, headers=("If-None-Match",), problems=(404, 422))
+def image(image_id: str) -> Response:
+    """What the collection knows of an image, but for where it was read from."""
+    name = asked.parameters(InCollection).collection
+    collection = state().searcher(name).collection
+    response = _answer(describe(collection, collection.record(image_id), name))
+    response.make_conditional(request)
+    return response
+
+
+@blueprint.patch("/<image_id>")
+@operation(
+    "set_labels",
+    {200: ImageRecord},
+    query=InCollection,
+    body={asked.MERGE_PATCH: LabelChange, asked.JSON: LabelChange},
+    headers=("If-Match",),
+    problems=(400, 404, 412, 415, 422),
+)
+def set_labels(image_id: str) -> Response:
+    """Change the labels of an image: those named are set, those that are null are taken away (RFC 7396).
+
+    `If-Match` with the image's ETag makes sure that nobody changed them meanwhile.
+    """
+    if request.mimetype not in asked.JSON_KINDS:
+        raise UnsupportedMediaType(f"send {asked.MERGE_PATCH} or {asked.JSON}")
+    name = request.args.get("collection")
+    change = asked.body(LabelChange)
+    check_labels(change.labels)
+    place = state().place(name)
+    with place.writer(who()) as writer:
+        collection = place.searcher().collection
+        before = _answer(describe(collection, collection.record(image_id), name))
+        tag = before.get_etag()[0] or ""
+        if request.if_match and not request.if_match.star_tag and not request.if_match.contains_weak(tag):
+            raise ChangedMeanwhile(f"the image {image_id} is not as If-Match says: get it again")
+        writer.set_labels(image_id, change.labels)
+        return _answer(describe(collection, collection.record(image_id), name))
+
+
+@blueprint.delete("/<image_id>")
+@operation("delete", {204: None}, query=InCollection, problems=(404, 422))
+def delete(image_id: str) -> tuple[str, int]:
+    """Delete an image for good: its picture is not taken in again unless that is asked for."""
+    here, name = state(), asked.parameters(InCollection).collection
+    with here.place(name).writer(who()) as writer:
+        if not writer.delete([image_id]):
+            raise NotFound(f"there is no image {image_id} in the collection")
+    here.thumbnails.clear()
+    return "", 204
+
+
+@blueprint.get("/<image_id>/thumbnail")
+@operation(
+    "thumbnail",
+    {200: "image/jpeg", 304: None},
+    query=InCollection,
+    headers=("If-None-Match",),
+    problems=(404, 410, 422),
+)
+def thumbnail(image_id: str) -> Response:
+    """A JPEG, its longer side at most 256 pixels."""
+    here, name = state(), asked.parameters(InCollection).collection
+    return thumbnails.answer(here, here.searcher(name).collection, image_id)
+
+
+@blueprint.get("/<image_id>/original")
+@operation("original", {200: "application/octet-stream"}, query=InCollection, problems=(404, 410, 422))
+def original(image_id: str) -> Response:
+    """The file that an image was sent as, where the setting `keep_originals` kept it."""
+    collection = state().searcher(asked.parameters(InCollection).collection).collection
+    kept = originals.path(collection.folder, collection.record(image_id).source)
+    if kept is None or not kept.is_file():
+        raise SourceGone("the file of this image is not kept here")
+    response = send_file(
+        kept.resolve(), "application/octet-stream", as_attachment=True, download_name=image_id
+    )
+    response.headers["Cache-Control"] = "private, no-cache"
+    return response
+
+
+def describe(collection: Collection, record: Record, name: str | None) -> ImageRecord:
+    """A record as the client sees it. name: of the collection, None where the client named none."""
+    kept = originals.path(collection.folder, record.source)
+    values = {field: getattr(record, field) for field in ImageRecord.model_fields if hasattr(record, field)}
+    return ImageRecord(original=bool(kept and kept.is_file()), links=links(record.image_id, name), **values)
+
+
+def check_labels(given: dict[str, str | None]) -> None:
+    """Raise InvalidInput for labels that could not be filtered by, or that name a patient."""
+    for key, value in given.items():
+        if not key.strip() or key != key.strip() or len(key) > KEY_CHARACTERS or set(key) & set(OPERATORS):
+            raise InvalidInput(
+                f"labels: a key has 1 to {KEY_CHARACTERS} characters, none of {' '.join(OPERATORS)}, "
+                "and no space around"
+            )
+        if key == "patient":
+            raise InvalidInput("labels: whose image it is cannot be changed; delete it and add it again")
+        if value is not None and not 1 <= len(value) <= VALUE_CHARACTERS:
+            raise InvalidInput(f"labels: the value of {key} must have 1 to {VALUE_CHARACTERS} characters")
+
+
+def _answer(record: ImageRecord) -> Response:
+    text = record.model_dump_json()
+    response = Response(text, mimetype=asked.JSON)
+    response.set_etag(hashlib.blake2b(text.encode(), digest_size=12).hexdigest())
+    return response

@@ -1,0 +1,65 @@
+"""From files that were sent to records, vectors and thumbnails."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection, insert
+
+from cbir import descriptors
+from cbir.collection import Collection, originals, schema
+from cbir.collection.records import add_labels, describe_record
+from cbir.collection.writer import Added, Entry
+from cbir.errors import UnreadableImage
+from cbir.images import Limits, decode
+from cbir.settings import Settings
+from service import thumbnails
+from service.asked import NAME
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One file: its frames as entries with their thumbnails (JPEG), or why there are none."""
+
+    data: bytes
+    entries: tuple[Entry, ...] = ()
+    pictures: tuple[bytes, ...] = ()
+    refused: str | None = None
+
+
+def extract(
+    collection: Collection, settings: Settings, files: list[bytes], labels: list[dict[str, str]]
+) -> list[Sent]:
+    """Decode and describe files; one that cannot be used comes back with its reason."""
+    return [_extract(collection, settings, *one) for one in zip(files, labels, strict=True)]
+
+
+def _extract(collection: Collection, settings: Settings, data: bytes, labels: dict[str, str]) -> Sent:
+    describe = descriptors.get(collection.profile.descriptor)
+    secret, source = collection.secret, originals.source(data)
+    entries: list[Entry] = []
+    pictures: list[bytes] = []
+    try:
+        for image in decode(data, NAME, limits=Limits(pixels=settings.max_pixels)):
+            record = describe_record(image, source=source, source_stamp="sent", secret=secret)
+            entries.append((add_labels(record, labels, secret), describe(image)))
+            pictures.append(thumbnails.of(image))
+    except UnreadableImage as error:
+        return Sent(data, refused=str(error))
+    return Sent(data, tuple(entries), tuple(pictures))
+
+
+def store(connection: Connection, folder: Path, sent: list[Sent], added: Added, keep_originals: bool) -> None:
+    """Within the transaction that adds them: keep the thumbnails of new images, and the files where wanted."""
+    each = iter(added.each)
+    rows = []
+    for one in sent:
+        new = False
+        for picture in one.pictures:
+            what, image_id = next(each)
+            if what == "added" and image_id:
+                rows.append({"number": added.numbers[image_id], "picture": picture})
+                new = True
+        if new and keep_originals:
+            originals.keep(folder, one.data)
+    if rows:
+        connection.execute(insert(schema.thumbnails), rows)
