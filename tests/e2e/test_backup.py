@@ -1,0 +1,104 @@
+"""Backup and restore, as docs/operations.md says it."""
+
+import json
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import httpx
+
+from cbir.collection import Collection
+from cbir.collection.verify import verify
+from tests.cbir.collection.conftest import entry
+from tests.service.conftest import COUNT, cbir, ids, indexed, own, pictures, serving
+
+__all__ = ["ids", "indexed", "own", "pictures"]  # fixtures of the service's tests, used here too
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
+
+
+def commands(heading: str) -> str:
+    """The first block of commands below a heading of the document."""
+    section = DOCUMENT.read_text().split(f"## {heading}\n", 1)[1]
+    block = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
+    assert block
+    return block[1]
+
+
+def shell(script: str, folder: Path) -> None:
+    """Run commands in a folder, as the document has them, with `cbir` on the path."""
+    binaries = Path(sys.executable).parent
+    done = subprocess.run(
+        ["sh", "-eu", "-c", script],
+        cwd=folder,
+        env={"PATH": f"{binaries}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_backup_and_restore(own: Path, tmp_path: Path, pictures: list[Path]) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    shutil.copytree(own, place / "collection")
+    shell(commands("Backup"), place)
+    with serving(own) as running:
+        search = {"image": pictures[-1].read_bytes()}
+        before = httpx.post(f"{running.address}/v1/search?k=9", files=search).json()["results"]
+    shutil.rmtree(place / "collection")
+    shell(commands("Restore"), place)
+    with Collection(place / "collection") as collection:
+        assert verify(collection) == []
+        assert len(collection) == COUNT - 6
+    with serving(place / "collection") as running:
+        assert httpx.post(f"{running.address}/v1/search?k=9", files=search).json()["results"] == before
+    # The key came along: a patient's images are still found by the identifier, and erased.
+    erased = cbir(
+        "collection", "erase-patient", "patient-0", "--collection", place / "collection", "--format", "json"
+    )
+    assert json.loads(erased)["erased"] > 0
+
+
+def test_backup_while_images_come_in(tmp_path: Path) -> None:
+    """The copy holds a moment between two additions, whole."""
+    from cbir.collection import profile as profiles
+
+    place = tmp_path / "place"
+    place.mkdir()
+    stop = threading.Event()
+    with Collection.create(place / "collection", profiles.get("tamura")) as collection:
+
+        def work() -> None:
+            with collection.writer() as writer:
+                turn = 0
+                while not stop.is_set():
+                    writer.add([entry(n) for n in range(turn * 20, turn * 20 + 20)])
+                    turn += 1
+                    if turn % 10 == 0:
+                        writer.compact()
+
+        with collection.writer() as writer:
+            writer.add([entry(n) for n in range(1_000_000, 1_000_020)])
+            writer.finish()
+        writing = threading.Thread(target=work)
+        writing.start()
+        try:
+            for _ in range(5):
+                shutil.rmtree(place / "backup", ignore_errors=True)
+                shell(commands("Backup"), place)
+                shutil.rmtree(place / "restored", ignore_errors=True)
+                shutil.copytree(place / "backup", place / "restored")
+                with Collection(place / "restored") as copy:
+                    found = verify(copy)
+                    assert found == [] or all("snapshot" in problem for problem in found)
+                    assert len(copy) % 20 == 0
+        finally:
+            stop.set()
+            writing.join()
+    assert sqlite3.sqlite_version_info >= (3, 27)  # VACUUM INTO
