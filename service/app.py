@@ -21,6 +21,7 @@ from service import (
     health,
     metrics,
     pages,
+    pictures,
     problems,
 )
 from service.access import check, login
@@ -69,6 +70,7 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         login,
         metrics,
         pages,
+        pictures,
     ):
         app.register_blueprint(part.blueprint)
     return app

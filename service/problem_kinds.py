@@ -47,6 +47,12 @@ KINDS: dict[str, Kind] = {
         "The address exists, but not for that method.",
         "The header `Allow` names the methods it answers.",
     ),
+    "too-slow": Kind(
+        HTTPStatus.REQUEST_TIMEOUT,
+        "Took too long",
+        "The request took longer than the setting `request_seconds`, or its client left before there was an answer.",
+        "Send it again; with a smaller image where the connection is slow.",
+    ),
     "conflict": Kind(
         HTTPStatus.CONFLICT,
         "Conflict",
