@@ -54,11 +54,7 @@ TABLE: dict[str, Entry] = {
     "POST /v1/jobs": Entry(Scope.ingest, "ingest"),
     "GET /v1/jobs": Entry(Scope.ingest),
     "GET /v1/jobs/*": Entry(Scope.ingest),
-    "DELETE /v1/jobs/*": Entry(Scope.ingest, "cancel"),
     "POST /v1/jobs/*/cancel": Entry(Scope.ingest, "cancel"),
-    # Judging.
-    "GET /v1/judgements": Entry(Scope.annotate),
-    "POST /v1/judgements": Entry(Scope.annotate, "judge"),
     # Changing what is there.
     "PATCH /v1/images/*": Entry(Scope.admin, "relabel"),
     "DELETE /v1/images/*": Entry(Scope.admin, "delete"),

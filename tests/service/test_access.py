@@ -62,6 +62,11 @@ def test_every_address_has_an_entry(closed: Flask) -> None:
             )
 
 
+def test_every_entry_has_an_address(closed: Flask) -> None:
+    rules = [(method, rule.rule) for rule in closed.url_map.iter_rules() for method in rule.methods or ()]
+    assert {id(entry) for entry in TABLE.values()} <= {id(scopes.entry(*rule)) for rule in rules}
+
+
 def test_what_is_open_to_all_is_meant_to_be() -> None:
     assert {address for address, entry in TABLE.items() if entry.need is Reach.anyone} == OPEN_TO_ALL
 
@@ -69,7 +74,7 @@ def test_what_is_open_to_all_is_meant_to_be() -> None:
 def test_what_changes_something_asks_for_more_than_search() -> None:
     for address, entry in TABLE.items():
         if not address.startswith("GET ") and entry.need in (Scope.search, Reach.any_token):
-            assert address in ("POST /v1/search", "POST /v1/render", "POST /v1/images/lookup"), address
+            assert address in ("POST /v1/search", "POST /v1/render"), address
 
 
 def test_address_without_entry_is_refused_to_all(closed: Flask, tokens: Tokens) -> None:
