@@ -9,6 +9,9 @@ from cbir.collection import Collection, Record, originals
 from cbir.errors import UnreadableImage
 from cbir.images import Image, Limits, read
 from cbir.search import query_frame
+from service import asked
+from service.api_images import InCollection
+from service.operations import operation
 from service.problems import SourceGone
 from service.state import State, state
 from service.thumbnails import encode, shrink
@@ -19,10 +22,17 @@ SIDE = 1024  # pixels, the longer one
 
 
 @blueprint.get("/<image_id>/picture")
+@operation(
+    "picture",
+    {200: "image/png", 304: None},
+    query=InCollection,
+    headers=("If-None-Match",),
+    problems=(404, 410),
+)
 def picture(image_id: str) -> Response:
     """A PNG, its longer side at most 1024 pixels; where only the thumbnail was kept, that one."""
     here = state()
-    collection = here.searcher().collection
+    collection = here.searcher(asked.parameters(InCollection).collection).collection
     record = collection.record(image_id)
     response = Response()
     response.set_etag(f"{record.content_hash}-{SIDE}")
