@@ -68,14 +68,15 @@ def _cell(measure: dict[str, float]) -> str:
 
 
 def plot(found: dict[str, dict[str, Any]], methods: Sequence[str]) -> str:
-    """Precision-recall curves of some methods on every descriptor, as an SVG file of its own."""
-    series, recalls = [], []
-    for descriptor, summary in found.items():
-        for run in summary["runs"]:
-            if run["name"] in methods:
-                recalls = [float(recall) for recall in run["precision_at_recall"]]
-                series.append((f"{descriptor} {run['name']}", list(run["precision_at_recall"].values())))
-    return charts.alone(charts.lines(series, recalls, "recall", "interpolated precision"), css())
+    """Precision-recall curves as an SVG file of its own: a colour for each descriptor, a dash for each method."""
+    series, drawn_as = [], []
+    for dash, method in enumerate(methods):
+        for colour, (descriptor, summary) in enumerate(found.items()):
+            curve = next(run["precision_at_recall"] for run in summary["runs"] if run["name"] == method)
+            series.append((f"{descriptor} {method}", list(curve.values())))
+            drawn_as.append(charts.style(colour, dash))
+    recalls = [float(recall) for recall in curve]
+    return charts.alone(charts.lines(series, recalls, "recall", "interpolated precision", drawn_as), css())
 
 
 def main() -> None:

@@ -164,11 +164,11 @@ def _measure(
 def compare(values: NDArray[np.float64], seed: int) -> list[Against | None]:
     """Each run against the first; p values are corrected for the runs compared, measure by measure."""
     tested = [randomisation_test(own - values[0], seed=seed) for own in values[1:]]
-    corrected = np.array([holm([p[m] for p in tested]) for m in range(values.shape[1])])
-    return [None] + [
-        Against((own - values[0]).mean(axis=1), p, corrected[:, number])
-        for number, (own, p) in enumerate(zip(values[1:], tested, strict=True))
-    ]
+    corrected = np.array(tested).reshape(len(tested), values.shape[1])
+    for m in range(values.shape[1]):
+        corrected[:, m] = holm(corrected[:, m])
+    compared = zip(values[1:], tested, corrected, strict=True)
+    return [None, *(Against((own - values[0]).mean(axis=1), p, after) for own, p, after in compared)]
 
 
 def _curve(answers: Answers, judgements: Judgements) -> NDArray[np.float64]:

@@ -1,9 +1,11 @@
 """How sure one can be of a mean over queries, and of a difference between two runs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cbir.threads import OneBlasThread
 
 RESAMPLES = 10_000
 PORTION = 250  # resamples at a time
@@ -20,9 +22,9 @@ def bootstrap_intervals(
     """
     generator = np.random.default_rng(seed)
     count = values.shape[1]
-    means = (
-        np.concatenate([_counts(generator, count, many) @ values.T for many in _portions(resamples)]) / count
-    )
+    with OneBlasThread():
+        sums = [_counts(generator, count, many) @ values.T for many in _portions(resamples)]
+    means = np.concatenate(sums) / count
     low, high = np.quantile(means, [(1 - share) / 2, (1 + share) / 2], axis=0)
     return low, high
 
@@ -31,9 +33,8 @@ def _counts(generator: np.random.Generator, count: int, resamples: int) -> Float
     """(resamples, count): how often each of `count` queries is in each resample."""
     drawn = generator.integers(0, count, (resamples, count))
     drawn += count * np.arange(resamples)[:, None]
-    return (
-        np.bincount(drawn.ravel(), minlength=resamples * count).reshape(resamples, count).astype(np.float64)
-    )
+    counts = np.bincount(drawn.ravel(), minlength=resamples * count)
+    return counts.reshape(resamples, count).astype(np.float64)
 
 
 def randomisation_test(differences: Floats, *, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
@@ -46,17 +47,22 @@ def randomisation_test(differences: Floats, *, resamples: int = RESAMPLES, seed:
     observed = np.abs(differences.sum(axis=1))
     nearly = observed * (1 - 1e-12)  # a sum in another order is the same sum
     extreme = np.ones(len(differences))
-    for many in _portions(resamples):
-        signs = generator.integers(0, 2, (many, differences.shape[1]), np.int8) * 2.0 - 1.0
-        extreme += (np.abs(signs @ differences.T) >= nearly).sum(axis=0)
+    with OneBlasThread():
+        for many in _portions(resamples):
+            signs = generator.integers(0, 2, (many, differences.shape[1]), np.int8) * 2.0 - 1.0
+            extreme += (np.abs(signs @ differences.T) >= nearly).sum(axis=0)
     return extreme / (resamples + 1)
 
 
-def holm(p: Sequence[float]) -> list[float]:
-    """p values corrected for being several (Holm 1979), in their order."""
-    from statsmodels.stats.multitest import multipletests
+def holm(p: Floats) -> Floats:
+    """p values (m,) corrected for being so many (Holm 1979), in their order.
 
-    return [float(value) for value in multipletests(p, method="holm")[1]] if len(p) else []
+    The smallest is multiplied by m, the next by m - 1, ...; none ends below a smaller one, or above 1.
+    """
+    order = np.argsort(p)
+    corrected = np.empty(len(p))
+    corrected[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    return np.minimum(corrected, 1.0)
 
 
 def _portions(total: int) -> Iterator[int]:

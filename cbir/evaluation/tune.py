@@ -107,7 +107,9 @@ def _draw(
         hashes = dict(connection.execute(select(images.c.number, images.c.content_hash)).all())
     even = np.array([int(hashes[n][-1], 16) % 2 == 0 for n in view.gallery.ids[known.rows].tolist()], bool)
     sizes = np.bincount(known.label[known.label >= 0], minlength=1)
-    usable = (known.label >= 0) & even & (sizes[known.label] > 1)
+    usable = (known.label >= 0) & (sizes[known.label] > 1)
+    if (usable & even).any():
+        usable &= even
     classes = [
         generator.permutation(np.flatnonzero(usable & (known.label == code))) for code in range(len(sizes))
     ]

@@ -55,9 +55,8 @@ def run(
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one a core.")] = None,
 ) -> None:
     """Ask every query, compare the answers with the labels, and write figures and a report."""
-    for name in ("ir_measures", "statsmodels"):
-        if find_spec(name) is None:
-            raise InvalidInput(f"{name} is not installed; `pip install 'cbir[evaluate]'` brings it")
+    if find_spec("ir_measures") is None:
+        raise InvalidInput("ir-measures is not installed; `pip install 'cbir[evaluate]'` brings it")
     if out.exists() and not out.is_dir():
         raise InvalidInput(f"{out} is a file; the results need a folder")
     from cbir.evaluation import measures as known_measures

@@ -12,14 +12,25 @@ LETTER = 7.6  # pixels a letter of a legend takes at most
 Series = Sequence[tuple[str, Sequence[float]]]
 
 
-def style(number: int) -> str:
-    """The classes of the series with that number: dashes show curves that cover each other, and all in grey."""
-    return f"s{number % COLOURS} d{number % DASHES}"
+def style(colour: int, dash: int) -> str:
+    """The classes of a colour and a dash: dashes show curves that cover each other, and all in grey."""
+    return f"s{colour % COLOURS} d{dash % DASHES}"
 
 
-def lines(series: Series, xs: Sequence[float], x_title: str, y_title: str, height: int = 400) -> str:
-    """Curves over a square of 0 to 1: each series has a name and a value for each of `xs`."""
-    legend, top = _legend([name for name, _ in series])
+def styles(count: int) -> list[str]:
+    """A style for each of so many series."""
+    return [style(number, number) for number in range(count)]
+
+
+def lines(
+    series: Series, xs: Sequence[float], x_title: str, y_title: str, drawn_as: Sequence[str] | None = None
+) -> str:
+    """Curves over a square of 0 to 1: each series has a name and a value for each of `xs`.
+
+    drawn_as: the style of each series.
+    """
+    drawn_as, height = drawn_as or styles(len(series)), 400
+    legend, top = _legend([name for name, _ in series], drawn_as)
     inner_width, inner_height = WIDTH - LEFT - RIGHT, height - top - BOTTOM
 
     def point(x: float, y: float) -> str:
@@ -38,17 +49,18 @@ def lines(series: Series, xs: Sequence[float], x_title: str, y_title: str, heigh
     middle = top + inner_height / 2
     parts.append(f'<text class="axis" transform="translate(14 {middle}) rotate(-90)" text-anchor="middle">'
                  f"{escape(y_title)}</text>")  # fmt: skip
-    for number, (name, ys) in enumerate(series):
+    for (name, ys), look in zip(series, drawn_as, strict=True):
         points = " ".join(point(x, y) for x, y in zip(xs, ys, strict=True))
         parts.append(
-            f'<polyline class="line {style(number)}" points="{points}"><title>{escape(name)}</title></polyline>'
+            f'<polyline class="line {look}" points="{points}"><title>{escape(name)}</title></polyline>'
         )
     return _svg(parts, height, f"{y_title} over {x_title}")
 
 
 def bars(rows: Sequence[tuple[str, str, Sequence[float]]], names: Sequence[str], title: str) -> str:
     """Groups of bars from 0 to 1: for each row its name, a note, and a value for each of `names`."""
-    legend, top = _legend(names)
+    looks = styles(len(names))
+    legend, top = _legend(names, looks)
     thick = 9 if len(names) < 4 else 6
     row_height = len(names) * thick + 12
     left = min(300, 24 + int(max((len(name) for name, _, _ in rows), default=0) * LETTER))
@@ -72,21 +84,21 @@ def bars(rows: Sequence[tuple[str, str, Sequence[float]]], names: Sequence[str],
         )
         for number, value in enumerate(values):
             parts.append(
-                f'<rect class="bar {style(number)}" x="{left}" y="{y + number * thick:.1f}" '
+                f'<rect class="bar {looks[number]}" x="{left}" y="{y + number * thick:.1f}" '
                 f'width="{max(value * inner_width, 1):.1f}" height="{thick - 1}">'
                 f"<title>{escape(f'{name}, {names[number]}: {value:.3f}')}</title></rect>"
             )
     return _svg(parts, height, title)
 
 
-def _legend(names: Sequence[str]) -> tuple[str, int]:
+def _legend(names: Sequence[str], looks: Sequence[str]) -> tuple[str, int]:
     """The legend over a chart, and where the chart may begin."""
     x, y, parts = LEFT, TOP, []
-    for number, name in enumerate(names):
+    for name, look in zip(names, looks, strict=True):
         width = 44 + len(name) * LETTER
         if x + width > WIDTH and x > LEFT:
             x, y = LEFT, y + LINE_HEIGHT
-        parts.append(f'<line class="line {style(number)}" x1="{x:.0f}" x2="{x + 28:.0f}" y1="{y}" y2="{y}"/>')
+        parts.append(f'<line class="line {look}" x1="{x:.0f}" x2="{x + 28:.0f}" y1="{y}" y2="{y}"/>')
         parts.append(f'<text class="label" x="{x + 34:.0f}" y="{y + 4}">{escape(name)}</text>')
         x += int(width)
     return "".join(parts), y + LINE_HEIGHT

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from cbir.evaluation.statistics import bootstrap_intervals, holm, randomisation_test
 
@@ -61,9 +62,16 @@ def test_no_difference_is_no_evidence():
     assert randomisation_test(np.full((1, 40), 0.1))[0] == pytest.approx(1 / 10_001)
 
 
-def test_holm():
-    # Holm 1979, step-down: 3 * 0.01, 2 * 0.02, and never below the one before
-    assert holm([0.02, 0.01, 0.03]) == pytest.approx([0.04, 0.03, 0.04])
-    assert holm([0.9, 0.8]) == pytest.approx([1.0, 1.0])
-    assert holm([0.02]) == [0.02]
-    assert holm([]) == []
+def test_holm_by_hand():
+    # Step-down: 3 * 0.01, 2 * 0.02, and never below the one before
+    assert holm(np.array([0.02, 0.01, 0.03])).tolist() == pytest.approx([0.04, 0.03, 0.04])
+    assert holm(np.array([0.9, 0.8])).tolist() == [1.0, 1.0]
+    assert holm(np.array([0.02])).tolist() == [0.02]
+    assert holm(np.empty(0)).tolist() == []
+
+
+def test_holm_is_that_of_statsmodels():
+    random = np.random.default_rng(0)
+    for count in range(1, 9):
+        for p in (random.random(count), random.random(count) / 20, np.round(random.random(count), 1)):
+            np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1], atol=1e-12)
