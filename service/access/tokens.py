@@ -160,6 +160,7 @@ class Tokens:
         except OSError as error:
             raise InvalidInput(f"state_folder {folder} cannot be written: {error.strerror}") from error
         try:
+            _hand_over(lock, folder)
             fcntl.flock(lock, fcntl.LOCK_EX)
             tokens = dict(self.all())
             yield tokens
@@ -173,6 +174,7 @@ class Tokens:
         new = self.file.with_suffix(".new")
         new.unlink(missing_ok=True)
         with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            _hand_over(file.fileno(), self.file.parent)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -182,6 +184,13 @@ class Tokens:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _hand_over(file: int, folder: Path) -> None:
+    """Give a file to the folder's owner: after `sudo cbir token create` the service must still be able to read it."""
+    if os.geteuid() == 0:
+        owner = folder.stat()
+        os.fchown(file, owner.st_uid, owner.st_gid)
 
 
 def _digest(secret: str) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -43,6 +44,14 @@ def test_files_are_the_owners_alone(tmp_path: Path) -> None:
     Tokens(folder).create([Scope.search])
     assert folder.stat().st_mode & 0o777 == 0o700
     assert all(file.stat().st_mode & 0o777 == 0o600 for file in folder.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files for somebody else")
+def test_root_makes_them_for_the_owner_of_the_folder(tmp_path: Path) -> None:
+    os.chown(tmp_path, 4711, 4712)
+    Tokens(tmp_path).create([Scope.search])
+    owners = {(file.stat().st_uid, file.stat().st_gid) for file in tmp_path.iterdir()}
+    assert owners == {(4711, 4712)}
 
 
 def test_found_again_and_nothing_else(tmp_path: Path) -> None:
