@@ -14,6 +14,7 @@ from cbir.images import Limits, decode
 from cbir.settings import Settings
 from service import thumbnails
 from service.asked import NAME
+from service.patience import Watch
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,17 @@ class Sent:
 def extract(
     collection: Collection, settings: Settings, files: list[bytes], labels: list[dict[str, str]]
 ) -> list[Sent]:
-    """Decode and describe files; one that cannot be used comes back with its reason."""
-    return [_extract(collection, settings, *one) for one in zip(files, labels, strict=True)]
+    """Decode and describe files; one that cannot be used comes back with its reason.
+
+    Ends between two frames where the client has left: nothing has been written yet.
+    """
+    watch = Watch()
+    return [_extract(collection, settings, watch, *one) for one in zip(files, labels, strict=True)]
 
 
-def _extract(collection: Collection, settings: Settings, data: bytes, labels: dict[str, str]) -> Sent:
+def _extract(
+    collection: Collection, settings: Settings, watch: Watch, data: bytes, labels: dict[str, str]
+) -> Sent:
     describe = descriptors.get(collection.profile.descriptor)
     secret, source = collection.secret, originals.source(data)
     entries: list[Entry] = []
@@ -43,6 +50,7 @@ def _extract(collection: Collection, settings: Settings, data: bytes, labels: di
             record = describe_record(image, source=source, source_stamp="sent", secret=secret)
             entries.append((add_labels(record, labels, secret), describe(image)))
             pictures.append(thumbnails.of(image))
+            watch.lap("describe")
     except UnreadableImage as error:
         return Sent(data, refused=str(error))
     return Sent(data, tuple(entries), tuple(pictures))

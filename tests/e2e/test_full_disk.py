@@ -15,7 +15,7 @@ from cbir.collection import Collection
 from cbir.collection.verify import verify
 from cbir.errors import StorageFull
 from tests.cbir.collection.conftest import entry
-from tests.service.conftest import CBIR, cbir, ids, indexed, pictures, serving
+from tests.service.conftest import CBIR, cbir, ids, indexed, pictures, problem, serving
 
 __all__ = ["ids", "indexed", "pictures"]  # fixtures of the service's tests, used here too
 
@@ -122,7 +122,12 @@ def test_the_service_searches_on(disk: Path, indexed: Path, pictures: list[Path]
             assert answer.json()["results"] == before
             assert httpx.post(search, json={"image_id": ids[0]}).status_code == 200
         assert httpx.get(f"{running.address}/readyz").status_code == 200
+        new = {"image": pictures[-1].read_bytes()}
+        assert "no room" in problem(httpx.post(f"{running.address}/v1/images", files=new), 507)
+        assert httpx.get(f"{running.address}/readyz").json()["images"] == 30
         make_room(disk)
+        assert httpx.post(f"{running.address}/v1/images", files=new).status_code == 201
+        assert httpx.get(f"{running.address}/readyz").json()["images"] == 31
     with Collection(folder) as collection:
         assert verify(collection) == []
 
