@@ -57,6 +57,13 @@ function act(what, title, of) {
   return button;
 }
 
+/** A sign that is read out as these words. */
+function spoken(sign, words) {
+  sign.setAttribute("role", "img");
+  sign.setAttribute("aria-label", words);
+  return sign;
+}
+
 function card(hit, digits, moved, href) {
   const { first, others } = labels(hit);
   const picture = element("img");
@@ -66,9 +73,9 @@ function card(hit, digits, moved, href) {
   standIn(picture);
   picture.src = hit.links.thumbnail;
 
-  const film = element("span", "film", picture, element("span", "rank", String(hit.rank)));
+  const film = element("span", "film", picture, spoken(element("span", "rank", String(hit.rank)), `Rank ${hit.rank}`));
   if (moved) {
-    const badge = element("span", `move ${moved.className}`, moved.sign);
+    const badge = spoken(element("span", `move ${moved.className}`, moved.sign), moved.words);
     badge.title = moved.words;
     film.append(badge);
   }
@@ -91,10 +98,6 @@ function card(hit, digits, moved, href) {
   link.title = Object.entries(hit.labels)
     .map(([key, value]) => `${key}: ${value}`)
     .join("\n");
-  link.setAttribute(
-    "aria-label",
-    `Rank ${hit.rank}, ${first}, score ${hit.score.toFixed(digits)}${moved ? `, ${moved.words}` : ""}. Compare with the query`,
-  );
   return element("li", "", link, act("search", "Search from it", first), act("about", "Metadata", first));
 }
 

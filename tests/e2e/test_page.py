@@ -1,71 +1,13 @@
 """The page in a real browser, over a real service."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import PIL.Image
 import pytest
 from playwright import sync_api
 
-from tests.service.conftest import Served, cbir, indexed, pictures, serving
-
-CHROMIUM = Path("/usr/bin/chromium")
-SETTLED = "#columns:not([aria-busy]) .column"
-
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM.exists(), reason=f"there is no {CHROMIUM}; `apt-get install chromium` brings it"
-)
-
-__all__ = ["indexed", "pictures"]  # fixtures of the service's tests, used here too
-
-
-@pytest.fixture(scope="module")
-def served(indexed: Path) -> Iterator[Served]:
-    with serving(indexed) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[sync_api.Browser]:
-    with sync_api.sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        yield launched
-        launched.close()
-
-
-@pytest.fixture
-def errors() -> list[str]:
-    """What the browser's console complained of; a test that expects some takes them out."""
-    return []
-
-
-@pytest.fixture
-def page(browser: sync_api.Browser, served: Served, errors: list[str]) -> Iterator[sync_api.Page]:
-    """The page as it is first seen; afterwards no complaint may be left."""
-    opened = browser.new_page(viewport={"width": 1280, "height": 900})
-    opened.set_default_timeout(15_000)
-    opened.on("console", lambda said: said.type in ("error", "warning") and errors.append(said.text))
-    opened.on("pageerror", lambda error: errors.append(str(error)))
-    opened.goto(served.address)
-    yield opened
-    opened.close()
-    assert errors == []
-
-
-def ids(page: sync_api.Page, column: str = "After re-ranking") -> list[str]:
-    """The images shown in a column, in order."""
-    cards = page.locator(f'section[aria-label="{column}"] .card')
-    return [str(card.get_attribute("data-image")) for card in cards.all()]
-
-
-def choose(page: sync_api.Page, path: Path) -> None:
-    """Choose a file, and wait for its answers with what moved."""
-    page.set_input_files("#file", path)
-    page.wait_for_selector(f"{SETTLED} .move")
-
-
-def show(page: sync_api.Page, view: str) -> None:
-    page.get_by_role("radio", name=view).check(force=True)
+from tests.e2e.browsing import SETTLED, choose, ids, show
+from tests.service.conftest import Served, cbir, serving
 
 
 def test_start(page: sync_api.Page) -> None:

@@ -1,0 +1,43 @@
+"""What tests of the page do again and again."""
+
+from pathlib import Path
+
+from playwright import sync_api
+
+SETTLED = "#columns:not([aria-busy]) .column"
+
+
+def ids(page: sync_api.Page, column: str = "After re-ranking") -> list[str]:
+    """The images shown in a column, in order."""
+    cards = page.locator(f'section[aria-label="{column}"] .card')
+    return [str(card.get_attribute("data-image")) for card in cards.all()]
+
+
+def choose(page: sync_api.Page, path: Path) -> None:
+    """Choose a file, and wait for its answers with what moved."""
+    page.set_input_files("#file", path)
+    page.wait_for_selector(f"{SETTLED} .move")
+
+
+def show(page: sync_api.Page, view: str) -> None:
+    page.get_by_role("radio", name=view).check(force=True)
+
+
+def key_of(page: sync_api.Page) -> str:
+    """What has the focus: its id, or else its class."""
+    return str(page.evaluate("document.activeElement.id || document.activeElement.className"))
+
+
+def until(page: sync_api.Page, expression: str) -> None:
+    """Wait until an expression is true; playwright's own way needs eval, which the page's policy forbids."""
+    for _ in range(500):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(20)
+    raise AssertionError(f"never true: {expression}")
+
+
+def settle(page: sync_api.Page) -> None:
+    """Wait for the answers to the search that was just begun."""
+    page.wait_for_selector("#columns[aria-busy]", state="attached", timeout=2000)
+    page.wait_for_selector(f"{SETTLED} .card")

@@ -1,0 +1,48 @@
+"""A browser, a service, and the page in one from the other."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright import sync_api
+
+from tests.service.conftest import Served, indexed, pictures, serving
+
+CHROMIUM = Path("/usr/bin/chromium")
+
+__all__ = ["indexed", "pictures"]  # fixtures of the service's tests, used here too
+
+
+@pytest.fixture(scope="module")
+def served(indexed: Path) -> Iterator[Served]:
+    with serving(indexed) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[sync_api.Browser]:
+    if not CHROMIUM.exists():
+        pytest.skip(f"there is no {CHROMIUM}; `apt-get install chromium` brings it")
+    with sync_api.sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def errors() -> list[str]:
+    """What the browser's console complained of; a test that expects some takes them out."""
+    return []
+
+
+@pytest.fixture
+def page(browser: sync_api.Browser, served: Served, errors: list[str]) -> Iterator[sync_api.Page]:
+    """The page as it is first seen; afterwards no complaint may be left."""
+    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+    opened.set_default_timeout(15_000)
+    opened.on("console", lambda said: errors.append(said.text) if said.type in ("error", "warning") else None)
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    opened.goto(served.address)
+    yield opened
+    opened.close()
+    assert errors == []
