@@ -17,18 +17,18 @@ from pathlib import Path
 
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
+import cv2
 import psutil
 
 from cbir import descriptors
 from cbir.datasets import phantoms
 from cbir.images import read
-from indexer.extract import prepare
 from indexer.folder import walk
 
 
 def describe_rate(paths: list[Path]) -> float:
     """Images a second that this process decodes and describes."""
-    prepare()
+    cv2.setNumThreads(1)
     describe = descriptors.get("huang2012")
     for image in read(paths[0]):
         describe(image)

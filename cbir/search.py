@@ -203,7 +203,7 @@ class Searcher:
         """The list itself, or beyond the exact limit its best places and a fixed sample of all others."""
         if len(ranking) <= self.settings.exact_limit:
             return ranking, None
-        count = max(self.settings.candidates, k)
+        count = min(max(self.settings.candidates, k), len(ranking))
         sample = np.random.default_rng(SAMPLE_SEED).choice(
             len(ranking), min(count, len(ranking)), replace=False
         )

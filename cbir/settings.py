@@ -18,8 +18,11 @@ from cbir.errors import InvalidInput
 
 
 def file() -> Path:
-    """The settings file: CBIR_CONFIG, else cbir.toml in the working folder."""
-    return Path(os.environ.get("CBIR_CONFIG", "cbir.toml"))
+    """The settings file: CBIR_CONFIG, which must exist then, else cbir.toml in the working folder."""
+    named = os.environ.get("CBIR_CONFIG")
+    if named and not Path(named).is_file():
+        raise InvalidInput(f"CBIR_CONFIG names {named}, which is no file")
+    return Path(named or "cbir.toml")
 
 
 def _state_folder() -> Path:

@@ -64,6 +64,8 @@ def _extract_one(path: Path, task: Task) -> Extracted:
     describe = descriptors.get(task.descriptor)
     records: list[Record] = []
     vectors: list[NDArray[np.float32]] = []
+    if not path.is_file():
+        return Extracted(path, refused="cannot be looked into, or is no file")
     try:
         stamped = stamp(path)
         for image in read(path, limits=task.limits):
@@ -75,4 +77,6 @@ def _extract_one(path: Path, task: Task) -> Extracted:
         return Extracted(path, refused=f"cannot be read: {error.strerror}")
     except MemoryError:
         return Extracted(path, refused="needs more memory than there is")
+    except Exception as error:  # a fault of ours in one image shall not cost the others
+        return Extracted(path, refused=f"could not be described ({type(error).__name__}); please report it")
     return Extracted(path, tuple(records), np.array(vectors, np.float32))

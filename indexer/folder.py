@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from cbir.datasets.manifest import place
 from cbir.errors import NotFound
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".jpe", ".tif", ".tiff", ".bmp", ".dib", ".dcm", ".dicom", ".ima"}
@@ -13,39 +14,60 @@ SIGNATURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\0", b"MM\0*", b"II+\0
 def walk(sources: Sequence[Path]) -> Iterator[Path]:
     """Absolute paths of all images, in the order of their names; a file named outright always counts.
 
-    Hidden files and folders are passed over, as is what by name and first bytes is no image (csv, text, ...).
-    A folder or file named twice, or inside another source, comes once. Raises NotFound for a missing source.
+    Links are followed, each folder once. Hidden files and folders are passed over, as is what by name and first
+    bytes is no image (csv, text, ...). What cannot be looked into comes too, folders included: reading it will say
+    why. A folder or file named twice, or inside another source, comes once. Raises NotFound for a missing source.
     """
-    roots: list[Path] = []
+    seen: set[tuple[int, int]] = set()
     for source in sources:
         if not source.exists():
             raise NotFound(f"there is no file or folder {source}")
-        root = source.resolve()
-        if root in roots or any(earlier in root.parents for earlier in roots):
+        if source.is_dir():
+            yield from _below(source, seen)
+        elif _first_time(source, seen):
+            yield place(source)
+
+
+def _below(folder: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
+    closed: list[OSError] = []
+    for where, folders, files in os.walk(folder, followlinks=True, onerror=closed.append):
+        here = Path(where).resolve()
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if not _first_time(here, seen):
+            folders.clear()
             continue
-        roots.append(root)
-        yield from _below(root, roots[:-1]) if root.is_dir() else iter([root])
-
-
-def _below(folder: Path, done: list[Path]) -> Iterator[Path]:
-    for place, folders, files in os.walk(folder):
-        here = Path(place)
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and here / name not in done)
         for name in sorted(files):
             path = here / name
-            if not name.startswith(".") and path not in done and looks_like_image(path):
+            if not name.startswith(".") and looks_like_image(path) and _first_time(path, seen):
                 yield path
+    yield from (Path(error.filename) for error in closed)
+
+
+def _first_time(path: Path, seen: set[tuple[int, int]]) -> bool:
+    """Whether this very file or folder was not met before; what cannot be looked at always is new."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return True
+    met = (status.st_dev, status.st_ino) in seen
+    seen.add((status.st_dev, status.st_ino))
+    return not met
 
 
 def looks_like_image(path: Path) -> bool:
-    """Whether a file is worth decoding: by its suffix, else by its first bytes (archives often drop suffixes)."""
-    if path.suffix.lower() in SUFFIXES:
-        return True
+    """Whether a file is worth decoding: by its suffix, else by its first bytes (archives often drop suffixes).
+
+    Pipes and devices never are; what cannot be opened is, so that reading it says why.
+    """
     try:
+        if path.exists() and not path.is_file():
+            return False
+        if path.suffix.lower() in SUFFIXES:
+            return True
         with path.open("rb") as file:
             head = file.read(132)
     except OSError:
-        return False
+        return True
     without_preamble = head[:2] == b"\x08\x00" and head[3:4] == b"\0"  # group 0008, little endian
     return head[128:132] == b"DICM" or head.startswith(SIGNATURES) or without_preamble
 

@@ -59,7 +59,7 @@ def _side_by_side(
                     _collect(running, suspects)
                     raise
         finished, _ = wait(running, return_when=FIRST_COMPLETED)
-        for future in finished:
+        for future in [one for one in running if one in finished]:  # a set has no order; images keep theirs
             if isinstance(future.exception(), BrokenProcessPool):
                 _collect(running, suspects)
                 raise BrokenProcessPool
@@ -78,7 +78,9 @@ def _one_by_one(pool: ProcessPoolExecutor, suspects: deque[Path], task: Task) ->
         try:
             result = pool.submit(extract, [suspects[0]], task).result()
         except BrokenProcessPool:
-            yield Extracted(suspects.popleft(), refused="its decoder crashed on it; the file is damaged")
+            yield Extracted(
+                suspects.popleft(), refused="its process died on it: a decoder crashed, or memory ran out"
+            )
             raise
         suspects.popleft()
         yield from result

@@ -1,6 +1,5 @@
 """An indexing run: find, extract, add, in batches that are on the disk before the next is counted."""
 
-import csv
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -8,10 +7,9 @@ from itertools import islice
 from pathlib import Path
 
 from cbir.collection import Collection
-from cbir.collection.records import add_labels
+from cbir.collection.records import add_labels, hash_patient
 from cbir.collection.writer import Entry, Writer
 from cbir.datasets.manifest import Manifest
-from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.images import Limits
 from indexer.extract import Extracted, Task
 from indexer.folder import stamp, walk
@@ -20,15 +18,17 @@ from indexer.pool import extract_all
 BATCH_IMAGES = 512  # committed together, or as many as came in
 BATCH_SECONDS = 1.0
 LOOKUP = 512  # files looked up in the collection at once
+EXAMPLES = 10  # refused files that the summary names
 
 
 @dataclass
 class Summary:
     """What became of the files of a run.
 
-    files: found. indexed: images added. already: files that were in the collection, unchanged. duplicates:
-    images not added since the same picture is there. deleted_earlier: images not added since somebody deleted
-    them. relabelled: files whose labels were changed. refused: files without a usable image, with reasons.
+    files: found. indexed: images added. already: files that were in the collection. relabelled: those of them
+    whose labels or patient were changed. duplicates: images not added since the same picture is there.
+    deleted_earlier: images not added since somebody deleted them. refused: files without a usable image; the
+    first few of them with their reasons in `examples`. manifest_unused: rows whose file was not among the sources.
     """
 
     files: int = 0
@@ -37,17 +37,22 @@ class Summary:
     relabelled: int = 0
     duplicates: int = 0
     deleted_earlier: int = 0
-    refused: list[tuple[str, str]] = field(default_factory=list)
+    refused: int = 0
+    examples: list[tuple[str, str]] = field(default_factory=list)
     manifest_unused: int = 0
     interrupted: bool = False
     seconds: float = 0.0
 
 
 Progress = Callable[[int, Summary], None]
+Refused = Callable[[str, str], None]
 
 
 class Run:
-    """One run over `sources` into an open collection. `progress(files done, summary)` is called as it goes."""
+    """One run over `sources` into an open collection.
+
+    progress(files done, summary) is called as it goes, refused(path, reason) for every file that was refused.
+    """
 
     def __init__(
         self,
@@ -60,9 +65,8 @@ class Run:
         duplicates: bool = False,
         restore: bool = False,
         progress: Progress = lambda done, summary: None,
+        refused: Refused = lambda path, reason: None,
     ) -> None:
-        if jobs < 1:
-            raise InvalidInput(f"--jobs must be at least 1, not {jobs}")
         self.collection = collection
         self.sources = sources
         self.manifest = manifest
@@ -70,9 +74,11 @@ class Run:
         self.duplicates = duplicates
         self.restore = restore
         self.progress = progress
+        self.refused = refused
         self.task = Task(collection.profile.descriptor, collection.secret, limits)
         self.summary = Summary()
         self.done = 0
+        self._given: dict[Path, dict[str, str]] = {}  # labels of files under way
 
     def __call__(self) -> Summary:
         """Do it. An interrupt (Ctrl-C) ends the run in order; the same call goes on where it stopped."""
@@ -82,63 +88,84 @@ class Run:
                 self._index(writer)
             except KeyboardInterrupt:
                 self.summary.interrupted = True
-            writer.finish()
+            # What came before an interrupt is no sample to learn the normalisation from.
+            if not self.summary.interrupted or self.collection.statistics():
+                writer.finish()
         if self.manifest and not self.summary.interrupted:
             self.summary.manifest_unused = self.manifest.unused()
         self.summary.seconds = time.monotonic() - started
         return self.summary
 
     def _index(self, writer: Writer) -> None:
-        batch: list[Extracted] = []
-        images, since = 0, time.monotonic()
+        waiting: list[Extracted] = []
+        since = time.monotonic()
         extracted = extract_all(self._wanted(writer), self.task, self.jobs)
         try:
             for one in extracted:
                 if one.refused is not None:
-                    self.summary.refused.append((str(one.path), one.refused))
-                    self._step(1)
-                    continue
-                batch.append(one)
-                images += len(one.records)
+                    self._refuse(one.path, one.refused)
+                else:
+                    waiting.append(one)
+                images = sum(len(each.records) for each in waiting)
                 if images >= BATCH_IMAGES or time.monotonic() - since > BATCH_SECONDS:
+                    batch, waiting, since = waiting, [], time.monotonic()
                     self._commit(writer, batch)
-                    batch, images, since = [], 0, time.monotonic()
+        except KeyboardInterrupt:
+            extracted.close()
+            self._commit(writer, waiting)
+            raise
         finally:
             extracted.close()
-            self._commit(writer, batch)
+        self._commit(writer, waiting)
 
     def _wanted(self, writer: Writer) -> Iterator[Path]:
         """Files that the collection does not know, or knows otherwise."""
         paths = walk(self.sources)
         while part := list(islice(paths, LOOKUP)):
-            known = writer.known([str(path) for path in part])
-            for path in part:
-                self.summary.files += 1
+            self.summary.files += len(part)
+            named = [path for path in part if self._can_be_named(path)]
+            known = writer.known([str(path) for path in named])
+            given = self.manifest.labels(named) if self.manifest else {}
+            for path in named:
                 if known.get(str(path)) != _stamp(path):
+                    self._given[path] = given.get(path, {})
                     yield path
                     continue
                 self.summary.already += 1
-                self._relabel(writer, path)
+                if path in given:
+                    patient = hash_patient(self.task.secret, given[path].pop("patient", ""))
+                    self.summary.relabelled += writer.relabel(str(path), given[path], patient)
                 self._step(1)
 
-    def _relabel(self, writer: Writer, path: Path) -> None:
-        given = self.manifest.labels([path]).get(path) if self.manifest else None
-        if given:
-            given.pop("patient", None)  # whose picture it is does not change with its labels
-            self.summary.relabelled += writer.relabel(str(path), given)
+    def _can_be_named(self, path: Path) -> bool:
+        try:
+            str(path).encode()
+        except UnicodeEncodeError:
+            self._refuse(path, "its name is not UTF-8; rename it")
+            return False
+        return True
+
+    def _refuse(self, path: Path, reason: str) -> None:
+        self._given.pop(path, None)
+        name = str(path).encode(errors="backslashreplace").decode()
+        self.summary.refused += 1
+        if len(self.summary.examples) < EXAMPLES:
+            self.summary.examples.append((name, reason))
+        self.refused(name, reason)
+        self._step(1)
 
     def _commit(self, writer: Writer, batch: list[Extracted]) -> None:
         if not batch:
             return
-        given = self.manifest.labels([one.path for one in batch]) if self.manifest else {}
         entries: list[Entry] = []
         for one in batch:
-            its_labels = given.get(one.path, {})
+            its_labels = self._given.pop(one.path, {})
             assert one.vectors is not None
             for record, vector in zip(one.records, one.vectors, strict=True):
                 entries.append((add_labels(record, its_labels, self.task.secret), vector))
         added = writer.add(entries, duplicates=self.duplicates, restore=self.restore)
         self.summary.indexed += len(added.ids)
+        self.summary.already += added.updated
         self.summary.duplicates += added.duplicates
         self.summary.deleted_earlier += added.deleted_earlier
         self._step(len(batch))
@@ -153,14 +180,3 @@ def _stamp(path: Path) -> str:
         return stamp(path)
     except OSError:
         return "gone"  # extraction will say why
-
-
-def write_report(path: Path, refused: Sequence[tuple[str, str]]) -> None:
-    """A csv `path,reason` of the files that were refused."""
-    try:
-        with path.open("w", newline="", encoding="utf-8") as file:
-            rows = csv.writer(file)
-            rows.writerow(["path", "reason"])
-            rows.writerows(refused)
-    except OSError as error:
-        raise CollectionDamaged(f"the report {path} cannot be written: {error.strerror}") from error

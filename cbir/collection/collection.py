@@ -1,5 +1,6 @@
 """A collection: a folder with SQLite for records and vectors, and a snapshot that is derived from it."""
 
+import os
 import secrets
 import threading
 from collections.abc import Iterator, Sequence
@@ -20,11 +21,13 @@ from cbir.collection.profile import Profile
 from cbir.collection.records import Record, hash_patient
 from cbir.collection.room import told_when_full
 from cbir.collection.schema import SECRET, images, labels, meta
-from cbir.collection.snapshot import Snapshot, SnapshotInfo, open_snapshot
+from cbir.collection.snapshot import Snapshot, SnapshotInfo, open_snapshot, sync_folder
 from cbir.collection.statistics import Statistics
 from cbir.collection.view import View
 from cbir.collection.writer import Writer
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
+
+SECRET_BYTES = 32
 
 
 class Collection:
@@ -48,6 +51,11 @@ class Collection:
                     self._profile = Profile.model_validate_json(facts.need(connection, "profile"))
                 schema.complete(self.engine)
         except (DatabaseError, ValueError) as error:
+            if not os.access(self.folder, os.W_OK):
+                raise InvalidInput(
+                    f"{folder} cannot be written to, which reading needs too (SQLite's write-ahead log); copy it "
+                    "to a folder of yours"
+                ) from error
             raise CollectionDamaged(
                 f"the database of {folder} cannot be read: {type(error).__name__}"
             ) from error
@@ -77,19 +85,27 @@ class Collection:
         folder = Path(folder)
         if folder.exists() and not folder.is_dir():
             raise InvalidInput(f"{folder} is a file; a collection needs a folder of its own")
-        if cls.exists(folder):
-            raise InvalidInput(f"{folder} already holds a collection")
         with told_when_full(folder):
-            cls._make(folder, profile)
+            folder.mkdir(parents=True, exist_ok=True)
+            with writer_lock(folder):
+                if cls.exists(folder):
+                    raise InvalidInput(f"{folder} already holds a collection")
+                cls._make(folder, profile)
         return cls(folder)
 
     @staticmethod
     def _make(folder: Path, profile: Profile) -> None:
-        (folder / "snapshots").mkdir(parents=True, exist_ok=True)
-        secret = folder / SECRET
-        if not secret.exists():
-            secret.touch(mode=0o600)
-            secret.write_text(secrets.token_hex(32))
+        (folder / "snapshots").mkdir(exist_ok=True)
+        if not (folder / SECRET).exists():
+            partial = folder / f"{SECRET}.partial"
+            partial.unlink(missing_ok=True)
+            partial.touch(mode=0o600)
+            with partial.open("w") as file:
+                file.write(secrets.token_hex(SECRET_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+            partial.rename(folder / SECRET)
+            sync_folder(folder)
         engine = schema.connect(folder)
         created = datetime.now(UTC).isoformat(timespec="seconds")
         said = {
@@ -150,12 +166,14 @@ class Collection:
     @property
     def secret(self) -> bytes:
         """The key that patients' identifiers are hashed with."""
+        damaged = f"the key file {SECRET} of {self.folder} is missing or damaged; put it back from a backup"
         try:
-            return bytes.fromhex((self.folder / SECRET).read_text())
+            found = bytes.fromhex((self.folder / SECRET).read_text())
         except (OSError, ValueError) as error:
-            raise CollectionDamaged(
-                f"the key file {SECRET} of {self.folder} is missing or damaged; put it back from a backup"
-            ) from error
+            raise CollectionDamaged(damaged) from error
+        if len(found) != SECRET_BYTES:
+            raise CollectionDamaged(damaged)
+        return found
 
     def generation(self) -> int:
         """Counts the transactions that changed the collection."""
@@ -252,15 +270,12 @@ class Collection:
 
     def iterate(self) -> Iterator[tuple[int, Record]]:
         """Every image's number and record, in the order they came, some thousand at a time."""
-        with self.engine.connect() as connection:
-            last = 0
-            while True:
-                following = select(images).where(images.c.number > last).order_by(images.c.number).limit(2000)
-                found = _records(connection, following)
-                if not found:
-                    return
-                yield from found.items()
-                last = max(found)
+        last = 0
+        while found := self.page(
+            last, 2000
+        ):  # a transaction each, or a slow consumer would hold up checkpoints
+            yield from found
+            last = found[-1][0]
 
     def page(
         self, after: int = 0, limit: int = 100, where: Sequence[Condition] = ()
@@ -327,7 +342,7 @@ class Collection:
             count = connection.scalar(select(func.count()).select_from(images)) or 0
             generation, form = facts.need(connection, "generation"), facts.need(connection, "format")
             created = facts.need(connection, "created")
-        size = sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+        size = sum(_size(path) for path in self.folder.rglob("*"))
         return {
             "images": count,
             "profile": self._profile.name,
@@ -343,6 +358,14 @@ class Collection:
             "labels": self.label_keys(),
             "bytes_on_disk": size,
         }
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; 0 for folders, and for what a writer has just removed."""
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except FileNotFoundError:
+        return 0
 
 
 def _records(connection: Connection, query: Select[Any]) -> dict[int, Record]:

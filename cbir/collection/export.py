@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +22,14 @@ def export(collection: Collection, folder: Path) -> int:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInput(f"{folder} exists and is not an empty folder; name another")
-    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
     keys = list(collection.label_keys())
     with collection.engine.connect() as connection:
         raw, numbers = load_vectors(connection, 0, dimensions(collection.profile))
     kept: list[int] = []
-    with (folder / "records.csv").open("w", newline="", encoding="utf-8") as file:
+    with (partial / "records.csv").open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow([*COLUMNS, *(f"label:{key}" if key in COLUMNS else key for key in keys)])
         for number, record in collection.iterate():
@@ -36,7 +39,8 @@ def export(collection: Collection, folder: Path) -> int:
             values = [getattr(record, column) for column in COLUMNS]
             rows.writerow([*values, *(record.labels.get(key, "") for key in keys)])
             kept.append(row)
-    np.save(folder / "vectors.npy", raw[kept])
+    np.save(partial / "vectors.npy", raw[kept])
     profile = collection.profile.model_dump() | {"hash": collection.profile.hash}
-    (folder / "profile.json").write_text(json.dumps(profile, indent=2) + "\n")
+    (partial / "profile.json").write_text(json.dumps(profile, indent=2) + "\n")
+    partial.replace(folder)  # over an empty folder at most
     return len(kept)

@@ -3,13 +3,12 @@
 import re
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Float, cast, select
+from sqlalchemy import ColumnElement, func, select
 
 from cbir.collection.schema import images, labels
 from cbir.errors import InvalidInput
 
 FORM = re.compile(r"\s*([^=!<>]+?)\s*(!=|>=|<=|=|>|<)\s*(.*?)\s*", re.DOTALL)
-NOT_A_NUMBER = "*[^-+.eE0-9]*"
 
 
 @dataclass(frozen=True)
@@ -27,17 +26,14 @@ class Condition:
             return images.c.number.in_(having_key.where(labels.c.value == self.value))
         if self.operator == "!=":
             return images.c.number.not_in(having_key.where(labels.c.value == self.value))
-        numbers = having_key.where(
-            labels.c.value.op("NOT GLOB")(NOT_A_NUMBER), labels.c.value.op("GLOB")("*[0-9]*")
-        )
-        stored, wanted = cast(labels.c.value, Float), float(self.value)
+        stored, wanted = func.as_number(labels.c.value), float(self.value)
         comparison = {
             ">=": stored >= wanted,
             "<=": stored <= wanted,
             ">": stored > wanted,
             "<": stored < wanted,
         }[self.operator]
-        return images.c.number.in_(numbers.where(comparison))
+        return images.c.number.in_(having_key.where(comparison))
 
 
 def parse(text: str) -> Condition:

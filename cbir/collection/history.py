@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, delete, insert, select
 
-from cbir.collection.schema import changed_images, changes, images
+from cbir.collection.schema import AT_ONCE, changed_images, changes, images
 
 WHAT = ("added", "deleted", "labelled", "erased", "profile")
 NAMED = 100  # ids told of one change; `images` counts them all
-AT_ONCE = 10_000
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,13 @@ def forget(connection: Connection, image_ids: Sequence[str]) -> None:
     for start in range(0, len(image_ids), AT_ONCE):
         part = image_ids[start : start + AT_ONCE]
         connection.execute(delete(changed_images).where(changed_images.c.image_id.in_(part)))
+
+
+def forget_pictures(connection: Connection, content_hashes: Sequence[str]) -> None:
+    """Take all images that showed these pictures out of the history; their ids begin with the content hash."""
+    for content_hash in content_hashes:
+        named = changed_images.c.image_id.startswith(content_hash)
+        connection.execute(delete(changed_images).where(named))
 
 
 def read(connection: Connection, before: int | None = None, limit: int = 100) -> list[Change]:

@@ -41,7 +41,10 @@ def keep(folder: Path, engine: Engine, linked: tuple[str, ...]) -> None:
 
 def drop(folder: Path) -> None:
     """Remove the copy, if there is one."""
-    shutil.rmtree(folder / NAME, ignore_errors=True)
+    try:
+        shutil.rmtree(folder / NAME)
+    except FileNotFoundError:
+        return
 
 
 def _link(path: Path, target: Path) -> None:

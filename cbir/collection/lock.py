@@ -15,7 +15,7 @@ def writer_lock(folder: Path) -> Iterator[None]:
     with (folder / "writer.lock").open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             file.seek(0)
             holder = file.read(32).strip() or "unknown"
             raise CollectionBusy(

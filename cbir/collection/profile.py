@@ -4,7 +4,7 @@ import hashlib
 import math
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
 from cbir import descriptors
 from cbir.errors import InvalidInput
@@ -42,12 +42,17 @@ class Profile(BaseModel):
         known = {part.name for part in descriptors.get(self.descriptor).parts}
         for part in self.weights.keys() - known:
             raise ValueError(f"{self.descriptor} has no part {part}; it has {', '.join(sorted(known))}")
+        if all(self.weights.get(part) == 0 for part in known):
+            raise ValueError("with all weights 0 every image is at distance 0")
         return self
 
     @property
     def hash(self) -> str:
         """16 hexadecimal digits of all that decides what a vector means; re-ranking settings do not."""
-        text = self.model_dump_json(include={"descriptor", "normalisation", "weights", "metric"})
+        weights = {part: weight for part, weight in sorted(self.weights.items()) if weight != 1.0}
+        text = self.model_copy(update={"weights": weights}).model_dump_json(
+            include={"descriptor", "normalisation", "weights", "metric"}
+        )
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
@@ -56,5 +61,5 @@ def get(name: str, weights: dict[str, float] | None = None) -> Profile:
     descriptors.get(name)
     try:
         return Profile(name=name, descriptor=name, weights=weights or {})
-    except ValueError as error:
-        raise InvalidInput(f"profile {name}: {error}") from error
+    except ValidationError as error:
+        raise InvalidInput(f"profile {name}: {error.errors()[0]['msg']}") from error

@@ -1,5 +1,6 @@
 """The tables of a collection's SQLite file, and connections to it. SQLite is the truth; all else is derived."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,12 @@ labels = Table(
 tombstones = Table("tombstones", tables, Column("number", Integer, primary_key=True))
 
 # Pictures that a person deleted: indexing their folder again does not bring them back.
-forgotten = Table("forgotten", tables, Column("content_hash", Text, primary_key=True))
+forgotten = Table(
+    "forgotten",
+    tables,
+    Column("content_hash", Text, primary_key=True),
+    Column("patient_key", Text, index=True),  # so that erasing the patient forgets this too
+)
 
 # What was done to the collection, by whom and when. Images added together have neighbouring numbers.
 changes = Table(
@@ -116,6 +122,15 @@ replies = Table(
 )
 
 
+def _as_number(text: str) -> float | None:
+    """The finite number that a label's value is, None where it is none."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
 def complete(engine: Engine) -> None:
     """Make the tables that a collection of this format may lack because it is older than they are."""
     if not inspect(engine).has_table(replies.name):
@@ -125,7 +140,8 @@ def complete(engine: Engine) -> None:
 def connect(folder: Path) -> Engine:
     """An engine for the collection in `folder`: write-ahead log, every commit on the disk before it returns."""
     address = URL.create("sqlite", database=str(folder / DATABASE))
-    engine = create_engine(address, max_overflow=-1)  # as many connections as there are threads
+    # As many connections as there are threads; values stay out of error messages.
+    engine = create_engine(address, max_overflow=-1, hide_parameters=True)
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:
@@ -138,6 +154,7 @@ def connect(folder: Path) -> Engine:
             "busy_timeout = 10000",
         ):
             connection.execute(f"PRAGMA {pragma}")
+        connection.create_function("as_number", 1, _as_number, deterministic=True)
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Any) -> None:

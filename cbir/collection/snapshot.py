@@ -102,6 +102,8 @@ def open_snapshot(path: Path, info: SnapshotInfo, dimensions: int) -> Snapshot:
         return Snapshot(np.empty((0, dimensions), np.float32), ids, index, mapped)
     vectors = faiss.rev_swig_ptr(flat.get_xb(), count * dimensions).reshape(count, dimensions)
     vectors.flags.writeable = False
+    if not np.isfinite(vectors.sum(dtype=np.float64)):  # one damaged block would spoil every ranking
+        raise CollectionDamaged(f"the snapshot {path.name} holds values that are not finite numbers")
     return Snapshot(vectors, ids, index, mapped)
 
 

@@ -18,6 +18,10 @@ def verify(collection: Collection) -> list[str]:
     Damage of the snapshot alone loses nothing: `cbir collection compact` writes it anew from the database.
     """
     try:
+        collection.secret  # noqa: B018 - raises where the key file is damaged
+    except CollectionDamaged as damage:
+        return [str(damage)]
+    try:
         problems = _database(collection)
         return problems or _vectors(collection) + _snapshot(collection)
     except DatabaseError as error:

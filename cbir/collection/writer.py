@@ -18,7 +18,9 @@ from cbir.collection.profile import Profile
 from cbir.collection.records import Record
 from cbir.collection.schema import AT_ONCE, forgotten, images, labels, tombstones, vectors
 from cbir.collection.snapshot import SnapshotInfo
+from cbir.errors import CollectionBusy
 
+UNCHANGED = ("image_id", "content_hash", "labels")  # of an image whose source is read again
 STALE_SHARE = 0.05  # of the snapshot, added or deleted since: then an indexing run makes a new one
 
 Entry = tuple[Record, NDArray[np.float32]]
@@ -28,13 +30,15 @@ Entry = tuple[Record, NDArray[np.float32]]
 class Added:
     """What became of a call of `add`. ids: of the images now in the collection because of it.
 
-    each: for every entry its outcome ("added", "duplicate" or "deleted earlier") and an image that shows its
-    picture, None where there is none. numbers: of the images added, by id.
+    each: for every entry its outcome ("added", "duplicate", "deleted earlier", or "updated" where the picture was
+    there from this very source) and an image that shows its picture, None where there is none. numbers: of the
+    images added, by id.
     """
 
     ids: tuple[str, ...] = ()
     duplicates: int = 0
     deleted_earlier: int = 0
+    updated: int = 0
     each: tuple[tuple[str, str | None], ...] = ()
     numbers: dict[str, int] = field(default_factory=dict)
 
@@ -63,25 +67,30 @@ class Writer:
     ) -> Added:
         """Add images with their raw vectors, (d,) float32 each; all frames of a source in one call.
 
-        A source that is known with another stamp has changed: what it no longer shows is deleted. Pictures that
-        are there already are counted and left out unless `duplicates`, those deleted earlier unless `restore`.
-        also: done in the same transaction, once all is in.
+        A source that is known with another stamp has changed: what it no longer shows is deleted, and what is said
+        of the pictures it still shows is taken over. Pictures that are there already are counted and left out
+        unless `duplicates`, those deleted earlier unless `restore`. An image whose own file is gone takes the
+        place of a copy of it as its source. also: done in the same transaction, once all is in.
         """
         if not entries:
             return Added()
         with self.engine.begin() as connection:
-            self._drop_stale(connection, [record for record, _ in entries])
+            updated = self._renew(connection, [record for record, _ in entries])
             present = self._present(connection, [record.content_hash for record, _ in entries])
             banned = set() if restore else self._forgotten(connection, entries)
             wanted: list[Entry] = []
             each: list[tuple[str, str | None]] = []
             for record, vector in entries:
                 taken = present.setdefault(record.content_hash, set())
+                if (record.source, record.content_hash) in updated:
+                    each.append(("updated", min(taken)))
+                    continue
                 if record.content_hash in banned:
                     each.append(("deleted earlier", min(taken, default=None)))
                     continue
                 if taken and not duplicates:
                     each.append(("duplicate", min(taken)))
+                    self._move(connection, record)
                     continue
                 image_id, copies = record.content_hash, 1
                 while image_id in taken:
@@ -101,19 +110,21 @@ class Writer:
                 tuple(numbers),
                 outcomes.count("duplicate"),
                 outcomes.count("deleted earlier"),
+                outcomes.count("updated"),
                 tuple(each),
                 numbers,
             )
             if also:
                 also(connection, added)
-            facts.count_up(connection)
+            if wanted or also:
+                facts.count_up(connection)
         return added
 
-    def _drop_stale(self, connection: Connection, records: Sequence[Record]) -> None:
-        """Of sources that changed, delete the pictures they no longer show and stamp the others anew."""
+    def _renew(self, connection: Connection, records: Sequence[Record]) -> set[tuple[str, str]]:
+        """Bring the images of sources that changed up to date; the (source, content hash) of those still shown."""
+        by_picture = {(record.source, record.content_hash): record for record in records}
         stamps = {record.source: record.source_stamp for record in records}
-        shown = {(record.source, record.content_hash) for record in records}
-        columns = (
+        wanted = (
             images.c.number,
             images.c.image_id,
             images.c.source,
@@ -123,16 +134,35 @@ class Writer:
         stale = [
             row
             for part in _parts(list(stamps))
-            for row in connection.execute(select(*columns).where(images.c.source.in_(part)))
+            for row in connection.execute(select(*wanted).where(images.c.source.in_(part)))
             if row.source_stamp != stamps[row.source]
         ]
-        gone = [row for row in stale if (row.source, row.content_hash) not in shown]
-        _delete(connection, [row.number for row in gone])
+        gone = [row for row in stale if (row.source, row.content_hash) not in by_picture]
+        if stale:
+            facts.count_up(connection)
         if gone:
+            self._delete_in_copy([row.image_id for row in gone])
+            _delete(connection, [row.number for row in gone])
             history.note(connection, self.who, "deleted", len(gone), [row.image_id for row in gone])
-        for source in {row.source for row in stale}:
-            stamped = update(images).where(images.c.source == source).values(source_stamp=stamps[source])
-            connection.execute(stamped)
+        updated = set()
+        for row in stale:
+            record = by_picture.get((row.source, row.content_hash))
+            if record is not None:
+                updated.add((row.source, row.content_hash))
+                values = {name: value for name, value in record.__dict__.items() if name not in UNCHANGED}
+                connection.execute(update(images).where(images.c.number == row.number).values(**values))
+                self._relabel(connection, [row.number], dict(record.labels))
+        return updated
+
+    def _move(self, connection: Connection, record: Record) -> None:
+        """Make `record`'s file the source of the image that shows the same picture, where its own is gone."""
+        same = select(images.c.number, images.c.source).where(images.c.content_hash == record.content_hash)
+        for row in connection.execute(same).all():
+            if not row.source.startswith(originals.UPLOAD) and not Path(row.source).exists():
+                place = {"source": record.source, "source_stamp": record.source_stamp, "frame": record.frame}
+                connection.execute(update(images).where(images.c.number == row.number).values(**place))
+                self._relabel(connection, [row.number], dict(record.labels))
+                return
 
     def _present(self, connection: Connection, hashes: Sequence[str]) -> dict[str, set[str]]:
         """Ids of the images that already show these pictures, by content hash."""
@@ -150,11 +180,16 @@ class Writer:
             found.update(connection.scalars(select(column).where(column.in_(part))))
         return found
 
-    def relabel(self, source: str, changed: dict[str, str]) -> bool:
-        """Set labels of all images of a source, leaving others as they are; whether anything changed."""
+    def relabel(self, source: str, changed: dict[str, str], patient_key: str | None = None) -> bool:
+        """Set labels, and the patient where given, of all images of a source; whether anything changed."""
         with self.engine.begin() as connection:
             numbers = connection.scalars(select(images.c.number).where(images.c.source == source)).all()
-            return self._relabel(connection, numbers, dict(changed))
+            moved = False
+            if patient_key:
+                other = (images.c.source == source) & images.c.patient_key.is_distinct_from(patient_key)
+                done = connection.execute(update(images).where(other).values(patient_key=patient_key))
+                moved = done.rowcount > 0
+            return self._relabel(connection, numbers, dict(changed)) or moved
 
     def set_labels(self, image_id: str, changed: dict[str, str | None]) -> bool:
         """Set labels of one image, and take away those that are None; whether anything changed."""
@@ -189,24 +224,32 @@ class Writer:
 
     def delete(self, image_ids: Sequence[str]) -> list[str]:
         """Delete images and remember that somebody did; the ids that were there."""
+        self._delete_in_copy(image_ids)  # first: what is gone here shall not come back with the copy
         with self.engine.begin() as connection:
             found: list[Any] = []
             for part in _parts(image_ids):
-                query = select(images.c.number, images.c.image_id, images.c.content_hash, images.c.source)
-                found += connection.execute(query.where(images.c.image_id.in_(part))).all()
+                wanted = (
+                    images.c.number,
+                    images.c.image_id,
+                    images.c.content_hash,
+                    images.c.source,
+                    images.c.patient_key,
+                )
+                found += connection.execute(select(*wanted).where(images.c.image_id.in_(part))).all()
             gone = [row.image_id for row in found]
             if found:
-                hashes = [{"content_hash": row.content_hash} for row in found]
-                connection.execute(insert_or(forgotten).on_conflict_do_nothing(), hashes)
+                remembered = [
+                    {"content_hash": row.content_hash, "patient_key": row.patient_key} for row in found
+                ]
+                connection.execute(insert_or(forgotten).on_conflict_do_nothing(), remembered)
                 _delete(connection, [row.number for row in found])
                 history.note(connection, self.who, "deleted", len(gone), gone)
                 facts.count_up(connection)
         self._erase_originals({row.source for row in found})
-        self._delete_in_copy(gone)
         return gone
 
     def _delete_in_copy(self, image_ids: Sequence[str]) -> None:
-        """What was deleted shall not come back with the last good copy; one that cannot follow is dropped."""
+        """Delete images from the last good copy too; one that cannot follow is dropped."""
         copy = self.folder / last_good.NAME
         if not image_ids or not (copy / schema.DATABASE).is_file():
             return
@@ -219,18 +262,32 @@ class Writer:
             engine.dispose()
 
     def erase_patient(self, keys: Sequence[str]) -> int:
-        """Remove every trace of the patients with these keys, from all files; the number of images erased."""
+        """Remove every trace of the patients with these keys, from all files; the number of images erased.
+
+        The statistics are learnt anew: from old ones and all other vectors the erased could be computed. Raises
+        CollectionBusy where a reader still holds on to old pages of the database; then call again.
+        """
+        last_good.drop(self.folder)
         with self.engine.begin() as connection:
             query = select(images.c.number, images.c.image_id, images.c.source)
             found = connection.execute(query.where(images.c.patient_key.in_(keys))).all()
+            deleted = connection.scalars(
+                select(forgotten.c.content_hash).where(forgotten.c.patient_key.in_(keys))
+            ).all()
             _delete(connection, [row.number for row in found])
             history.forget(connection, [row.image_id for row in found])
+            history.forget_pictures(connection, deleted)
+            connection.execute(delete(forgotten).where(forgotten.c.patient_key.in_(keys)))
             replies.forget(connection)
             if found:
                 history.note(connection, self.who, "erased", len(found))
             facts.count_up(connection)
-        last_good.drop(self.folder)
-        self.compact()  # also when nothing was found: an earlier try may have been cut short
+        # Also when nothing was found: an earlier try may have been cut short.
+        if not self.compact(refit=True):
+            raise CollectionBusy(
+                "the patient is erased, but a reader still holds old pages of the database; run the same command "
+                "again when it has ended"
+            )
         return len(found)
 
     def _erase_originals(self, sources: Collection[str]) -> None:
@@ -254,12 +311,18 @@ class Writer:
             after = vectors.c.number > (info.last_number if info else 0)
             added = connection.scalar(select(func.count()).select_from(vectors).where(after)) or 0
             buried = connection.scalar(select(func.count()).select_from(tombstones)) or 0
-        readable = info is not None and (self.folder / "snapshots" / info.file).is_file()
-        if not info or not readable or added + buried > STALE_SHARE * info.images:
+        if not info or not self._intact(info) or added + buried > STALE_SHARE * info.images:
             self.snapshot()
 
-    def compact(self, refit: bool = False) -> None:
-        """Write a snapshot without deleted images, and give unused space back; `refit` learns new statistics."""
+    def _intact(self, info: SnapshotInfo) -> bool:
+        path = self.folder / "snapshots" / info.file
+        return path.is_file() and path.stat().st_size == info.size
+
+    def compact(self, refit: bool = False) -> bool:
+        """Write a snapshot without deleted images, and give unused space back; `refit` learns new statistics.
+
+        Whether all is written back: False where a reader still holds on to old pages of the database.
+        """
         self.snapshot(refit)
         with self.engine.connect() as connection:
             sent = images.c.source.startswith(originals.UPLOAD)
@@ -267,7 +330,8 @@ class Writer:
         originals.sweep(self.folder, needed)
         with closing(self.engine.raw_connection()) as connection:  # neither may run inside a transaction
             connection.cursor().execute("VACUUM")
-            connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            (busy, *_) = connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
 
     def snapshot(self, refit: bool = False) -> None:
         """Write the derived index anew from the database and switch to it."""
@@ -277,6 +341,8 @@ class Writer:
             generation = int(facts.need(connection, "generation")) + 1
             last = connection.scalar(text("SELECT seq FROM sqlite_sequence WHERE name = 'images'")) or 0
             count = connection.scalar(select(func.count()).select_from(vectors)) or 0
+            if not count and not fitted:
+                return  # nothing to learn statistics from
             flat, matrix = snapshots.allocate(count, view.dimensions(profile))
             _, numbers = view.load_vectors(connection, 0, matrix.shape[1], into=matrix)
         fitted = fitted or statistics.fit(matrix, profile)
@@ -295,7 +361,7 @@ class Writer:
             facts.count_up(connection)
         last_good.keep(self.folder, self.engine, (f"snapshots/{name}", schema.SECRET))
         for other in folder.iterdir():
-            if other.name != name:
+            if other.name != name and other.is_file():
                 other.unlink(missing_ok=True)
 
 
@@ -329,7 +395,11 @@ def _delete(connection: Connection, numbers: Sequence[int]) -> None:
 
 
 def _ids_of(connection: Connection, numbers: Sequence[Any]) -> list[str]:
-    return list(connection.scalars(select(images.c.image_id).where(images.c.number.in_(numbers))))
+    return [
+        image_id
+        for part in _parts(sorted(set(numbers)))
+        for image_id in connection.scalars(select(images.c.image_id).where(images.c.number.in_(part)))
+    ]
 
 
 def _each(connection: Connection, column: Any, values: Sequence[str]) -> None:

@@ -113,10 +113,15 @@ def erase_patient(
     patient: Annotated[str, typer.Argument(help="Patient key, or the identifier it was made from.")],
     format: Printed = Format.text,
 ) -> None:
-    """Remove every trace of a patient from every file of the collection."""
+    """Remove every trace of a patient from every file of the collection. Exit code 1 where there was none.
+
+    The normalisation is learnt anew, so that distances change a little: the old one could give the erased away.
+    """
     with Collection(collection) as opened, opened.writer() as writer:
         keys = [key for key in (patient, hash_patient(opened.secret, patient)) if key]
-        _print({"erased": writer.erase_patient(keys)}, format)
+        erased = writer.erase_patient(keys)
+    _print({"erased": erased}, format)
+    raise typer.Exit(0 if erased else 1)
 
 
 @app.command()

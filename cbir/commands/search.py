@@ -50,6 +50,8 @@ def search(
     with Collection(collection) as opened:
         searcher, watch = Searcher(opened, in_force), Stopwatch()
         if image.startswith("id:"):
+            if frame is not None:
+                raise InvalidInput("--frame is for files; an image of the collection is one frame already")
             answer = searcher.by_id(image.removeprefix("id:"), request, watch)
         else:
             frames = read(Path(image), limits=Limits(pixels=in_force.max_pixels))
@@ -82,15 +84,16 @@ def trec_lines(answer: Answer, query: str) -> list[str]:
 
 def _print_table(answer: Answer) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table("rank", "image", "score", "distance", "labels", box=None)
     for hit in answer.results:
         labels = " ".join(f"{key}={value}" for key, value in hit.labels.items())
-        table.add_row(str(hit.rank), hit.image_id, f"{hit.score:.4f}", f"{hit.distance:.3f}", labels)
+        table.add_row(str(hit.rank), hit.image_id, f"{hit.score:.4f}", f"{hit.distance:.3f}", escape(labels))
     console = Console(width=None if Console().is_terminal else 200)
     console.print(table)
     took, how = answer.timings_ms, answer.rerank
     console.print(f"{how.method} over the {how.scope}, {took['total']:.1f} ms", style="dim")
     for note in how.notes:
-        console.print(note, style="yellow")
+        console.print(escape(note), style="yellow")

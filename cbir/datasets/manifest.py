@@ -4,13 +4,31 @@ import csv
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from cbir.errors import InvalidInput
 
+PATIENT = {"patient", "patientid", "patientidentifier", "patientname", "patientkey"}
+
+
+def place(path: Path) -> Path:
+    """Where a file lies, without links among its folders; a file that is itself a link keeps its name."""
+    return _resolved(path.parent) / path.name
+
+
+@lru_cache(maxsize=4096)
+def _resolved(folder: Path) -> Path:
+    return folder.resolve()
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("_", "").replace(" ", "").replace("-", "")
+
 
 class Manifest:
-    """Labels by file. Paths are relative to the csv's folder, or absolute; every other column is a label.
+    """Labels by file. Paths are relative to the csv's folder, or absolute; every other column is a label, but for
+    `patient` (also PatientID and the like), which identifies a person.
 
     Rows are kept in a temporary SQLite file, so that a million of them cost no memory. Not thread-safe.
     Raises InvalidInput, naming the line, where the csv cannot be used.
@@ -35,8 +53,7 @@ class Manifest:
 
     def _read(self, file: Iterable[str]) -> Iterable[tuple[str, str]]:
         reader = csv.DictReader(file, strict=True)
-        if not reader.fieldnames or "path" not in reader.fieldnames:
-            raise InvalidInput(f"{self.path} has no column `path`; its first line must name the columns")
+        reader.fieldnames = self._header(reader.fieldnames or ())
         self.columns = tuple(name for name in reader.fieldnames if name != "path")
         base = self.path.parent.resolve()
         for row in reader:
@@ -45,7 +62,24 @@ class Manifest:
                 raise InvalidInput(
                     f"{self.path}, line {reader.line_num}: the row has not as many values as the header"
                 )
-            yield str((base / row.pop("path")).resolve()), json.dumps({k: v for k, v in row.items() if v})
+            told = {name: value.strip() for name, value in row.items() if value.strip()}
+            try:
+                yield str(place(base / told.pop("path", ""))), json.dumps(told)
+            except (OSError, ValueError, RuntimeError) as error:  # embedded zeros, links in a circle
+                raise InvalidInput(f"{self.path}, line {reader.line_num}: the path cannot be used") from error
+
+    def _header(self, names: Sequence[str]) -> list[str]:
+        """Column names without spaces around them; every way to write `patient` becomes that."""
+        header = [name.strip() for name in names]
+        header = ["patient" if _plain(name) in PATIENT else name for name in header]
+        if "path" not in header:
+            raise InvalidInput(f"{self.path} has no column `path`; its first line must name the columns")
+        for name in header:
+            if header.count(name) > 1:
+                raise InvalidInput(f"{self.path} has two columns `{name}`; name each once")
+            if set(name) & set("=!<>"):
+                raise InvalidInput(f"{self.path}: the column `{name}` has a sign that filters use; rename it")
+        return header
 
     def __len__(self) -> int:
         return int(self._rows.execute("SELECT count(*) FROM rows").fetchone()[0])

@@ -75,7 +75,7 @@ def test_delete_by_id_and_by_label(folder):
 
 def test_erase_patient(folder):
     assert collection("erase-patient", "p3", folder=folder) == {"erased": 5}
-    assert collection("erase-patient", "p3", folder=folder) == {"erased": 0}
+    assert collection("erase-patient", "p3", folder=folder, code=1) == {"erased": 0}
 
 
 def test_compact_with_refit(folder):

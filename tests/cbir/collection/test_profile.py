@@ -65,3 +65,13 @@ def test_statistics_survive_writing_bit_by_bit():
     read = Statistics.from_json(fitted.to_json())
     np.testing.assert_array_equal(read.mean, fitted.mean)
     np.testing.assert_array_equal(read.scale, fitted.scale)
+
+
+def test_the_hash_asks_neither_for_the_order_of_weights_nor_for_those_of_1():
+    first = profiles.get("huang2012", {"tamura": 2.0, "color_layout": 3.0, "edge_histogram": 1.0})
+    assert first.hash == profiles.get("huang2012", {"color_layout": 3.0, "tamura": 2.0}).hash
+
+
+def test_weights_that_leave_no_distance_are_refused():
+    with pytest.raises(InvalidInput, match="distance 0"):
+        profiles.get("tamura", {"tamura": 0.0})

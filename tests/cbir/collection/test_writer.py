@@ -1,5 +1,6 @@
 """Adding, changing, deleting, erasing."""
 
+import sqlite3
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from cbir.collection import Collection
 from cbir.collection.verify import verify
+from cbir.errors import CollectionBusy
 
 
 def bytes_of(folder):
@@ -43,13 +45,26 @@ def test_a_changed_source_replaces_what_it_gave_before(collection, entries):
     assert len(collection.view()) == 1
 
 
-def test_a_touched_source_keeps_its_image(collection, entries):
-    ((record, vector),) = entries(0, 1)
+def test_a_touched_source_keeps_its_image_and_takes_over_what_is_said_of_it(collection, entries):
+    ((record, vector),) = entries(0, 1, label="knee")
     with collection.writer() as writer:
-        writer.add([(record, vector)])
-        assert writer.add([(replace(record, source_stamp="2"), vector)]).duplicates == 1
+        (image_id,) = writer.add([(record, vector)]).ids
+        told = replace(record, source_stamp="2", patient_key="corrected", labels={"label": "hip"})
+        added = writer.add([(told, vector)], duplicates=True)
+        assert (added.updated, added.duplicates, added.ids) == (1, 0, ())
         assert writer.known([record.source]) == {record.source: "2"}
     assert len(collection) == 1
+    now = collection.record(image_id)
+    assert (now.patient_key, now.labels) == ("corrected", {"label": "hip"})
+
+
+def test_an_image_whose_file_moved_is_found_at_its_new_place(collection, entries):
+    ((record, vector),) = entries(0, 1)
+    with collection.writer() as writer:
+        (image_id,) = writer.add([(record, vector)]).ids
+        moved = replace(record, source="/elsewhere/0.png")
+        assert writer.add([(moved, vector)]).duplicates == 1
+    assert collection.record(image_id).source == "/elsewhere/0.png"
 
 
 def test_deleted_images_stay_deleted_until_restored(collection, entries):
@@ -94,6 +109,36 @@ def test_erasing_a_patient_leaves_no_trace_in_any_file(collection, entries):
     assert len(Collection(collection.folder).view()) == 20
 
 
+def test_erasing_reaches_what_was_deleted_before_and_the_statistics(collection, entries):
+    with collection.writer() as writer:
+        kept = writer.add(entries(0, 1, patient="other")).ids
+        (deleted,) = writer.add(entries(1, 2, patient="erased")).ids
+        writer.add(entries(2, 3, patient="erased"))
+        writer.finish()
+        writer.delete([deleted])
+        assert writer.erase_patient(["erased"]) == 1
+        assert writer.add(entries(1, 2)).ids == (deleted,)  # nobody remembers that it was deleted
+        writer.delete([deleted])
+    fitted = collection.statistics()
+    np.testing.assert_array_equal(fitted.mean, collection.vector(kept[0]))
+    collection.close()
+    hidden = entries(2, 3)[0][0].content_hash.encode()
+    assert hidden not in bytes_of(collection.folder)
+
+
+def test_erasing_says_when_a_reader_still_holds_old_pages(collection, entries):
+    with collection.writer() as writer:
+        writer.add(entries(0, 3, patient="key-77"))
+        reader = sqlite3.connect(collection.folder / "collection.sqlite", isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM images").fetchone()
+        with pytest.raises(CollectionBusy, match="again"):
+            writer.erase_patient(["key-77"])
+        reader.close()
+        assert writer.erase_patient(["key-77"]) == 0
+    assert b"key-77" not in bytes_of(collection.folder)
+
+
 def test_numbers_are_never_given_twice(collection, entries):
     with collection.writer() as writer:
         first = writer.add(entries(0, 3)).ids
@@ -111,7 +156,9 @@ def test_compacting_gives_space_back(collection, entries):
         before = collection.info()["bytes_on_disk"]
         writer.delete(ids[:1900])
         writer.compact()
-    assert collection.info()["bytes_on_disk"] < before * 0.6  # the rest remembers what was deleted, and that it was
+    assert (
+        collection.info()["bytes_on_disk"] < before * 0.6
+    )  # the rest remembers what was deleted, and that it was
     assert len(list((collection.folder / "snapshots").iterdir())) == 1
     assert verify(collection) == []
 
