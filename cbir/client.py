@@ -181,6 +181,10 @@ class Client:
         """A JPEG, its longer side at most 256 pixels."""
         return self._ask("GET", f"{_image(image_id)}/thumbnail").content
 
+    def picture(self, image_id: str) -> bytes:
+        """A PNG, its longer side at most 1024 pixels; the JPEG of `thumbnail` where nothing larger is kept."""
+        return self._ask("GET", f"{_image(image_id)}/picture").content
+
     def original(self, image_id: str) -> bytes:
         """The file that an image was sent as, where it is kept."""
         return self._ask("GET", f"{_image(image_id)}/original").content

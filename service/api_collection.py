@@ -17,7 +17,7 @@ from cbir.messages import (
     ProfileInfo,
 )
 from service import asked
-from service.api_images import MOST_AT_ONCE, InCollection, cursor
+from service.api_images import MOST_AT_ONCE, InCollection, check_cursor
 from service.operations import operation
 from service.state import state
 
@@ -28,7 +28,7 @@ class Page(InCollection):
     """limit: changes on a page. cursor: `next` of the page before."""
 
     limit: int = Field(100, ge=1, le=MOST_AT_ONCE)
-    cursor: Annotated[str | None, AfterValidator(cursor)] = None
+    cursor: Annotated[str | None, AfterValidator(check_cursor)] = None
 
 
 @blueprint.get("/collections")

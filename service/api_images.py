@@ -33,7 +33,7 @@ class InCollection(BaseModel):
     collection: str | None = None
 
 
-def cursor(text: str | None) -> str | None:
+def check_cursor(text: str | None) -> str | None:
     """A cursor that we gave out; raises Malformed for other text."""
     if text is not None and not (text.isascii() and text.isdigit() and len(text) < 19):
         raise Malformed("cursor: take it from the field `next` of the page before")
@@ -44,7 +44,7 @@ class Listing(InCollection):
     """limit: images on a page. cursor: `next` of the page before. where: conditions that all must hold."""
 
     limit: int = Field(100, ge=1, le=MOST_AT_ONCE)
-    cursor: Annotated[str | None, AfterValidator(cursor)] = None
+    cursor: Annotated[str | None, AfterValidator(check_cursor)] = None
     where: asked.Where = []
 
 

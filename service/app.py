@@ -21,7 +21,6 @@ from service import (
     health,
     metrics,
     pages,
-    pictures,
     problems,
 )
 from service.access import check, login
@@ -70,7 +69,6 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         login,
         metrics,
         pages,
-        pictures,
     ):
         app.register_blueprint(part.blueprint)
     return app

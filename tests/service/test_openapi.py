@@ -1,0 +1,93 @@
+"""The description of the API: committed, true, and readable without anything from elsewhere."""
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from cbir.client import Client
+from service import operations, write_docs
+from service.access import scopes
+from service.problem_kinds import KINDS, address
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("name", ["openapi.json", "errors.md"])
+def test_committed_is_what_is_generated(name: str) -> None:
+    committed = (DOCS / name).read_text(encoding="utf-8")
+    assert committed == write_docs.texts()[name], "run python -m service.write_docs docs"
+
+
+def test_served_is_what_is_committed(client: FlaskClient) -> None:
+    import json
+
+    assert client.get("/openapi.json").json == json.loads((DOCS / "openapi.json").read_text())
+
+
+def test_every_address_of_the_api_is_described(app: Flask, client: FlaskClient) -> None:
+    described = client.get("/openapi.json").json["paths"]
+    for rule in app.url_map.iter_rules():
+        if rule.rule.startswith("/v1/"):
+            path = re.sub(r"<([^>]*)>", r"{\1}", rule.rule)
+            for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
+                assert method.lower() in described[path], rule
+                assert scopes.entry(method, rule.rule), f"{method} {rule} has no scope"
+
+
+def test_every_reference_leads_somewhere(client: FlaskClient) -> None:
+    document = client.get("/openapi.json").json
+    assert document["openapi"].startswith("3.1")
+    references = set(re.findall(r'"\$ref":\s*"#/([^"]+)"', client.get("/openapi.json").text))
+    assert references
+    for reference in references:
+        found = document
+        for part in reference.split("/"):
+            found = found[part]
+
+
+def test_operations_have_names_of_their_own(app: Flask) -> None:
+    found = [one.name for one in map(operations.of, app.view_functions.values()) if one]
+    assert len(found) == len(set(found))
+
+
+def test_the_client_has_a_method_for_every_operation(app: Flask) -> None:
+    methods = {name for name, _ in inspect.getmembers(Client, inspect.isfunction)}
+    of_the_service = {"health", "alive", "metrics", "openapi"}
+    for view in app.view_functions.values():
+        one = operations.of(view)
+        if one and one.name not in of_the_service:
+            assert one.name in methods, one.name
+
+
+@pytest.mark.parametrize("path", ["/docs", "/docs/errors"])
+def test_pages_need_nothing_from_elsewhere(client: FlaskClient, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 200
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert "<script" not in answer.text
+    assert "style=" not in answer.text
+    for target in re.findall(r'(?:src|href)="([^"]*)"', answer.text):
+        assert target.startswith(("/", "#")), target
+        if target.startswith("/"):
+            assert client.get(target).status_code == 200, target
+
+
+def test_the_page_shows_every_operation(client: FlaskClient) -> None:
+    shown = client.get("/docs").text
+    for path, methods in client.get("/openapi.json").json["paths"].items():
+        assert path in shown
+        for one in methods.values():
+            assert f'id="{one["operationId"]}"' in shown
+
+
+def test_every_type_of_problem_is_explained(client: FlaskClient) -> None:
+    page, text = client.get("/docs/errors").text, (DOCS / "errors.md").read_text()
+    for name in KINDS:
+        assert f'id="{name}"' in page
+        assert address(name) in text
+    unknown = client.get("/v1/nothing").json["type"]
+    assert unknown == "/docs/errors#not-found"
