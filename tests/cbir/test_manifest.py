@@ -66,3 +66,16 @@ def test_another_encoding_is_named(tmp_path):
 def test_a_missing_manifest_is_named(tmp_path):
     with pytest.raises(InvalidInput, match="cannot be read"):
         Manifest(tmp_path / "none.csv")
+
+
+@pytest.mark.parametrize("name", ["patient", " Patient", "PatientID", "patient_id", "Patient Name"])
+def test_however_the_patients_column_is_written_it_is_no_label(tmp_path, name):
+    manifest = Manifest(write(tmp_path, f"path, label ,{name}\na.png, knee ,Jane\n"))
+    path = tmp_path / "a.png"
+    assert manifest.labels([path]) == {path: {"label": "knee", "patient": "Jane"}}
+
+
+@pytest.mark.parametrize("header", ["path,label,label", "path,path", "path,patient,PatientID", "path,a=b"])
+def test_headers_that_cannot_be_told_apart_or_filtered_by_are_refused(tmp_path, header):
+    with pytest.raises(InvalidInput, match=r"two columns|sign"):
+        Manifest(write(tmp_path, header + "\n"))

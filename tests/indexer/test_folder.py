@@ -1,5 +1,8 @@
 """Which files are found."""
 
+import os
+import time
+
 import pytest
 
 from cbir.errors import NotFound
@@ -60,3 +63,23 @@ def test_the_stamp_changes_with_the_file(tmp_path):
     assert stamp(path) == before
     picture(path, 2, size=41)
     assert stamp(path) != before
+
+
+def test_links_to_folders_are_followed_once(folder, tmp_path):
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "study").symlink_to(folder)
+    (folder / "circle").symlink_to(folder)
+    assert len(list(walk([tmp_path / "linked"]))) == 30
+
+
+def test_a_pipe_is_no_image_and_does_not_stop_the_walk(folder):
+    os.mkfifo(folder / "pipe")
+    os.mkfifo(folder / "pipe.png")
+    assert len(list(walk([folder]))) == 30
+
+
+def test_many_files_named_outright_take_linear_time(folder, tmp_path):
+    paths = [picture(tmp_path / "many" / f"{n}.png", 0, size=8) for n in range(3000)]
+    started = time.perf_counter()
+    assert len(list(walk(paths))) == 3000
+    assert time.perf_counter() - started < 5

@@ -149,6 +149,30 @@ def test_wrong_use_is_told_and_makes_nothing(folder, target, arguments, reason):
     assert not target.exists() or len(Collection(target)) == 0
 
 
+def test_a_patient_told_later_is_taken_over(folder, target, tmp_path):
+    index(folder, target)
+    manifest = tmp_path / "labels.csv"
+    manifest.write_text("path,PatientID\nimages/a/01.png,Jane\n")
+    assert index(folder, target, "--labels", manifest)["relabelled"] == 1
+    run("collection", "erase-patient", "Jane", "--collection", target)
+    with Collection(target) as collection:
+        assert len(collection) == 29
+
+
+def test_a_name_that_is_not_utf8_is_refused_and_the_rest_indexed(folder, target, tmp_path):
+    shutil.copy(folder / "a" / "01.png", os.fsencode(folder) + b"/\xff.png")
+    summary = index(folder, target, "--report", tmp_path / "report.csv", code=3)
+    assert (summary["indexed"], summary["refused"]) == (30, 1)
+    assert "not UTF-8" in (tmp_path / "report.csv").read_text()
+
+
+def test_a_moved_folder_is_found_at_its_new_place(folder, target):
+    index(folder, target)
+    folder.rename(folder.with_name("moved"))
+    assert index(folder.with_name("moved"), target)["duplicates"] == 30
+    assert index(folder.with_name("moved"), target)["already"] == 30
+
+
 @pytest.mark.timeout(300)
 def test_killed_again_and_again_it_ends_with_every_image_once(tmp_path, target):
     folder, total = tmp_path / "many", 4000
