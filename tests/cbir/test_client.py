@@ -1,0 +1,107 @@
+"""The client, against the real service: in this process, and once over the network."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from cbir import settings
+from cbir.client import Client, ServiceError
+from service.app import create_app
+from tests.service.conftest import ids, indexed, own, pictures, serving  # noqa: F401  (fixtures)
+
+
+@pytest.fixture
+def client(own: Path, pictures: list[Path]) -> Iterator[Client]:  # noqa: F811
+    in_force = settings.load(keep_originals=True, index_roots=(str(pictures[0].parents[1]),))
+    app = create_app([own], in_force)
+    transport = httpx.WSGITransport(app=app)
+    with Client("http://localhost", collection="own", transport=transport) as opened:
+        yield opened
+
+
+def test_search(client: Client, pictures: list[Path], ids: list[str]) -> None:  # noqa: F811
+    by_id = client.search(ids[0], k=3, rerank="none", where=["label=odd"])
+    assert len(by_id.results) == 3
+    assert {hit.labels["label"] for hit in by_id.results} == {"odd"}
+    by_file = client.search(pictures[0], k=3, rerank="none", where=["label=odd", "severity<9"])
+    by_bytes = client.search(pictures[0].read_bytes(), k=3, rerank="none", where=["label=odd"])
+    assert by_file.results == by_bytes.results == by_id.results
+    assert client.search(ids[0], k=100, exclude_patient="patient-0").results[0].image_id not in ids[:4]
+    assert client.render(pictures[0]).startswith(b"\x89PNG")
+
+
+def test_an_image_from_its_coming_to_its_going(client: Client, pictures: list[Path]) -> None:  # noqa: F811
+    data = pictures[-1].read_bytes()
+    added = client.add([pictures[-1], data], {"label": "new", "patient": "Jane"}, idempotency_key="1")
+    assert [one.outcome for one in added.images] == ["added", "duplicate"]
+    image_id = added.ids[0]
+    assert client.original(image_id) == data
+    assert client.thumbnail(image_id).startswith(b"\xff\xd8")
+    assert client.picture(image_id).startswith(b"\x89PNG")
+    state = client.etag(image_id)
+    changed = client.set_labels(image_id, {"label": None, "view": "AP"}, if_match=state)
+    assert changed.labels == {"view": "AP"}
+    with pytest.raises(ServiceError) as stale:
+        client.set_labels(image_id, {"view": "PA"}, if_match=state)
+    assert stale.value.problem.status == 412
+    assert client.image(image_id) == changed
+    client.delete(image_id)
+    with pytest.raises(ServiceError, match="404"):
+        client.image(image_id)
+    assert client.add(data, restore=True).ids == [image_id]
+
+
+def test_lists(client: Client, ids: list[str]) -> None:  # noqa: F811
+    assert [image.image_id for image in client.images(limit=7)] == ids
+    assert [image.image_id for image in client.images(["label=odd"], limit=4)] == ids[1::2]
+    assert client.image_page(limit=1).next
+    assert [change.what for change in client.history(limit=1)][-1] == "added"
+
+
+def test_the_collection(client: Client, ids: list[str]) -> None:  # noqa: F811
+    assert client.collections().collections == ["own"]
+    assert client.collection().images == client.statistics().images == client.ready().images == len(ids)
+    assert client.profile().descriptor == "huang2012"
+    key = client.image(ids[0]).patient_key
+    assert key
+    assert client.erase_patient(key).erased == 4
+
+
+def test_jobs(client: Client, pictures: list[Path]) -> None:  # noqa: F811
+    job = client.index(str(pictures[-1].parent), processes=1)
+    ended = client.wait(job.job, seconds=120)
+    assert ended.state == "done", ended
+    assert client.jobs() == [ended]
+    assert client.job(job.job) == ended
+    with pytest.raises(ServiceError) as over:
+        client.cancel(job.job)
+    assert over.value.problem.type == "/docs/errors#conflict"
+
+
+def test_problems(client: Client, own: Path) -> None:  # noqa: F811
+    from cbir.collection.lock import writer_lock
+
+    with writer_lock(own), pytest.raises(ServiceError) as busy:
+        client.set_labels("x", {"a": "b"})
+    assert busy.value.problem.status == 503
+    assert busy.value.retry_after
+    with pytest.raises(ServiceError) as missing:
+        client.job("../../healthz")
+    assert missing.value.problem.status == 404
+    assert missing.value.retry_after is None
+
+
+def test_an_answer_of_something_between() -> None:
+    gateway = httpx.MockTransport(lambda _: httpx.Response(502, text="no upstream"))
+    with Client("http://localhost", transport=gateway) as client, pytest.raises(ServiceError) as error:
+        client.ready()
+    assert error.value.problem.detail == "no upstream"
+
+
+def test_over_the_network(own: Path, ids: list[str], pictures: list[Path]) -> None:  # noqa: F811
+    with serving(own) as running, Client(running.address) as client:
+        assert len(client.search(ids[0], k=5).results) == 5
+        added = client.add(pictures[-1])
+        assert client.search(pictures[-1], k=1).query.image_id == added.ids[0]

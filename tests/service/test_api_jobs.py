@@ -1,0 +1,171 @@
+"""Indexing jobs over HTTP, as the processes that they are."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from cbir import settings
+from cbir.collection import Collection
+from cbir.collection import profile as profiles
+from service import jobs
+from service.app import create_app
+from service.state import EXTENSION
+from tests.service.conftest import problem
+
+JOBS = "/v1/jobs"
+
+
+def noise(folder: Path, count: int) -> Path:
+    """A folder of pictures that differ."""
+    folder.mkdir(parents=True, exist_ok=True)
+    random = np.random.default_rng(count)
+    for number in range(count):
+        cv2.imwrite(str(folder / f"{number:03d}.png"), random.integers(0, 256, (48, 48), np.uint8))
+    return folder
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """The folder below which jobs may index."""
+    (tmp_path / "archive").mkdir()
+    return tmp_path / "archive"
+
+
+@pytest.fixture
+def app(tmp_path: Path, archive: Path) -> Flask:
+    Collection.create(tmp_path / "collection", profiles.get("tamura")).close()
+    return create_app(tmp_path / "collection", settings.load(index_roots=(str(archive),)))
+
+
+@pytest.fixture
+def client(app: Flask) -> FlaskClient:
+    return app.test_client()
+
+
+def until(client: FlaskClient, name: str, *states: str) -> dict[str, Any]:
+    """The job once it is in one of the states."""
+    for _ in range(600):
+        said: dict[str, Any] = client.get(f"{JOBS}/{name}").json
+        if said["state"] in states:
+            return said
+        time.sleep(0.1)
+    raise AssertionError(said)
+
+
+def test_a_folder_is_indexed(client: FlaskClient, archive: Path) -> None:
+    folder = noise(archive / "a", 20)
+    (folder / "bad.png").write_bytes(b"no image")
+    (archive / "labels.csv").write_text("path,label\n" + "".join(f"a/{n:03d}.png,x\n" for n in range(20)))
+    sent = client.post(JOBS, json={"folder": str(folder), "labels": str(archive / "labels.csv")})
+    assert sent.status_code == 202, sent.text
+    assert sent.headers["Location"] == f"{JOBS}/{sent.json['job']}"
+    ended = until(client, sent.json["job"], "done", "failed")
+    assert ended["state"] == "done", ended
+    assert (ended["done"], ended["total"], ended["refused"]) == (21, 21, 1)
+    assert ended["summary"]["indexed"] == 20
+    assert [one["path"] for one in ended["refused_files"]] == ["bad.png"]
+    assert str(archive) not in ended["refused_files"][0]["reason"]
+    assert client.get("/v1/collection").json["labels"] == {"label": 20}
+    again = client.post(JOBS, json={"folder": str(folder), "processes": 1}).json["job"]
+    assert until(client, again, "done", "failed")["summary"]["already"] == 20
+    assert [job["job"] for job in client.get(JOBS).json["items"]] == [again, sent.json["job"]]
+
+
+def test_progress_and_cancel(client: FlaskClient, archive: Path) -> None:
+    folder = noise(archive / "many", 900)
+    first = client.post(JOBS, json={"folder": str(folder), "processes": 1}).json["job"]
+    second = client.post(JOBS, json={"folder": str(folder)}).json["job"]
+    problem(client.post("/v1/images", data=(folder / "000.png").read_bytes(), content_type="image/png"), 503)
+    assert client.get(f"{JOBS}/{second}").json["state"] == "waiting"
+    assert client.post(f"{JOBS}/{second}/cancel").json["state"] == "cancelled"
+    for _ in range(600):
+        running = client.get(f"{JOBS}/{first}").json
+        if running["done"]:
+            break
+        time.sleep(0.05)
+    assert running["state"] == "running"
+    assert 0 < running["done"] < running["total"] == 900
+    assert client.post(f"{JOBS}/{first}/cancel").status_code == 202
+    ended = until(client, first, "cancelled", "done", "failed")
+    assert ended["state"] == "cancelled"
+    assert ended["summary"]["interrupted"]
+    assert client.get("/v1/collection").json["images"] == ended["summary"]["indexed"] < 900
+    problem(client.post(f"{JOBS}/{first}/cancel"), 409)
+    added = client.post("/v1/images", data=(folder / "899.png").read_bytes(), content_type="image/png")
+    assert added.status_code in (200, 201)
+
+
+def test_paths_outside_the_roots(client: FlaskClient, archive: Path, tmp_path: Path) -> None:
+    outside = noise(tmp_path / "outside", 1)
+    (archive / "link").symlink_to(outside)
+    (tmp_path / "archive-2").mkdir()
+    for path in (
+        outside,
+        archive / "link",
+        archive / ".." / "outside",
+        tmp_path / "archive-2",
+        tmp_path / "none-such",
+        "/etc",
+        "/",
+    ):
+        said = problem(client.post(JOBS, json={"folder": str(path)}), 403)
+        assert "outside" not in said
+    problem(client.post(JOBS, json={"folder": str(archive), "labels": "/etc/passwd"}), 403)
+    problem(client.post(JOBS, json={"folder": str(archive / "none-such")}), 404)
+    assert client.get(JOBS).json["items"] == []
+
+
+def test_no_roots_no_jobs(indexed: Path, pictures: list[Path]) -> None:
+    client = create_app(indexed, settings.load()).test_client()
+    problem(client.post(JOBS, json={"folder": str(pictures[0].parent)}), 403)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({}, 422),
+        ({"folder": "relative"}, 422),
+        ({"folder": "/a\0b"}, 422),
+        ({"folder": 1}, 422),
+        ({"folder": "ROOT", "processes": 0}, 422),
+        ({"folder": "ROOT", "processes": 10_000}, 422),
+        ({"folder": "ROOT", "collection": "other"}, 404),
+    ],
+)
+def test_jobs_that_cannot_be(client: FlaskClient, archive: Path, body: dict[str, Any], status: int) -> None:
+    given = {key: str(archive) if value == "ROOT" else value for key, value in body.items()}
+    problem(client.post(JOBS, json=given), status)
+
+
+def test_requests_that_are_none(client: FlaskClient) -> None:
+    problem(client.post(JOBS, data=b"{", content_type="application/json"), 400)
+    problem(client.post(JOBS, data=b"{}", content_type="text/plain"), 415)
+    problem(client.get(f"{JOBS}/none-such"), 404)
+    problem(client.post(f"{JOBS}/none-such/cancel"), 404)
+    problem(client.delete(JOBS), 405)
+
+
+def test_one_job_too_many(
+    client: FlaskClient, app: Flask, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "MOST_WAITING", 1)
+    place = app.extensions[EXTENSION].place()
+    with place.indexing():  # so that jobs wait
+        answers = [client.post(JOBS, json={"folder": str(archive)}) for _ in range(2)]
+    assert answers[0].status_code == 202
+    problem(answers[1], 429)
+    assert until(client, answers[0].json["job"], "done", "failed")["state"] == "done"
+
+
+def test_a_job_that_fails_says_why(client: FlaskClient, archive: Path) -> None:
+    (archive / "labels.csv").write_text("no such columns\n1\n")
+    given = {"folder": str(archive), "labels": str(archive / "labels.csv")}
+    ended = until(client, client.post(JOBS, json=given).json["job"], "done", "failed")
+    assert ended["state"] == "failed"
+    assert "labels.csv" in ended["error"]
