@@ -7,7 +7,7 @@ COUNT ?= 600
 VENV := .venv
 DEBIAN := chromium fonts-dejavu-core
 
-.PHONY: demo test lint format bench clean debian
+.PHONY: demo test lint format bench clean debian axe
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -38,7 +38,13 @@ debian:
 			|| echo "could not install:$$missing; the tests that need them are skipped and say so"; \
 	else echo "not installed:$$missing; the tests that need them are skipped and say so"; fi
 
-test: $(VENV)/installed-test debian
+# So does the test of its accessibility, on axe-core; npm brings it.
+axe:
+	@[ -d $(VENV)/axe/node_modules/axe-core ] || \
+		{ command -v npm >/dev/null && npm install --silent --no-fund --prefix $(VENV)/axe axe-core@4 >/dev/null; } || \
+		echo "axe-core is not installed (npm brings it); the tests that need it are skipped and say so"
+
+test: $(VENV)/installed-test debian axe
 	$(VENV)/bin/pytest
 
 lint: $(VENV)/installed-test
