@@ -2,21 +2,23 @@
 
 import hashlib
 import json
+import logging
 from typing import Any
 
 from flask import Blueprint, Response, request
+from sqlalchemy.exc import DatabaseError
 
 from cbir.collection import replies
 from cbir.collection.replies import Reply
-from cbir.collection.writer import Added
-from cbir.errors import InvalidInput, UnreadableImage
+from cbir.collection.writer import Added, Writer
+from cbir.errors import CbirError, InvalidInput, UnreadableImage
 from cbir.messages import AddedImage, AddedImages
 from service import asked
 from service.access.audit import about
 from service.api_images import InCollection, check_labels
 from service.incoming import Sent, extract, store
 from service.operations import FILE, operation
-from service.problems import Conflict, Malformed
+from service.problems import Conflict, Malformed, where
 from service.state import Place, state
 from service.who import name as who
 
@@ -24,6 +26,8 @@ blueprint = Blueprint("add", __name__, url_prefix="/v1/images")
 
 ENOUGH = 256  # images in a collection without statistics before they are learnt
 KEY_CHARACTERS = 255
+
+log = logging.getLogger(__name__)
 
 
 class Adding(InCollection):
@@ -97,8 +101,16 @@ def _write(
             raise Conflict("the picture was deleted earlier by somebody; restore=true takes it in again")
         collection = place.searcher().collection
         if added.ids and (collection.statistics() or len(collection) >= ENOUGH):
-            writer.finish()
+            _renew_snapshot(writer)
     return _answer(said[0])
+
+
+def _renew_snapshot(writer: Writer) -> None:
+    """A new snapshot where too much has changed; what was added is safe without it."""
+    try:
+        writer.finish()
+    except (CbirError, DatabaseError, OSError) as error:
+        log.warning("no new snapshot after adding images: %s", where(error))
 
 
 def outcome(sent: list[Sent], added: Added) -> AddedImages:

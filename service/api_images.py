@@ -91,7 +91,7 @@ def set_labels(image_id: str) -> Response:
     """
     if request.mimetype not in asked.JSON_KINDS:
         raise UnsupportedMediaType(f"send {asked.MERGE_PATCH} or {asked.JSON}")
-    name = request.args.get("collection")
+    name = asked.query(InCollection).collection
     change = asked.body(LabelChange)
     check_labels(change.labels)
     place = state().place(name)

@@ -96,6 +96,14 @@ def parameters(model: type[Model]) -> Model:
     return check(model, given)
 
 
+def query(model: type[Model]) -> Model:
+    """The query string alone; raises InvalidInput."""
+    given: dict[str, Any] = {}
+    for name, values in request.args.lists():
+        _add(given, name, values)
+    return check(model, given)
+
+
 def require_json() -> None:
     """Raise UnsupportedMediaType for a body that does not say it is JSON."""
     if request.mimetype != JSON:

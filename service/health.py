@@ -1,6 +1,7 @@
 """Whether the service is up, and whether it can answer."""
 
 from flask import Blueprint, Response
+from sqlalchemy.exc import DatabaseError
 
 from cbir.errors import CbirError
 from cbir.messages import Health, Readiness
@@ -48,4 +49,6 @@ def _said(place: Place) -> str:
         place.searcher().collection.view()
     except CbirError as error:
         return str(error)
+    except DatabaseError:
+        return "its database cannot be read"
     return place.snapshot_problem() or "ready"
