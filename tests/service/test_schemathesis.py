@@ -1,0 +1,53 @@
+"""Requests made from the OpenAPI document, sensible ones and others: none is answered with a server error."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.service.conftest import Served, serving
+
+schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
+
+EXAMPLES = 30  # of each operation
+DOCUMENT = schemathesis.openapi.from_path(Path(__file__).parents[2] / "docs" / "openapi.json")
+OPERATIONS = [found.ok() for found in DOCUMENT.get_all_operations()]
+MODES = schemathesis.GenerationMode
+# Of every operation what the document allows, and what it does not where there is something to get wrong.
+ASKED = [(one, MODES.POSITIVE) for one in OPERATIONS] + [
+    (one, MODES.NEGATIVE) for one in OPERATIONS if list(one.query) or list(one.body)
+]
+
+
+@pytest.fixture(scope="module")
+def changing(indexed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The service of a collection of its own, which the requests change."""
+    own = Path(shutil.copytree(indexed, tmp_path_factory.mktemp("own") / "collection"))
+    with serving(own) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("operation", "mode"), ASKED, ids=[f"{one.label} {mode.value}" for one, mode in ASKED]
+)
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(data=st.data())
+def test_no_request_is_a_server_error(changing: Served, operation, mode, data) -> None:
+    case = data.draw(operation.as_strategy(generation_mode=mode))
+    answer = case.call(base_url=changing.address, timeout=30)
+    assert answer.status_code < 500, (answer.status_code, answer.text, case.as_curl_command())
+    if answer.status_code >= 400:
+        assert answer.headers["content-type"][0] == "application/problem+json"
+
+
+def test_the_document_has_operations() -> None:
+    assert len(OPERATIONS) > 15
