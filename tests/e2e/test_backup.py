@@ -10,9 +10,12 @@ import threading
 from pathlib import Path
 
 import httpx
+import pytest
 
-from cbir.collection import Collection
+from cbir.collection import Collection, originals
+from cbir.collection.backup import backup
 from cbir.collection.verify import verify
+from cbir.errors import InvalidInput
 from tests.cbir.collection.conftest import entry
 from tests.service.conftest import COUNT, cbir, ids, indexed, own, pictures, serving
 
@@ -63,6 +66,20 @@ def test_backup_and_restore(own: Path, tmp_path: Path, pictures: list[Path]) -> 
         "collection", "erase-patient", "patient-0", "--collection", place / "collection", "--format", "json"
     )
     assert json.loads(erased)["erased"] > 0
+
+
+def test_a_backup_overwrites_nothing(own: Path, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    with Collection(own) as collection, pytest.raises(InvalidInput, match="there exists"):
+        backup(collection, tmp_path / "there")
+
+
+def test_originals_are_part_of_it(own: Path, tmp_path: Path) -> None:
+    originals.keep(own, b"a file as it was sent")
+    with Collection(own) as collection:
+        assert backup(collection, tmp_path / "backup") > 0
+    (kept,) = (tmp_path / "backup" / originals.FOLDER).iterdir()
+    assert kept.read_bytes() == b"a file as it was sent"
 
 
 def test_backup_while_images_come_in(tmp_path: Path) -> None:
