@@ -98,7 +98,7 @@ class Run:
 
     def _index(self, writer: Writer) -> None:
         waiting: list[Extracted] = []
-        since = time.monotonic()
+        images, since = 0, time.monotonic()
         extracted = extract_all(self._wanted(writer), self.task, self.jobs)
         try:
             for one in extracted:
@@ -106,9 +106,10 @@ class Run:
                     self._refuse(one.path, one.refused)
                 else:
                     waiting.append(one)
-                images = sum(len(each.records) for each in waiting)
+                    images += len(one.records)
                 if images >= BATCH_IMAGES or time.monotonic() - since > BATCH_SECONDS:
-                    batch, waiting, since = waiting, [], time.monotonic()
+                    batch, waiting = waiting, []
+                    images, since = 0, time.monotonic()
                     self._commit(writer, batch)
         except KeyboardInterrupt:
             extracted.close()
