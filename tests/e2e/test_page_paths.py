@@ -227,7 +227,7 @@ def test_compare(page: sync_api.Page, pictures: list[Path]) -> None:
     assert page.get_by_role("button", name="Previous answer").is_disabled()
     page.keyboard.press("Escape")
     dialog.wait_for(state="hidden")
-    assert page.evaluate("document.activeElement.dataset.image") == answers[0]
+    until(page, f"document.activeElement.dataset.image === '{answers[0]}'")
 
 
 def test_search_from_the_comparison(page: sync_api.Page, pictures: list[Path]) -> None:
@@ -315,9 +315,9 @@ def test_address_of_a_file_says_that_the_image_is_not_in_it(
 
 
 def test_letters(page: sync_api.Page, pictures: list[Path]) -> None:
-    with page.expect_file_chooser() as chooser:
-        page.keyboard.press("o")
-    chooser.value.set_files(pictures[-1])
+    page.on("filechooser", lambda chooser: chooser.set_files(pictures[-1]))
+    page.wait_for_timeout(200)  # until the browser asks us, and no window of its own
+    page.keyboard.press("o")
     page.wait_for_selector(f"{SETTLED} .move")
     page.keyboard.press("3")
     assert page.locator(".column").count() == 2
