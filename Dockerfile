@@ -20,7 +20,8 @@ RUN useradd --uid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nolo
     && install --directory --owner=cbir --group=cbir --mode=0700 /data
 COPY --from=build /opt/cbir /opt/cbir
 COPY deploy/healthcheck.py /opt/cbir/healthcheck.py
-ENV PATH=/opt/cbir/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 CBIR_STATE_FOLDER=/data/state
+# Few malloc arenas: one for each of many threads would hold on to memory.
+ENV PATH=/opt/cbir/bin:$PATH MALLOC_ARENA_MAX=2 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 CBIR_STATE_FOLDER=/data/state
 USER 10001:10001
 WORKDIR /data
 VOLUME /data

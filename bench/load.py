@@ -30,9 +30,10 @@ from cbir import descriptors
 from cbir.collection import Collection
 from cbir.images import read
 from cbir.search import Request, Searcher, Stopwatch, query_frame
-from cbir.settings import Settings, load
+from cbir.settings import load
 from indexer.folder import walk
 
+TURN_SECONDS = 10
 QUERIES = 100  # different images that are asked with
 ASKED = "/v1/search?k=20&rerank=eprf"
 STAGES = ("describe", "search", "rerank")  # the rest of a request is overhead
@@ -146,7 +147,7 @@ def overhead(address: str, process: psutil.Process, queries: list[Path]) -> tupl
     """Of lone requests, in milliseconds: the median time not spent describing, searching or re-ranking, which
     other load on the machine lengthens; and the processor time of the service for each, which it does not."""
     found = []
-    before = process.cpu_times()
+    before = cpu_seconds(process)
     for path in queries:
         data = path.read_bytes()
         request = urllib.request.Request(address + ASKED, data, {"Content-Type": "application/octet-stream"})
@@ -155,9 +156,13 @@ def overhead(address: str, process: psutil.Process, queries: list[Path]) -> tupl
             answer = json.loads(response.read())
         took = (time.perf_counter() - started) * 1000
         found.append(took - sum(answer["timings_ms"][stage] for stage in STAGES))
-    after = process.cpu_times()
-    used = after.user + after.system - before.user - before.system
-    return float(np.median(found)), 1000 * used / len(queries)
+    return float(np.median(found)), 1000 * (cpu_seconds(process) - before) / len(queries)
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    """Processor time of a process so far."""
+    times = process.cpu_times()
+    return times.user + times.system
 
 
 def load_it(address: str, queries: list[Path], clients: int, seconds: int, script: Path) -> dict[str, Any]:
@@ -191,7 +196,7 @@ class Memory:
             self.seen.append(self.process.memory_info().rss / 2**20)
 
     def stop(self) -> dict[str, float]:
-        """Of the second, the third and the last quarter of the time: the greatest."""
+        """The greatest of each quarter of the time."""
         self._over.set()
         self._thread.join()
         quarters = np.array_split(np.array(self.seen), 4)
@@ -210,6 +215,9 @@ def report(found: dict[str, Any], options: argparse.Namespace) -> None:
     print(f"throughput                   {found['rate']:10.1f} queries/s")
     print(f"the library alone            {found['library_rate']:10.1f} queries/s")
     print(f"share                        {found['share']:10.0%} (target {TARGETS['share']:.0%})")
+    print(
+        f"processor time of a query    {found['cpu_ms']:10.1f} ms, {found['library_cpu_ms']:.1f} in the library alone"
+    )
     print(f"latency p50                  {found['p50_ms']:10.1f} ms")
     print(f"latency p99                  {found['p99_ms']:10.1f} ms")
     print(
@@ -240,32 +248,45 @@ def main() -> None:
 
 
 def measure(folder: Path, queries: list[Path], options: argparse.Namespace) -> dict[str, Any]:
-    """The library alone before and after, so that a change of the machine's other load shows, and the service."""
-    settings: Settings = load()
+    """The service and the library in turns, so that both meet the same other load on the machine."""
+    turns = max(1, round(options.seconds / TURN_SECONDS))
+    span = options.seconds // turns
     with Collection(folder / "collection") as collection:
-        searcher, images = Searcher(collection, settings), len(collection)
+        searcher, images = Searcher(collection, load()), len(collection)
         stages = [ask(searcher, path) for path in queries]
         library_cpu = stages_cpu(searcher, queries)
-        span = max(3.0, options.seconds / 6)
-        threads = {n: bare(searcher, queries, n, span) for n in (1, 2, settings.threads)}
+        started = time.process_time()
+        for path in queries:
+            ask(searcher, path)
+        full_cpu = 1000 * (time.process_time() - started) / len(queries)
         with serving(folder / "collection") as (address, process):
             alone, service_cpu = overhead(address, process, queries)
-            memory = Memory(process)
-            found = load_it(address, queries, options.clients, options.seconds, folder / "load.lua")
-            resident = memory.stop()
-        again = {n: bare(searcher, queries, n, span) for n in threads}
-    best = max(*threads.values(), *again.values())
-    medians = {name: float(np.median([stage[name] for stage in stages])) for name in stages[0]}
-    return {
+            memory, before = Memory(process), cpu_seconds(process)
+            asked, library = [], []
+            for _ in range(turns):
+                asked.append(load_it(address, queries, options.clients, span, folder / "load.lua"))
+                library.append(bare(searcher, queries, searcher.settings.threads, span))
+            resident, used = memory.stop(), cpu_seconds(process) - before
+    totals = {
+        name: sum(turn[name] for turn in asked) for name in ("answered", "refused", "failed", "seconds")
+    }
+    rate = totals["answered"] / totals["seconds"]
+    return totals | {
         "images": images,
-        "library_rate": best,
-        "library_rates": {"before": threads, "after": again},
-        "share": found["rate"] / best,
+        "rate": rate,
+        "rates": [turn["rate"] for turn in asked],
+        "library_rate": float(np.mean(library)),
+        "library_rates": library,
+        "share": rate / float(np.mean(library)),
+        "p50_ms": float(np.median([turn["p50_ms"] for turn in asked])),
+        "p99_ms": max(turn["p99_ms"] for turn in asked),
+        "cpu_ms": 1000 * used / totals["answered"],
+        "library_cpu_ms": full_cpu,
         "overhead_ms": alone,
         "overhead_cpu_ms": service_cpu - library_cpu,
         "memory_mib": resident,
-        "stages_ms": medians,
-        **found,
+        "stages_ms": {name: float(np.median([stage[name] for stage in stages])) for name in stages[0]},
+        "wrk_cpu_seconds": sum(turn["wrk_cpu_seconds"] for turn in asked),
     }
 
 
