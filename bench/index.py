@@ -57,10 +57,20 @@ def index(folder: Path, count: int, jobs: int) -> dict[str, float]:
         links.mkdir()
         for number, path in enumerate(list(walk([folder]))[:count]):
             (links / f"{number:06d}{path.suffix}").symlink_to(path)
-        command = [sys.executable, "-m", "cbir.main", "index", str(links), "--collection", f"{scratch}/collection"]
+        command = [
+            sys.executable,
+            "-m",
+            "cbir.main",
+            "index",
+            str(links),
+            "--collection",
+            f"{scratch}/collection",
+        ]
         peak = {"bytes": 0}
         started = time.perf_counter()
-        process = subprocess.Popen([*command, "--jobs", str(jobs), "--format", "json"], stdout=subprocess.PIPE)
+        process = subprocess.Popen(
+            [*command, "--jobs", str(jobs), "--format", "json"], stdout=subprocess.PIPE
+        )
         watcher = threading.Thread(target=watch, args=(process, peak))
         watcher.start()
         output, _ = process.communicate()
@@ -101,7 +111,9 @@ def main() -> None:
     print(f"share of {options.jobs} times one process        {share:8.0%}")
     print(f"memory of the main process, all       {full['peak_mib']:8.0f} MiB")
     print(f"its growth an image                   {growth:8.0f} bytes (a vector is {168 * 4})")
-    print(json.dumps({"one_process": one, "share": share, "growth_bytes": growth, "jobs": options.jobs, **full}))
+    print(
+        json.dumps({"one_process": one, "share": share, "growth_bytes": growth, "jobs": options.jobs, **full})
+    )
 
 
 if __name__ == "__main__":
