@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from cbir import descriptors
 from cbir.collection.records import Record, describe_record
@@ -44,6 +45,7 @@ def prepare() -> None:
     import cv2
 
     cv2.setNumThreads(1)
+    threadpool_limits(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us in order
     parent = parent_process()
     if parent is not None:

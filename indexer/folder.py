@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from stat import S_ISREG
 
 from cbir.datasets.manifest import place
 from cbir.errors import NotFound
@@ -60,7 +61,7 @@ def looks_like_image(path: Path) -> bool:
     Pipes and devices never are; what cannot be opened is, so that reading it says why.
     """
     try:
-        if path.exists() and not path.is_file():
+        if not S_ISREG(path.stat().st_mode):
             return False
         if path.suffix.lower() in SUFFIXES:
             return True

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from indexer.extract import Extracted, Task, extract, prepare
 
-CHUNK = 16  # files a process takes at once
-AHEAD = 3  # chunks waiting for each process: enough to keep it busy, few enough to bound memory
+CHUNK = 32  # files a process takes at once
+AHEAD = 8  # chunks waiting for each process: busy through a commit, and memory bounded
 
 
 def extract_all(paths: Iterable[Path], task: Task, jobs: int) -> Generator[Extracted, None, None]:

@@ -371,19 +371,18 @@ def _insert(connection: Connection, entries: Sequence[Entry]) -> dict[str, int]:
         return {}
     last = connection.scalar(text("SELECT seq FROM sqlite_sequence WHERE name = 'images'")) or 0
     image_rows: list[dict[str, Any]] = []
-    label_rows: list[dict[str, Any]] = []
-    vector_rows: list[dict[str, Any]] = []
+    label_rows: list[tuple[str, str, int]] = []
+    vector_rows: list[tuple[int, bytes]] = []
     for number, (record, vector) in enumerate(entries, start=last + 1):
         values = dict(record.__dict__)
-        label_rows += [
-            {"number": number, "key": key, "value": value} for key, value in values.pop("labels").items()
-        ]
+        label_rows += [(key, value, number) for key, value in values.pop("labels").items()]
         image_rows.append({"number": number, **values})
-        vector_rows.append({"number": number, "vector": np.asarray(vector, "<f4").tobytes()})
+        vector_rows.append((number, np.asarray(vector, "<f4").tobytes()))
     connection.execute(insert(images), image_rows)
-    connection.execute(insert(vectors), vector_rows)
+    # The many small rows go to the driver as they are: a quarter of an indexing run's own work otherwise.
+    connection.exec_driver_sql("INSERT INTO vectors (number, vector) VALUES (?, ?)", vector_rows)
     if label_rows:
-        connection.execute(insert(labels), label_rows)
+        connection.exec_driver_sql("INSERT INTO labels (key, value, number) VALUES (?, ?, ?)", label_rows)
     return {row["image_id"]: row["number"] for row in image_rows}
 
 
