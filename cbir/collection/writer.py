@@ -341,10 +341,12 @@ class Writer:
             generation = int(facts.need(connection, "generation")) + 1
             last = connection.scalar(text("SELECT seq FROM sqlite_sequence WHERE name = 'images'")) or 0
             count = connection.scalar(select(func.count()).select_from(vectors)) or 0
-            if not count and not fitted:
-                return  # nothing to learn statistics from
-            flat, matrix = snapshots.allocate(count, view.dimensions(profile))
-            _, numbers = view.load_vectors(connection, 0, matrix.shape[1], into=matrix)
+            if count or fitted:
+                flat, matrix = snapshots.allocate(count, view.dimensions(profile))
+                _, numbers = view.load_vectors(connection, 0, matrix.shape[1], into=matrix)
+        if not count and not fitted:
+            self._forget_derived()  # nothing to learn statistics from, and none may outlive the images
+            return
         fitted = fitted or statistics.fit(matrix, profile)
         fitted.normalise(matrix, out=matrix)
         folder = self.folder / "snapshots"
@@ -363,6 +365,16 @@ class Writer:
         for other in folder.iterdir():
             if other.name != name and other.is_file():
                 other.unlink(missing_ok=True)
+
+    def _forget_derived(self) -> None:
+        """Remove statistics and snapshots: of an empty collection they would tell of images that are gone."""
+        with self.engine.begin() as connection:
+            connection.execute(delete(schema.meta).where(schema.meta.c.key.in_(("statistics", "snapshot"))))
+            connection.execute(delete(tombstones))
+            facts.count_up(connection)
+        last_good.drop(self.folder)
+        for file in (self.folder / "snapshots").glob("*"):
+            file.unlink(missing_ok=True)
 
 
 def _insert(connection: Connection, entries: Sequence[Entry]) -> dict[str, int]:

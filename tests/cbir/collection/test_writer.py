@@ -217,3 +217,15 @@ def test_a_failed_batch_leaves_nothing_behind(collection, entries):
         assert collection.generation() == 0
         writer.add([good])
     assert len(collection) == 1
+
+
+def test_erasing_the_only_patient_leaves_neither_snapshot_nor_statistics(collection, entries):
+    with collection.writer() as writer:
+        writer.add(entries(0, 3, patient="only"))
+        writer.finish()
+        assert len(collection.view()) == 3
+        assert writer.erase_patient(["only"]) == 3
+    assert collection.statistics() is None
+    assert list((collection.folder / "snapshots").iterdir()) == []
+    assert len(collection.view()) == 0
+    assert verify(collection) == []
