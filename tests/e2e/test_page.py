@@ -39,7 +39,7 @@ def test_before_and_after(page: sync_api.Page, pictures: list[Path]) -> None:
     before = ids(page, "Before re-ranking")
     assert ids(page) == after
     assert len(before) == len(after) == 20
-    moves = page.locator('section[aria-label="After re-ranking"] .move').all_inner_texts()
+    moves = page.locator('section[aria-label="After re-ranking"] .move').all_text_contents()
     for now, (image, move) in enumerate(zip(after, moves, strict=True)):
         if image in before:
             places = before.index(image) - now
@@ -83,7 +83,7 @@ def test_address_can_be_shared(page: sync_api.Page, served: Served) -> None:
     page.goto(f"{served.address}/?image={image}&rerank=pearson&k=5&where=label%3Dodd")
     page.wait_for_selector(f"{SETTLED} .move")
     assert len(ids(page)) == 5
-    assert set(page.locator(".column .label").all_inner_texts()) == {"odd"}
+    assert set(page.locator(".column .label").all_text_contents()) == {"odd"}
     assert page.get_by_role("combobox", name="Re-ranking").input_value() == "pearson"
     assert page.get_by_label("Only images with").input_value() == "label=odd"
 

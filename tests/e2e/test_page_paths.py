@@ -156,15 +156,15 @@ def test_window_of_a_scan(page: sync_api.Page, pictures: list[Path]) -> None:
 
 def test_filters_are_offered_with_counts_and_taken_away(page: sync_api.Page, pictures: list[Path]) -> None:
     choose(page, pictures[-1])
-    options = page.locator("#add-filter optgroup[label=label] option").all_inner_texts()
+    options = page.locator("#add-filter optgroup[label=label] option").all_text_contents()
     assert sorted(options) == ["even (15)", "odd (15)"]
     page.get_by_role("combobox", name="Filter").select_option("label=odd")
     settle(page)
-    assert set(page.locator(".column .label").all_inner_texts()) == {"odd"}
+    assert set(page.locator(".column .label").all_text_contents()) == {"odd"}
     assert page.get_by_label("Only images with").input_value() == "label=odd"
     assert "where=label%3Dodd" in page.url
     page.get_by_role("button", name="Take away the filter label=odd").click()
-    until(page, "new Set([...document.querySelectorAll('.column .label')].map(e => e.innerText)).size > 1")
+    until(page, "new Set([...document.querySelectorAll('.column .label')].map(e => e.textContent)).size > 1")
     assert "where" not in page.url
 
 
