@@ -82,7 +82,7 @@ def image(image_id: str) -> Response:
     query=InCollection,
     body={asked.MERGE_PATCH: LabelChange, asked.JSON: LabelChange},
     headers=("If-Match",),
-    problems=(400, 404, 412, 415, 422),
+    problems=(400, 404, 412, 413, 415, 422),
 )
 def set_labels(image_id: str) -> Response:
     """Change the labels of an image: those named are set, those that are null are taken away (RFC 7396).

@@ -1,7 +1,6 @@
 """Jobs, and patients that are erased."""
 
 import os
-import re
 from pathlib import Path
 
 from flask import Blueprint, Response, url_for
@@ -19,8 +18,6 @@ from service.who import name as who
 
 blueprint = Blueprint("jobs", __name__, url_prefix="/v1")
 
-PATIENT_KEY = re.compile(r"[0-9a-f]{32}")
-
 
 @blueprint.get("/jobs")
 @operation("jobs", {200: JobList})
@@ -30,7 +27,7 @@ def jobs() -> Response:
 
 
 @blueprint.post("/jobs")
-@operation("index", {202: JobInfo}, body={asked.JSON: JobRequest}, problems=(400, 404, 415, 422))
+@operation("index", {202: JobInfo}, body={asked.JSON: JobRequest}, problems=(400, 404, 413, 415, 422))
 def index() -> Response:
     """Index a folder of the server, below one of the setting `index_roots`. Jobs run one after the other."""
     asked.require_json()
@@ -74,7 +71,7 @@ def erase_patient(key: str) -> Response:
     The identifier that the key was made from is not taken: it would stand in logs of addresses.
     """
     here, name = state(), asked.parameters(InCollection).collection
-    if not PATIENT_KEY.fullmatch(key):
+    if not asked.PATIENT_KEY.fullmatch(key):
         raise InvalidInput("the key has 32 hexadecimal digits; the field patient_key of an image shows it")
     with here.place(name).writer(who()) as writer:
         erased = writer.erase_patient([key])

@@ -1,6 +1,7 @@
 """What a request asks for: its parameters, from wherever they stand, and its image."""
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any, TypeVar
 
@@ -12,6 +13,7 @@ from cbir.errors import InvalidInput
 from cbir.images import Image, Limits, Region, crop, decode
 from cbir.search import Request, query_frame
 from cbir.settings import Settings
+from service import bodies
 from service.problems import Malformed
 
 MULTIPART = "multipart/form-data"
@@ -20,6 +22,7 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_KINDS = (JSON, MERGE_PATCH)
 RAW = ("application/dicom", "application/octet-stream")
 MOST_CONDITIONS = 32
+PATIENT_KEY = re.compile(r"[0-9a-f]{32}")
 NAME = "the image sent"  # stands for the upload in messages: its file name may be a patient's
 
 
@@ -38,7 +41,11 @@ class Parameters(BaseModel):
     k: int = Field(20, ge=1)
     rerank: str | None = None
     where: Where = []
-    exclude_patient: str | None = None
+    exclude_patient: str | None = Field(
+        None,
+        description="a patient key, or the identifier it was made from; in the query string a key only, "
+        "since addresses are written into logs",
+    )
     collection: str | None = None
 
     def request(self, settings: Settings) -> Request:
@@ -88,12 +95,21 @@ def parameters(model: type[Model]) -> Model:
     sources = [request.args.lists()]
     if request.mimetype == MULTIPART:
         sources.append(request.form.lists())
+    _check_identifiers(request.args.getlist("exclude_patient"))
     for name, values in (pair for source in sources for pair in source):
         _add(given, name, values)
     if request.mimetype in JSON_KINDS:
         for name, value in _json_object().items():
             _add(given, name, value if name == "where" and isinstance(value, list) else [value])
     return check(model, given)
+
+
+def _check_identifiers(in_address: list[str]) -> None:
+    if not all(map(PATIENT_KEY.fullmatch, in_address)):
+        raise InvalidInput(
+            "exclude_patient: in an address only a patient key is taken (32 hexadecimal digits), for addresses are "
+            "written into logs; send an identifier as a form field, or in the JSON"
+        )
 
 
 def query(model: type[Model]) -> Model:
@@ -134,7 +150,7 @@ def _add(given: dict[str, Any], name: str, values: list[Any]) -> None:
 
 def _json_object() -> dict[str, Any]:
     try:
-        body = json.loads(request.get_data())
+        body = json.loads(bodies.read(bodies.JSON_BYTES, "a JSON body"))
         json.dumps(body, ensure_ascii=False).encode()  # half a surrogate pair is JSON, but no text
     except (ValueError, RecursionError) as error:
         raise Malformed("the body is not JSON, which its content type says it is") from error

@@ -76,8 +76,8 @@ KINDS: dict[str, Kind] = {
     "too-large": Kind(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         "Request too large",
-        "The body has more bytes than the setting `max_upload_bytes`.",
-        "Send fewer images in one request, or ask the operator.",
+        "The body has more bytes than `max_upload_bytes` says, JSON more than 1 MiB, a form without files 16 KiB.",
+        "Send fewer images in one request, or ask the operator; in JSON and forms, fewer or shorter values.",
     ),
     "address-too-long": Kind(
         HTTPStatus.REQUEST_URI_TOO_LONG,

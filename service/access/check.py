@@ -9,6 +9,7 @@ from flask import Flask, Request, Response, current_app, g, redirect, request, u
 from werkzeug.exceptions import Forbidden
 
 from cbir.settings import Settings
+from service import bodies
 from service.access import scopes, start
 from service.access.audit import about
 from service.access.limiter import Limiter
@@ -21,7 +22,6 @@ from service.problems import problem
 EXTENSION = "cbir-access"
 CSRF_HEADER = "X-CSRF-Token"
 CSRF_FIELD = "csrf"
-FORM = "application/x-www-form-urlencoded"
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ def check_csrf() -> None:
     if found is None or found.session is None or request.method in READING:
         return
     # Only such a form is read here: an upload is not, before it is known who sends it.
-    field = request.form.get(CSRF_FIELD, "") if request.mimetype == FORM else ""
+    field = bodies.form().get(CSRF_FIELD, "") if request.mimetype == bodies.FORM else ""
     sent = request.headers.get(CSRF_HEADER, field)
     if not hmac.compare_digest(sent.encode("utf-8", "surrogatepass"), found.session.csrf.encode()):
         raise Forbidden(f"{CSRF_HEADER} is missing or wrong; load the page again")

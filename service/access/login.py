@@ -6,6 +6,7 @@ from http import HTTPStatus
 from flask import Blueprint, Response, g, make_response, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
+from service import bodies
 from service.access.check import access, check_csrf, cookie_name, identify, who
 
 blueprint = Blueprint("login", __name__)
@@ -31,12 +32,13 @@ def log_in() -> AnyResponse:
     here = access()
     if not here.required:
         return redirect("/", HTTPStatus.SEE_OTHER)
+    token = bodies.form().get("token", "").strip()
     wait = here.limiter.wait(request.remote_addr or "")
     if wait:
         response = _form(f"Too many wrong tokens. Try again in {wait} seconds.", HTTPStatus.TOO_MANY_REQUESTS)
         response.headers["Retry-After"] = str(wait)
         return response
-    g.who, wrong = identify(here, request.form.get("token", "").strip())
+    g.who, wrong = identify(here, token)
     if g.who is None:
         response = _form(f"{wrong}.".capitalize(), HTTPStatus.UNAUTHORIZED)
         response.headers["WWW-Authenticate"] = 'Bearer realm="cbir"'

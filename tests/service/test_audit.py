@@ -94,8 +94,8 @@ def test_nothing_of_a_patient_or_a_token(
     client.post("/v1/search", json={"image_id": "Doe^Jane", "exclude_patient": "Doe-Jane"}, headers=headers)
     client.post("/v1/search?where=name=Doe", json={"image_id": ids[0]}, headers=headers)
     client.post(
-        "/v1/search?exclude_patient=Doe",
-        data={"image": (pictures[-1].open("rb"), "Doe_Jane.png")},
+        "/v1/search",
+        data={"image": (pictures[-1].open("rb"), "Doe_Jane.png"), "exclude_patient": "Doe"},
         headers=headers,
     )
     for method, path in (("DELETE", "/v1/patients/Doe-Jane"), ("DELETE", "/v1/images/Doe"), ("GET", "/Doe")):

@@ -134,11 +134,28 @@ def test_filter_may_contain_a_comma(client: FlaskClient, ids: list[str]) -> None
     assert len(found(by_id(client, ids[0], k=100, where="label!=odd,even"))) == len(ids) - 1
 
 
-def test_excluding_a_patient(client: FlaskClient, ids: list[str]) -> None:
+def test_excluding_a_patient(client: FlaskClient, pictures: list[Path], ids: list[str]) -> None:
     key = client.get(f"/v1/images/{ids[0]}").json["patient_key"]
     for patient in (key, "patient-0"):
         left = found(by_id(client, ids[0], k=100, exclude_patient=patient))
         assert set(left) == set(ids[4:])
+    in_form = client.post(SEARCH, data=form(pictures[0], k="100", exclude_patient="patient-0"))
+    assert set(found(in_form)) == set(ids[4:])
+
+
+def test_an_address_names_a_patient_by_key_only(
+    client: FlaskClient, pictures: list[Path], ids: list[str]
+) -> None:
+    key = client.get(f"/v1/images/{ids[0]}").json["patient_key"]
+    assert set(found(post(client, pictures[0], k=100, exclude_patient=key))) == set(ids[4:])
+    for identifier in ("patient-0", "", key.upper(), key[1:], f"{key}\n", " "):
+        said = problem(post(client, pictures[0], exclude_patient=identifier), 422)
+        assert said.startswith("exclude_patient: in an address")
+        assert "patient-0" not in said
+    twice = MultiDict([("exclude_patient", key), ("exclude_patient", "patient-0")])
+    for wrong in (twice, {"exclude_patient": "patient-0"}):
+        by_json = client.post(SEARCH, json={"image_id": ids[0]}, query_string=wrong)
+        assert "in an address" in problem(by_json, 422)
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,11 @@ def test_log_has_nothing_of_a_query(indexed: Path, pictures: list[Path]) -> None
     with serving(indexed) as running:
         for data in (pictures[0].read_bytes(), b"a text"):
             files = {"image": ("Doe_Jane_1960.png", data)}
-            httpx.post(f"{running.address}/v1/search?exclude_patient=Doe-Jane", files=files)
+            for where in (
+                {"data": {"exclude_patient": "Doe-Jane"}},
+                {"params": {"exclude_patient": "Doe-Jane"}},
+            ):
+                httpx.post(f"{running.address}/v1/search", files=files, **where)
         assert "Doe" not in running.stop()[1]
 
 
