@@ -20,6 +20,12 @@ def cores() -> int:
 _spare_cores = Semaphore(cores() - 1)
 
 
+def keep_to_one_core() -> None:
+    """From now on `for_each` starts no helpers in this process: its siblings have the other cores."""
+    while _spare_cores.acquire(blocking=False):
+        pass
+
+
 def for_each(chunks: Iterator[Chunk], work: Callable[[slice, Any], None], threads: int) -> None:
     """Call `work(where, vectors)` for each chunk on up to `threads` threads; what it raises, this raises.
 

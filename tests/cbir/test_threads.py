@@ -1,10 +1,13 @@
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from threading import get_ident
+from time import sleep
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from cbir.threads import OneBlasThread, cores, for_each
+from cbir.threads import OneBlasThread, cores, for_each, keep_to_one_core
 
 
 def blas_threads() -> set[int]:
@@ -31,6 +34,25 @@ def test_an_error_in_a_thread_reaches_the_caller(threads):
 
     with pytest.raises(ZeroDivisionError):
         for_each(iter([(slice(0, 1), None)] * 4), work, threads)
+
+
+def _threads_used(after: bool) -> int:
+    if after:
+        keep_to_one_core()
+    used = set()
+
+    def work(where: slice, vectors: object) -> None:
+        used.add(get_ident())
+        sleep(0.02)
+
+    for_each(iter([(slice(0, 1), None)] * 8), work, 2)
+    return len(used)
+
+
+def test_a_process_can_keep_to_one_core():
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        assert process.submit(_threads_used, False).result() == min(2, cores())
+        assert process.submit(_threads_used, True).result() == 1
 
 
 def test_blas_has_one_thread_inside_and_the_old_number_after():
