@@ -3,7 +3,7 @@
 import csv
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -83,6 +83,11 @@ class Manifest:
 
     def __len__(self) -> int:
         return int(self._rows.execute("SELECT count(*) FROM rows").fetchone()[0])
+
+    def rows(self) -> Iterator[tuple[Path, dict[str, str]]]:
+        """Every file with its labels, in the order of the csv."""
+        for path, text in self._rows.execute("SELECT path, labels FROM rows ORDER BY rowid"):
+            yield Path(path), json.loads(text)
 
     def labels(self, paths: Sequence[Path]) -> dict[Path, dict[str, str]]:
         """Labels of those of `paths` (absolute, resolved) that the manifest names, at most 10,000 at a time."""

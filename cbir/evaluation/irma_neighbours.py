@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from cbir.collection import Record
 from cbir.collection.filters import parse as parse_filter
+from cbir.collection.records import hash_patient
 from cbir.collection.view import matching_numbers
 from cbir.datasets.irma import CLUTTER
 from cbir.datasets.irma.listing import checked
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.evaluation.irma_answer import Neighbours
+from cbir.evaluation.irma_queries import Query
 from cbir.images import Limits, read
 from cbir.search import Answer, Request, Searcher, Stopwatch, query_frame
 from cbir.threads import cores
@@ -87,21 +89,26 @@ def of_training(
 
 
 def of_files(
-    searcher: Searcher, learned: Training, request: Request, paths: Sequence[Path], progress: Progress
+    searcher: Searcher, learned: Training, request: Request, asked: Sequence[Query], progress: Progress
 ) -> tuple[Neighbours, dict[Path, str]]:
-    """Neighbours of image files, and why those that cannot be read, which have none, cannot be."""
-    limits = Limits(pixels=searcher.settings.max_pixels)
+    """Neighbours of image files, and why those that cannot be read, which have none, cannot be.
+
+    Images of the query's patient are left out, whom its manifest or DICOM names.
+    """
+    limits, secret = Limits(pixels=searcher.settings.max_pixels), searcher.collection.secret
     refused: dict[Path, str] = {}
 
-    def ask(path: Path) -> Answer | None:
+    def ask(query: Query) -> Answer | None:
         try:
-            image = query_frame(read(path, limits=limits), None, str(path))
+            image = query_frame(read(query.path, limits=limits), None, str(query.path))
         except UnreadableImage as error:
-            refused[path] = str(error)
+            refused[query.path] = str(error)
             return None
-        return searcher.by_image(image, request, Stopwatch())
+        patient = query.patient or (image.dicom.patient_id if image.dicom else "")
+        without = request.model_copy(update={"exclude_patient": hash_patient(secret, patient)})
+        return searcher.by_image(image, without, Stopwatch())
 
-    return _collect(_all(ask, paths, progress), learned, request.k), refused
+    return _collect(_all(ask, asked, progress), learned, request.k), refused
 
 
 def _all(ask: Callable[[Q], A], queries: Sequence[Q], progress: Progress) -> list[A]:

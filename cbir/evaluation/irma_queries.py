@@ -1,11 +1,11 @@
 """The images of which a submission is asked for."""
 
-import csv
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from cbir.datasets.irma import bare
+from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput, NotFound
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".dcm"}
@@ -13,11 +13,12 @@ SUFFIXES = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".dcm"}
 
 @dataclass(frozen=True)
 class Query:
-    """One image; label: its true one as written, "" where it is not known."""
+    """One image; label: its true one as written, patient: the identifier, each "" where it is not known."""
 
     path: Path
     image_id: str
-    label: str
+    label: str = ""
+    patient: str = ""
 
 
 def queries(source: Path, key: str) -> list[Query]:
@@ -26,7 +27,7 @@ def queries(source: Path, key: str) -> list[Query]:
     key: the column with the true label. Raises InvalidInput where there is none, or two have the same id.
     """
     if source.is_dir():
-        found = [Query(path, bare(path.stem), "") for path in _pictures(source)]
+        found = [Query(path, bare(path.stem)) for path in _pictures(source)]
     elif source.is_file():
         found = _manifest(source, key)
     else:
@@ -53,15 +54,7 @@ def _pictures(folder: Path) -> list[Path]:
 
 
 def _manifest(path: Path, key: str) -> list[Query]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidInput(f"the manifest {path} cannot be read: {error}") from error
-    if rows and "path" not in rows[0]:
-        raise InvalidInput(f"{path} has no column `path`; its first line must name the columns")
-    files = [(path.parent / (row["path"] or "")).resolve() for row in rows]
     return [
-        Query(file, bare(row.get("irma_id") or file.stem), row.get(key) or "")
-        for file, row in zip(files, rows, strict=True)
+        Query(file, bare(labels.get("irma_id") or file.stem), labels.get(key, ""), labels.get("patient", ""))
+        for file, labels in Manifest(path).rows()
     ]

@@ -80,7 +80,7 @@ def _search(
     step = plan.stage("choosing by training images", sample)
     tuned = tune(*of_training(plan.searcher, learned, plan.request, sample, plan.seed, step), choices)
     step = plan.stage("answering", len(asked))
-    found, refused = of_files(plan.searcher, learned, plan.request, [query.path for query in asked], step)
+    found, refused = of_files(plan.searcher, learned, plan.request, asked, step)
     return tuned, sample, found, refused
 
 

@@ -1,6 +1,5 @@
 """The queries of an evaluation: images of the collection itself, or files named by a csv."""
 
-import csv
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from cbir.evaluation.candidates import Candidates
 from cbir.evaluation.relevance import Relevance
 from cbir.evaluation.workers import Described
 
-PORTION = 10_000  # files looked up in a manifest at a time
 NAMED = 5  # files that an error lists
 
 Labels = Mapping[str, str]
@@ -65,15 +63,10 @@ def _of_collection(record: Record) -> Query:
 
 def listed(path: Path) -> list[tuple[Path, dict[str, str]]]:
     """Files (absolute) and labels of a csv with a column `path`, in its order; raises InvalidInput."""
-    manifest = Manifest(path)
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        files = [(path.parent.resolve() / row["path"]).resolve() for row in csv.DictReader(file)]
-    if not files:
+    entries = list(Manifest(path).rows())
+    if not entries:
         raise InvalidInput(f"{path} names no queries; it needs a line for each image")
-    said: dict[Path, dict[str, str]] = {}
-    for start in range(0, len(files), PORTION):
-        said |= manifest.labels(files[start : start + PORTION])
-    return [(file, said[file]) for file in files]
+    return entries
 
 
 def from_files(
@@ -84,7 +77,7 @@ def from_files(
 ) -> list[Query]:
     """Queries of the csv's rows (from 0) that were described; raises UnreadableImage, naming the first such files.
 
-    secret: of the collection, with which patients become keys.
+    secret: of the collection, with which patients become keys; the csv's come before those of DICOM.
     """
     refused = [
         (entries[row][0], it.refused) for row, it in zip(rows, described, strict=True) if it.raw is None
@@ -98,7 +91,7 @@ def from_files(
     made = []
     for name, row, it in zip(names, rows, described, strict=True):
         file, labels = entries[row]
-        patient = hash_patient(secret, labels.get("patient", ""))
+        patient = hash_patient(secret, labels.get("patient", "")) or it.patient
         kept = {key: value for key, value in labels.items() if key != "patient"}
         made.append(
             Query(

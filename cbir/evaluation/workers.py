@@ -17,12 +17,14 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir import descriptors, threads
+from cbir import descriptors
 from cbir.collection import Collection
+from cbir.collection.records import hash_patient
 from cbir.errors import CbirError, CollectionBusy, UnreadableImage
-from cbir.images import Limits, read
+from cbir.images import DicomHeader, Limits, read
 from cbir.search import Request, RerankFacts, Searcher, query_frame
 from cbir.settings import Settings
+from cbir.threads import keep_to_one_core
 
 TOGETHER = 16  # queries a process takes at once: few enough for progress to move
 
@@ -55,12 +57,16 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class Described:
-    """A query file: its raw vector (d,), what is known of its picture, or why it cannot be read."""
+    """A query file: its raw vector (d,), what is known of its picture, or why it cannot be read.
+
+    patient: the key of the patient that DICOM names.
+    """
 
     raw: NDArray[np.float32] | None = None
     content: str = ""
     frame: int | None = None
     burned_in: bool = False
+    patient: str | None = None
     refused: str = ""
 
 
@@ -108,8 +114,7 @@ def _open(folder: Path, settings: Settings) -> None:
     """Prepare a process."""
     global _searcher
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends us
-    while threads._spare_cores.acquire(blocking=False):  # the others belong to our siblings
-        pass
+    keep_to_one_core()
     _searcher = Searcher(Collection(folder), settings)
 
 
@@ -138,8 +143,11 @@ def _describe(files: Sequence[Path]) -> list[Described]:
     for file in files:
         try:
             image = query_frame(read(file, limits=limits), None, file.name)
-            burned_in = bool(image.dicom and image.dicom.burned_in)
-            found.append(Described(describe(image), image.content_hash, image.frame, burned_in))
+            header = image.dicom or DicomHeader()
+            patient = hash_patient(_searcher.collection.secret, header.patient_id)
+            found.append(
+                Described(describe(image), image.content_hash, image.frame, header.burned_in, patient)
+            )
         except (UnreadableImage, OSError) as error:
             found.append(Described(refused=str(error)))
     return found

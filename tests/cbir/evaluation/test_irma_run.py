@@ -100,6 +100,23 @@ def test_training_images_do_not_answer_for_themselves(benchmark):
     assert 0 < facts["measured"]["normalised"] < 2 * facts["estimated_normalised"] + 0.02
 
 
+def test_images_of_the_same_patient_do_not_vote(benchmark, tmp_path):
+    for split, patients in (("train", ("a",)), ("test", ("a", "b"))):
+        with (benchmark / f"{split}.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        with (tmp_path / f"{split}.csv").open("w") as file:
+            file.write("path,irma_code,patient\n")
+            file.writelines(
+                f"{benchmark / row['path']},{row['irma_code']},{patients[place % len(patients)]}\n"
+                for place, row in enumerate(rows)
+            )
+    labels = tmp_path / "train.csv"
+    run("index", benchmark / "train", "--collection", tmp_path / "c", "--labels", labels)
+    submit(benchmark, "--collection", tmp_path / "c", "--rerank", "none", queries=tmp_path / "test.csv")
+    unknown = [code == "****-***-***-***" for _, code in lines(benchmark)]
+    assert unknown == [place % 2 == 0 for place in range(TEST)]
+
+
 def test_classes(benchmark, tmp_path):
     with (benchmark / "test.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -42,6 +42,18 @@ def test_a_csv_names_files_and_labels(tmp_path):
     assert [labels for _, labels in entries] == [{"label": "x", "patient": "p"}, {}]
 
 
+def test_a_csv_as_it_comes(tmp_path):
+    """Blanks in the header, links, a byte order mark, Windows line ends: as `cbir index --labels` takes them."""
+    (tmp_path / "1.png").write_text("")
+    (tmp_path / "link.png").symlink_to(tmp_path / "1.png")
+    path = tmp_path / "queries.csv"
+    path.write_bytes("\ufeffpath , label\r\nlink.png,x\r\nb/../1.png, y\r\n".encode())
+    assert [(file.name, labels) for file, labels in listed(path)] == [
+        ("link.png", {"label": "x"}),
+        ("1.png", {"label": "y"}),
+    ]
+
+
 @pytest.mark.parametrize("text", ["path,label\n", "label\nx\n", ""])
 def test_a_csv_without_queries_is_refused(tmp_path, text):
     path = tmp_path / "queries.csv"
@@ -58,6 +70,14 @@ def test_queries_of_files_have_keys_for_patients_and_ids_for_names(tmp_path):
     assert first.patient == second.patient
     assert "Doe" not in str(first)
     assert (first.row, second.row) == (1, 3)
+
+
+def test_the_patient_of_the_csv_comes_before_that_of_dicom(tmp_path):
+    entries = [(tmp_path / "1.dcm", {"label": "a"}), (tmp_path / "2.dcm", {"label": "a", "patient": "Doe"})]
+    described = [Described(np.zeros(6, np.float32), content, patient="key") for content in ("aa", "bb")]
+    first, second = from_files(entries, [0, 1], described, b"secret")
+    assert first.patient == "key"
+    assert second.patient not in (None, "key", "Doe")
 
 
 def test_files_that_cannot_be_read_are_named_together(tmp_path):
