@@ -16,9 +16,14 @@ NAMED = 5  # damaged lines named in a message
 
 @dataclass
 class Codes:
-    """Parsed codes by bare image id; left_out: rows without a value, for which there is nothing to compare."""
+    """Parsed codes by bare image id.
+
+    written: the ids that stand otherwise in the file, with zeros before them. left_out: rows without a value, for
+    which there is nothing to compare.
+    """
 
     by_image: dict[str, str] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)
     left_out: int = 0
 
 
@@ -77,7 +82,7 @@ def _read_2009(path: Path, labelling: str, split: str) -> Codes:
     if listing.dropped:
         named = "; ".join(f"{reason}: {', '.join(what[:NAMED])}" for reason, what in listing.dropped.items())
         raise InvalidInput(f"{path}: {named}")
-    return Codes({name: code for name, code in listing.labels.items() if code}, nothing)
+    return Codes({name: code for name, code in listing.labels.items() if code}, left_out=nothing)
 
 
 def _collect(path: Path, rows: list[tuple[int, str, str]], wildcards: bool) -> Codes:
@@ -98,6 +103,8 @@ def _collect(path: Path, rows: list[tuple[int, str, str]], wildcards: bool) -> C
             damaged.append(f"line {number}: image {name} comes a second time")
         else:
             found.by_image[name] = code
+            if image_id.strip() != name:
+                found.written[name] = image_id.strip()
     if damaged:
         more = f"; and {len(damaged) - NAMED} more lines" if len(damaged) > NAMED else ""
         raise InvalidInput(f"{path}: {'; '.join(damaged[:NAMED])}{more}")

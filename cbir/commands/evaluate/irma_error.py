@@ -52,7 +52,8 @@ def irma_error(
     answers = read_run(run).by_image
     result = report(true.by_image, answers, CodeTree.read(tree), rule, list(training.values()))
     if per_image:
-        _write(per_image, result.by_image)
+        written = true.written
+        _write(per_image, {written.get(name, name): error for name, error in result.by_image.items()})
     facts = result.facts() | {"without_true_code": true.left_out}
     if format is Format.json:
         typer.echo(json.dumps(facts))

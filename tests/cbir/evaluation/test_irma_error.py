@@ -252,6 +252,32 @@ def test_the_command(tmp_path, tree):
     assert rows == [("1", pytest.approx(one)), ("2", 1.0)]
 
 
+def test_errors_of_images_stand_under_the_ids_of_the_truth(tmp_path, tree):
+    truth = tmp_path / "padded"
+    truth.write_text("00000001 1121-120-942-700\n2 1121-120-942-700\n")
+    command(tmp_path, "--truth", truth, "--per-image", tmp_path / "errors.csv")
+    rows = [line.partition(",")[0] for line in (tmp_path / "errors.csv").read_text().splitlines()]
+    assert rows == ["image_id", "00000001", "2"]
+
+
+@pytest.mark.parametrize(
+    ("truth", "answers"),
+    [
+        ("1 1121-120-942-700\r\n", "\ufeff1 1121-120-942-700\r\n".encode()),
+        ("1 1121-120-942-700", b"00001\t1121120942700"),
+        ("1 1121-120-942-700\n", "1 1121-120-942-700\r".encode("utf-16")),
+        ("1 1121-120-942-700\n", "1 1121-120-942-700\nK\xf6ln 1121-120-942-700\n".encode("latin-1")),
+    ],
+)
+def test_files_as_they_come(tmp_path, tree, truth, answers):
+    (tmp_path / "t").write_text(truth, newline="")
+    (tmp_path / "r").write_bytes(answers)
+    found = json.loads(
+        command(tmp_path, "--truth", tmp_path / "t", "--run", tmp_path / "r", "--format", "json")
+    )
+    assert (found["images"], found["error"], found["unanswered"]) == (1, 0.0, 0)
+
+
 def test_the_command_in_words(tmp_path):
     (tmp_path / "train").write_text("5 1121-120-442-700\n")
     shown = command(tmp_path, "--rule", "2007", "--train", tmp_path / "train")
