@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cbir.collection import Collection, Record
 from cbir.collection.filters import parse
+from cbir.errors import InvalidInput
 
 Value = TypeVar("Value", bound=Hashable)
 
@@ -33,11 +34,14 @@ class Candidates:
 
 
 def candidates(collection: Collection, where: Sequence[str] = ()) -> Candidates:
-    """The live images for which every condition of `where` holds."""
+    """The live images for which every condition of `where` holds; raises InvalidInput where there is none."""
     view = collection.view()
     rows = collection.select_rows(view, [parse(text) for text in where])
     wanted = set((view.gallery.ids if rows is None else view.gallery.ids[rows]).tolist())
     found = [(number, record) for number, record in collection.iterate() if number in wanted]
+    if not found:
+        which = f" with {' and '.join(where)}" if where else ""
+        raise InvalidInput(f"{collection.folder} has no image{which}; there is nothing to find")
     numbers = np.array([number for number, _ in found], np.int64)
     return Candidates(view.generation, numbers, [record for _, record in found])
 

@@ -12,7 +12,7 @@ from cbir.collection import Collection
 from cbir.evaluation.answers import Answers, blocks
 from cbir.evaluation.candidates import Candidates, candidates
 from cbir.evaluation.judgements import Judgements, judge
-from cbir.evaluation.measures import Measure, evaluate
+from cbir.evaluation.measures import Measure, check_gains, evaluate
 from cbir.evaluation.measures.anmrr import nmrr_depth
 from cbir.evaluation.measures.interpolated import interpolated_precision
 from cbir.evaluation.methods import Method
@@ -93,12 +93,13 @@ def run_plan(plan: Plan, settings: Settings, folder: Path, progress: Progress) -
 
     Raises InvalidInput, UnreadableImage, NotFound or CollectionBusy.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     with Collection(plan.collection) as collection, workers(plan.collection, settings, plan.jobs) as pool:
         among = candidates(collection, plan.where)
         asked, queries = _queries(plan, collection, among, pool, progress)
         judgements = judge(among, queries, plan.relevance, level=plan.level, same_patient=plan.same_patient)
+        check_gains(plan.measures, max(judgements.spread, 1))
         terms = Terms(plan.depth or max(len(among), 1), plan.where, plan.same_patient)
+        folder.mkdir(parents=True, exist_ok=True)
         runner = Runner(collection, among, judgements.queries, terms, settings, folder)
         runs = [
             runner.run(method, pool, _counter(method.name, judgements, progress)) for method in plan.methods

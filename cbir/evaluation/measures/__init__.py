@@ -13,7 +13,7 @@ from cbir.evaluation.judgements import Judgements
 from cbir.evaluation.measures import anmrr, medmnist, neighbours, trec_eval
 from cbir.evaluation.measures.interpolated import interpolated_precision
 
-__all__ = ["Measure", "evaluate", "parse"]
+__all__ = ["Measure", "check_gains", "evaluate", "parse"]
 
 Values = NDArray[np.float64]
 
@@ -25,6 +25,7 @@ WITH_CUTOFF: dict[str, Callable[[Judged, int], Values]] = {
 }
 LOWER_IS_BETTER = ("ANMRR", "kNNError")
 FORM = re.compile(r"(\w+)(?:@([0-9.]+))?")
+BETWEEN = re.compile(r"[\s,]+(?![^()]*\))")  # not inside of parentheses, as in nDCG(gains={0:0,1:2})@10
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class Measure:
 
 
 def parse(text: str) -> list[Measure]:
-    """The measures named in `text`, with spaces between; raises InvalidInput for one that is not known."""
-    names = list(dict.fromkeys(text.split()))
+    """The measures named in `text`, with spaces or commas between; raises InvalidInput for one not known."""
+    names = [name for name in dict.fromkeys(BETWEEN.split(text)) if name]
     if not names:
         raise InvalidInput('no measure is named; write for instance --measures "AP P@10 nDCG@10"')
     return [_measure(name) for name in names]
@@ -75,6 +76,13 @@ def _number(name: str, value: str) -> float:
     if not 0.0 <= recall <= 1.0:
         raise InvalidInput(f"the measure '{name}' needs a recall from 0 to 1, for instance IPrec@0.5")
     return recall
+
+
+def check_gains(measures: Sequence[Measure], largest: int) -> None:
+    """Raises InvalidInput where one of the measures cannot be computed with gains up to `largest`."""
+    for measure in measures:
+        if measure.own is None:
+            trec_eval.check_gains(trec_eval.parse(measure.name), largest)
 
 
 def evaluate(measures: Sequence[Measure], answers: Answers, judgements: Judgements) -> Values:

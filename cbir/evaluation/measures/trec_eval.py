@@ -13,6 +13,7 @@ from cbir.errors import InvalidInput
 # They compare judged irrelevant images with unjudged ones; judgements by labels leave hardly any unjudged, and
 # the files list the relevant ones alone.
 NEED_JUDGED_IRRELEVANT = ("Bpref", "infAP", "Judged")
+GDEVAL_GAINS = 4  # of the TREC web track, for which gdeval was written
 
 
 def parse(text: str) -> ir_measures.Measure:
@@ -37,6 +38,16 @@ def parse(text: str) -> ir_measures.Measure:
     ):
         raise InvalidInput(f"the measure '{text}' cannot be computed with what is installed")
     return measure
+
+
+def check_gains(measure: ir_measures.Measure, largest: int) -> None:
+    """Raises InvalidInput for a measure that cannot be computed with gains up to `largest`."""
+    by_gdeval = measure.NAME == "ERR" or measure.params.get("dcg") == "exp-log2"
+    if by_gdeval and largest > GDEVAL_GAINS:
+        raise InvalidInput(
+            f"the measure '{measure}' knows gains up to {GDEVAL_GAINS}, and these grades give gains up to "
+            f"{largest}; take nDCG@10"
+        )
 
 
 def at_level(measure: ir_measures.Measure, level: int) -> ir_measures.Measure:

@@ -59,7 +59,7 @@ def _without_relevant(evaluation: Evaluation) -> str:
         return "None: every query has a relevant image in the collection."
     more = f" and {len(without) - NAMED} more, in queries.csv" if len(without) > NAMED else ""
     names = ", ".join(f"<code>{escape(name)}</code>" for name in without[:NAMED])
-    return f"{len(without)} queries. They are in no average: {names}{more}."
+    return f"{len(without)} of the queries, in no average: {names}{more}."
 
 
 def _relevance(evaluation: Evaluation) -> str:

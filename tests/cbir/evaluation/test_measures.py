@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from cbir.errors import InvalidInput
 from cbir.evaluation.answers import BLOCK, Answers
 from cbir.evaluation.judgements import judge
-from cbir.evaluation.measures import evaluate, parse
+from cbir.evaluation.measures import check_gains, evaluate, parse
 from cbir.evaluation.relevance import parse as by
 from tests.cbir.evaluation.small import ask, judged, pool
 
@@ -238,6 +238,26 @@ def test_unknown_measures_are_named(name):
         parse(name)
 
 
+def test_gains_that_a_measure_does_not_know_are_refused():
+    for name in ("ERR@10", "nDCG(dcg='exp-log2')@10"):
+        check_gains(parse(name), 4)
+        with pytest.raises(InvalidInput, match="gains up to 4"):
+            check_gains(parse(name), 5)
+    check_gains(parse("nDCG@10 AP ANMRR"), 100)
+
+
+def test_err_up_to_the_largest_gain_it_knows():
+    labels = [{"grade": grade} for grade in "43210"]
+    judgements = judge(pool(labels), [ask("q", {"grade": "4"})], by("grade"))
+    answers = Answers(np.array([[1, 0, 2, 3, 4]], np.int32))
+    stops = (2.0 ** np.array([3, 4, 2, 1, 0]) - 1) / 16
+    going_on = np.cumprod(np.append(1, 1 - stops[:-1]))
+    assert measure("ERR@5", answers, judgements) == pytest.approx(
+        (going_on * stops / np.arange(1, 6)).sum(), abs=1e-4
+    )
+
+
 def test_which_measures_are_better_low():
     assert [m.lower_is_better for m in parse("AP ANMRR kNNError@1 ACC@1")] == [False, True, True, False]
     assert [m.name for m in parse("AP P@1 AP")] == ["AP", "P@1"]
+    assert [m.name for m in parse("AP, P@1,nDCG(dcg='log2', gains={1:3})@5")][:2] == ["AP", "P@1"]

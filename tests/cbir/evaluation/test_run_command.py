@@ -20,7 +20,7 @@ from cbir.collection import Collection
 from cbir.collection import profile as profiles
 from cbir.collection.records import add_labels, describe_record
 from cbir.descriptors import get as descriptor
-from cbir.errors import CollectionBusy
+from cbir.errors import CollectionBusy, InvalidInput
 from cbir.evaluation.workers import Asked, workers
 from cbir.images import read
 from cbir.main import app
@@ -194,7 +194,7 @@ def test_values_of_single_queries_average_to_the_summary(out):
 def test_the_report_holds_what_it_must(out):
     report = (out / "report.html").read_text()
     for needed in (
-        "45 are evaluated", "1 queries. They are in no average", summary(out)["queries"]["without_relevant"][0],
+        "45 are evaluated", "1 of the queries, in no average", summary(out)["queries"]["without_relevant"][0],
         "2 images lack the labels", "Relevance level 1", "Ties", "Images of the query's own patient",
         "95 % bootstrap intervals", "Holm", "Best queries by AP", "Worst queries by AP", "<svg", "polyline",
         "data:image/jpeg;base64,", "prefers-color-scheme: dark",
@@ -231,6 +231,41 @@ def test_files_as_queries(collection, pictures, tmp_path):
     new = next(iter(read(pictures / "100.png")))
     answer = Searcher(collection, settings.load()).by_image(new, Request(k=COUNT, rerank="none"), Stopwatch())
     assert [hit.image_id for hit in answer.results] == answers[new.content_hash]
+
+
+def test_the_patient_of_dicom_queries_is_that_of_their_header(tmp_path):
+    invoke = CliRunner().invoke
+    files, folder = tmp_path / "files", tmp_path / "collection"
+    assert (
+        invoke(app, ["phantoms", str(files), "--count", "8", "--size", "64", "--format", "dicom"]).exit_code
+        == 0
+    )
+    assert invoke(app, ["index", str(files), "--collection", str(folder)]).exit_code == 0
+    queries = sorted(files.glob("*.dcm"))
+    path = tmp_path / "queries.csv"
+    path.write_text("\n".join(["path,modality", *(f"{file},DX" for file in queries)]))
+    run(
+        "--collection", folder, "--out", tmp_path / "out", "--queries", path, "--relevance", "modality",
+        "--rerank", "none", *FAST,
+    )  # fmt: skip
+    with Collection(folder) as made:
+        patient_of = {record.image_id: record.patient_key for _, record in made.iterate()}
+        own = {record.content_hash: record.patient_key for _, record in made.iterate()}
+    assert None not in patient_of.values()
+    assert 1 < len(set(patient_of.values())) < len(patient_of)
+    for query, _, image, *_ in lines(tmp_path / "out" / "runs" / "none.run"):
+        assert patient_of[image] != own[query]
+
+
+def test_gains_that_a_measure_does_not_know_stop_it_before_the_search(collection, pictures, tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("\n".join(["path,severity", *(f"{pictures}/{n}.png,{n % 7}" for n in range(12))]))
+    made = ["index", str(pictures), "--collection", str(tmp_path / "c"), "--labels", str(path)]
+    assert CliRunner().invoke(app, made).exit_code == 0
+    options = ("--relevance", "grade:severity", "--measures", "ERR@10", *FAST)
+    with pytest.raises(InvalidInput, match=r"ERR@10.*up to 4.*up to 6"):
+        run("--collection", tmp_path / "c", "--out", tmp_path / "out", *options)
+    assert not (tmp_path / "out").exists()
 
 
 def test_irma_axes_and_grades(collection, tmp_path):
@@ -332,7 +367,7 @@ def test_a_collection_that_changes_meanwhile_stops_it(collection):
         (("--measures", "magic"), "magic"),
         (("--measures", "Bpref"), "Bpref"),
         (("--where", "half"), "filter"),
-        (("--where", "half=9"), "needs: label"),
+        (("--where", "half=9"), "no image with half=9"),
         (("--level", "2"), "level"),
         (("--queries", "nowhere.csv"), "nowhere.csv"),
         (("--relevance", "label:number"), "needs: number"),
