@@ -435,7 +435,7 @@ def test_out_must_be_a_folder(collection, tmp_path):
 def test_other_commands_do_not_load_it():
     code = (
         "import sys, cbir.main, cbir.commands.search, cbir.commands.evaluate\n"
-        "print(*{'ir_measures', 'statsmodels', 'matplotlib', 'pytrec_eval'} & set(sys.modules))"
+        "print(*{'ir_measures', 'pytrec_eval'} & set(sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
