@@ -69,7 +69,7 @@ def _open(path: Path) -> Any:
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InvalidInput(f"{path} is not an .npz file: {error}") from error
+        raise InvalidInput(f"{path} is not an .npz file; pickled data is never loaded") from error
     if not isinstance(arrays, np.lib.npyio.NpzFile):
         raise InvalidInput(f"{path} holds a single array; the files of MedMNIST are .npz with six")
     return arrays

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 
 import cv2
 import numpy as np
@@ -74,8 +75,25 @@ def test_empty_parts_are_read(npz):
 @pytest.mark.parametrize("content", [b"", b"nothing", b"PK\3\4 cut short", b"\x80\4pickle"])
 def test_files_that_are_none(tmp_path, content):
     (tmp_path / "bad.npz").write_bytes(content)
-    with pytest.raises(InvalidInput, match=r"bad\.npz"):
+    with pytest.raises(InvalidInput, match=r"bad\.npz is not an \.npz file; pickled data is never loaded$"):
         list(read(tmp_path / "bad.npz"))
+
+
+class Intruder:
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return (self.mark.touch, ())
+
+
+def test_nothing_pickled_is_run(npz, tmp_path):
+    mark = tmp_path / "was here"
+    (tmp_path / "raw.npz").write_bytes(pickle.dumps(Intruder(mark)))
+    for file in (tmp_path / "raw.npz", npz(train_labels=np.array([[Intruder(mark)]] * 6, object))):
+        with pytest.raises(InvalidInput, match=file.name):
+            list(read(file))
+    assert not mark.exists()
 
 
 def test_more_files_that_are_none(npz, tmp_path):
