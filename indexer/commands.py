@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +16,7 @@ from cbir.collection import profile as profiles
 from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import Limits
+from cbir.inside import is_inside
 from indexer.folder import walk
 from indexer.progress import Bar, Lines
 from indexer.report import report as write_report
@@ -54,6 +56,10 @@ def index(
     report: Annotated[Path | None, typer.Option(help="Write refused files and reasons to this csv.")] = None,
     duplicates: Annotated[bool, typer.Option(help="Also index pictures that are there already.")] = False,
     restore: Annotated[bool, typer.Option(help="Also index pictures that were deleted earlier.")] = False,
+    within: Annotated[
+        list[Path] | None,
+        typer.Option(hidden=True, help="Folder that links may not lead out of; for the service's jobs."),
+    ] = None,
     format: Annotated[Format, typer.Option(help="Of the summary.")] = Format.text,
     progress: Annotated[
         Shown, typer.Option(help="A bar, or lines of JSON for other programs; both on stderr.")
@@ -63,6 +69,8 @@ def index(
 
     Exit code 0: all done; 3: done, but some files were refused; 2: wrong use; 130: interrupted.
     """
+    roots = within or []
+    _check_inside([*sources, *([labels] if labels else [])], roots)
     manifest = Manifest(labels) if labels else None
     for source in sources:
         if not source.exists():
@@ -73,7 +81,7 @@ def index(
         _open(collection, profile, weight or []) as opened,
         Lines() if progress is Shown.json else Bar() as shown,
     ):
-        shown.total = sum(1 for _ in walk(sources))
+        shown.total = sum(1 for _ in walk(sources, roots))
         run = Run(
             opened,
             sources,
@@ -82,6 +90,7 @@ def index(
             limits=limits,
             duplicates=duplicates,
             restore=restore,
+            within=roots,
             progress=shown,
             refused=refused,
         )
@@ -94,6 +103,13 @@ def index(
             f"`cbir collection compact --refit --collection {collection}` learns it anew"
         )
     raise typer.Exit(INTERRUPTED if summary.interrupted else SOME_REFUSED if summary.refused else DONE)
+
+
+def _check_inside(paths: Sequence[Path], roots: Sequence[Path]) -> None:
+    """For jobs: a link may have changed since the service looked."""
+    for path in paths:
+        if roots and not is_inside(path, roots):
+            raise InvalidInput(f"{path} lies in none of the folders that may be indexed")
 
 
 def _open(folder: Path, name: str | None, weights: list[str]) -> Collection:

@@ -14,8 +14,9 @@ from threadpoolctl import threadpool_limits
 from cbir import descriptors
 from cbir.collection.records import Record, describe_record
 from cbir.errors import UnreadableImage
-from cbir.images import Limits, read
+from cbir.images import Limits
 from indexer.folder import stamp
+from indexer.guarded import read_inside
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,12 @@ class Extracted:
 
 @dataclass(frozen=True)
 class Task:
-    """What a process needs to know besides the files."""
+    """What a process needs to know besides the files. within: folders it may read from; any where there are none."""
 
     descriptor: str
     secret: bytes
     limits: Limits
+    within: tuple[Path, ...] = ()
 
 
 def prepare() -> None:
@@ -70,7 +72,7 @@ def _extract_one(path: Path, task: Task) -> Extracted:
         return Extracted(path, refused="cannot be looked into, or is no file")
     try:
         stamped = stamp(path)
-        for image in read(path, limits=task.limits):
+        for image in read_inside(path, task.within, task.limits):
             records.append(describe_record(image, source=str(path), source_stamp=stamped, secret=task.secret))
             vectors.append(describe(image))
     except UnreadableImage as error:

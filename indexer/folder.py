@@ -7,39 +7,49 @@ from stat import S_ISREG
 
 from cbir.datasets.manifest import place
 from cbir.errors import NotFound
+from cbir.inside import is_inside
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".jpe", ".tif", ".tiff", ".bmp", ".dib", ".dcm", ".dicom", ".ima"}
 SIGNATURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+", b"BM")
 
 
-def walk(sources: Sequence[Path]) -> Iterator[Path]:
+def walk(sources: Sequence[Path], within: Sequence[Path] = ()) -> Iterator[Path]:
     """Absolute paths of all images, in the order of their names; a file named outright always counts.
 
     Links are followed, each folder once. Hidden files and folders are passed over, as is what by name and first
     bytes is no image (csv, text, ...). What cannot be looked into comes too, folders included: reading it will say
     why. A folder or file named twice, or inside another source, comes once. Raises NotFound for a missing source.
+
+    within: folders that links may not lead out of; what does comes by the name of the link, and is not looked at.
     """
     seen: set[tuple[int, int]] = set()
     for source in sources:
         if not source.exists():
             raise NotFound(f"there is no file or folder {source}")
         if source.is_dir():
-            yield from _below(source, seen)
+            yield from _below(source, seen, within)
         elif _first_time(source, seen):
             yield place(source)
 
 
-def _below(folder: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
+def _below(folder: Path, seen: set[tuple[int, int]], within: Sequence[Path]) -> Iterator[Path]:
     closed: list[OSError] = []
     for where, folders, files in os.walk(folder, followlinks=True, onerror=closed.append):
         here = Path(where).resolve()
+        if within and not is_inside(here, within):
+            folders.clear()
+            yield place(Path(where))
+            continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         if not _first_time(here, seen):
             folders.clear()
             continue
         for name in sorted(files):
             path = here / name
-            if not name.startswith(".") and looks_like_image(path) and _first_time(path, seen):
+            if name.startswith("."):
+                continue
+            leads_out = bool(within) and path.is_symlink() and not is_inside(path, within)
+            if (leads_out or looks_like_image(path)) and _first_time(path, seen):
                 yield path
     yield from (Path(error.filename) for error in closed)
 

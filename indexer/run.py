@@ -11,8 +11,10 @@ from cbir.collection.records import add_labels, hash_patient
 from cbir.collection.writer import Entry, Writer
 from cbir.datasets.manifest import Manifest
 from cbir.images import Limits
+from cbir.inside import is_inside
 from indexer.extract import Extracted, Task
 from indexer.folder import stamp, walk
+from indexer.guarded import OUTSIDE
 from indexer.pool import extract_all
 
 BATCH_IMAGES = 512  # committed together, or as many as came in
@@ -51,6 +53,7 @@ Refused = Callable[[str, str], None]
 class Run:
     """One run over `sources` into an open collection.
 
+    within: folders that links may not lead out of; none: they may lead anywhere.
     progress(files done, summary) is called as it goes, refused(path, reason) for every file that was refused.
     """
 
@@ -64,6 +67,7 @@ class Run:
         limits: Limits,
         duplicates: bool = False,
         restore: bool = False,
+        within: Sequence[Path] = (),
         progress: Progress = lambda done, summary: None,
         refused: Refused = lambda path, reason: None,
     ) -> None:
@@ -75,7 +79,7 @@ class Run:
         self.restore = restore
         self.progress = progress
         self.refused = refused
-        self.task = Task(collection.profile.descriptor, collection.secret, limits)
+        self.task = Task(collection.profile.descriptor, collection.secret, limits, tuple(within))
         self.summary = Summary()
         self.done = 0
         self._given: dict[Path, dict[str, str]] = {}  # labels of files under way
@@ -121,10 +125,10 @@ class Run:
 
     def _wanted(self, writer: Writer) -> Iterator[Path]:
         """Files that the collection does not know, or knows otherwise."""
-        paths = walk(self.sources)
+        paths = walk(self.sources, self.task.within)
         while part := list(islice(paths, LOOKUP)):
             self.summary.files += len(part)
-            named = [path for path in part if self._can_be_named(path)]
+            named = [path for path in part if self._can_be_named(path) and self._may_be_read(path)]
             known = writer.known([str(path) for path in named])
             given = self.manifest.labels(named) if self.manifest else {}
             for path in named:
@@ -143,6 +147,12 @@ class Run:
             str(path).encode()
         except UnicodeEncodeError:
             self._refuse(path, "its name is not UTF-8; rename it")
+            return False
+        return True
+
+    def _may_be_read(self, path: Path) -> bool:
+        if self.task.within and not is_inside(path, self.task.within):
+            self._refuse(path, OUTSIDE)
             return False
         return True
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from flask import Blueprint, Response, url_for
 
 from cbir.errors import InvalidInput, NotFound
+from cbir.inside import is_inside
 from cbir.messages import Erased, JobInfo, JobList, JobRequest
 from cbir.settings import Settings
 from service import asked
@@ -41,6 +42,8 @@ def index() -> Response:
     arguments = ["--collection", str(place.folder), "--jobs", str(processes)]
     if wanted.labels is not None:
         arguments += ["--labels", str(allowed(here.settings, wanted.labels))]
+    for root in here.settings.index_roots:
+        arguments += ["--within", root]
     arguments += ["--duplicates"] * wanted.duplicates + ["--restore"] * wanted.restore
     job = Job(folder, place.name, arguments, place.indexing)
     here.jobs.add(job)
@@ -84,7 +87,7 @@ def allowed(settings: Settings, asked_for: str) -> Path:
     if "\0" in asked_for or not asked_for.startswith("/"):
         raise InvalidInput("folder and labels must be absolute paths on the server")
     real = Path(os.path.realpath(asked_for))
-    if not any(real.is_relative_to(os.path.realpath(root)) for root in settings.index_roots):
+    if not is_inside(real, map(Path, settings.index_roots)):
         raise NotAllowed("the path lies below none of the folders that the setting index_roots allows")
     if not real.exists():
         raise NotFound("there is no such file or folder on the server")

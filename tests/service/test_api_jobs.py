@@ -1,5 +1,6 @@
 """Indexing jobs over HTTP, as the processes that they are."""
 
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,52 @@ def test_paths_outside_the_roots(client: FlaskClient, archive: Path, tmp_path: P
     problem(client.post(JOBS, json={"folder": str(archive), "labels": "/etc/passwd"}), 403)
     problem(client.post(JOBS, json={"folder": str(archive / "none-such")}), 404)
     assert client.get(JOBS).json["items"] == []
+
+
+def test_links_do_not_lead_out_of_the_roots(client: FlaskClient, archive: Path, tmp_path: Path) -> None:
+    """Neither links in the folder nor links in a linked folder, to folders or to files; those within it do."""
+    outside = noise(tmp_path / "outside", 7)
+    (outside / "notes.txt").write_text("no picture")
+    folder = noise(archive / "a", 3)
+    noise(archive / "b", 2)
+    (folder / "sister").symlink_to(archive / "b")
+    (folder / "out").symlink_to(outside)
+    (folder / "one.png").symlink_to(outside / "001.png")
+    (folder / "text").symlink_to(outside / "notes.txt")
+    (folder / "gone").symlink_to(outside / "none-such")
+    (archive / "b" / "further").symlink_to("../../outside")
+    (archive / "labels.csv").write_text("path,label\na/out/002.png,x\na/000.png,x\n../outside/003.png,x\n")
+    given = {"folder": str(folder), "labels": str(archive / "labels.csv")}
+    ended = until(client, client.post(JOBS, json=given).json["job"], "done", "failed")
+    assert ended["state"] == "done", ended
+    assert ended["summary"]["indexed"] == 5
+    told = {one["path"]: one["reason"] for one in ended["refused_files"]}
+    assert set(told) == {"out", "one.png", "text", "gone", "../b/further"}
+    assert all("index_roots" in reason and str(tmp_path) not in reason for reason in told.values())
+    assert (ended["done"], ended["total"]) == (10, 10)
+    assert client.get("/v1/collection").json["images"] == 5
+
+
+def test_a_link_that_changes_while_its_job_waits(
+    client: FlaskClient, app: Flask, archive: Path, tmp_path: Path
+) -> None:
+    folder, outside = noise(archive / "a", 1), noise(tmp_path / "outside", 7)
+    (tmp_path / "labels.csv").write_text("path,label\na/000.png,x\n")
+    shutil.copy(tmp_path / "labels.csv", archive)
+    place, collection = app.extensions[EXTENSION].place(), client.get("/v1/collection").json
+    for given, swapped in (({"folder": str(folder)}, folder), ({"labels": f"{archive}/labels.csv"}, None)):
+        with place.indexing():  # so that the job waits
+            job = client.post(JOBS, json={"folder": str(archive)} | given).json["job"]
+            if swapped:
+                swapped.rename(archive / "moved")
+                swapped.symlink_to(outside)
+            else:
+                (archive / "labels.csv").unlink()
+                (archive / "labels.csv").symlink_to(tmp_path / "labels.csv")
+        ended = until(client, job, "done", "failed")
+        assert ended["state"] == "failed", ended
+        assert "may be indexed" in ended["error"]
+    assert client.get("/v1/collection").json == collection
 
 
 def test_no_roots_no_jobs(indexed: Path, pictures: list[Path]) -> None:
