@@ -8,6 +8,7 @@ LEFT, RIGHT, TOP, BOTTOM = 56, 16, 12, 44
 COLOURS, DASHES = 8, 4
 LINE_HEIGHT = 20
 LETTER = 7.6  # pixels a letter of a legend takes at most
+LONGEST = 36  # letters of a bar's name
 
 Series = Sequence[tuple[str, Sequence[float]]]
 
@@ -63,7 +64,8 @@ def bars(rows: Sequence[tuple[str, str, Sequence[float]]], names: Sequence[str],
     legend, top = _legend(names, looks)
     thick = 9 if len(names) < 4 else 6
     row_height = len(names) * thick + 12
-    left = min(300, 24 + int(max((len(name) for name, _, _ in rows), default=0) * LETTER))
+    longest = max((len(name) for name, _, _ in rows), default=0)
+    left = 24 + int(min(longest, LONGEST) * LETTER)
     inner_width = WIDTH - left - 90
     height = top + len(rows) * row_height + 26
     parts = [legend]
@@ -77,7 +79,8 @@ def bars(rows: Sequence[tuple[str, str, Sequence[float]]], names: Sequence[str],
         y = top + place * row_height + 6
         middle = y + len(names) * thick / 2 + 4
         parts.append(
-            f'<text class="label" x="{left - 10}" y="{middle:.1f}" text-anchor="end">{escape(name)}</text>'
+            f'<text class="label" x="{left - 10}" y="{middle:.1f}" text-anchor="end">'
+            f"{escape(_fitting(name))}<title>{escape(name)}</title></text>"
         )
         parts.append(
             f'<text class="tick" x="{WIDTH - 4}" y="{middle:.1f}" text-anchor="end">{escape(note)}</text>'
@@ -89,6 +92,12 @@ def bars(rows: Sequence[tuple[str, str, Sequence[float]]], names: Sequence[str],
                 f"<title>{escape(f'{name}, {names[number]}: {value:.3f}')}</title></rect>"
             )
     return _svg(parts, height, title)
+
+
+def _fitting(name: str) -> str:
+    """A name that is not wider than there is room; its end tells more than its middle."""
+    half = LONGEST // 2
+    return name if len(name) <= LONGEST else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def _legend(names: Sequence[str], looks: Sequence[str]) -> tuple[str, int]:
