@@ -90,8 +90,10 @@ def main() -> None:
     for task in TASKS:
         found = {descriptor: evaluate(chosen, descriptor, task) for descriptor in DESCRIPTORS}
         first = found[DESCRIPTORS[0]]
+        shallow = first["terms"]["shallower_than_anmrr"]
+        bound = f" For {shallow} queries ANMRR looks deeper, and is an upper bound." if shallow else ""
         print(f"### {task}\n\n{first['queries']['evaluated']} queries, {first['relevance']['candidates']} images. "
-              f"{first['relevance']['meaning']}\n\n{table(found)}\n")  # fmt: skip
+              f"{first['relevance']['meaning']}{bound}\n\n{table(found)}\n")  # fmt: skip
         if chosen.plot and task == "label":
             chosen.plot.write_text(plot(found, ("none", "eprf")))
 
