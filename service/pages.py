@@ -48,6 +48,27 @@ CHOICES = (
         "As EPRF, from the plain order of similarity. For comparison.",
     ),
     Choice("svm-eprf", "EPRF, equal weights", "As EPRF, trusting every example alike. For comparison."),
+    Choice(
+        "pc",
+        "Clusters (PC)",
+        "Groups the nearest images by their likeness and moves up the groups that lie close to the query.",
+    ),
+    Choice(
+        "nprf",
+        "Negative feedback (NPRF)",
+        "Learns what sets the query and the first answers apart from images far down the list, and puts the whole "
+        "collection in a new order.",
+    ),
+    Choice(
+        "k-reciprocal",
+        "Mutual neighbours",
+        "Moves up those of the nearest images that are neighbours of the same images as the query.",
+    ),
+    Choice(
+        "aqe",
+        "Query expansion",
+        "Blends the query with the first answers and searches the whole collection again.",
+    ),
 )
 
 

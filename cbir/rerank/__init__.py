@@ -4,14 +4,28 @@ from dataclasses import fields
 from typing import Any
 
 from cbir.errors import InvalidInput
+from cbir.rerank.aqe import AlphaQueryExpansion
 from cbir.rerank.base import Reranked, Reranker
 from cbir.rerank.eprf import Eprf, NoSimilarityUpdate, PlainEnsemble
+from cbir.rerank.k_reciprocal import KReciprocal
 from cbir.rerank.none import NoReranking
+from cbir.rerank.nprf import NegativeFeedback
+from cbir.rerank.pc import PostRetrievalClustering
 from cbir.rerank.pearson import Pearson
 
 __all__ = ["Reranked", "Reranker", "get", "names", "parameters"]
 
-MEMBERS: tuple[type[Any], ...] = (NoReranking, Pearson, Eprf, NoSimilarityUpdate, PlainEnsemble)
+MEMBERS: tuple[type[Any], ...] = (
+    NoReranking,
+    Pearson,
+    Eprf,
+    NoSimilarityUpdate,
+    PlainEnsemble,
+    PostRetrievalClustering,
+    NegativeFeedback,
+    KReciprocal,
+    AlphaQueryExpansion,
+)
 
 
 def names() -> tuple[str, ...]:

@@ -15,20 +15,23 @@ class Examples:
     """The training sets of all machines, and the kernel among all that are in any.
 
     positives: (P,) places in the ranking list. drawn: (T, q) places of each machine's negatives.
-    gamma: of the kernel exp(-gamma |x - v|^2).
+    gamma: of the kernel exp(-gamma |x - v|^2). with_query: the query itself is one more positive, the last.
     """
 
     def __init__(
         self, positives: NDArray[np.int64], drawn: NDArray[np.int64], query: NDArray[np.float32],
-        ranking: RankingList, gallery: Gallery, gamma: float,
+        ranking: RankingList, gallery: Gallery, gamma: float, with_query: bool = False,
     ) -> None:  # fmt: skip
         self.gamma = gamma
         sets = np.hstack([np.tile(positives, (len(drawn), 1)), drawn])
         places, members = np.unique(sets, return_inverse=True)
         self.members = members.reshape(sets.shape)
         self.vectors = gallery.vectors(ranking.rows[places])
+        if with_query:
+            self.members = np.insert(self.members, len(positives), len(places), axis=1)
+            self.vectors = np.vstack([self.vectors, query])
         self.kernel = kernel(self.vectors, self.vectors, gamma, query)
-        self.signs = np.repeat([1.0, -1.0], [len(positives), drawn.shape[1]])
+        self.signs = np.repeat([1.0, -1.0], [len(positives) + with_query, drawn.shape[1]])
 
     def train(self, machines: slice, C: float, membership: NDArray[np.float64]) -> "Machines":
         """The named machines, with `membership` (P,) of the positives and 1 of the negatives."""

@@ -1,0 +1,124 @@
+"""k-reciprocal encoding (Zhong et al. 2017): images move up that share their mutual neighbours with the query."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from cbir.collection.gallery import Gallery
+from cbir.ranking import RankingList, best
+from cbir.rerank.base import Reranked
+from cbir.rerank.parameters import real, whole
+from cbir.rerank.top import above_the_rest
+from cbir.threads import OneBlasThread
+
+ROUNDING = 1e-13  # of the squared norms: smaller squared distances are none
+
+Floats = NDArray[np.float32]
+Truths = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KReciprocal:
+    """Jaccard distance between sets of mutual neighbours, for one query and its M best images.
+
+    Z. Zhong, L. Zheng, D. Cao, S. Li: Re-ranking person re-identification with k-reciprocal encoding, CVPR 2017.
+    The query and these images are all there is: neighbours of an image are looked for among them alone.
+    d is the squared Euclidean distance over the image's largest one, as in the authors' program.
+
+        R(i, k): images that have i among their k nearest and are among those of i (eqs. 2, 3)
+        R*(i): R(i, k1) and every R(j, k1 / 2), j in R(i, k1), that has 2/3 of its images in R(i, k1) (eq. 4)
+        V_i: exp(-d(i, j)) for j in R*(i), else 0 (eq. 7), with sum 1; then the mean of V over the k2 nearest (eq. 11)
+        d_J = 1 - sum min(V_q, V_i) / sum max(V_q, V_i) (eq. 10)
+        d* = (1 - lam) d_J + lam d(q, i) (eq. 12)
+
+    An image is its own neighbour, beside the k1 others and as one of the k2; of equally distant ones those
+    earlier in the list are nearer.
+    """
+
+    name: ClassVar[str] = "k-reciprocal"
+
+    M: int = 500
+    k1: int = 20
+    k2: int = 6
+    lam: float = 0.3
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "M", whole("M", self.M, 1, 1000))
+        object.__setattr__(self, "k1", whole("k1", self.k1, 1, 100))
+        object.__setattr__(self, "k2", whole("k2", self.k2, 1, 100))
+        object.__setattr__(self, "lam", real("lam", self.lam, 0.0, 1.0))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __call__(self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery) -> Reranked:
+        places = best(ranking.similarities, self.M)
+        with OneBlasThread():
+            squared = squared_distances(gallery.vectors(ranking.rows[places]), query)
+        largest = squared.max(axis=1, keepdims=True)
+        scaled = np.divide(squared, largest, out=np.zeros_like(squared), where=largest > 0.0)
+        neighbours = nearest(squared, max(self.k1 + 1, self.k2))
+        encoded = encode(scaled, neighbours, self.k1)
+        own = np.flatnonzero(encoded[neighbours[0, : self.k2]].any(axis=0))
+        expanded = encoded[:, own][neighbours[:, : self.k2]].mean(axis=1)
+        shared = np.minimum(expanded, expanded[0]).sum(axis=1)
+        jaccard = 1.0 - shared / (2.0 - shared)
+        distance = (1.0 - self.lam) * jaccard + self.lam * scaled[0]
+        closeness = np.clip(1.0 - distance[1:], 0.0, 1.0)
+        return Reranked(above_the_rest(ranking, places, closeness), scope="top")
+
+
+def squared_distances(images: Floats, query: Floats) -> Floats:
+    """(m + 1, m + 1) float32 between the query, which comes first, and images (m, d); 0 between equal ones."""
+    near = np.zeros((len(images) + 1, len(query)))
+    near[1:] = images.astype(np.float64) - query
+    norms = np.einsum("ij,ij->i", near, near)
+    norms = norms[:, None] + norms
+    squared = near @ near.T
+    squared *= -2.0
+    squared += norms
+    squared[squared < ROUNDING * norms] = 0.0
+    return squared.astype(np.float32)
+
+
+def nearest(squared: Floats, count: int) -> NDArray[np.int64]:
+    """(m, count) neighbours of each image, or all m of them: itself, then by distance and place."""
+    m = len(squared)
+    # Distances are not negative, so the order of their bits is theirs; the place below them orders equal ones.
+    keys = (squared + np.float32(0.0)).view(np.int32).astype(np.int64)
+    np.fill_diagonal(keys, -1)
+    keys <<= 32
+    keys |= np.arange(m)
+    if count < m:
+        keys = np.partition(keys, count - 1, axis=1)[:, :count]
+    keys.sort(axis=1)
+    return keys & 0xFFFFFFFF
+
+
+def reciprocal(neighbours: NDArray[np.int64], k: int) -> Truths:
+    """(m, m): whether two images are each among the k nearest of the other, or the same one."""
+    near = np.zeros((len(neighbours), len(neighbours)), np.bool_)
+    np.put_along_axis(near, neighbours[:, : k + 1], True, axis=1)
+    found: Truths = near & near.T
+    return found
+
+
+def encode(scaled: Floats, neighbours: NDArray[np.int64], k1: int) -> Floats:
+    """V (m, m): a row per image, with sum 1, over the images of its expanded reciprocal set."""
+    wide = reciprocal(neighbours, k1)
+    narrow = csr_array(reciprocal(neighbours, round(k1 / 2)), dtype=np.int32)
+    # Sparse: a set holds k1 + 1 images at most.
+    shared = csr_array(wide, dtype=np.int32) @ narrow.T
+    sizes = narrow.sum(axis=1)
+    candidate = shared.multiply(wide).tocoo()
+    taken = 3 * candidate.data >= 2 * sizes[candidate.col]
+    pairs = (candidate.row[taken], candidate.col[taken])
+    accepted = csr_array((np.ones(len(pairs[0]), np.int32), pairs), shape=wide.shape)
+    members = wide | ((accepted @ narrow).toarray() > 0)
+    encoded: Floats = np.exp(-scaled) * members
+    encoded /= encoded.sum(axis=1, keepdims=True)
+    return encoded
