@@ -19,8 +19,8 @@ def style(colour: int, dash: int) -> str:
 
 
 def styles(count: int) -> list[str]:
-    """A style for each of so many series."""
-    return [style(number, number) for number in range(count)]
+    """A style for each of so many series, up to 32 different ones."""
+    return [style(number, number + number // COLOURS) for number in range(count)]
 
 
 def lines(

@@ -19,5 +19,9 @@ def test_long_names_fit_and_are_told_in_full():
         assert len(text.text) * charts.LETTER <= float(text.get("x"))
 
 
+def test_curves_can_be_told_apart():
+    assert len(set(charts.styles(32))) == 32
+
+
 def test_no_classes_give_an_empty_chart():
     assert not list(ElementTree.fromstring(charts.bars([], ["none"], "AP")).iter(f"{SVG}rect"))
