@@ -70,6 +70,8 @@ def irma_run(
 
     if answers is Answers.code and tree is None:
         raise InvalidInput("codes are answered by a code tree; name it with --tree")
+    if not out.parent.is_dir():
+        raise InvalidInput(f"{out} cannot be written: there is no folder {out.parent}")
     label = label or f"irma_{answers.value}"
     asked, codes = images_of(queries, label), CodeTree.read(tree) if tree else None
     with Collection(collection) as opened, Progress(console=Console(stderr=True)) as bar:

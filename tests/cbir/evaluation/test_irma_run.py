@@ -170,6 +170,8 @@ def test_wrong_use(benchmark, tmp_path):
         submit(benchmark, queries=tmp_path / "list.csv")
     with pytest.raises(InvalidInput, match="name it with --tree"):
         run("evaluate", "irma-run", "--collection", benchmark / "c", "--queries", benchmark, "--out", "x")
+    with pytest.raises(InvalidInput, match=r"run\.txt cannot be written: there is no folder"):
+        submit(benchmark, "--out", tmp_path / "nowhere" / "run.txt")
     (benchmark / "small.txt").write_text(tree_of(["1121-120-942-700"]))
     with pytest.raises(InvalidInput, match=r"small\.txt has no "):
         submit(benchmark, "--tree", benchmark / "small.txt")
