@@ -27,7 +27,7 @@ def search(
     image: Annotated[str, typer.Argument(help="An image file, or id:IMAGE_ID of one in the collection.")],
     collection: Annotated[Path, typer.Option(help="Folder of the collection.")],
     k: Annotated[int, typer.Option("-k", help="Number of answers.", min=1)] = 20,
-    rerank: Annotated[str | None, typer.Option(help="Such as none or eprf; an unknown name lists all.")] = None,
+    rerank: Annotated[str | None, typer.Option(help="As none or eprf; a wrong name lists all.")] = None,
     parameter: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE of the re-ranker, e.g. P=9.")
     ] = None,

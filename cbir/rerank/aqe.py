@@ -17,8 +17,8 @@ class AlphaQueryExpansion:
     """The whole collection is searched again with a mean of the query and its P nearest images.
 
     F. Radenovic, G. Tolias, O. Chum: Fine-tuning CNN image retrieval with no human annotation, IEEE TPAMI 41
-    (2019), first published 2018, section 3.4: each image weighs its similarity to the power alpha. There vectors
-    have length 1 and the similarity is their product. Here distances are Euclidean, so it is the similarity of the
+    (2019), first published 2018: each image weighs its similarity to the power alpha. There vectors have
+    length 1 and the similarity is their product. Here distances are Euclidean, so it is the similarity of the
     ranking list, s_i in [0, 1] (Huang et al. 2012, section 2.1), the query weighs 1, and a weighted mean stands
     for the scaling to length 1:
 

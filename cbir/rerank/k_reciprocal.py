@@ -28,14 +28,16 @@ class KReciprocal:
     The query and these images are all there is: neighbours of an image are looked for among them alone.
     d is the squared Euclidean distance over the image's largest one, as in the authors' program.
 
-        R(i, k): images that have i among their k nearest and are among those of i (eqs. 2, 3)
-        R*(i): R(i, k1) and every R(j, k1 / 2), j in R(i, k1), that has 2/3 of its images in R(i, k1) (eq. 4)
-        V_i: exp(-d(i, j)) for j in R*(i), else 0 (eq. 7), with sum 1; then the mean of V over the k2 nearest (eq. 11)
-        d_J = 1 - sum min(V_q, V_i) / sum max(V_q, V_i) (eq. 10)
-        d* = (1 - lam) d_J + lam d(q, i) (eq. 12)
+        R(i, k): images that have i among their k nearest and are among those of i (section 3.2)
+        R*(i): R(i, k1) and every R(j, k1 / 2), j in R(i, k1), that has 2/3 of its images in R(i, k1) (3.2)
+        V_i: exp(-d(i, j)) for j in R*(i), else 0, with sum 1 (3.3); then its mean over the k2 nearest (3.4)
+        d_J = 1 - sum min(V_q, V_i) / sum max(V_q, V_i) (3.3)
+        d* = (1 - lam) d_J + lam d(q, i) (3.5)
 
     An image is its own neighbour, beside the k1 others and as one of the k2; of equally distant ones those
-    earlier in the list are nearer.
+    earlier in the list are nearer. The score is 1 + (1 - d*) for the M images, the similarity below.
+
+    M: images re-ranked; memory and time are O(M^2). k1, k2: neighbours, as above. lam: share of the distance.
     """
 
     name: ClassVar[str] = "k-reciprocal"

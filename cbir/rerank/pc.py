@@ -25,6 +25,8 @@ class PostRetrievalClustering:
 
         d'(q, i) = (1 - weight) d(q, i) + weight d(q, centre of the cluster of i).
 
+    The score is 1 + (1 - d' / largest d') for the M images, the similarity below.
+
     M: images that are clustered; Huang et al. 2012 use 200. clusters: at most so many are formed.
     weight: of the cluster's distance against the image's own.
     """

@@ -46,7 +46,7 @@ def irma_run(
         str | None, typer.Option(help="Label with the code or class; irma_code or irma_class if not given.")
     ] = None,
     rule: Annotated[Rule, typer.Option(help="Whose error the answers minimise.")] = Rule.of_2009,
-    rerank: Annotated[str | None, typer.Option(help="Such as none or eprf; an unknown name lists all.")] = None,
+    rerank: Annotated[str | None, typer.Option(help="As none or eprf; a wrong name lists all.")] = None,
     k: Annotated[int, typer.Option("-k", "--k", min=1, max=1000, help="Most neighbours that may vote.")] = 50,
     where: Annotated[
         list[str] | None, typer.Option(help="Only neighbours with this label, e.g. split=train.")

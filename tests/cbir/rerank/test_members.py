@@ -101,6 +101,41 @@ def test_equal_images_next_to_the_query_keep_the_order_of_their_rows(name):
 
 
 @MEMBERS
+@pytest.mark.parametrize("seed", range(6))
+def test_equal_images_anywhere_are_in_the_order_of_their_rows(name, seed):
+    vectors = vectors_of(700, 12, seed)
+    vectors[[600, 350, 20]] = vectors[20]
+    vectors[[500, 40]] = vectors[40]
+    scores = scores_of(name, vectors[20] + np.float32(0.3), vectors)
+    after = best(scores, 700).tolist()
+    assert after.index(20) < after.index(350) < after.index(600)
+    assert after.index(40) < after.index(500)
+
+
+@pytest.mark.parametrize(("name", "options"), [("pc", {"M": 30}), ("k-reciprocal", {"M": 30})])
+@pytest.mark.parametrize("n", [10, 30, 31, 900])
+def test_images_below_the_re_ranked_top_keep_their_order(name, options, n):
+    vectors = vectors_of(n)
+    gallery = gallery_of(vectors)
+    ranking = rank(vectors[1] + np.float32(0.2), gallery)
+    reranked = rerank.get(name, **options)(vectors[1] + np.float32(0.2), ranking, gallery)
+    before, after = best(ranking.similarities, n), best(reranked.scores, n)
+    assert reranked.scope == "top"
+    assert set(after[:30]) == set(before[:30])
+    assert np.array_equal(after[30:], before[30:])
+
+
+@MEMBERS
+def test_rows_that_were_filtered_out_change_nothing(name):
+    vectors, rows = vectors_of(900), np.flatnonzero(np.random.default_rng(1).random(900) < 0.4)
+    query = vectors[3] + np.float32(0.1)
+    others = np.setdiff1d(np.arange(900), rows)
+    changed = vectors.copy()
+    changed[others] = query  # nearer than any image that is asked about
+    assert np.array_equal(scores_of(name, query, vectors, rows), scores_of(name, query, changed, rows))
+
+
+@MEMBERS
 def test_the_images_of_the_querys_cluster_come_first(name):
     random = np.random.default_rng(4)
     centres = random.standard_normal((10, 20)) * 3
@@ -146,6 +181,22 @@ def test_unknown_name_lists_the_known_ones():
     ],
 )  # fmt: skip
 def test_wrong_values_are_refused_with_their_range(name, wrong):
+    (parameter,) = wrong
+    with pytest.raises(InvalidInput, match=rf"{parameter} must be a (whole )?number from .* to "):
+        rerank.get(name, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("pc", {"M": 0}), ("pc", {"M": 1001}), ("pc", {"clusters": 1.5}), ("pc", {"weight": 1.1}),
+        ("nprf", {"P": -1}), ("nprf", {"T": 0}), ("nprf", {"C": "much"}), ("nprf", {"gamma": float("nan")}),
+        ("nprf", {"lowest": 2}), ("nprf", {"seed": -1}), ("k-reciprocal", {"M": 10**6}),
+        ("k-reciprocal", {"k1": 0}), ("k-reciprocal", {"k2": True}), ("k-reciprocal", {"lam": -0.1}),
+        ("aqe", {"P": 0}), ("aqe", {"alpha": float("inf")}), ("aqe", {"alpha": None}),
+    ],
+)  # fmt: skip
+def test_wrong_values_of_the_others(name, wrong):
     (parameter,) = wrong
     with pytest.raises(InvalidInput, match=rf"{parameter} must be a (whole )?number from .* to "):
         rerank.get(name, **wrong)
