@@ -60,6 +60,9 @@ def index(
         list[Path] | None,
         typer.Option(hidden=True, help="Folder that links may not lead out of; for the service's jobs."),
     ] = None,
+    who: Annotated[
+        str, typer.Option(hidden=True, help="Whom the history names; for the service's jobs.")
+    ] = "command line",
     format: Annotated[Format, typer.Option(help="Of the summary.")] = Format.text,
     progress: Annotated[
         Shown, typer.Option(help="A bar, or lines of JSON for other programs; both on stderr.")
@@ -91,6 +94,7 @@ def index(
             duplicates=duplicates,
             restore=restore,
             within=roots,
+            who=who,
             progress=shown,
             refused=refused,
         )

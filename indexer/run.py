@@ -54,6 +54,7 @@ class Run:
     """One run over `sources` into an open collection.
 
     within: folders that links may not lead out of; none: they may lead anywhere.
+    who: whom the collection's history names.
     progress(files done, summary) is called as it goes, refused(path, reason) for every file that was refused.
     """
 
@@ -68,6 +69,7 @@ class Run:
         duplicates: bool = False,
         restore: bool = False,
         within: Sequence[Path] = (),
+        who: str = "command line",
         progress: Progress = lambda done, summary: None,
         refused: Refused = lambda path, reason: None,
     ) -> None:
@@ -77,6 +79,7 @@ class Run:
         self.jobs = jobs
         self.duplicates = duplicates
         self.restore = restore
+        self.who = who
         self.progress = progress
         self.refused = refused
         self.task = Task(collection.profile.descriptor, collection.secret, limits, tuple(within))
@@ -87,7 +90,7 @@ class Run:
     def __call__(self) -> Summary:
         """Do it. An interrupt (Ctrl-C) ends the run in order; the same call goes on where it stopped."""
         started = time.monotonic()
-        with self.collection.writer() as writer:
+        with self.collection.writer(self.who) as writer:
             try:
                 self._index(writer)
             except KeyboardInterrupt:

@@ -17,6 +17,7 @@ from cbir.messages import (
     ProfileInfo,
 )
 from service import asked
+from service.access.audit import about
 from service.api_images import MOST_AT_ONCE, InCollection, check_cursor
 from service.operations import operation
 from service.state import state
@@ -85,6 +86,8 @@ def changes() -> Response:
     with state().searcher(wanted.collection).collection.engine.connect() as connection:
         found = history.read(connection, before, wanted.limit + 1)
     shown = found[: wanted.limit]
+    for change in shown:
+        about(change.image_ids)
     items = [ChangeRecord(**(change.__dict__ | {"image_ids": list(change.image_ids)})) for change in shown]
     return _json(ChangePage(items=items, next=str(shown[-1].change) if len(found) > len(shown) else None))
 

@@ -12,6 +12,7 @@ from cbir.collection.filters import parse
 from cbir.errors import InvalidInput, NotFound
 from cbir.messages import ImagePage, ImageRecord, LabelChange
 from service import asked, thumbnails
+from service.access.audit import about
 from service.links import links
 from service.operations import operation
 from service.problems import ChangedMeanwhile, Malformed, SourceGone
@@ -57,6 +58,7 @@ def images() -> Response:
     conditions = [parse(text) for text in wanted.where]
     found = collection.page(int(wanted.cursor or 0), wanted.limit + 1, conditions)
     shown = found[: wanted.limit]
+    about(record.image_id for _, record in shown)
     page = ImagePage(
         items=[describe(collection, record, wanted.collection) for _, record in shown],
         next=str(shown[-1][0]) if len(found) > len(shown) else None,

@@ -10,6 +10,7 @@ from cbir.inside import is_inside
 from cbir.messages import Erased, JobInfo, JobList, JobRequest
 from cbir.settings import Settings
 from service import asked
+from service.access.audit import about, about_job
 from service.api_images import InCollection
 from service.jobs import Job
 from service.operations import operation
@@ -39,7 +40,7 @@ def index() -> Response:
     processes = wanted.processes if wanted.processes is not None else max(1, cores // 2)
     if not 1 <= processes <= cores:
         raise InvalidInput(f"processes: 1 to {cores}, not {processes}")
-    arguments = ["--collection", str(place.folder), "--jobs", str(processes)]
+    arguments = ["--collection", str(place.folder), "--jobs", str(processes), "--who", who()]
     if wanted.labels is not None:
         arguments += ["--labels", str(allowed(here.settings, wanted.labels))]
     for root in here.settings.index_roots:
@@ -47,6 +48,7 @@ def index() -> Response:
     arguments += ["--duplicates"] * wanted.duplicates + ["--restore"] * wanted.restore
     job = Job(folder, place.name, arguments, place.indexing)
     here.jobs.add(job)
+    about_job(job.job)
     response = _json(job.info(), 202)
     response.headers["Location"] = url_for("jobs.job", name=job.job)
     return response
@@ -63,7 +65,9 @@ def job(name: str) -> Response:
 @operation("cancel", {202: JobInfo}, problems=(404, 409))
 def cancel(name: str) -> Response:
     """End a job; what it has indexed so far stays, and indexing the folder again goes on from there."""
-    return _json(state().jobs.cancel(name).info(), 202)
+    jobs = state().jobs
+    about_job(jobs.get(name).job)
+    return _json(jobs.cancel(name).info(), 202)
 
 
 @blueprint.delete("/patients/<key>")
@@ -77,6 +81,7 @@ def erase_patient(key: str) -> Response:
     if not asked.PATIENT_KEY.fullmatch(key):
         raise InvalidInput("the key has 32 hexadecimal digits; the field patient_key of an image shows it")
     with here.place(name).writer(who()) as writer:
+        about(writer.images_of(key))
         erased = writer.erase_patient([key])
     here.thumbnails.clear()
     return _json(Erased(erased=erased))

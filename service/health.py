@@ -5,7 +5,9 @@ from sqlalchemy.exc import DatabaseError
 
 from cbir.errors import CbirError
 from cbir.messages import Health, Readiness
+from service.access.check import access, is_stranger
 from service.operations import operation
+from service.problems import NotReady
 from service.state import Place, state
 
 blueprint = Blueprint("health", __name__)
@@ -28,20 +30,36 @@ def livez() -> Response:
 @blueprint.get("/readyz")
 @operation("ready", {200: Readiness}, problems=(503,))
 def readyz() -> Response:
-    """The first collection is open and can be searched; a 503 problem says why it cannot."""
-    here = state()
-    collection = here.searcher().collection
-    view = collection.view()
-    others = {name: _said(place) for name, place in here.places.items()} if len(here.places) > 1 else None
+    """The first collection is open and can be searched; a 503 problem says why it cannot.
+
+    Names of collections and folders are told to those with a token only, where tokens are needed.
+    """
+    if access().required:
+        access().tokens.all()  # raises where they cannot be read: then nobody is let in
+    here, stranger = state(), is_stranger()
+    place = here.place()
+    try:
+        collection = place.searcher().collection
+        view = collection.view()
+    except CbirError as error:
+        if not stranger:
+            raise
+        raise NotReady(_for_strangers(place, str(error))) from error
+    tell_all = len(here.places) > 1 and not stranger
+    warning = here.snapshot_problem()
     facts = Readiness(
         status="ready",
         images=len(view),
         generation=view.generation,
         profile=collection.profile.name,
-        collections=others,
-        warning=here.snapshot_problem(),
+        collections={name: _said(one) for name, one in here.places.items()} if tell_all else None,
+        warning=_for_strangers(place, warning) if stranger and warning else warning,
     )
     return Response(facts.model_dump_json(exclude_none=True), mimetype="application/json")
+
+
+def _for_strangers(place: Place, text: str) -> str:
+    return text.replace(str(place.folder), "the collection")
 
 
 def _said(place: Place) -> str:

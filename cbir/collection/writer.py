@@ -261,6 +261,12 @@ class Writer:
         finally:
             engine.dispose()
 
+    def images_of(self, patient_key: str) -> list[str]:
+        """The ids of a patient's images, in the order they came."""
+        query = select(images.c.image_id).where(images.c.patient_key == patient_key).order_by(images.c.number)
+        with self.engine.connect() as connection:
+            return list(connection.scalars(query))
+
     def erase_patient(self, keys: Sequence[str]) -> int:
         """Remove every trace of the patients with these keys, from all files; the number of images erased.
 

@@ -44,7 +44,13 @@ class AuditLog:
             self._file = -1
 
     def write(
-        self, token_id: str | None, address: str, action: str, images: Iterable[str], status: int
+        self,
+        token_id: str | None,
+        address: str,
+        action: str,
+        images: Iterable[str],
+        status: int,
+        job: str | None = None,
     ) -> None:
         """Append a line. Where that fails the service's own log says so, and the service goes on."""
         line = {
@@ -53,6 +59,7 @@ class AuditLog:
             "address": address,
             "action": action,
             "images": list(images),
+            "job": job,
             "status": status,
         }
         text = (json.dumps(line) + "\n").encode()
@@ -81,3 +88,8 @@ def about(image_ids: Iterable[str | None]) -> None:
     """
     images: dict[str, None] = g.setdefault("audit_images", {})
     images.update(dict.fromkeys(name for name in image_ids if name and IMAGE_ID.fullmatch(name)))
+
+
+def about_job(job: str) -> None:
+    """Say which job the present request is about: a name that the service made."""
+    g.audit_job = job

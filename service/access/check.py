@@ -15,7 +15,7 @@ from service.access.audit import about
 from service.access.limiter import Limiter
 from service.access.proxies import PEER, PROXIED, Proxies
 from service.access.sessions import Session, Sessions
-from service.access.tokens import Scope, Token, Tokens
+from service.access.tokens import Scope, Token, Tokens, TokensUnreadable
 from service.guards import READING, is_loopback
 from service.problems import problem
 
@@ -60,6 +60,7 @@ def install(app: Flask, settings: Settings) -> None:
     """Put the door before every request of `app`; raises InvalidInput where its audit log cannot be written."""
     app.extensions[EXTENSION] = Access(settings)
     app.wsgi_app = Proxies(app.wsgi_app, settings.trusted_proxies)  # type: ignore[method-assign]
+    app.register_error_handler(TokensUnreadable, _nobody)
     app.before_request(_check)
     app.after_request(_record)
     app.context_processor(_csrf)
@@ -82,11 +83,10 @@ def _check() -> Response | None:
     g.who = _of_cookie(here)
     if asked.need is scopes.Reach.anyone:
         return None
-    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
+    if text := _bearer():
         if wait := here.limiter.wait(request.remote_addr or ""):
             return too_many(wait)
-        g.who, wrong = identify(here, text.strip())
+        g.who, wrong = identify(here, text)
         if wrong:
             return _unauthorized(wrong, "invalid_token")
     if g.who is None:
@@ -98,6 +98,23 @@ def _check() -> Response | None:
     _check_scope(asked.need, g.who)
     check_csrf()
     return None
+
+
+def is_stranger() -> bool:
+    """Whether an address that is open to everybody is asked by somebody who has shown no valid token.
+
+    A wrong one is no reason to refuse the answer, but counts as a failed attempt.
+    """
+    here, text = access(), _bearer()
+    if here.required and who() is None and text and not here.limiter.wait(request.remote_addr or ""):
+        g.who, _ = identify(here, text)
+    return here.required and who() is None
+
+
+def _bearer() -> str | None:
+    """The token in the request's header, as it was sent; None where there is none."""
+    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else None
 
 
 def _check_is_this_machine() -> None:
@@ -169,6 +186,13 @@ def _unauthorized(detail: str, error: str = "") -> Response:
     return response
 
 
+def _nobody(error: TokensUnreadable) -> Response:
+    # Where the file lies is for those who run the service, and not for whoever asks.
+    log.error("nobody is let in: %s", error)
+    detail = "the service's tokens cannot be read, so it lets nobody in; its log says why"
+    return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, "not-ready")
+
+
 def too_many(wait: int) -> Response:
     """The answer to an address that failed too often."""
     response = problem(HTTPStatus.TOO_MANY_REQUESTS, f"too many wrong tokens; try again in {wait} seconds")
@@ -196,6 +220,7 @@ def _record(response: Response) -> Response:
         asked.action,
         g.get("audit_images", ()),
         response.status_code,
+        g.get("audit_job"),
     )
     return response
 

@@ -39,9 +39,10 @@ TABLE: dict[str, Entry] = {
     # Looking.
     "GET /": Entry(Scope.search),
     "POST /v1/search": Entry(Scope.search, "search"),
-    "POST /v1/render": Entry(Scope.search),
-    "GET /v1/images": Entry(Scope.search),
-    "GET /v1/images/*": Entry(Scope.search),
+    "POST /v1/render": Entry(Scope.search),  # no action: it shows what was sent, and nothing of a collection
+    "GET /v1/images": Entry(Scope.search, "list"),
+    "GET /v1/images/*": Entry(Scope.search, "record"),
+    # No action: a page shows dozens at a time, of images that the lines of searches and lists have named.
     "GET /v1/images/*/thumbnail": Entry(Scope.search),
     "GET /v1/images/*/picture": Entry(Scope.search, "picture"),
     "GET /v1/images/*/original": Entry(Scope.search, "original"),
@@ -56,10 +57,10 @@ TABLE: dict[str, Entry] = {
     "GET /v1/jobs/*": Entry(Scope.ingest),
     "POST /v1/jobs/*/cancel": Entry(Scope.ingest, "cancel"),
     # Changing what is there.
-    "PATCH /v1/images/*": Entry(Scope.admin, "relabel"),
+    "PATCH /v1/images/*": Entry(Scope.annotate, "relabel"),
     "DELETE /v1/images/*": Entry(Scope.admin, "delete"),
     "DELETE /v1/patients/*": Entry(Scope.admin, "erase"),
-    "GET /v1/collection/history": Entry(Scope.admin),
+    "GET /v1/collection/history": Entry(Scope.admin, "history"),
 }
 
 ANY_TOKEN = Entry(Reach.any_token)

@@ -117,6 +117,20 @@ def test_each_scope_opens_its_own_addresses(closed: Flask, tokens: Tokens) -> No
                     assert client.get(path, headers=headers[scope]).status_code not in (401, 403), path
 
 
+def test_annotating_is_for_labels_alone(own: Path, tokens: Tokens, ids: list[str]) -> None:
+    app = create_app(own, settings.load(require_tokens=True, state_folder=tokens.file.parent))
+    client, path = app.test_client(), f"/v1/images/{ids[0]}"
+    headers = bearer(tokens, Scope.annotate)
+    changed = client.patch(path, json={"labels": {"label": "knee"}}, headers=headers)
+    assert changed.status_code == 200, changed.text
+    assert changed.json["labels"]["label"] == "knee"
+    for method, other in (("DELETE", path), ("GET", path), ("POST", "/v1/images"), ("POST", "/v1/search")):
+        problem(client.open(other, method=method, headers=headers), 403)
+    for scope in (Scope.search, Scope.ingest):
+        said = problem(client.patch(path, json={"labels": {}}, headers=bearer(tokens, scope)), 403)
+        assert "scope annotate" in said
+
+
 def test_health_is_open(stranger: FlaskClient) -> None:
     for path in ("/healthz", "/readyz"):
         assert stranger.get(path).status_code == 200

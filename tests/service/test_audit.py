@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,12 +13,14 @@ import pytest
 from flask import Flask, g
 
 from cbir import settings
+from cbir.collection import Collection, history
 from cbir.errors import InvalidInput
 from service.access.audit import AuditLog, about
 from service.access.tokens import Scope, Tokens
 from service.app import create_app
+from service.state import EXTENSION
 
-FIELDS = ["time", "token", "address", "action", "images", "status"]
+FIELDS = ["time", "token", "address", "action", "images", "job", "status"]
 
 
 @pytest.fixture
@@ -61,6 +64,77 @@ def test_a_search_with_an_image(closed: Flask, tokens: Tokens, pictures: list[Pa
     found, failed = lines(tokens)
     assert found["images"] == [hit["image_id"] for hit in answer.json["results"]]
     assert (failed["status"], failed["images"]) == (422, [])
+
+
+def test_looking_through_the_collection(closed: Flask, tokens: Tokens, ids: list[str]) -> None:
+    """Whoever reads the records one by one or by the page leaves a trace of each."""
+    headers, client = {"Authorization": f"Bearer {tokens.create([Scope.admin])[1]}"}, closed.test_client()
+    page = client.get("/v1/images?limit=4", headers=headers).json
+    client.get(f"/v1/images?limit=1000&cursor={page['next']}", headers=headers)
+    client.get(f"/v1/images/{ids[5]}", headers=headers)
+    etag = client.get(f"/v1/images/{ids[6]}", headers=headers).headers["ETag"]
+    client.get(f"/v1/images/{ids[6]}", headers=headers | {"If-None-Match": etag})
+    client.head(f"/v1/images/{ids[7]}", headers=headers)
+    client.get("/v1/images/none-such", headers=headers)
+    client.get("/v1/collection/history", headers=headers)
+    client.get(f"/v1/images/{ids[0]}/thumbnail", headers=headers)
+    said = [(line["action"], line["images"], line["status"]) for line in lines(tokens)]
+    assert said == [
+        ("list", ids[:4], 200),
+        ("list", ids[4:], 200),
+        ("record", [ids[5]], 200),
+        ("record", [ids[6]], 200),
+        ("record", [ids[6]], 304),
+        ("record", [ids[7]], 200),
+        ("record", [], 404),
+        ("history", ids, 200),
+    ]
+
+
+def test_an_erased_patient(own: Path, tokens: Tokens, ids: list[str]) -> None:
+    app = create_app(own, settings.load(require_tokens=True, state_folder=tokens.file.parent))
+    text = tokens.create([Scope.admin])[1]
+    headers, client = {"Authorization": f"Bearer {text}"}, app.test_client()
+    with Collection(own) as collection:
+        key = collection.record(ids[4]).patient_key
+    for path in (f"/v1/patients/{key}", f"/v1/patients/{key}", "/v1/patients/patient-1"):
+        client.delete(path, headers=headers)
+    said = [(line["action"], line["images"], line["status"]) for line in lines(tokens)]
+    assert said == [("erase", ids[4:8], 200), ("erase", [], 200), ("erase", [], 422)]
+    assert key not in (tokens.file.parent / "audit.jsonl").read_text()
+
+
+def test_jobs(own: Path, tokens: Tokens, pictures: list[Path]) -> None:
+    roots = (str(pictures[0].parents[1]),)
+    app = create_app(
+        own, settings.load(require_tokens=True, state_folder=tokens.file.parent, index_roots=roots)
+    )
+    token, text = tokens.create([Scope.ingest])
+    headers, client = {"Authorization": f"Bearer {text}"}, app.test_client()
+    with app.extensions[EXTENSION].place().indexing():  # so that the jobs wait
+        sent = {"folder": roots[0], "duplicates": True}
+        first = client.post("/v1/jobs", json=sent, headers=headers).json["job"]
+        second = client.post("/v1/jobs", json=sent, headers=headers).json["job"]
+        client.post(f"/v1/jobs/{second}/cancel", headers=headers)
+    client.post(f"/v1/jobs/{second}/cancel", headers=headers)
+    client.post("/v1/jobs/Doe/cancel", headers=headers)
+    client.post("/v1/jobs", json={"folder": "/etc"}, headers=headers)
+    said = [(line["action"], line["job"], line["status"]) for line in lines(tokens)]
+    assert said == [
+        ("ingest", first, 202),
+        ("ingest", second, 202),
+        ("cancel", second, 202),
+        ("cancel", second, 409),
+        ("cancel", None, 404),
+        ("ingest", None, 403),
+    ]
+    for _ in range(600):
+        if client.get(f"/v1/jobs/{first}", headers=headers).json["ended"]:
+            break
+        time.sleep(0.1)
+    with Collection(own) as collection, collection.engine.connect() as connection:
+        newest = history.read(connection)[0]
+    assert (newest.who, newest.what) == (f"token {token.token_id}", "added")
 
 
 def test_logins_and_attempts(closed: Flask, tokens: Tokens) -> None:

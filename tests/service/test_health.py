@@ -7,6 +7,7 @@ import pytest
 
 from cbir import settings
 from cbir.collection import Collection
+from service.access.tokens import Scope, Tokens
 from service.app import create_app
 from service.state import EXTENSION
 from tests.service.conftest import COUNT, cbir, problem
@@ -69,3 +70,54 @@ def test_warming_up(indexed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert caplog.text == ""
     create_app(tmp_path, settings.load()).extensions[EXTENSION].warm_up()
     assert "not ready" in caplog.text
+
+
+@pytest.mark.parametrize("damage", ["none", "snapshot", "database", "missing"])
+def test_strangers_learn_no_names(own: Path, tmp_path: Path, damage: str) -> None:
+    """Where tokens are needed, names of folders and collections are for those who bring one."""
+    if damage == "snapshot":
+        for file in (own / "snapshots").iterdir():
+            file.write_bytes(b"nothing")
+    elif damage == "database":
+        (own / "collection.sqlite").write_bytes(b"not a database" * 1000)
+    elif damage == "missing":
+        shutil.rmtree(own)
+    tokens = Tokens(tmp_path / "state")
+    known = {"Authorization": f"Bearer {tokens.create([Scope.ingest])[1]}"}
+    in_force = settings.load(require_tokens=True, state_folder=tokens.file.parent, failed_attempts=3)
+    client = create_app([own, tmp_path / "second-ward"], in_force).test_client()
+    told = client.get("/readyz", headers=known)
+    assert told.status_code == (503 if damage == "missing" else 200)
+    if damage in ("database", "missing"):
+        assert str(own) in told.text
+    if damage != "missing":
+        assert set(told.json["collections"]) == {"own", "second-ward"}
+    for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": "Basic x"}):
+        answer = client.get("/readyz", headers=headers)
+        assert answer.status_code == told.status_code
+        assert str(tmp_path) not in answer.text
+        assert "second-ward" not in answer.text
+        assert ("warning" in answer.text) == ("warning" in told.text)
+    for _ in range(3):
+        client.get("/readyz", headers={"Authorization": "Bearer x"})
+    guessed_enough = client.get("/readyz", headers=known)
+    assert guessed_enough.status_code == told.status_code
+    assert "second-ward" not in guessed_enough.text
+    assert str(tmp_path) not in guessed_enough.text
+    problem(client.get("/v1/collections", headers=known), 429)
+
+
+def test_nobody_is_let_in_is_not_ready(
+    indexed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tokens = Tokens(tmp_path / "state")
+    known = {"Authorization": f"Bearer {tokens.create([Scope.search])[1]}"}
+    client = create_app(
+        indexed, settings.load(require_tokens=True, state_folder=tokens.file.parent)
+    ).test_client()
+    tokens.file.write_text("[")
+    for path, headers in (("/readyz", {}), ("/readyz", known), ("/v1/collections", known)):
+        said = problem(client.get(path, headers=headers), 503)
+        assert str(tmp_path) not in said
+    assert str(tokens.file) in caplog.text
+    assert client.get("/healthz").status_code == 200
