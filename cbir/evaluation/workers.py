@@ -12,6 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -46,13 +47,14 @@ class Found:
     """The answers to one query, best first.
 
     numbers: (k,) int64, the collection's own. shown: (k,) scores as reported. ties: answers that share the score
-    of the one before. how: what the re-ranker says.
+    of the one before. how: what the re-ranker says. milliseconds: from the query's vector to the ranked list.
     """
 
     numbers: NDArray[np.int64]
     shown: NDArray[np.floating]
     ties: int
     how: RerankFacts
+    milliseconds: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +127,11 @@ def _search(asked: Sequence[Asked], generation: int) -> list[Found]:
         if image_id is not None:
             raw = _searcher.collection.vector(image_id)
         assert raw is not None, "files are described before they are searched with"
+        started = perf_counter()
         ranked = _searcher.rank(raw, content, request)
+        taken = (perf_counter() - started) * 1000
         ties = int((ranked.scores[1:] == ranked.scores[:-1]).sum())
-        found.append(Found(ranked.numbers, ranked.shown, ties, ranked.how))
+        found.append(Found(ranked.numbers, ranked.shown, ties, ranked.how, taken))
     if _searcher.collection.view().generation != generation:
         raise CollectionBusy(
             "the collection was changed while it was evaluated; run again when nothing writes to it"

@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 from html import escape
+from math import floor
 
 WIDTH = 760
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 12, 44
 COLOURS, DASHES = 8, 4
 LINE_HEIGHT = 20
 LETTER = 7.6  # pixels a letter of a legend takes at most
+ROUNDING = 1e-9
 LONGEST = 36  # letters of a bar's name
 
 Series = Sequence[tuple[str, Sequence[float]]]
+Range = tuple[float, float]
 
 
 def style(colour: int, dash: int) -> str:
@@ -24,18 +27,20 @@ def styles(count: int) -> list[str]:
 
 
 def lines(
-    series: Series, xs: Sequence[float], x_title: str, y_title: str, drawn_as: Sequence[str] | None = None
-) -> str:
-    """Curves over a square of 0 to 1: each series has a name and a value for each of `xs`.
+    series: Series, xs: Sequence[float], x_title: str, y_title: str, drawn_as: Sequence[str] | None = None,
+    x_range: Range = (0.0, 1.0), y_range: Range = (0.0, 1.0),
+) -> str:  # fmt: skip
+    """Curves over a square, of 0 to 1 where nothing else is said: each series has a value for each of `xs`.
 
-    drawn_as: the style of each series.
+    drawn_as: the style of each series. x_range, y_range: from where to where the axes go.
     """
     drawn_as, height = drawn_as or styles(len(series)), 400
     legend, top = _legend([name for name, _ in series], drawn_as)
     inner_width, inner_height = WIDTH - LEFT - RIGHT, height - top - BOTTOM
 
     def point(x: float, y: float) -> str:
-        return f"{LEFT + x * inner_width:.1f},{top + (1 - y) * inner_height:.1f}"
+        across, up = _share(x, x_range), _share(y, y_range)
+        return f"{LEFT + across * inner_width:.1f},{top + (1 - up) * inner_height:.1f}"
 
     parts = [legend]
     for step in range(6):
@@ -43,8 +48,12 @@ def lines(
         y = top + (1 - at) * inner_height
         x = LEFT + at * inner_width
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{at:.1f}</text>')
-        parts.append(f'<text class="tick" x="{x:.1f}" y="{height - 24}" text-anchor="middle">{at:.1f}</text>')
+        parts.append(
+            f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{_tick(at, y_range)}</text>'
+        )
+        parts.append(
+            f'<text class="tick" x="{x:.1f}" y="{height - 24}" text-anchor="middle">{_tick(at, x_range)}</text>'
+        )
     parts.append(f'<text class="axis" x="{LEFT + inner_width / 2}" y="{height - 5}" text-anchor="middle">'
                  f"{escape(x_title)}</text>")  # fmt: skip
     middle = top + inner_height / 2
@@ -56,6 +65,39 @@ def lines(
             f'<polyline class="line {look}" points="{points}"><title>{escape(name)}</title></polyline>'
         )
     return _svg(parts, height, f"{y_title} over {x_title}")
+
+
+def fitting(values: Sequence[float]) -> Range:
+    """A range around values that five equal steps of a round length fill."""
+    low, high = min(values), max(values)
+    for step in (0.01, 0.02, 0.05, 0.1, 0.2):
+        start = floor(low / step + ROUNDING) * step
+        if start + 5 * step >= high - ROUNDING:
+            return start, start + 5 * step
+    return 0.0, 1.0
+
+
+def stacked(charts: Sequence[str], title: str) -> str:
+    """Charts of one size, one below the other, as one chart."""
+    height = int(float(charts[0].split('viewBox="0 0 ')[1].split('"')[0].split()[1])) + LINE_HEIGHT
+    placed = [
+        chart.replace(
+            "<svg ", f'<svg y="{number * height}" width="{WIDTH}" height="{height - LINE_HEIGHT}" ', 1
+        )
+        for number, chart in enumerate(charts)
+    ]
+    return _svg(placed, height * len(charts), title)
+
+
+def _share(value: float, within: Range) -> float:
+    return (value - within[0]) / (within[1] - within[0])
+
+
+def _tick(share: float, within: Range) -> str:
+    """What stands at a share of an axis, with as many digits as its steps need."""
+    step = (within[1] - within[0]) / 5
+    digits = 0 if step >= 1.0 else 1 if step >= 0.1 - ROUNDING else 2
+    return f"{within[0] + 5 * share * step:.{digits}f}"
 
 
 def bars(rows: Sequence[tuple[str, str, Sequence[float]]], names: Sequence[str], title: str) -> str:

@@ -1,0 +1,228 @@
+"""How good every re-ranker is, on labelled images: the figures of docs/results.md.
+
+Queries are images of the collection, drawn evenly from the classes, with the images of their own patient left out.
+The parameters of each re-ranker are chosen by mAP with queries of one half of the images, and all figures are those
+of other queries, of the other half; answers come from the whole collection for both.
+
+    python bench/rerank_quality.py --data FOLDER [--queries 400] [--per-class 20] [--json FILE] [--plot FILE.svg]
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir import rerank, settings
+from cbir.collection import Collection
+from cbir.errors import CbirError, InvalidInput
+from cbir.evaluation.candidates import Candidates, candidates
+from cbir.evaluation.contest import SIZES, Contest, facts, hold, rivalry
+from cbir.evaluation.grids import POSITIVES
+from cbir.evaluation.halves import cut, halves
+from cbir.evaluation.judgements import judge
+from cbir.evaluation.queries import choose, leave_one_out
+from cbir.evaluation.relevance import Relevance, parse
+from cbir.evaluation.report import charts
+from cbir.evaluation.report.page import css
+from cbir.evaluation.trials import RECALLS, Trials
+from cbir.evaluation.workers import Workers, workers
+from cbir.threads import cores
+
+TOGETHER = 1000  # images written to a collection at once
+
+
+def indexed(options: argparse.Namespace, folder: Path) -> Collection:
+    """The collection of the folder's images: the given one, made where it does not exist, or one in `folder`."""
+    where = options.collection or folder / "collection"
+    if not Collection.exists(where):
+        if options.data is None:
+            raise InvalidInput(f"there is no collection in {where}; --data names the images to make it of")
+        manifest = options.manifest or options.data / "manifest.csv"
+        command = ["index", options.data, "--labels", manifest, "--collection", where, "--jobs", options.jobs]
+        whole = [sys.executable, "-m", "cbir.main", *map(str, command)]
+        done = subprocess.run(whole, stdout=subprocess.DEVNULL)
+        if done.returncode not in (0, 3):  # 3: some files of the folder are no images
+            raise SystemExit(done.returncode)
+    return Collection(where)
+
+
+def judged_only(
+    whole: Collection, relevance: Relevance, per_class: int | None, folder: Path, seed: int
+) -> Collection:
+    """The collection itself, or a copy of the images that have the label, at most `per_class` of a class."""
+    among = candidates(whole)
+    kept = cut(among, relevance, per_class, seed)
+    if len(kept) == len(among):
+        return whole
+    made = Collection.create(folder, whole.profile)
+    with made.writer() as writer:
+        for start in range(0, len(kept), TOGETHER):
+            records = [among.records[place] for place in kept[start : start + TOGETHER].tolist()]
+            writer.add([(record, whole.vector(record.image_id)) for record in records], duplicates=True)
+        writer.finish()
+    return made
+
+
+def asked(
+    among: Candidates, relevance: Relevance, half: NDArray[np.int64], count: int, pool: Workers, seed: int
+) -> Trials:
+    """`count` queries of one half, evenly from its classes."""
+    places = half[choose([among.records[place].labels for place in half.tolist()], relevance, count, seed)]
+    return Trials(among, judge(among, leave_one_out(among, places.tolist()), relevance), pool)
+
+
+def table(found: dict[str, dict[str, Any]]) -> str:
+    """A row for each method; * where it differs from no re-ranking, p after Holm below 0.05."""
+    heads = ["mAP", "P@1", "P@10", *(f"iP@{recall}" for recall in RECALLS)]
+    lines = [f"{'':18}" + "".join(f"{head:^22}" for head in heads) + "      ms"]
+    for name, facts_of_it in found.items():
+        cells = [_cell(facts_of_it, measure) for measure in facts_of_it["intervals"]]
+        lines.append(f"{name:18}" + "".join(cells) + f"{facts_of_it['ms']:8.1f}")
+    return "\n".join(lines)
+
+
+def _cell(found: dict[str, Any], measure: str) -> str:
+    mean = found["ip"][measure.removeprefix("ip_")] if measure.startswith("ip_") else found[measure]
+    low, high = found["intervals"][measure]
+    sure = found.get("against_none", {}).get(measure, {}).get("p_holm", 1.0) < 0.05
+    return f" {mean:.3f}{'*' if sure else ' '} ({low:.3f}-{high:.3f}) "
+
+
+def told(against: dict[str, Any] | None) -> str:
+    """Ours against the best rival and against none, in words."""
+    if against is None:
+        return ""
+    lines = []
+    for key, other in (("minus_rival", against["rival"]), ("minus_none", "none")):
+        parts = [
+            f"{title} {100 * found['mean']:+.2f} ({100 * found['low']:+.2f} to {100 * found['high']:+.2f})"
+            for title, found in (("mAP", against[key]["map"]), ("P@1", against[key]["p_at_1"]))
+        ]
+        lines.append(f"{against['method']} minus {other}, in points: {', '.join(parts)}")
+    return "\n".join(lines) + "\n"
+
+
+def plot(contest: Contest) -> str:
+    """Interpolated precision over P, a panel for each recall (Huang et al. 2012, figure 4).
+
+    Re-rankers without a P are level lines.
+    """
+    panels = []
+    for recall in RECALLS:
+        series = []
+        for name, trial in contest.members.items():
+            by_p = contest.by_p.get(name, {})
+            series.append((name, [by_p.get(P, trial).mean(f"ip_{recall}") for P in POSITIVES]))
+        heights = charts.fitting([height for _, heights in series for height in heights])
+        title = f"interpolated precision at recall {recall}"
+        width = (0.0, float(max(POSITIVES)))
+        panels.append(charts.lines(series, POSITIVES, "P", title, x_range=width, y_range=heights))
+    return charts.alone(charts.stacked(panels, "interpolated precision over P"), css())
+
+
+def report(contest: Contest, ours: Sequence[str]) -> dict[str, Any]:
+    """Print the tables; everything in them and more as JSON."""
+    none = contest.members["none"]
+    found: dict[str, Any] = {"methods": facts(contest.members, contest.seed)}
+    print(f"\n{len(contest.sizes)} queries, parameters as chosen on the other half; 95 % intervals; "
+          f"* differs from none, p < 0.05 after Holm\n{table(found['methods'])}")  # fmt: skip
+    for name, method in found["methods"].items():
+        print(f"{name}: {method['parameters'] or 'its defaults'}")
+    found["auto"] = rivalry(contest, ours[0], ours)
+    print(told(found["auto"]), end="")
+    found["by_p"] = {}
+    for name, by_p in contest.by_p.items():
+        of_p = facts({"none": none} | {str(P): trial for P, trial in by_p.items()}, contest.seed)
+        found["by_p"][name] = {P: method for P, method in of_p.items() if P != "none"}
+        print(f"\n{name} by P\n{table({f'P = {P}': method for P, method in found['by_p'][name].items()})}")
+    found["by_class_size"] = {}
+    for least, most in SIZES:
+        part = contest.within(least, most)
+        if len(part.sizes):
+            title = f"{least}-{most}" if most else f"more than {least - 1}"
+            methods, against = facts(part.members, contest.seed), rivalry(part, ours[0], ours)
+            found["by_class_size"][title] = {"queries": len(part.sizes), "methods": methods, "auto": against}
+            print(
+                f"\nclasses of {title} images, {len(part.sizes)} queries\n{table(methods)}\n{told(against)}"
+            )
+    return found
+
+
+def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Index, measure and report."""
+    unknown = set(options.methods) - set(rerank.names())
+    if unknown:
+        raise InvalidInput(f"there is no re-ranker {min(unknown)}; there are: {', '.join(rerank.names())}")
+    started, relevance = time.perf_counter(), parse(options.relevance)
+    whole = indexed(options, folder)
+    made = judged_only(whole, relevance, options.per_class, folder / "cut", options.seed)
+    among = candidates(made)
+    first, second = halves(among, relevance, options.seed)
+
+    def progress(line: str) -> None:
+        print(f"{time.perf_counter() - started:6.0f} s  {line}", file=sys.stderr, flush=True)
+
+    progress(f"{len(among)} images, {options.jobs} processes")
+    with workers(made.folder, settings.load(), options.jobs) as pool:
+        tuning = asked(among, relevance, first, options.tuning_queries, pool, options.seed)
+        reporting = asked(among, relevance, second, options.queries, pool, options.seed)
+        contest = hold(options.methods, tuning, reporting, options.seed, progress)
+    found = report(contest, options.ours)
+    if options.plot:
+        options.plot.write_text(plot(contest), encoding="utf-8")
+    return {
+        "bench": "rerank_quality", "images": len(among), "descriptor": made.profile.descriptor,
+        "relevance": relevance.text, "per_class": options.per_class, "seed": options.seed,
+        "tuning_queries": len(tuning.judgements.queries), "queries": len(reporting.judgements.queries),
+        "cores": cores(), "seconds": time.perf_counter() - started, **found,
+    }  # fmt: skip
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--data", type=Path, help="folder of the images")
+    options.add_argument(
+        "--manifest", type=Path, help="csv with path and label; DATA/manifest.csv if not given"
+    )
+    options.add_argument(
+        "--collection", type=Path, help="made of the images where it does not exist, and kept"
+    )
+    options.add_argument("--queries", type=int, default=400, help="that are reported on")
+    options.add_argument("--tuning-queries", type=int, default=200, help="that parameters are chosen with")
+    options.add_argument("--per-class", type=int, help="cut every class to so many images, patients together")
+    options.add_argument("--relevance", default="label", help="as of `cbir evaluate run`")
+    options.add_argument("--methods", nargs="+", default=list(rerank.names()), help="all if not given")
+    options.add_argument(
+        "--ours", nargs="+", default=["auto"], help="whose margin is told; others are no rivals"
+    )
+    options.add_argument("--jobs", type=int, default=cores())
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--json", type=Path, help="file to write the figures to")
+    options.add_argument("--plot", type=Path, help="SVG file to draw interpolated precision over P into")
+    given = options.parse_args()
+    if given.data is None and given.collection is None:
+        options.error("--data FOLDER or --collection FOLDER is needed")
+    for name in ("queries", "tuning_queries", "per_class", "jobs"):
+        if (getattr(given, name) or 1) < 1 or getattr(given, name) == 0:
+            options.error(f"--{name.replace('_', '-')} must be 1 at least")
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            found = run(given, Path(scratch))
+        except CbirError as error:
+            raise SystemExit(f"error: {error}") from None
+    if given.json:
+        given.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
