@@ -18,6 +18,7 @@ def serve(
 ) -> None:
     """Answer searches over HTTP, and show them on a page; on this machine only, unless there are tokens."""
     from service.access.start import tokens_required
+    from service.guards import ANY_ADDRESS
     from service.server import Server, listen
     from service.state import check_names
 
@@ -28,7 +29,9 @@ def serve(
     folders = [folder.resolve() for folder in collection]
     check_names(folders)
     listener = listen(in_force)
-    name = f"[{in_force.host}]" if ":" in in_force.host else in_force.host
+    # On all of a machine's addresses it answers under its names only.
+    host_name = in_force.allowed_hosts[0] if in_force.host in ANY_ADDRESS else in_force.host
+    name = f"[{host_name}]" if ":" in host_name else host_name
     token = "-H 'Authorization: Bearer TOKEN' " if tokens_required(in_force) else ""
     scheme = "https" if in_force.tls_certificate else "http"
     address = f"{scheme}://{name}:{listener.getsockname()[1]}"

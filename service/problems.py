@@ -24,6 +24,8 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 1
 UNEXPECTED = "the service met an error it did not expect; its log says where"
 
+NOT_HTTP = "the request is not HTTP that the service understands"
+
 log = logging.getLogger(__name__)
 
 
@@ -128,7 +130,14 @@ def _database(error: DatabaseError) -> Response:
     return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, "collection-damaged")
 
 
+def is_not_http(error: Exception) -> bool:
+    """Whether an error is gunicorn's, about a request or the pieces of its body."""
+    return type(error).__module__ == "gunicorn.http.errors"
+
+
 def _unexpected(error: Exception) -> Response:
+    if is_not_http(error):
+        return problem(HTTPStatus.BAD_REQUEST, NOT_HTTP)
     log.error("unexpected error: %s", where(error))
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, UNEXPECTED)
 

@@ -18,7 +18,7 @@ from cbir.settings import Settings
 from service.access import start
 from service.app import create_app
 from service.patience import PatientWorker
-from service.problems import MEDIA_TYPE, UNEXPECTED, body, where
+from service.problems import MEDIA_TYPE, NOT_HTTP, UNEXPECTED, body, is_not_http, where
 from service.state import EXTENSION
 
 SPARE_THREADS = 8  # they refuse what is too much, and answer whether the service is up
@@ -67,9 +67,9 @@ class Worker(PatientWorker):
     def handle_error(self, req: Any, client: socket.socket, addr: Any, exc: Exception) -> None:
         if isinstance(exc, ssl.SSLError):
             return  # no TLS, or none we speak: there is nobody to understand an answer
-        if type(exc).__module__ == "gunicorn.http.errors":
+        if is_not_http(exc):
             status = TOO_LONG.get(type(exc).__name__, HTTPStatus.BAD_REQUEST)
-            detail = "the request is not HTTP that the service understands"
+            detail = NOT_HTTP
         else:
             log.error("unexpected error: %s", where(exc))
             status, detail = HTTPStatus.INTERNAL_SERVER_ERROR, UNEXPECTED

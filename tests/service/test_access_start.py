@@ -131,6 +131,33 @@ def test_certificates_that_do_not_fit(certificate: tuple[Path, Path], tmp_path: 
     assert "cannot be used" in refusal(tls_certificate=right, tls_key=locked)
 
 
+@pytest.mark.parametrize(("host", "family"), [("0.0.0.0", socket.AF_INET), ("::", socket.AF_INET6)])
+def test_on_all_addresses_it_tells_its_name(
+    indexed: Path, state: Path, certificate: tuple[Path, Path], host: str, family: socket.AddressFamily
+) -> None:
+    try:
+        socket.socket(family).close()
+        socket.create_server((host, 0), family=family).close()
+    except OSError:
+        pytest.skip(f"this machine cannot listen on {host}")
+    names = {"ALLOWED_HOSTS": f"{NAMES},localhost", "STATE_FOLDER": state, "TLS_CERTIFICATE": certificate[0]}
+    environment = {
+        f"CBIR_{name}": str(value) for name, value in (names | {"TLS_KEY": certificate[1]}).items()
+    }
+    process = subprocess.Popen(
+        [*CBIR, "serve", "--collection", str(indexed), "--port", "0", "--host", host],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
+    )
+    try:
+        assert process.stdout
+        assert process.stdout.readline().startswith(f"The page: https://{NAMES}:")
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
 def test_https(indexed: Path, state: Path, certificate: tuple[Path, Path], ids: list[str]) -> None:
     text = Tokens(state).create([Scope.search])[1]
     names = {"REQUIRE_TOKENS": "true", "STATE_FOLDER": state, "TLS_CERTIFICATE": certificate[0]}

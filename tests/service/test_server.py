@@ -81,6 +81,19 @@ def test_what_is_not_http(served: Served) -> None:
         assert b'"/docs/errors#' in body
 
 
+@pytest.mark.parametrize("kind", ["image/png", "application/json", "multipart/form-data; boundary=x"])
+def test_pieces_of_a_body_that_are_none(served: Served, kind: str) -> None:
+    """A problem, and nothing that follows on the connection is taken for a request."""
+    host = "Host: localhost\r\n"
+    head = f"POST /v1/search HTTP/1.1\r\n{host}Content-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    further = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    for pieces in (b"zz\r\nabc\r\n0\r\n\r\n", b"-1\r\n", b"3\r\nabcdef\r\n0\r\n\r\n"):
+        said = talk(served.port, head.encode() + pieces + further)
+        assert said.startswith(b"HTTP/1.1 400 "), said
+        assert b'"/docs/errors#malformed"' in said
+        assert b'"ok"' not in said
+
+
 def test_other_hosts_name(served: Served) -> None:
     problem(httpx.get(served.address, headers={"Host": "example.org"}), 421)
 
