@@ -44,7 +44,7 @@ def collections() -> Response:
 @operation("collection", {200: CollectionInfo}, query=InCollection, problems=(404, 422))
 def collection() -> Response:
     """What a collection holds and how it was made."""
-    place = state().place(asked.parameters(InCollection).collection)
+    place = state().place(asked.query(InCollection).collection)
     return _json(CollectionInfo(name=place.name, **place.searcher().collection.info()))
 
 
@@ -81,7 +81,7 @@ def statistics() -> Response:
 @operation("history", {200: ChangePage}, query=Page, problems=(400, 404, 422))
 def changes() -> Response:
     """What was done to the collection, by whom and when, the newest first. It names images, never a patient."""
-    wanted = asked.parameters(Page)
+    wanted = asked.query(Page)
     before = int(wanted.cursor) if wanted.cursor else None
     with state().searcher(wanted.collection).collection.engine.connect() as connection:
         found = history.read(connection, before, wanted.limit + 1)
@@ -93,7 +93,7 @@ def changes() -> Response:
 
 
 def _collection() -> Collection:
-    return state().searcher(asked.parameters(InCollection).collection).collection
+    return state().searcher(asked.query(InCollection).collection).collection
 
 
 def _json(model: BaseModel) -> Response:

@@ -53,7 +53,7 @@ class Listing(InCollection):
 @operation("images", {200: ImagePage}, query=Listing, problems=(400, 404, 422))
 def images() -> Response:
     """The images of a collection, in the order they came, a page at a time."""
-    wanted = asked.parameters(Listing)
+    wanted = asked.query(Listing)
     collection = state().searcher(wanted.collection).collection
     conditions = [parse(text) for text in wanted.where]
     found = collection.page(int(wanted.cursor or 0), wanted.limit + 1, conditions)
@@ -70,7 +70,7 @@ def images() -> Response:
 @operation("image", {200: ImageRecord}, query=InCollection, headers=("If-None-Match",), problems=(404, 422))
 def image(image_id: str) -> Response:
     """What the collection knows of an image, but for where it was read from."""
-    name = asked.parameters(InCollection).collection
+    name = asked.query(InCollection).collection
     collection = state().searcher(name).collection
     response = _answer(describe(collection, collection.record(image_id), name))
     response.make_conditional(request)
@@ -111,7 +111,7 @@ def set_labels(image_id: str) -> Response:
 @operation("delete", {204: None}, query=InCollection, problems=(404, 422))
 def delete(image_id: str) -> tuple[str, int]:
     """Delete an image for good: its picture is not taken in again unless that is asked for."""
-    here, name = state(), asked.parameters(InCollection).collection
+    here, name = state(), asked.query(InCollection).collection
     with here.place(name).writer(who()) as writer:
         if not writer.delete([image_id]):
             raise NotFound(f"there is no image {image_id} in the collection")
@@ -129,7 +129,7 @@ def delete(image_id: str) -> tuple[str, int]:
 )
 def thumbnail(image_id: str) -> Response:
     """A JPEG, its longer side at most 256 pixels."""
-    here, name = state(), asked.parameters(InCollection).collection
+    here, name = state(), asked.query(InCollection).collection
     return thumbnails.answer(here, here.searcher(name).collection, image_id)
 
 
@@ -137,7 +137,7 @@ def thumbnail(image_id: str) -> Response:
 @operation("original", {200: "application/octet-stream"}, query=InCollection, problems=(404, 410, 422))
 def original(image_id: str) -> Response:
     """The file that an image was sent as, where the setting `keep_originals` kept it."""
-    collection = state().searcher(asked.parameters(InCollection).collection).collection
+    collection = state().searcher(asked.query(InCollection).collection).collection
     kept = originals.path(collection.folder, collection.record(image_id).source)
     if kept is None or not kept.is_file():
         raise SourceGone("the file of this image is not kept here")

@@ -77,7 +77,7 @@ def erase_patient(key: str) -> Response:
 
     The identifier that the key was made from is not taken: it would stand in logs of addresses.
     """
-    here, name = state(), asked.parameters(InCollection).collection
+    here, name = state(), asked.query(InCollection).collection
     if not asked.PATIENT_KEY.fullmatch(key):
         raise InvalidInput("the key has 32 hexadecimal digits; the field patient_key of an image shows it")
     with here.place(name).writer(who()) as writer:

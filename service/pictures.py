@@ -32,7 +32,7 @@ SIDE = 1024  # pixels, the longer one
 def picture(image_id: str) -> Response:
     """A PNG, its longer side at most 1024 pixels; where only the thumbnail was kept, that one."""
     here = state()
-    collection = here.searcher(asked.parameters(InCollection).collection).collection
+    collection = here.searcher(asked.query(InCollection).collection).collection
     record = collection.record(image_id)
     response = Response()
     response.set_etag(f"{record.content_hash}-{SIDE}")

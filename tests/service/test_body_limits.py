@@ -15,6 +15,8 @@ from service.app import create_app
 from service.bodies import FORM, FORM_BYTES, JSON_BYTES
 from tests.service.conftest import problem, serving
 
+LONG = {"Content-Length": "2000000"}
+
 
 def padded(size: int, **values: object) -> bytes:
     """JSON of that many bytes."""
@@ -29,13 +31,36 @@ def padded(size: int, **values: object) -> bytes:
         ("PATCH", "/v1/images/ID", "application/json"),
         ("PATCH", "/v1/images/ID", "application/merge-patch+json"),
         ("POST", "/v1/jobs", "application/json"),
-        ("GET", "/v1/images", "application/json"),
     ],
 )
 def test_json_is_small(client: FlaskClient, ids: list[str], method: str, path: str, kind: str) -> None:
     where = path.replace("ID", ids[0])
     answer = client.open(where, method=method, data=padded(JSON_BYTES + 1), content_type=kind)
     assert str(JSON_BYTES) in problem(answer, 413)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/images"),
+        ("GET", "/v1/images/ID"),
+        ("GET", "/v1/images/ID/thumbnail"),
+        ("GET", "/v1/images/ID/picture"),
+        ("GET", "/v1/collection"),
+        ("GET", "/v1/collection/history"),
+        ("DELETE", "/v1/images/none-such"),
+        ("DELETE", "/v1/patients/x"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "application/json"])
+def test_no_body_is_read_where_none_is_needed(
+    client: FlaskClient, ids: list[str], method: str, path: str, kind: str
+) -> None:
+    body = BytesIO(
+        b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n' + bytes(2**20)
+    )
+    client.open(path.replace("ID", ids[0]), method=method, input_stream=body, content_type=kind, headers=LONG)
+    assert body.tell() == 0
 
 
 def test_json_of_just_the_size_is_read(client: FlaskClient, ids: list[str]) -> None:
