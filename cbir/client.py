@@ -15,7 +15,8 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel
 
-from cbir.errors import CbirError
+from cbir.errors import CbirError, InvalidInput
+from cbir.images import Region
 from cbir.messages import (
     AddedImages,
     ChangeRecord,
@@ -23,6 +24,7 @@ from cbir.messages import (
     CollectionNames,
     CollectionStatistics,
     Erased,
+    Health,
     ImagePage,
     ImageRecord,
     JobInfo,
@@ -38,6 +40,7 @@ SECONDS = 60.0
 ENDED = ("done", "cancelled", "failed")
 
 Data = Path | bytes
+Window = tuple[float, float]
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -99,25 +102,36 @@ class Client:
         where: Sequence[str] = (),
         exclude_patient: str | None = None,
         frame: int | None = None,
+        region: Region | None = None,
+        window: Window | None = None,
     ) -> Answer:
-        """Images like one: an image id, a file, or the bytes of one."""
-        wanted: dict[str, Any] = {
-            "k": k,
-            "rerank": rerank,
-            "exclude_patient": exclude_patient,
-            "frame": frame,
-        }
-        wanted = {name: value for name, value in wanted.items() if value is not None}
+        """Images like one: an image id, a file, or the bytes of one.
+
+        frame: of a file, counted from 1. region: (x, y, width, height) in pixels, to search with that part.
+        window: (center, width) in the values of a grey DICOM file. Raises InvalidInput where frame or window are
+        given for an image of the collection, which is searched with as it was indexed.
+        """
+        wanted = _given(k=k, rerank=rerank, exclude_patient=exclude_patient)
         if where:
             wanted["where"] = list(where)
         if isinstance(query, str):
-            body = wanted | {"image_id": query}
+            if frame is not None or window is not None:
+                raise InvalidInput("frame, window: only of a file; an image of the collection has its own")
+            body = wanted | _given(image_id=query, region=region)
             return self._model(Answer, "POST", "/v1/search", json=body)
-        return self._model(Answer, "POST", "/v1/search", files=_files([query]), data=wanted)
+        data = wanted | _given(frame=frame, region=_commas(region), window=_commas(window))
+        return self._model(Answer, "POST", "/v1/search", files=_files([query]), data=data)
 
-    def render(self, query: Data, *, frame: int | None = None) -> bytes:
-        """An image as a PNG, as it is decoded for a search."""
-        data = {} if frame is None else {"frame": frame}
+    def render(
+        self,
+        query: Data,
+        *,
+        frame: int | None = None,
+        region: Region | None = None,
+        window: Window | None = None,
+    ) -> bytes:
+        """An image as a PNG, as it is decoded for a search; frame, region, window as there."""
+        data = _given(frame=frame, region=_commas(region), window=_commas(window))
         return self._ask("POST", "/v1/render", named=False, files=_files([query]), data=data).content
 
     # Images
@@ -181,9 +195,13 @@ class Client:
         """A JPEG, its longer side at most 256 pixels."""
         return self._ask("GET", f"{_image(image_id)}/thumbnail").content
 
-    def picture(self, image_id: str) -> bytes:
-        """A PNG, its longer side at most 1024 pixels; the JPEG of `thumbnail` where nothing larger is kept."""
-        return self._ask("GET", f"{_image(image_id)}/picture").content
+    def picture(self, image_id: str, *, region: Region | None = None) -> bytes:
+        """A PNG, its longer side at most 1024 pixels; the JPEG of `thumbnail` where nothing larger is kept.
+
+        region: (x, y, width, height) in pixels of the image, to see that part alone.
+        """
+        wanted = _given(region=_commas(region))
+        return self._ask("GET", f"{_image(image_id)}/picture", params=wanted).content
 
     def original(self, image_id: str) -> bytes:
         """The file that an image was sent as, where it is kept."""
@@ -270,6 +288,23 @@ class Client:
         """Whether the first collection can be searched."""
         return self._model(Readiness, "GET", "/readyz", named=False)
 
+    def health(self) -> Health:
+        """The service answers."""
+        return self._model(Health, "GET", "/healthz", named=False)
+
+    def alive(self) -> Health:
+        """The service answers; where this fails it should be started anew."""
+        return self._model(Health, "GET", "/livez", named=False)
+
+    def metrics(self) -> str:
+        """Counts and times in Prometheus' text format."""
+        return self._ask("GET", "/metrics", named=False).text
+
+    def openapi(self) -> dict[str, Any]:
+        """The description of the API, OpenAPI 3.1."""
+        found: dict[str, Any] = self._ask("GET", "/openapi.json", named=False).json()
+        return found
+
     def _model(self, model: type[Model], method: str, path: str, **given: Any) -> Model:
         return model.model_validate_json(self._ask(method, path, **given).content)
 
@@ -291,6 +326,14 @@ def _problem(answer: httpx.Response) -> ProblemDetails:
         return ProblemDetails(
             type="about:blank", title=answer.reason_phrase, status=answer.status_code, detail=said
         )
+
+
+def _given(**wanted: Any) -> dict[str, Any]:
+    return {name: value for name, value in wanted.items() if value is not None}
+
+
+def _commas(numbers: Sequence[float] | None) -> str | None:
+    return None if numbers is None else ",".join(map(str, numbers))
 
 
 def _image(image_id: str) -> str:

@@ -4,7 +4,7 @@ import cv2
 from flask import Blueprint, Response, request
 
 from cbir.search import Answer
-from service import asked, metrics
+from service import asked, metrics, pictures
 from service.access.audit import about
 from service.links import links
 from service.operations import FILE, operation
@@ -29,23 +29,29 @@ RENDERED_SIDE = 1024  # pixels
     },
     form=asked.ByImage,
     query=asked.ByImage,
-    problems=(400, 404, 413, 415, 422),
+    problems=(400, 404, 410, 413, 415, 422),
 )
 def search() -> Response:
     """Images like the one sent or named.
 
     The image goes into the field `image` of a form, or is the body itself; an image of the collection is named
-    in a JSON body. Parameters may stand in the query string, in the form or in the JSON.
+    in a JSON body, and a region of it is cut from its file at full resolution. Parameters may stand in the query
+    string, in the form or in the JSON.
     """
     here = state()
+    named = None
     with here.gate.place():
         if request.mimetype == asked.JSON:
             by_id = asked.parameters(asked.ById)
             wanted = by_id.request(here.settings)
             with here.gate.turn():
-                searcher = here.searcher(by_id.collection)
-                answer = searcher.by_id(by_id.image_id, wanted, Watch())
-            name = by_id.collection
+                searcher, watch = here.searcher(by_id.collection), Watch()
+                if by_id.region:
+                    part = pictures.part(here, searcher.collection, by_id.image_id, by_id.region)
+                    answer = searcher.by_image(part, wanted, watch)
+                else:
+                    answer = searcher.by_id(by_id.image_id, wanted, watch)
+            name, named = by_id.collection, by_id.image_id
         else:
             data = asked.upload(here.settings)
             by_image = asked.parameters(asked.ByImage)
@@ -59,7 +65,7 @@ def search() -> Response:
     if name:
         for hit in answer.results:
             hit.links = links(hit.image_id, name)
-    about([answer.query.image_id, *(hit.image_id for hit in answer.results)])
+    about([named or answer.query.image_id, *(hit.image_id for hit in answer.results)])
     return Response(answer.model_dump_json(), mimetype="application/json")
 
 

@@ -81,9 +81,13 @@ class ByImage(Parameters, Rendering):
 
 
 class ById(Parameters):
-    """A search with an image of the collection."""
+    """A search with an image of the collection.
+
+    region: x,y,width,height in pixels of the image, to search with that part of it; 410 where its file is gone.
+    """
 
     image_id: str
+    region: Annotated[Region | None, Numbers] = None
 
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -4,10 +4,11 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 import numpy as np
-from flask import Blueprint, render_template
+from flask import Blueprint, render_template, request
 
 from cbir import rerank
 from cbir.collection import Record
+from cbir.errors import NotFound
 from cbir.search import Searcher
 from service import pictures
 from service.filters import offered
@@ -74,15 +75,22 @@ CHOICES = (
 
 @blueprint.get("/")
 def index() -> tuple[str, HTTPStatus]:
-    """The page, or one that says why the collection cannot be searched."""
+    """The page over one of the collections, or one that says why that cannot be searched."""
     here = state()
+    names = list(here.places)
     try:
-        searcher = here.searcher()
-    except NotReady as error:
-        return render_template("unavailable.html", reason=str(error)), HTTPStatus.SERVICE_UNAVAILABLE
+        place = here.place(request.args.get("collection"))
+        searcher = place.searcher()
+    except (NotFound, NotReady) as error:
+        missing = isinstance(error, NotFound)
+        status = HTTPStatus.NOT_FOUND if missing else HTTPStatus.SERVICE_UNAVAILABLE
+        page = render_template("unavailable.html", reason=str(error), missing=missing, collections=names)
+        return page, status
     collection = searcher.collection
     page = render_template(
         "index.html",
+        collection=place.name,
+        collections=names,
         images=len(collection.view()),
         profile=collection.profile.name,
         label_keys=list(collection.label_keys()),

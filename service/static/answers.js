@@ -1,6 +1,7 @@
 // The answers as a grid of cards.
 
 const OTHER_LABELS = 3;
+const FIRST = 48; // more than a screen shows; others come once these are painted
 
 /** A new element: tag, class, text or children. */
 export function element(tag, className, ...content) {
@@ -106,10 +107,15 @@ export function column(title, hits, other, address) {
   const grid = element("ol", "grid");
   grid.setAttribute("role", "list");
   const digits = decimals(hits);
-  for (const hit of hits) {
-    const moved = other && move(hit.rank, other.get(hit.image_id), other.size);
-    grid.append(card(hit, digits, moved, address(hit.image_id)));
-  }
+  const draw = (some) => {
+    for (const hit of some) {
+      const moved = other && move(hit.rank, other.get(hit.image_id), other.size);
+      grid.append(card(hit, digits, moved, address(hit.image_id)));
+    }
+  };
+  const first = other ? hits.length : FIRST; // what moved is drawn over answers that are there already
+  draw(hits.slice(0, first));
+  if (hits.length > first) requestAnimationFrame(() => setTimeout(() => draw(hits.slice(first))));
   const section = element("section", "column", element("h2", "", title), grid);
   section.setAttribute("aria-label", title);
   return section;

@@ -4,6 +4,7 @@ import { Problem, record } from "./service.js";
 import { describe } from "./metadata.js";
 import { Zoom } from "./zoom.js";
 import { element } from "./answers.js";
+import { imageAddress } from "./collection.js";
 
 const at = (id) => document.getElementById(id);
 const MOVED = 0.1; // of a pane, by one key
@@ -35,8 +36,9 @@ function show() {
   const { image, rank } = card.dataset;
   const words = card.querySelector(".label").textContent;
   const moved = card.querySelector(".move")?.title;
+  const figures = [...card.querySelector(".figures").children]; // their text even where they are not drawn
   at("compare-title").textContent = `${words}, rank ${rank} of ${cards.length}`;
-  at("compare-facts").textContent = [card.querySelector(".figures").innerText, moved].filter(Boolean).join(" · ");
+  at("compare-facts").textContent = [...figures.map((one) => one.textContent), moved].filter(Boolean).join(" · ");
   at("right").alt = `Answer at rank ${rank}, ${words}`;
   at("right-words").textContent = `Rank ${rank} · ${words}`;
   at("from-here").href = addressOf(image);
@@ -44,7 +46,7 @@ function show() {
   at("earlier").disabled = place === 0;
   at("later").disabled = place === cards.length - 1;
   flip(false);
-  picture(at("right"), `/v1/images/${image}/picture`, `/v1/images/${image}/thumbnail`);
+  picture(at("right"), imageAddress(image, "/picture"), imageAddress(image, "/thumbnail"));
   if (!at("metadata").hidden) tell();
 }
 

@@ -2,15 +2,16 @@
 
 const at = (id) => document.getElementById(id);
 
-/** Image of the collection that a dragged link of this page leads to. */
+/** {image, collection} that a dragged link of this page leads to. */
 function imageOf(transfer) {
   const text = transfer.getData("text/uri-list").split("\n")[0];
   if (!URL.canParse(text)) return null;
   const address = new URL(text);
-  return address.origin === location.origin && address.pathname === "/" ? address.searchParams.get("image") : null;
+  if (address.origin !== location.origin || address.pathname !== "/" || !address.searchParams.get("image")) return null;
+  return { image: address.searchParams.get("image"), collection: address.searchParams.get("collection") };
 }
 
-/** Call `file` with a file that comes in, `image` with an image of the collection. */
+/** Call `file` with a file that comes in, `image` with {image, collection}. */
 export function install(file, image) {
   const input = at("file");
   const over = (is) => at("drop").classList.toggle("over", is);

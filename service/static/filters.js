@@ -32,9 +32,9 @@ export function show() {
 
 /** Call `changed` when the reader has chosen a filter or taken one away. */
 export function install(changed) {
-  at("add-filter")?.addEventListener("change", () => {
-    const chosen = at("add-filter").value;
-    at("add-filter").value = "";
+  at("filter-field").addEventListener("change", ({ target }) => {
+    const chosen = target.value;
+    target.value = "";
     if (!chosen || read().includes(chosen)) return;
     write([...read(), chosen]);
     changed();

@@ -61,7 +61,7 @@ export function answers({ after, before, k }, view, addressOf) {
     [...at("columns").querySelectorAll(".card")].find((card) => card.dataset.image === had)?.focus();
   }
   at("views").hidden = !compared;
-  summarise(after);
+  summarise(after, compared && before);
   only("bar", "columns", ...(after.rerank.notes.length ? ["notes"] : []));
   at("status").textContent = `${after.results.length} answers`;
 }
@@ -73,12 +73,27 @@ export function reach() {
   else scrollTo({ top: 0 });
 }
 
-function summarise(answer) {
+/** What the signs on the answers say, in sum. */
+function moves(answer, before) {
+  const earlier = ranks(before.results);
+  const found = { up: 0, down: 0, new: 0 };
+  for (const { image_id, rank } of answer.results) {
+    const was = earlier.get(image_id);
+    if (was === undefined) found.new += 1;
+    else if (was !== rank) found[was > rank ? "up" : "down"] += 1;
+  }
+  const signs = [found.up && `▲ ${found.up} up`, found.down && `▼ ${found.down} down`];
+  signs.push(found.new && `${found.new} new`);
+  return signs.filter(Boolean).join(" · ") || "nothing moved";
+}
+
+function summarise(answer, before) {
   const times = answer.timings_ms;
   const stages = Object.entries(times).filter(([stage]) => stage !== "total");
   at("summary").replaceChildren(
     element("strong", "", `${answer.results.length} answers`),
     ` in ${times.total.toFixed(0)} ms`,
+    before ? element("span", "moves", ` · ${moves(answer, before)}`) : "",
     element("span", "stages", stages.map(([stage, ms]) => `${stage} ${ms.toFixed(1)}`).join(" · ")),
   );
   at("notes").replaceChildren(...answer.rerank.notes.map((note) => element("li", "", note)));

@@ -2,6 +2,7 @@
 
 import * as address from "./address.js";
 import { standIn } from "./answers.js";
+import * as collection from "./collection.js";
 import * as compare from "./compare.js";
 import { Cropper } from "./crop.js";
 import * as drop from "./drop.js";
@@ -9,7 +10,7 @@ import * as filters from "./filters.js";
 import * as keyboard from "./keyboard.js";
 import * as outcome from "./outcome.js";
 import * as recent from "./recent.js";
-import { Problem, picture, record, render, search } from "./service.js";
+import { Problem, pageOf, record, render, search } from "./service.js";
 import * as share from "./share.js";
 import * as theme from "./theme.js";
 import * as viewer from "./viewer.js";
@@ -39,6 +40,7 @@ function view() {
 function addressOf(image, region) {
   const { rerank, k, where } = wanted();
   return address.write({
+    collection: collection.current(),
     image,
     region: region?.join(","),
     rerank: rerank === defaults.rerank ? "" : rerank,
@@ -69,7 +71,7 @@ function again() {
     history.replaceState(null, "", addressOf());
     return;
   }
-  if (query.file && !query.image) {
+  if (query.file) {
     const frame = Number(at("frame").value) || 1;
     if (frame !== query.frame) Object.assign(query, { frame, region: null, window: null });
   }
@@ -91,7 +93,6 @@ async function run() {
   try {
     const seen = see(signal);
     seen.catch(() => {}); // told of below, after the answers
-    if (query.image && query.region) query.file ??= await picture(query.image, signal);
     const after = await search(query, asked, signal);
     if (after.results.length) {
       shown = { after, before: null, k: asked.k };
@@ -133,10 +134,11 @@ async function see(signal) {
     windowing.set(null);
     const found = await record(current.image, signal);
     const title = found.labels.label ?? `image ${current.image.slice(0, 8)}`;
-    const size = await viewer.show(`/v1/images/${current.image}/picture`, `The query image, ${title}`).catch(() => null);
+    const source = collection.imageAddress(current.image, "/picture");
+    const there = await viewer.show(source, `The query image, ${title}`).catch(() => null);
     if (signal.aborted) return title;
-    if (!size) viewer.gone();
-    crop(size, current.region);
+    if (!there) viewer.gone();
+    crop(there && { width: found.width, height: found.height }, current.region); // regions are of the image itself
     return current.region ? `Part of ${title}` : title;
   }
   const { file, frame, window } = current;
@@ -168,7 +170,7 @@ async function preview(window) {
 function describe(facts) {
   const frame = facts.frame ? `, frame ${facts.frame}` : "";
   const what = query.image ? `Image ${query.image.slice(0, 8)} of the collection` : "Your image";
-  const format = query.image && query.region ? "" : ` · ${facts.format.toUpperCase()}`;
+  const format = ` · ${facts.format.toUpperCase()}`;
   const [x, y, width, height] = query.region ?? [];
   const size = query.region ? `region ${width} × ${height} at ${x}, ${y}` : `${facts.width} × ${facts.height}`;
   viewer.caption(`${what} · ${size}${format}${frame}`);
@@ -191,6 +193,51 @@ function searchImage(image) {
   take({ image });
 }
 
+/** Search again with a query of before, of this collection or another. */
+async function takeUp(next) {
+  const there = !next.image || (await enter(next.collection));
+  if (there) take(next);
+}
+
+/** Show another collection, and say whether it is there; the reader may have gone on meanwhile. */
+async function enter(name) {
+  const wanted = collection.meant(name);
+  if (wanted === collection.current()) return true;
+  running.abort();
+  running = new AbortController();
+  const { signal } = running;
+  try {
+    const page = await pageOf(wanted, signal);
+    if (signal.aborted) return false;
+    collection.wear(wanted, page);
+  } catch (error) {
+    if (signal.aborted) return false;
+    at("collection").value = collection.current();
+    at("columns").removeAttribute("aria-busy");
+    compare.close();
+    outcome.problem(error);
+    return false;
+  }
+  for (const image of document.querySelectorAll(".examples img")) standIn(image);
+  return true;
+}
+
+/** Search another collection: with the reader's image, while one of the collection stays behind. */
+async function change() {
+  if (!(await enter(at("collection").value))) return;
+  filters.write([]);
+  query = query?.file ? query : null;
+  history.pushState(query && { file: files.indexOf(query) }, "", addressOf());
+  if (query) run();
+  else begin();
+}
+
+/** The collection as it is first seen. */
+function begin() {
+  empty();
+  outcome.only("start");
+}
+
 /** No query. */
 function empty() {
   running.abort();
@@ -205,8 +252,9 @@ function empty() {
 }
 
 /** Do what the address says: on loading, and when the reader goes back. */
-function follow() {
+async function follow() {
   const asked = address.read();
+  if (!(await enter(asked.collection))) return;
   at("rerank").value = asked.rerank ?? defaults.rerank;
   if (!at("rerank").value) at("rerank").value = defaults.rerank;
   at("k").value = asked.k ?? defaults.k;
@@ -217,12 +265,8 @@ function follow() {
   const region = asked.region?.split(",").map(Number);
   query = asked.image ? { image: asked.image, region } : (files[history.state?.file] ?? null);
   if (query?.file) at("frame").value = query.frame;
-  if (query) {
-    run();
-  } else {
-    empty();
-    outcome.only("start");
-  }
+  if (query) run();
+  else begin();
 }
 
 // The reader's doing
@@ -234,7 +278,8 @@ function explain() {
 /** The query's picture, as it is compared with: the region, where one was searched with. */
 async function openComparison(card, withMetadata) {
   let source = at("picture").src;
-  if (query.region) {
+  if (query.region && query.image) source = collection.imageAddress(query.image, "/picture", { region: query.region });
+  else if (query.region) {
     const part = await render(query, running.signal).catch(() => null);
     if (!part) return;
     source = URL.createObjectURL(part.blob); // small, and gone with the page
@@ -293,9 +338,11 @@ document.addEventListener("click", (event) => {
   else searchImage(link.dataset.image);
 });
 
-drop.install(searchFile, searchImage);
+at("collection")?.addEventListener("change", change);
+
+drop.install(searchFile, takeUp);
 filters.install(again);
-recent.install(take);
+recent.install(takeUp);
 keyboard.install(
   {
     o: () => at("file").click(),

@@ -1,6 +1,7 @@
 // Recent queries, in this tab only: images of the collection by their ids, files of the reader in memory.
 
 import { element } from "./answers.js";
+import { current, imageAddress } from "./collection.js";
 
 const at = (id) => document.getElementById(id);
 const KEY = "recent";
@@ -11,7 +12,8 @@ let entries = []; // newest first: {query, title, picture}
 
 function same(one, other) {
   const region = String(one.region ?? "") === String(other.region ?? "");
-  return region && (one.image ? one.image === other.image : !other.image && one.file === other.file);
+  const place = (one.collection ?? "") === (other.collection ?? "");
+  return region && (one.image ? place && one.image === other.image : !other.image && one.file === other.file);
 }
 
 function small(image) {
@@ -23,17 +25,17 @@ function small(image) {
   return canvas;
 }
 
-function thumbnail(image) {
+function thumbnail({ image, collection }) {
   const picture = element("img");
   picture.alt = "";
-  picture.src = `/v1/images/${encodeURIComponent(image)}/thumbnail`;
+  picture.src = imageAddress(image, "/thumbnail", { collection });
   picture.addEventListener("error", () => picture.remove(), { once: true });
   return picture;
 }
 
 function store() {
   const kept = entries.filter((entry) => entry.query.image).map(({ query, title }) => ({
-    query: { image: query.image, region: query.region ?? null },
+    query: { image: query.image, region: query.region ?? null, collection: query.collection ?? "" },
     title,
   }));
   try {
@@ -46,7 +48,7 @@ function store() {
 function load() {
   try {
     const kept = JSON.parse(sessionStorage.getItem(KEY) ?? "[]");
-    entries = kept.map((entry) => ({ ...entry, picture: thumbnail(entry.query.image) }));
+    entries = kept.map((entry) => ({ ...entry, picture: thumbnail(entry.query) }));
   } catch {
     entries = [];
   }
@@ -65,9 +67,10 @@ function show() {
 }
 
 /** Put a query that was answered on top; picture: the image element that shows it. */
-export function add(query, title, picture) {
-  const kept = picture.naturalWidth ? small(picture) : query.image ? thumbnail(query.image) : "";
-  entries = [{ query: { ...query }, title, picture: kept }, ...entries.filter((entry) => !same(entry.query, query))];
+export function add(asked, title, picture) {
+  const query = asked.image ? { ...asked, collection: current() } : { ...asked };
+  const kept = picture.naturalWidth ? small(picture) : query.image ? thumbnail(query) : "";
+  entries = [{ query, title, picture: kept }, ...entries.filter((entry) => !same(entry.query, query))];
   entries.length = Math.min(entries.length, MOST);
   store();
   show();

@@ -1,5 +1,7 @@
 // What the page asks of the service.
 
+import { current, imageAddress } from "./collection.js";
+
 /** Something went wrong; title and message are for the reader, passing says whether to try again may help. */
 export class Problem extends Error {
   constructor(title, message, passing = false) {
@@ -10,10 +12,10 @@ export class Problem extends Error {
 }
 
 const TITLES = {
-  401: "You are not logged in",
   401: "You are not logged in any more",
   403: "The service refused the request",
-  404: "That image is not in the collection",
+  404: "That is not in the collection",
+  410: "The file of that image is gone",
   413: "The image is too large",
   415: "That is not an image",
   422: "The search cannot be done like this",
@@ -57,13 +59,18 @@ function form(query) {
 /** The answer to a query {image | file, frame, window, region}, asked for with {k, rerank, where: []}. */
 export async function search(query, wanted, signal) {
   let options;
-  if (!query.file) {
-    const body = JSON.stringify({ image_id: query.image, ...wanted });
+  const collection = current();
+  if (query.image) {
+    const asked = { image_id: query.image, ...wanted };
+    if (query.region) asked.region = query.region;
+    if (collection) asked.collection = collection;
+    const body = JSON.stringify(asked);
     options = { method: "POST", headers: { "Content-Type": "application/json" }, body, signal };
   } else {
     const fields = form(query);
     fields.set("k", wanted.k);
     fields.set("rerank", wanted.rerank);
+    if (collection) fields.set("collection", collection);
     for (const condition of wanted.where) fields.append("where", condition);
     options = { method: "POST", body: fields, signal };
   }
@@ -80,12 +87,12 @@ export async function render(query, signal) {
   return { blob: await answer.blob(), size: { width, height }, windowing };
 }
 
-/** An image of the collection, large, as a blob. */
-export async function picture(image, signal) {
-  return (await ask(`/v1/images/${encodeURIComponent(image)}/picture`, { signal })).blob();
-}
-
 /** The record of an image of the collection. */
 export async function record(image, signal) {
-  return (await ask(`/v1/images/${encodeURIComponent(image)}`, { signal })).json();
+  return (await ask(imageAddress(image), { signal })).json();
+}
+
+/** The page of a collection, as text. */
+export async function pageOf(collection, signal) {
+  return (await ask(`/?${new URLSearchParams({ collection })}`, { signal })).text();
 }

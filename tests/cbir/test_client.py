@@ -5,9 +5,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from pydicom.data import get_testdata_file
 
 from cbir import settings
 from cbir.client import Client, ServiceError
+from cbir.errors import InvalidInput
 from service.app import create_app
 from tests.service.conftest import ids, indexed, own, pictures, serving  # noqa: F401  (fixtures)
 
@@ -30,6 +32,26 @@ def test_search(client: Client, pictures: list[Path], ids: list[str]) -> None:  
     assert by_file.results == by_bytes.results == by_id.results
     assert client.search(ids[0], k=100, exclude_patient="patient-0").results[0].image_id not in ids[:4]
     assert client.render(pictures[0]).startswith(b"\x89PNG")
+
+
+def test_regions_and_windows(client: Client, pictures: list[Path], ids: list[str]) -> None:  # noqa: F811
+    part = (8, 16, 40, 32)
+    of_file = client.search(pictures[0], k=5, region=part)
+    assert client.search(ids[0], k=5, region=part).results == of_file.results
+    assert (of_file.query.width, of_file.query.height) == part[2:]
+    assert client.picture(ids[0], region=part) == client.render(pictures[0], region=part)
+    scan = Path(str(get_testdata_file("CT_small.dcm")))
+    assert client.render(scan, window=(40, 80)) != client.render(scan)
+    assert client.search(scan, k=3, window=(40, 80)).results
+    for refused in ({"frame": 1}, {"window": (40.0, 80.0)}):
+        with pytest.raises(InvalidInput, match="only of a file"):
+            client.search(ids[0], **refused)  # type: ignore[arg-type]
+
+
+def test_the_service_itself(client: Client) -> None:
+    assert client.health() == client.alive()
+    assert "cbir_collection_images" in client.metrics()
+    assert "/v1/search" in client.openapi()["paths"]
 
 
 def test_an_image_from_its_coming_to_its_going(client: Client, pictures: list[Path]) -> None:  # noqa: F811

@@ -73,7 +73,7 @@ def test_search_from_an_answer_and_back(page: sync_api.Page, pictures: list[Path
     assert first[2] not in second
     assert "of the collection" in page.inner_text("#caption")
     page.go_back()
-    page.get_by_text("Your image").wait_for()
+    page.get_by_text("Your image ·").wait_for()
     page.wait_for_selector(f"{SETTLED} .move")
     assert ids(page) == first
 

@@ -92,3 +92,32 @@ def test_labels_are_escaped(own: Path, ids: list[str]) -> None:
     page = create_app(own, settings.load()).test_client().get("/").text
     assert "<script>alert" not in page
     assert "<b>" not in page
+
+
+def test_one_of_several_collections(indexed: Path, tmp_path: Path) -> None:
+    Collection.create(tmp_path / "empty", profile.get("huang2012")).close()
+    client = create_app([indexed, tmp_path / "empty"], settings.load()).test_client()
+    first, second = client.get("/").text, client.get("/?collection=empty").text
+    for page, name in ((first, indexed.name), (second, "empty")):
+        assert f'data-collection="{name}"' in page
+        assert f"<option selected>{name}</option>" in page
+    assert f"collection={indexed.name}" in first
+    assert "This collection is empty" in second
+    missing = client.get("/?collection=nobody")
+    assert missing.status_code == 404
+    assert "There is no such collection" in missing.text
+    assert 'href="/?collection=empty"' in missing.text
+
+
+def test_a_collection_that_cannot_be_opened_leaves_the_others(indexed: Path, tmp_path: Path) -> None:
+    client = create_app([tmp_path / "nothing", indexed], settings.load()).test_client()
+    broken = client.get("/")
+    assert broken.status_code == 503
+    assert f'href="/?collection={indexed.name}"' in broken.text
+    assert client.get(f"/?collection={indexed.name}").status_code == 200
+
+
+def test_one_collection_needs_no_choice(client: FlaskClient) -> None:
+    page = client.get("/").text
+    assert 'id="collection"' not in page
+    assert "collection=" not in page.replace("data-collection=", "")

@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 from pydicom.data import get_testdata_file
 
+from cbir import settings
 from cbir.images import read
-from tests.service.conftest import problem
+from service.app import create_app
+from tests.service.conftest import cbir, problem
 
 
 def send(client, path, where="render", **parameters):
@@ -63,3 +65,46 @@ def test_bad_windows_are_refused(client, window):
 
 def test_other_images_have_no_window(client, pictures):
     assert "only grey DICOM" in problem(send(client, pictures[-1], window="40,400"), 422)
+
+
+def test_a_region_of_an_image_of_the_collection_is_cut_from_its_file(tmp_path):
+    large = np.random.default_rng(0).integers(
+        0, 256, (60, 2500), np.uint8
+    )  # wider than any picture that is shown
+    cv2.imwrite(str(tmp_path / "large.png"), large)
+    cbir("index", tmp_path / "large.png", "--collection", tmp_path / "collection", "--jobs", "1")
+    client = create_app(tmp_path / "collection", settings.load()).test_client()
+    (listed,) = client.get("/v1/images").json["items"]
+    region = [2300, 10, 150, 40]
+    picture = client.get(f"/v1/images/{listed['image_id']}/picture?region=2300,10,150,40")
+    np.testing.assert_array_equal(drawn(picture), large[10:50, 2300:2450])
+    by_id = client.post("/v1/search", json={"image_id": listed["image_id"], "region": region}).json
+    by_file = send(client, tmp_path / "large.png", "search", region="2300,10,150,40").json
+    assert by_id["results"] == by_file["results"]
+    assert by_id["query"] == by_file["query"]
+
+    outside = client.post("/v1/search", json={"image_id": listed["image_id"], "region": [2400, 0, 150, 40]})
+    assert "region" in problem(outside, 422)
+    assert "region" in problem(client.get(f"/v1/images/{listed['image_id']}/picture?region=1,2"), 422)
+    (tmp_path / "large.png").unlink()
+    gone = client.post("/v1/search", json={"image_id": listed["image_id"], "region": region})
+    assert "file of this image" in problem(gone, 410)
+    whole = client.post("/v1/search", json={"image_id": listed["image_id"]})
+    assert whole.status_code == 200
+
+
+def test_a_region_of_an_image_that_was_sent_is_cut_from_what_was_kept(own, pictures):
+    client = create_app(own, settings.load(keep_originals=True)).test_client()
+    sent = client.post("/v1/images", data={"image": (pictures[-1].open("rb"), "image")})
+    body = {"image_id": sent.json["ids"][0], "region": "8,16,40,32"}
+    answer = client.post("/v1/search", json=body)
+    assert answer.json["results"] == send(client, pictures[-1], "search", region="8,16,40,32").json["results"]
+
+
+def test_regions_of_pictures_are_cached_apart(client, ids):
+    whole, part = (client.get(f"/v1/images/{ids[0]}/picture{query}") for query in ("", "?region=0,0,9,9"))
+    assert whole.headers["ETag"] != part.headers["ETag"]
+    again = client.get(
+        f"/v1/images/{ids[0]}/picture?region=0,0,9,9", headers={"If-None-Match": whole.headers["ETag"]}
+    )
+    assert again.status_code == 200
