@@ -135,7 +135,7 @@ def report(contest: Contest, ours: Sequence[str]) -> dict[str, Any]:
     print(f"\n{len(contest.sizes)} queries, parameters as chosen on the other half; 95 % intervals; "
           f"* differs from none, p < 0.05 after Holm\n{table(found['methods'])}")  # fmt: skip
     for name, method in found["methods"].items():
-        print(f"{name}: {method['parameters'] or 'its defaults'}")
+        print(f"{name}: {method['parameters'] or 'its defaults'}, over the {method['scope']}")
     found["auto"] = rivalry(contest, ours[0], ours)
     print(told(found["auto"]), end="")
     found["by_p"] = {}

@@ -1,7 +1,7 @@
 """Re-rankers against each other: each with its best parameters, and those with a P with every P."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ class Contest:
         """The queries whose class has from `least` to `most` images; there may be none."""
         held = (self.sizes >= least) & (self.sizes <= (most or self.sizes.max(initial=0)))
         parts = {
-            name: Trial(trial.method, trial.values[:, held], trial.milliseconds[held])
+            name: replace(trial, values=trial.values[:, held], milliseconds=trial.milliseconds[held])
             for name, trial in self.members.items()
         }
         return Contest(parts, {}, self.sizes[held], self.seed)
@@ -103,7 +103,7 @@ def _facts(
 ) -> dict[str, Any]:
     means = {measure: trial.mean(measure) for measure in MEASURES}
     found: dict[str, Any] = {
-        "parameters": trial.method.parameters,
+        "parameters": trial.method.parameters, "scope": trial.scope, "notes": trial.notes,
         **{measure: mean for measure, mean in means.items() if not measure.startswith("ip_")},
         "ip": {
             measure.removeprefix("ip_"): mean for measure, mean in means.items() if measure.startswith("ip_")

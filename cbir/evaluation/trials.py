@@ -11,7 +11,7 @@ from cbir.evaluation.candidates import Candidates
 from cbir.evaluation.judgements import Judgements
 from cbir.evaluation.measures.interpolated import interpolated_precision
 from cbir.evaluation.methods import Method
-from cbir.evaluation.runs import Terms
+from cbir.evaluation.runs import Notices, Terms
 from cbir.evaluation.workers import Workers
 
 RECALLS = (0.2, 0.4, 0.6, 0.8)
@@ -20,11 +20,16 @@ MEASURES = ("map", "p_at_1", "p_at_10", *(f"ip_{recall}" for recall in RECALLS))
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A method's values (m, q) of `MEASURES` for each query, and the milliseconds (q,) each took to answer."""
+    """A method's values (m, q) of `MEASURES` for each query, and the milliseconds (q,) each took to answer.
+
+    scope: what was re-ranked. notes: what the re-ranker had to say of any query.
+    """
 
     method: Method
     values: NDArray[np.float64]
     milliseconds: NDArray[np.float64]
+    scope: str = ""
+    notes: Sequence[str] = ()
 
     def mean(self, measure: str) -> float:
         """Mean over the queries of one of `MEASURES`."""
@@ -44,12 +49,14 @@ class Trials:
         terms = Terms(len(self.candidates))
         asked = [terms.ask(query, method) for query in self.judgements.queries]
         places = np.full((len(asked), len(self.candidates)), -1, np.int32)
-        milliseconds = np.empty(len(asked))
+        milliseconds, notices = np.empty(len(asked)), Notices()
         for number, found in enumerate(self.workers.search(asked, self.candidates.generation)):
             places[number, : len(found.numbers)] = self.candidates.places(found.numbers)
             milliseconds[number] = found.milliseconds
+            notices.take(found)
             progress(1)
-        return Trial(method, values(Answers(places), self.judgements), milliseconds)
+        measured = values(Answers(places), self.judgements)
+        return Trial(method, measured, milliseconds, notices.scope, sorted(notices.notes))
 
 
 def values(answers: Answers, judgements: Judgements) -> NDArray[np.float64]:
