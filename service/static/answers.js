@@ -115,7 +115,7 @@ export function column(title, hits, other, address) {
   };
   const first = other ? hits.length : FIRST; // what moved is drawn over answers that are there already
   draw(hits.slice(0, first));
-  if (hits.length > first) requestAnimationFrame(() => setTimeout(() => draw(hits.slice(first))));
+  if (hits.length > first) requestAnimationFrame(() => requestAnimationFrame(() => draw(hits.slice(first))));
   const section = element("section", "column", element("h2", "", title), grid);
   section.setAttribute("aria-label", title);
   return section;

@@ -1,9 +1,11 @@
 """What tests of the page do again and again."""
 
+import time
 from pathlib import Path
 
 from playwright import sync_api
 
+PATIENCE_SECONDS = 60  # the machine may be busy
 SETTLED = "#columns:not([aria-busy]) .column"
 
 
@@ -30,7 +32,8 @@ def key_of(page: sync_api.Page) -> str:
 
 def until(page: sync_api.Page, expression: str) -> None:
     """Wait until an expression is true; playwright's own way needs eval, which the page's policy forbids."""
-    for _ in range(500):
+    end = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < end:
         if page.evaluate(expression):
             return
         page.wait_for_timeout(20)
@@ -38,6 +41,5 @@ def until(page: sync_api.Page, expression: str) -> None:
 
 
 def settle(page: sync_api.Page) -> None:
-    """Wait for the answers to the search that was just begun."""
-    page.wait_for_selector("#columns[aria-busy]", state="attached", timeout=2000)
+    """Wait for the answers to the search that was just begun; it takes the earlier ones away at once."""
     page.wait_for_selector(f"{SETTLED} .card")

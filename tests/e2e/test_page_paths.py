@@ -315,9 +315,9 @@ def test_address_of_a_file_says_that_the_image_is_not_in_it(
 
 
 def test_letters(page: sync_api.Page, pictures: list[Path]) -> None:
-    page.on("filechooser", lambda chooser: chooser.set_files(pictures[-1]))
-    page.wait_for_timeout(200)  # until the browser asks us, and no window of its own
-    page.keyboard.press("o")
+    with page.expect_file_chooser() as chooser:
+        page.keyboard.press("o")
+    chooser.value.set_files(pictures[-1])
     page.wait_for_selector(f"{SETTLED} .move")
     page.keyboard.press("3")
     assert page.locator(".column").count() == 2
@@ -382,7 +382,8 @@ def test_colours(page: sync_api.Page, system: str) -> None:
 # When something is wrong
 
 
-def test_busy_service_then_try_again(page: sync_api.Page, pictures: list[Path], errors: list[str]) -> None:
+def test_busy_service_then_try_again(page: sync_api.Page, pictures: list[Path], tolerated: list[str]) -> None:
+    tolerated.append("429")
     body = '{"type": "about:blank", "title": "Too Many Requests", "status": 429, "detail": "try again in a moment"}'
     page.route("**/v1/search", lambda route: route.fulfill(status=429, body=body))
     page.set_input_files("#file", pictures[-1])
@@ -390,8 +391,6 @@ def test_busy_service_then_try_again(page: sync_api.Page, pictures: list[Path], 
     page.unroute("**/v1/search")
     page.get_by_role("button", name="Try again").click()
     page.wait_for_selector(f"{SETTLED} .move")
-    assert all("429" in error for error in errors)
-    errors.clear()
 
 
 def test_large_file(page: sync_api.Page, tmp_path: Path) -> None:
