@@ -1,0 +1,85 @@
+"""Losses that teach a network to rank. A new one is a file and a line here.
+
+On scores and relevance (batch, d): `ScoreLoss` and its kinds. On embeddings (n, k) and labels (n,): what
+`embedding_loss` gives by name, those of the first kind included.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from cbir.errors import InvalidInput
+from cbir.losses.base import ScoreLoss
+from cbir.losses.classes import ClassLoss, focal
+from cbir.losses.ranknet import RankNetLoss, ranknet
+from cbir.losses.retrieval import Retrieval
+from cbir.losses.rivals import MAKERS, MetricLoss
+from cbir.losses.s_ndcg import SNdcgLoss
+from cbir.losses.sodeep import MapLoss, RecallLoss, SpearmanLoss
+from cbir.losses.toprank import PosAtTopLoss, TopRankLoss
+
+__all__ = [
+    "ClassLoss",
+    "MapLoss",
+    "MetricLoss",
+    "PosAtTopLoss",
+    "RankNetLoss",
+    "RecallLoss",
+    "Retrieval",
+    "SNdcgLoss",
+    "ScoreLoss",
+    "SpearmanLoss",
+    "TopRankLoss",
+    "embedding_loss",
+    "focal",
+    "names",
+    "ranknet",
+]
+
+ON_SCORES: tuple[type[ScoreLoss], ...] = (
+    SpearmanLoss,
+    MapLoss,
+    RecallLoss,
+    TopRankLoss,
+    PosAtTopLoss,
+    RankNetLoss,
+    SNdcgLoss,
+)
+GAMMA = {"cross-entropy": 0.0, "focal": 2.0}
+
+
+def names() -> tuple[str, ...]:
+    """What `embedding_loss` knows."""
+    return (*(member.name for member in ON_SCORES), *MAKERS, *GAMMA)
+
+
+def embedding_loss(name: str, dimensions: int, classes: int, **options: Any) -> nn.Module:
+    """The loss called `name`, to be called with embeddings (n, dimensions) and labels (n,) below `classes`.
+
+    It may have parameters of its own, which learn with the network. Raises InvalidInput for an unknown name, with
+    those there are, or for an option that the loss does not have or that is out of range.
+    """
+    made: dict[str, Callable[..., nn.Module]] = {
+        **{member.name: _on_similarities(member) for member in ON_SCORES},
+        **{rival: _rival(rival) for rival in MAKERS},
+        **{of: _classifier(dimensions, classes, gamma) for of, gamma in GAMMA.items()},
+    }
+    if name not in made:
+        raise InvalidInput(f"there is no loss {name!r}; there are: {', '.join(made)}")
+    try:
+        return made[name](**options)
+    except TypeError as error:
+        raise InvalidInput(f"the loss {name} does not have the options {', '.join(options)}") from error
+
+
+def _on_similarities(member: type[ScoreLoss]) -> Callable[..., nn.Module]:
+    return lambda **options: Retrieval(member(**options))
+
+
+def _rival(name: str) -> Callable[..., nn.Module]:
+    return lambda **options: MetricLoss(name, **options)
+
+
+def _classifier(dimensions: int, classes: int, gamma: float) -> Callable[..., nn.Module]:
+    return lambda **options: ClassLoss(dimensions, classes, **{"gamma": gamma, **options})

@@ -1,0 +1,51 @@
+"""Losses of a classifier on top of the embeddings: cross-entropy and focal."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from cbir.errors import InvalidInput
+
+
+def focal(logits: Tensor, labels: Tensor, gamma: float = 2.0, weights: Tensor | None = None) -> Tensor:
+    """-w (1 - p)^gamma log p, p the probability of the true class (Lin et al. 2017, eq. 5), the mean of n.
+
+    gamma 0 is cross-entropy. `weights` (classes,) are the paper's alpha.
+    """
+    surprise = cross_entropy(logits, labels, reduction="none")
+    wrong = -torch.expm1(-surprise)
+    # the slope of a power below 1 is infinite at 0
+    scaled = surprise * wrong.clamp(min=torch.finfo(wrong.dtype).tiny) ** gamma if gamma else surprise
+    return (scaled if weights is None else scaled * weights[labels]).mean()
+
+
+class ClassLoss(nn.Module):
+    """A linear classifier that learns with the embeddings, under focal loss; gamma 0 is cross-entropy.
+
+    Called with embeddings (n, dimensions) and labels (n,) from 0 to classes - 1. `classifier` gives the logits.
+    """
+
+    def __init__(
+        self, dimensions: int, classes: int, gamma: float = 0.0, weights: Tensor | None = None
+    ) -> None:
+        super().__init__()
+        if dimensions < 1 or classes < 2 or not gamma >= 0:
+            raise InvalidInput(
+                "a classifier needs at least one dimension and two classes, and gamma of at least 0"
+            )
+        self.classifier = nn.Linear(dimensions, classes)
+        self.gamma = gamma
+        self.weights: Tensor | None
+        self.register_buffer("weights", weights)
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """The loss, a scalar."""
+        if embeddings.ndim != 2 or labels.shape != embeddings.shape[:1] or not len(labels):
+            raise InvalidInput("a loss takes embeddings (n, k) and a label for each")
+        if int(labels.min()) < 0 or int(labels.max()) >= self.classifier.out_features:
+            raise InvalidInput(f"labels must be from 0 to {self.classifier.out_features - 1}")
+        logits = self.classifier(embeddings.to(self.classifier.weight.dtype))
+        weights = (
+            self.get_buffer("weights") if "weights" in self._buffers and self.weights is not None else None
+        )
+        return focal(logits if logits.dtype == torch.float64 else logits.float(), labels, self.gamma, weights)

@@ -1,0 +1,37 @@
+"""RankNet: cross-entropy of who ranks above whom (Burges et al. 2005)."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from cbir.errors import InvalidInput
+from cbir.losses.base import ScoreLoss
+
+
+def ranknet(first: Tensor, second: Tensor, above: Tensor) -> Tensor:
+    """-C log P - (1 - C) log(1 - P) with P = sigmoid(first - second), for each pair; no mean is taken.
+
+    `above` is C: 1 where the first ranks above the second, 0 where below, 0.5 where they are equal. All (n,).
+    Raises InvalidInput where the shapes differ.
+    """
+    if not first.shape == second.shape == above.shape:
+        raise InvalidInput("ranknet takes the scores of the first, of the second, and a label for each pair")
+    with torch.autocast(first.device.type, enabled=False):
+        difference = (first - second) if first.dtype == torch.float64 else first.float() - second.float()
+        label = above.to(difference.dtype)
+        return label * softplus(-difference) + (1 - label) * softplus(difference)
+
+
+class RankNetLoss(ScoreLoss):
+    """`ranknet` over every pair of a vector, equal ones included, whose label follows from their relevance."""
+
+    name = "ranknet"
+    needs = "it needs at least two images"
+
+    def usable(self, relevance: Tensor) -> Tensor:
+        return torch.full((len(relevance),), relevance.shape[1] > 1, device=relevance.device)
+
+    def values(self, scores: Tensor, relevance: Tensor) -> Tensor:
+        i, j = torch.triu_indices(*2 * (scores.shape[1],), offset=1, device=scores.device)
+        above = (1 + torch.sign(relevance[:, i] - relevance[:, j])) / 2
+        return ranknet(scores[:, i], scores[:, j], above).mean(dim=1)

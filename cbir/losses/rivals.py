@@ -1,0 +1,35 @@
+"""The losses users would take instead, from pytorch-metric-learning, in the call shape of ours."""
+
+from typing import Any
+
+import torch
+from pytorch_metric_learning import losses, miners
+from torch import Tensor, nn
+
+MAKERS: dict[str, Any] = {
+    "triplet": lambda margin=0.2: (losses.TripletMarginLoss(margin), miners.BatchHardMiner()),
+    "contrastive": lambda margin=0.5: (losses.ContrastiveLoss(neg_margin=margin), None),
+    "multi-similarity": lambda: (losses.MultiSimilarityLoss(), miners.MultiSimilarityMiner()),
+    "smooth-ap": lambda temperature=0.01: (losses.SmoothAPLoss(temperature), None),
+}
+
+
+class MetricLoss(nn.Module):
+    """A loss of pytorch-metric-learning by the name it has here, with the miner it is commonly used with.
+
+    triplet (batch-hard mining), contrastive, multi-similarity (with its miner), smooth-ap. Called with embeddings
+    (n, k) and labels (n,); embeddings are normalised inside.
+    """
+
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__()
+        self.name = name
+        self.loss, self.miner = MAKERS[name](**options)
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """The loss, a scalar."""
+        with torch.autocast(embeddings.device.type, enabled=False):
+            vectors = embeddings if embeddings.dtype == torch.float64 else embeddings.float()
+            mined = () if self.miner is None else (self.miner(vectors, labels),)
+            found: Tensor = self.loss(vectors, labels, *mined)
+            return found

@@ -1,0 +1,58 @@
+"""S-NDCG: NDCG with smooth positions, which can be climbed by its gradient (Huang et al. 2010)."""
+
+import torch
+from torch import Tensor
+
+from cbir.errors import InvalidInput
+from cbir.losses.base import ScoreLoss
+
+ALPHA = {"sigmoid": 2.0, "paper": 0.001}
+NARROWEST = 1e-3  # standard deviation that scores are taken to have at least
+
+
+class SNdcgLoss(ScoreLoss):
+    """1 - S-NDCG of grades (relevance, at least 0): gain 2^grade - 1, discount log2(1 + pi').
+
+    `form="paper"`: pi'(x) = 1 + sum over y of tanh(alpha (s_y - s_x)), as printed, alpha 0.001. That is no rank and
+    can turn negative; InvalidInput where it leaves the domain of the logarithm.
+    `form="sigmoid"`: pi'(x) = 1 + sum over y != x of (1 + tanh(alpha (s_y - s_x) / deviation of the scores)) / 2,
+    always from 1 to d, alpha 2.
+    """
+
+    name = "s-ndcg"
+    needs = "it needs grades above 0"
+
+    def __init__(self, form: str = "sigmoid", alpha: float | None = None) -> None:
+        super().__init__()
+        if form not in ALPHA:
+            raise InvalidInput(f"the form of s-ndcg is sigmoid or paper, not {form!r}")
+        self.form = form
+        self.alpha = ALPHA[form] if alpha is None else alpha
+        if not self.alpha > 0:
+            raise InvalidInput(f"the alpha of s-ndcg must be above 0, not {alpha}")
+
+    def usable(self, relevance: Tensor) -> Tensor:
+        if (relevance < 0).any():
+            raise InvalidInput("s-ndcg takes grades of at least 0; shift them")
+        return (relevance > 0).any(dim=1)
+
+    def values(self, scores: Tensor, relevance: Tensor) -> Tensor:
+        highest = relevance.amax(dim=1, keepdim=True)
+        gains = torch.exp2(relevance - highest) - torch.exp2(-highest)  # over 2^highest, which might overflow
+        places = torch.arange(1, scores.shape[1] + 1, device=scores.device, dtype=scores.dtype)
+        best = (gains.sort(dim=1, descending=True).values / torch.log2(1 + places)).sum(dim=1)
+        return 1 - (gains / torch.log2(1 + self._positions(scores))).sum(dim=1) / best
+
+    def _positions(self, scores: Tensor) -> Tensor:
+        differences = scores[:, None, :] - scores[:, :, None]
+        if self.form == "sigmoid":
+            centred = scores - scores.mean(dim=1, keepdim=True)
+            spread = centred.square().mean(dim=1, keepdim=True).clamp(min=NARROWEST**2).sqrt()
+            return torch.sigmoid(2 * self.alpha * differences / spread[:, :, None]).sum(dim=2) + 0.5
+        positions = 1 + torch.tanh(self.alpha * differences).sum(dim=2)
+        if (positions <= 0).any():
+            raise InvalidInput(
+                "the scores leave the domain of s-ndcg as printed (a position is not above 0); "
+                "take a smaller alpha, or the form sigmoid"
+            )
+        return positions

@@ -1,0 +1,85 @@
+"""Losses on the ranks of a sorter (Engilberge et al. 2019, section 3.2)."""
+
+import torch
+from torch import Tensor
+
+from cbir.errors import InvalidInput
+from cbir.losses.base import ScoreLoss, mean_where
+from cbir.models.sorters import Sorter, exact_ranks, load
+
+
+class SoDeepLoss(ScoreLoss):
+    """What the three have in common: a sorter, by default the exact one; scores stay in whatever range they are."""
+
+    def __init__(self, sorter: Sorter | None = None) -> None:
+        super().__init__()
+        self.sorter = load("pairwise") if sorter is None else sorter
+
+
+class SpearmanLoss(SoDeepLoss):
+    """1 - Spearman's correlation of scores and relevance, with the sorter's ranks for the scores (eqs. 2 and 4).
+
+    The paper's sum of squares, divided by d (d^2 - 1) / 6; 0 to 2 where relevance has no ties. Needs two degrees.
+    """
+
+    name = "sodeep-spearman"
+    needs = "it needs relevance of at least two degrees"
+
+    def usable(self, relevance: Tensor) -> Tensor:
+        return relevance.amax(dim=1) > relevance.amin(dim=1)
+
+    def values(self, scores: Tensor, relevance: Tensor) -> Tensor:
+        d = scores.shape[1]
+        squares = (self.sorter(scores) - exact_ranks(relevance)).square().sum(dim=1)
+        return 6 * squares / (d * (d * d - 1))
+
+
+class MapLoss(SoDeepLoss):
+    """How far the relevant stand behind the first places.
+
+    `form="ranks"` is the paper's sum of the ranks of the relevant (eq. 7), as their mean, less the best it can be,
+    over d: 0 to below 1. `form="precision"` is 1 - average precision (eqs. 5 and 6), in which the number of relevant
+    ones up to each is counted and its rank among all comes from the sorter: the top of the list weighs more.
+    """
+
+    name = "sodeep-map"
+
+    def __init__(self, sorter: Sorter | None = None, form: str = "ranks") -> None:
+        super().__init__(sorter)
+        if form not in ("ranks", "precision"):
+            raise InvalidInput(f"the form of sodeep-map is ranks or precision, not {form!r}")
+        self.form = form
+
+    def values(self, scores: Tensor, relevance: Tensor) -> Tensor:
+        relevant = relevance > 0
+        ranks = self.sorter(scores)
+        if self.form == "ranks":
+            best = (relevant.sum(dim=1) + 1) / 2
+            return (mean_where(ranks, relevant) - best) / scores.shape[1]
+        return 1 - mean_where(_rank_among(scores, relevant) / ranks.clamp(min=1), relevant)
+
+
+class RecallLoss(SoDeepLoss):
+    """A triplet loss on ranks, with the hardest irrelevant one (eqs. 9 and 10), as a share of d.
+
+    The mean over the relevant of max(0, margin + its rank - the best rank of an irrelevant one), over d;
+    `margin` is the paper's alpha, in ranks.
+    """
+
+    name = "sodeep-recall"
+
+    def __init__(self, sorter: Sorter | None = None, margin: float = 1.0) -> None:
+        super().__init__(sorter)
+        self.margin = margin
+
+    def values(self, scores: Tensor, relevance: Tensor) -> Tensor:
+        relevant = relevance > 0
+        ranks = self.sorter(scores)
+        hardest = torch.where(relevant, torch.inf, ranks).amin(dim=1, keepdim=True)
+        return mean_where((self.margin + ranks - hardest).clamp(min=0), relevant) / scores.shape[1]
+
+
+def _rank_among(scores: Tensor, chosen: Tensor) -> Tensor:
+    """Exact ranks of the chosen scores among themselves; of the others, something behind."""
+    others = exact_ranks(torch.where(chosen, scores.detach(), scores.detach().amin(dim=1, keepdim=True)))
+    return torch.where(chosen, others.minimum(chosen.sum(dim=1, keepdim=True)), others)

@@ -1,0 +1,1 @@
+"""Networks: needs the extra `deep` (torch, torchvision, safetensors)."""

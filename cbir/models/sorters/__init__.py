@@ -1,0 +1,52 @@
+"""Sorters: modules that map scores (batch, d) to ranks (batch, d), 1 for the largest, and can be differentiated."""
+
+from pathlib import Path
+
+from cbir.errors import NotFound
+from cbir.models.sorters import stored
+from cbir.models.sorters.base import Sorter
+from cbir.models.sorters.cnn import CnnSorter
+from cbir.models.sorters.exact import exact_ranks
+from cbir.models.sorters.handcrafted import HandcraftedSorter
+from cbir.models.sorters.lstm import LstmSorter
+from cbir.models.sorters.pairwise import PairwiseSorter
+
+__all__ = [
+    "CnnSorter",
+    "HandcraftedSorter",
+    "LstmSorter",
+    "PairwiseSorter",
+    "Sorter",
+    "exact_ranks",
+    "load",
+    "names",
+]
+
+SHIPPED = Path(__file__).parent / "weights"
+UNTRAINED: dict[str, type[PairwiseSorter] | type[HandcraftedSorter]] = {
+    member.name: member for member in (PairwiseSorter, HandcraftedSorter)
+}
+
+
+def names() -> tuple[str, ...]:
+    """What `load` knows by name."""
+    return (*UNTRAINED, *stored.LEARNED)
+
+
+def load(name: str | Path, frozen: bool = True) -> Sorter:
+    """A sorter by name, or from a file of weights (.safetensors) that `cbir train sorter` wrote.
+
+    A frozen one learns nothing more itself; gradients still reach the scores. Raises NotFound, which lists the
+    names, for what there is not, and InvalidInput for weights that do not fit their card.
+    """
+    if name in UNTRAINED:
+        sorter: Sorter = UNTRAINED[str(name)]()
+    elif name in stored.LEARNED:
+        sorter = stored.read(SHIPPED / f"{name}.safetensors")
+    elif Path(name).suffix == ".safetensors":
+        sorter = stored.read(Path(name))
+    else:
+        raise NotFound(
+            f"there is no sorter {str(name)!r}; there are: {', '.join(names())}, or a .safetensors file"
+        )
+    return sorter.freeze() if frozen else sorter

@@ -1,0 +1,53 @@
+"""What every sorter does before and after its own arithmetic."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from cbir.errors import InvalidInput
+
+
+class Sorter(nn.Module):
+    """Maps scores (batch, d) to ranks (batch, d): about 1 for the largest score, d for the smallest.
+
+    Equal scores share the mean of their ranks. Scores in float16 or bfloat16 give float32 ranks, and autocast
+    does not reach inside: differences of close scores do not survive half precision. A vector with NaN or infinity
+    gives NaN ranks, so that a gradient scaler skips the step. No scores (batch, 0) or another number of axes, and
+    more scores than the sorter can take, raise InvalidInput.
+    """
+
+    name: ClassVar[str]
+    longest: int | None = None  # None: any length
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frozen = False
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """The ranks of `scores` (batch, d), floating point; float64 stays float64."""
+        if scores.ndim != 2 or scores.shape[1] == 0 or not scores.is_floating_point():
+            shape = "x".join(map(str, scores.shape)) or "a single number"
+            raise InvalidInput(f"a sorter takes floating-point scores (batch, d), not {shape} {scores.dtype}")
+        if self.longest is not None and scores.shape[1] > self.longest:
+            raise InvalidInput(
+                f"the sorter {self.name!r} takes up to {self.longest} scores, not {scores.shape[1]}; "
+                "train a longer one, or take 'pairwise'"
+            )
+        with torch.autocast(scores.device.type, enabled=False):
+            return self.ranks(scores if scores.dtype == torch.float64 else scores.float())
+
+    @abstractmethod
+    def ranks(self, scores: Tensor) -> Tensor:
+        """The ranks of scores that `forward` has checked: float32 or float64, at least one."""
+
+    def freeze(self) -> "Sorter":
+        """From now on its weights and statistics stay as they are; gradients still reach the scores."""
+        self.frozen = True
+        self.requires_grad_(False)
+        return self.train(False)
+
+    def train(self, mode: bool = True) -> Any:
+        """As in torch, but a frozen sorter stays in evaluation mode when the model around it trains."""
+        return super().train(mode and not self.frozen)

@@ -1,0 +1,155 @@
+"""The convolutional sorter: eight blocks of convolution, batch normalisation and ReLU, then an affine layer."""
+
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from cbir.errors import InvalidInput
+from cbir.models.sorters.base import Sorter
+from cbir.models.sorters.scaling import into_range
+from cbir.models.sorters.synthetic import draw
+
+PADDING = -1.5  # below every score, so that what is padded ranks behind and leaves the ranks before it alone
+COUNT = 0.1  # what one score adds to a bin
+WIDE = 5  # blocks whose kernels reach over other positions
+LONGEST = 3**WIDE
+EXAMPLES = 1000
+STEEPNESS = 20.0  # scores in a bin that fade out over the width of one
+
+
+class Window(NamedTuple):
+    """The kernel of a block, over a circle of positions."""
+
+    size: int
+    dilation: int
+
+
+class CircularConvolution(nn.Conv1d):
+    """A convolution over positions in a circle; the last weight of the kernel is that of the position itself."""
+
+    def __init__(self, inputs: int, outputs: int, window: Window) -> None:
+        super().__init__(inputs, outputs, window.size, dilation=window.dilation)
+        self.before = (window.size - 1) * window.dilation
+
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(
+            functional.pad(input, (self.before, 0), mode="circular") if self.before else input
+        )
+
+
+class Block(nn.Module):
+    """Convolution, batch normalisation, ReLU."""
+
+    def __init__(self, inputs: int, outputs: int, window: Window) -> None:
+        super().__init__()
+        self.convolution = CircularConvolution(inputs, outputs, window)
+        self.normalisation = nn.BatchNorm1d(outputs)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return torch.relu(self.normalisation(self.convolution(input)))
+
+    def leave_unchanged(self, found: Tensor) -> Tensor:
+        """Make the normalisation one that changes nothing for the input `found`; returns the block's output."""
+        convolved = self.convolution(found)
+        variance, mean = torch.var_mean(convolved, dim=(0, 2), correction=0)
+        deviation = (variance + self.normalisation.eps).sqrt()
+        names = ("running_mean", "running_var", "weight", "bias")
+        for name, value in zip(names, (mean, variance, deviation, mean), strict=True):
+            getattr(self.normalisation, name).copy_(value)
+        return torch.relu(convolved)
+
+
+class CnnSorter(Sorter):
+    """Eight blocks of Conv1d, BatchNorm1d and ReLU, and an affine layer (Engilberge et al. 2019, fig. 3b).
+
+    The paper leaves kernels and channels open. Ours: one block on single scores, five with kernels of 2 or 3 whose
+    dilations multiply up, so that each position sees every other exactly once, and two more on single positions;
+    `channels` wide. Takes up to `length` scores, at most 243; fewer are repeated, as often as they fit in whole, and
+    then padded with scores below all of them.
+    """
+
+    name = "cnn"
+
+    def __init__(self, channels: int = 64, length: int = 100) -> None:
+        super().__init__()
+        self.options = {"channels": channels, "length": length}
+        if channels < 8 or channels % 2 or not 2 <= length <= LONGEST:
+            raise InvalidInput(
+                f"a convolutional sorter needs an even number of channels of at least 8, length 2 to {LONGEST}"
+            )
+        self.longest = self.length = length
+        windows = _windows(length)
+        self.positions = windows[-1].size * windows[-1].dilation
+        single = Window(1, 1)
+        every = (single, *windows, single, single)
+        self.blocks = nn.ModuleList(
+            Block(1 if i == 0 else channels, channels, window) for i, window in enumerate(every)
+        )
+        self.last = nn.Conv1d(channels, 1, 1)
+
+    def ranks(self, scores: Tensor) -> Tensor:
+        d = scores.shape[1]
+        copies = self.length // d
+        found = self._padded(scores, copies)
+        for block in self.blocks:
+            found = block(found)
+        among_copies: Tensor = self.length * self.last(found)[:, 0, :d]
+        return (1 + (among_copies - (copies + 1) / 2) / copies).to(scores.dtype)
+
+    def _padded(self, scores: Tensor, copies: int) -> Tensor:
+        values = into_range(scores).to(self.last.weight.dtype).repeat(1, copies)
+        return functional.pad(values, (0, self.positions - values.shape[1]), value=PADDING)[:, None, :]
+
+    @torch.no_grad()
+    def start_counting(self) -> None:
+        """Weights with which the network counts, to start training from instead of from noise.
+
+        The first block holds each score against edges, the second makes that membership in bins, and with three
+        more sums it up over all positions; the eighth lets pass the counts of the bins below the score at hand.
+        Batch normalisation takes its statistics from scores like those of the training.
+        """
+        bins = (self.last.in_channels - 2) // 2
+        width = 2.0 / (bins - 1)
+        own = (
+            bins + 2
+        )  # the channel that carries the score at hand; in the first block those before it are the edges
+        layers: list[Any] = [block.get_submodule("convolution") for block in self.blocks]
+        last: Any = self.last
+        for layer in (*layers, last):
+            layer.weight.zero_()
+            layer.bias.zero_()
+        first, second, *sums, seventh, eighth = layers
+        counted = torch.arange(bins)
+        first.weight[: own + 1] = 1
+        first.bias[:own] = 1 + width - width * torch.arange(own)
+        first.bias[own] = -PADDING
+        for edge, share in enumerate((1, -2, 1)):  # a triangle over two bins, from three hinges
+            second.weight[counted, counted + edge] = share * COUNT / width
+        for layer in sums:
+            layer.weight[counted, counted] = 1
+        for layer in (second, *sums):
+            layer.weight[own, own, -1] = 1
+        seventh.weight[counted, counted] = 1
+        seventh.weight[counted + bins, own] = -1
+        seventh.bias[counted + bins] = torch.linspace(-1, 1, bins) - PADDING
+        eighth.weight[counted, counted] = 1
+        eighth.weight[counted, counted + bins] = -STEEPNESS * COUNT / width
+        eighth.weight[-1, :bins] = 1
+        last.weight[0, :bins] = -1 / (COUNT * self.length)
+        last.weight[0, -1] = 1 / (COUNT * self.length)
+        last.bias.fill_(0.5 / self.length)
+        found = self._padded(draw(EXAMPLES, self.length, torch.Generator().manual_seed(0)), 1)
+        for block in self.blocks:
+            found = cast(Block, block).leave_unchanged(found)
+
+
+def _windows(length: int) -> list[Window]:
+    """Kernels of 2 or 3 for the wide blocks, over the smallest circle that holds `length` positions."""
+    threes = next(n for n in range(WIDE + 1) if 2 ** (WIDE - n) * 3**n >= length)
+    windows, dilation = [], 1
+    for size in threes * [3] + (WIDE - threes) * [2]:
+        windows.append(Window(size, dilation))
+        dilation *= size
+    return windows

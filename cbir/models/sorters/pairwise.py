@@ -1,0 +1,67 @@
+"""The exact sorter: true ranks forward, the slope of a sum of sigmoids backward."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from cbir.errors import InvalidInput
+from cbir.models.sorters.base import Sorter
+from cbir.models.sorters.exact import exact_ranks, portions
+
+NARROWEST = 1e-3  # of the sigmoids, in units of the scores: alike scores must not make gradients explode
+
+
+class PairwiseSorter(Sorter):
+    """Exact ranks, differentiated as if they were 1 + sum over j != i of sigmoid((y_j - y_i) / width).
+
+    That is the handcrafted sorter (Engilberge et al. 2019, eqs. 11 and 12) with a width that follows the scores:
+    `temperature` times their standard deviation, for each vector, at least 1e-3. `exact=False` gives the sum of
+    sigmoids itself. Any length; the pairs are worked through in portions, so memory stays bounded.
+    """
+
+    name = "pairwise"
+
+    def __init__(self, temperature: float = 0.3, exact: bool = True) -> None:
+        super().__init__()
+        if not temperature > 0:
+            raise InvalidInput(f"the temperature of a sorter must be above 0, not {temperature}")
+        self.temperature = temperature
+        self.exact = exact
+
+    def ranks(self, scores: Tensor) -> Tensor:
+        values = scores.detach()
+        spread = (values - values.mean(dim=1, keepdim=True)).square().mean(dim=1, keepdim=True).sqrt()
+        scaled = scores / (self.temperature * spread).clamp(min=NARROWEST)
+        if not self.exact:
+            return torch.sigmoid(scaled[:, None, :] - scaled[:, :, None]).sum(dim=2) + 0.5
+        ranks: Tensor = _Ranks.apply(scores, scaled)
+        return ranks
+
+
+class _Ranks(torch.autograd.Function):
+    """Ranks of the scores; the gradient goes to the scaled scores, by the relaxation."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, scaled: Tensor) -> Tensor:
+        ctx.save_for_backward(scaled)
+        return exact_ranks(scores)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
+        (scaled,) = ctx.saved_tensors
+        (gradient,) = gradients
+        found = torch.empty_like(gradient)
+        for rows in portions(scaled):
+            found[rows] = _pulled_back(scaled[rows], gradient[rows])
+        return None, found
+
+
+def _pulled_back(scaled: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient for the scaled scores: slopes are symmetric, so one matrix serves both sides of a pair."""
+    larger = torch.sigmoid(scaled[:, None, :] - scaled[:, :, None])
+    slope = larger.mul_(1 - larger)
+    pulled = torch.bmm(slope, gradient[:, :, None])[:, :, 0]
+    return pulled - gradient * slope.sum(dim=2)

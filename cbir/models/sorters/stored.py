@@ -1,0 +1,61 @@
+"""Trained sorters on disk: weights as safetensors, and a card beside them."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load as read_tensors
+from safetensors.torch import save as write_tensors
+
+from cbir.errors import InvalidInput, NotFound
+from cbir.models.sorters.cnn import CnnSorter
+from cbir.models.sorters.lstm import LstmSorter
+
+LEARNED: dict[str, type[LstmSorter] | type[CnnSorter]] = {"lstm": LstmSorter, "cnn": CnnSorter}
+LARGEST = 64 << 20  # bytes of weights
+
+
+def save(sorter: LstmSorter | CnnSorter, weights: Path, facts: dict[str, Any]) -> None:
+    """Write `weights` (.safetensors) and a card (.json): the sorter's options, their hash, and `facts`."""
+    content = write_tensors({name: value.cpu().contiguous() for name, value in sorter.state_dict().items()})
+    card = {"sorter": sorter.name, "options": sorter.options, "sha256": hashlib.sha256(content).hexdigest()}
+    weights.write_bytes(content)
+    weights.with_suffix(".json").write_text(json.dumps(card | facts, indent=2) + "\n")
+
+
+def card(weights: Path) -> dict[str, Any]:
+    """The card beside `weights`. Raises NotFound without one, InvalidInput for one that is no card of a sorter."""
+    path = weights.with_suffix(".json")
+    if not path.is_file():
+        raise NotFound(f"there is no card {path}; a trained sorter has one beside its weights")
+    try:
+        found = json.loads(path.read_text())
+        known = found["sorter"] in LEARNED and isinstance(found["options"], dict) and "sha256" in found
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(f"{path} is not the card of a sorter") from error
+    if not known:
+        raise InvalidInput(f"{path} is not the card of a sorter; there are: {', '.join(LEARNED)}")
+    return dict(found)
+
+
+def read(weights: Path) -> LstmSorter | CnnSorter:
+    """The sorter of a file of weights and its card; nothing is unpickled.
+
+    Raises NotFound where one of the two is missing, InvalidInput where they do not belong together.
+    """
+    facts = card(weights)
+    if not weights.is_file():
+        raise NotFound(f"there are no weights {weights}")
+    if weights.stat().st_size > LARGEST:
+        raise InvalidInput(f"{weights} is larger than a sorter's weights can be ({LARGEST >> 20} MiB)")
+    content = weights.read_bytes()
+    if hashlib.sha256(content).hexdigest() != facts["sha256"]:
+        raise InvalidInput(f"{weights} is not the file that its card describes; fetch both again")
+    try:
+        sorter = LEARNED[facts["sorter"]](**facts["options"])
+        sorter.load_state_dict(read_tensors(content))
+    except (RuntimeError, TypeError, SafetensorError) as error:
+        raise InvalidInput(f"{weights} does not fit the options of its card") from error
+    return sorter

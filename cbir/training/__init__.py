@@ -1,0 +1,1 @@
+"""Loops, samplers, checkpoints: needs the extra `deep`."""

@@ -1,0 +1,147 @@
+"""Training sorters: `cbir train sorter` and what it stands on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from cbir.errors import InvalidInput
+from cbir.main import app
+from cbir.models import sorters
+from cbir.models.sorters import CnnSorter, LstmSorter
+from cbir.training import checkpoint
+from cbir.training.sorter import Recipe, measure, train
+
+SHORT = Recipe(epochs=0.004, batch=20, rate=1e-3)  # 20 steps
+
+
+def small(kind=LstmSorter):
+    torch.manual_seed(0)
+    return kind(8, length=12) if kind is CnnSorter else kind(8, 1, 12)
+
+
+def weights_of(sorter):
+    return torch.cat([value.flatten().float() for value in sorter.state_dict().values()])
+
+
+@pytest.mark.parametrize("kind", [LstmSorter, CnnSorter])
+def test_training_lowers_the_error(kind, tmp_path):
+    sorter = small(kind)
+    errors = []
+    train(
+        sorter, Recipe("random", 0.08, 40, 3e-3), tmp_path, progress=lambda step, error: errors.append(error)
+    )
+    assert len(errors) == 200
+    assert errors[-1] < 0.7 * errors[0]
+
+
+@pytest.mark.parametrize("kind", [LstmSorter, CnnSorter])
+def test_counting_is_a_good_start(kind):
+    options = {"length": 20} | ({"channels": 64} if kind is CnnSorter else {"hidden": 32})
+    sorter = kind(**options)
+    sorter.start_counting()
+    assert measure(sorter.eval(), length=20, count=200)["error_in_positions"] < 0.8
+
+
+@pytest.mark.parametrize("kind", [LstmSorter, CnnSorter])
+def test_going_on_gives_what_never_stopping_gives(kind, tmp_path):
+    class Killed(Exception):
+        pass
+
+    def stop(step, error):
+        if step == 13:
+            raise Killed
+
+    whole, stopped = small(kind), small(kind)
+    train(whole, SHORT, tmp_path / "whole")
+    with pytest.raises(Killed):
+        train(stopped, SHORT, tmp_path / "stopped", save_every=0.0, progress=stop)
+    steps = []
+    again = small(kind)
+    train(again, SHORT, tmp_path / "stopped", progress=lambda step, error: steps.append(step))
+    assert steps == list(range(14, 21)) or steps == list(range(13, 21))
+    assert torch.equal(weights_of(again), weights_of(whole))
+
+
+def test_another_seed_gives_another_sorter(tmp_path):
+    one, other = small(), small()
+    train(one, SHORT, tmp_path / "one")
+    train(other, Recipe(epochs=0.004, batch=20, rate=1e-3, seed=1), tmp_path / "other")
+    assert not torch.equal(weights_of(one), weights_of(other))
+
+
+def test_a_checkpoint_of_another_training_is_refused(tmp_path):
+    train(small(), SHORT, tmp_path)
+    with pytest.raises(InvalidInput, match="another training"):
+        train(small(), Recipe(epochs=1), tmp_path)
+    with pytest.raises(InvalidInput, match="another training"):
+        train(small(CnnSorter), SHORT, tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x03\x04broken"])
+def test_what_is_no_checkpoint(content, tmp_path):
+    (tmp_path / "checkpoint.pt").write_bytes(content)
+    with pytest.raises(InvalidInput, match="not a checkpoint"):
+        train(small(), SHORT, tmp_path)
+
+
+def test_no_code_runs_from_a_checkpoint(tmp_path):
+    class Harmful:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "made"),)
+
+    path = tmp_path / "checkpoint.pt"
+    torch.save({"model": Harmful()}, path)
+    with pytest.raises(InvalidInput):
+        checkpoint.read(path)
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epochs": 0},
+        {"batch": 1},
+        {"rate": -1},
+        {"halve_every": 0},
+        {"seed": -1},
+        {"seed": 1024},
+        {"start": "best"},
+    ],
+)
+def test_recipes_out_of_range(wrong):
+    with pytest.raises(InvalidInput):
+        Recipe(**wrong)
+
+
+ARGUMENTS = ("train", "sorter", "--length", "12", "--hidden", "8", "--batch", "20", "--threads", "1")
+
+
+def test_the_command(tmp_path):
+    done = CliRunner().invoke(app, [*ARGUMENTS, "--epochs", "0.004", "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    card = json.loads((tmp_path / "sorter.json").read_text())
+    assert card == json.loads(done.stdout)
+    assert card["held_out"] == {"vectors": 10_000, "length": 12}
+    assert card["training"]["epochs"] == 0.004
+    assert sorters.load(tmp_path / "sorter.safetensors")(torch.rand(2, 12)).shape == (2, 12)
+
+
+def test_killed_while_training(tmp_path):
+    command = [sys.executable, "-m", "cbir.main", *ARGUMENTS, "--epochs", "100", "--out", str(tmp_path)]
+    command += ["--save-every", "0"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        until = time.monotonic() + 120
+        while not (tmp_path / "checkpoint.pt").exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGKILL)
+    state = checkpoint.read(tmp_path / "checkpoint.pt")
+    assert state is not None
+    assert state["step"] > 0
