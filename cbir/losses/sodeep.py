@@ -9,17 +9,18 @@ from cbir.models.sorters import Sorter, exact_ranks, load
 
 
 class SoDeepLoss(ScoreLoss):
-    """What the three have in common: a sorter, by default the exact one; scores stay in whatever range they are."""
+    """What the three have in common: a sorter, or the name of one; scores may be in any range that it takes."""
 
-    def __init__(self, sorter: Sorter | None = None) -> None:
+    def __init__(self, sorter: Sorter | str = "pairwise") -> None:
         super().__init__()
-        self.sorter = load("pairwise") if sorter is None else sorter
+        self.sorter = load(sorter) if isinstance(sorter, str) else sorter
 
 
 class SpearmanLoss(SoDeepLoss):
     """1 - Spearman's correlation of scores and relevance, with the sorter's ranks for the scores (eqs. 2 and 4).
 
-    The paper's sum of squares, divided by d (d^2 - 1) / 6; 0 to 2 where relevance has no ties. Needs two degrees.
+    The paper's sum of squares, divided by d (d^2 - 1) / 6: 0 to 2. Among equally relevant ones any order is as good,
+    so the true ranks take that of the scores; 0 is an order that agrees with relevance. Needs two degrees of it.
     """
 
     name = "sodeep-spearman"
@@ -30,7 +31,9 @@ class SpearmanLoss(SoDeepLoss):
 
     def values(self, scores: Tensor, relevance: Tensor) -> Tensor:
         d = scores.shape[1]
-        squares = (self.sorter(scores) - exact_ranks(relevance)).square().sum(dim=1)
+        # in float64 d^2 + d is still told from d^2 + d - 1; the scores only decide between equals
+        true = exact_ranks(-d * exact_ranks(relevance).double() - exact_ranks(scores).double())
+        squares = (self.sorter(scores) - true.to(scores.dtype)).square().sum(dim=1)
         return 6 * squares / (d * (d * d - 1))
 
 
@@ -44,7 +47,7 @@ class MapLoss(SoDeepLoss):
 
     name = "sodeep-map"
 
-    def __init__(self, sorter: Sorter | None = None, form: str = "ranks") -> None:
+    def __init__(self, sorter: Sorter | str = "pairwise", form: str = "ranks") -> None:
         super().__init__(sorter)
         if form not in ("ranks", "precision"):
             raise InvalidInput(f"the form of sodeep-map is ranks or precision, not {form!r}")
@@ -68,7 +71,7 @@ class RecallLoss(SoDeepLoss):
 
     name = "sodeep-recall"
 
-    def __init__(self, sorter: Sorter | None = None, margin: float = 1.0) -> None:
+    def __init__(self, sorter: Sorter | str = "pairwise", margin: float = 1.0) -> None:
         super().__init__(sorter)
         self.margin = margin
 

@@ -23,7 +23,7 @@ class PairwiseSorter(Sorter):
 
     name = "pairwise"
 
-    def __init__(self, temperature: float = 0.3, exact: bool = True) -> None:
+    def __init__(self, temperature: float = 0.7, exact: bool = True) -> None:
         super().__init__()
         if not temperature > 0:
             raise InvalidInput(f"the temperature of a sorter must be above 0, not {temperature}")

@@ -65,8 +65,9 @@ def test_spearman():
 
 
 def test_spearman_is_equation_4_scaled():
-    scores, d = scores_of(2, 5), 5
-    squares = (SMOOTH(scores) - exact_ranks(GRADES.double())).square().sum()
+    scores, d = torch.tensor([[0.1, 0.5, -0.3, 0.9, 0.2], [3.0, 2, 1, 5, 4]], dtype=torch.float64), 5
+    true = torch.tensor([[5, 3, 2, 4, 1], [2, 4, 5, 3, 1]])  # of GRADES; among equals, those of the scores
+    squares = (SMOOTH(scores) - true).square().sum()
     assert float(SpearmanLoss(SMOOTH)(scores, GRADES)) == pytest.approx(
         float(squares) / 2 * 6 / (d * (d * d - 1))
     )
@@ -90,6 +91,7 @@ def test_map_of_precision_is_average_precision():
 
 def test_nothing_is_lost_on_a_perfect_order():
     scores, relevant = torch.tensor([5.0, 4, 3, 2, 1, 0]), torch.tensor([1, 1, 1, 0, 0, 0])
+    assert float(SpearmanLoss()(scores, relevant)) == 0
     assert float(MapLoss()(scores, relevant)) == 0
     assert float(MapLoss(form="precision")(scores, relevant)) == 0
     assert float(RecallLoss()(scores, relevant)) == 0
