@@ -95,8 +95,10 @@ class Client:
 
     def search(
         self,
-        query: str | Data,
+        query: str | Data | Sequence[Data] | None = None,
         *,
+        examples: Sequence[str] = (),
+        feedback: Mapping[str, float] | None = None,
         k: int | None = None,
         rerank: str | None = None,
         where: Sequence[str] = (),
@@ -105,8 +107,10 @@ class Client:
         region: Region | None = None,
         window: Window | None = None,
     ) -> Answer:
-        """Images like one: an image id, a file, or the bytes of one.
+        """Images like one: an image id, a file, or the bytes of one; or like several.
 
+        query: several files or their bytes, or None, where the examples are of the collection alone. examples: ids of
+        further ones; all examples are left out. feedback: relevance from -1 to 1 by image id, which is learnt from.
         frame: of a file, counted from 1. region: (x, y, width, height) in pixels, to search with that part.
         window: (center, width) in the values of a grey DICOM file. Raises InvalidInput where frame or window are
         given for an image of the collection, which is searched with as it was indexed.
@@ -114,13 +118,21 @@ class Client:
         wanted = _given(k=k, rerank=rerank, exclude_patient=exclude_patient)
         if where:
             wanted["where"] = list(where)
-        if isinstance(query, str):
+        said = [{"image_id": name, "relevance": relevance} for name, relevance in (feedback or {}).items()]
+        if isinstance(query, str) or query is None:
+            wanted |= ({"examples": list(examples)} if examples else {}) | (
+                {"feedback": said} if said else {}
+            )
             if frame is not None or window is not None:
                 raise InvalidInput("frame, window: only of a file; an image of the collection has its own")
             body = wanted | _given(image_id=query, region=region)
             return self._model(Answer, "POST", "/v1/search", json=body)
         data = wanted | _given(frame=frame, region=_commas(region), window=_commas(window))
-        return self._model(Answer, "POST", "/v1/search", files=_files([query]), data=data)
+        data |= ({"examples": list(examples)} if examples else {}) | (
+            {"feedback": json.dumps(said)} if said else {}
+        )
+        files = [query] if isinstance(query, Path | bytes) else list(query)
+        return self._model(Answer, "POST", "/v1/search", files=_files(files), data=data)
 
     def render(
         self,

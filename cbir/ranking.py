@@ -1,5 +1,6 @@
 """Similarity ranking lists: how alike every image of a gallery is to one query."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +53,14 @@ def rank(query: NDArray[np.float32], gallery: Gallery, rows: Rows | None = None)
             places = refined[start : start + CHUNK]
             distances[places] = gallery.exact_distances(query, rows[places])
     return RankingList(rows, distances, similarities(distances))
+
+
+def nearest_of(rankings: Sequence[RankingList]) -> RankingList:
+    """One list of several over the same rows: an image is as far as from the nearest of the queries."""
+    if len(rankings) == 1:
+        return rankings[0]
+    distances = np.minimum.reduce([ranking.distances for ranking in rankings])
+    return RankingList(rankings[0].rows, distances, similarities(distances))
 
 
 def _within_rounding(

@@ -2,22 +2,41 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from cbir import descriptors, rerank
 from cbir.collection import Collection, Record
 from cbir.collection.filters import parse
-from cbir.errors import InvalidInput, UnreadableImage
+from cbir.collection.lookup import numbers_of, showing
+from cbir.collection.view import View
+from cbir.errors import InvalidInput, NotFound, UnreadableImage
 from cbir.images import Image
-from cbir.ranking import RankingList, best, rank, subset
+from cbir.ranking import RankingList, best, nearest_of, rank, subset
+from cbir.rerank.feedback import Feedback, settled
+from cbir.rerank.seeds import Judged
 from cbir.settings import Settings
 
 SAMPLE_SEED = 0  # the sample that stands in for the tail of a very large collection is always the same
+MOST_EXAMPLES = 20
+MOST_JUDGEMENTS = 300
+
+
+class Judgement(BaseModel):
+    """What the person says of an image: relevance from -1, certainly not, to 1, certainly; 0 says nothing."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    image_id: str
+    relevance: float = Field(ge=-1.0, le=1.0, allow_inf_nan=False)
+
+
+Examples = Annotated[list[str], Field(max_length=MOST_EXAMPLES)]
+Judgements = Annotated[list[Judgement], Field(max_length=MOST_JUDGEMENTS)]
 
 
 class Request(BaseModel):
@@ -26,6 +45,8 @@ class Request(BaseModel):
     k: number of answers. rerank: name of a re-ranker, None for the settings' one; parameters: of the re-ranker,
     where they differ from the profile's. where: conditions such as "modality=CT", all of which must hold.
     exclude_patient: a patient key or the identifier behind it, whose images are left out.
+    examples: ids of further examples, all left out of the answer. feedback: judgements of images. With either of
+    them the answer is learnt by `cbir.rerank.feedback` in place of the re-ranker, but for "none".
     """
 
     k: int = Field(20, ge=1)
@@ -33,6 +54,8 @@ class Request(BaseModel):
     parameters: dict[str, Any] = {}
     where: list[str] = []
     exclude_patient: str | None = None
+    examples: Examples = []
+    feedback: Judgements = []
 
 
 class DicomPlace(BaseModel):
@@ -136,32 +159,42 @@ class Searcher:
 
     def by_image(self, image: Image, request: Request, watch: Stopwatch) -> Answer:
         """The images most like `image`; the same picture, where the collection has it, is left out."""
-        watch.lap("decode")
-        raw = descriptors.get(self.collection.profile.descriptor)(image)
-        watch.lap("describe")
-        facts = QueryFacts(
-            image_id=self.collection.shows(image.content_hash),
-            width=image.width,
-            height=image.height,
-            format=image.format,
-            frame=image.frame,
-        )
-        return self._answer(raw, image.content_hash, facts, request, watch)
+        return self.by_examples([image], request, watch)
 
     def by_id(self, image_id: str, request: Request, watch: Stopwatch) -> Answer:
         """The images most like one of the collection, which is left out; raises NotFound."""
-        record = self.collection.record(image_id)
+        examples = [image_id, *request.examples]
+        return self.by_examples([], request.model_copy(update={"examples": examples}), watch)
+
+    def by_examples(self, images: Sequence[Image], request: Request, watch: Stopwatch) -> Answer:
+        """The images most like `images` and the request's examples; all of these are left out.
+
+        The facts of the query are those of the first. Raises NotFound for an unknown id, InvalidInput without any.
+        """
+        count = len(images) + len(request.examples)
+        if not 1 <= count <= MOST_EXAMPLES + 1:
+            raise InvalidInput(
+                f"image_id, examples: 1 to {MOST_EXAMPLES + 1} images are needed to search with, not {count}"
+            )
+        records = [self.collection.record(image_id) for image_id in request.examples]
         watch.lap("decode")
-        raw = self.collection.vector(image_id)
+        describe = descriptors.get(self.collection.profile.descriptor)
+        raw = [describe(image) for image in images] + [self.collection.vector(r.image_id) for r in records]
+        contents = [image.content_hash for image in images] + [record.content_hash for record in records]
         watch.lap("describe")
+        first = images[0] if images else records[0]
         facts = QueryFacts(
-            image_id=image_id,
-            width=record.width,
-            height=record.height,
-            format=record.format,
-            frame=record.frame,
+            image_id=self.collection.shows(images[0].content_hash) if images else records[0].image_id,
+            width=first.width,
+            height=first.height,
+            format=first.format,
+            frame=first.frame,
         )
-        return self._answer(raw, record.content_hash, facts, request, watch)
+        if count == 1 and not request.feedback:
+            ranked = self.rank(raw[0], contents[0], request, watch)
+        else:
+            ranked = self.learn(np.stack(raw), contents, request, watch)
+        return Answer(query=facts, rerank=ranked.how, results=self._hits(ranked), timings_ms=watch.done())
 
     def rank(
         self, raw: NDArray[np.float32], content: str, request: Request, watch: Stopwatch | None = None
@@ -171,33 +204,82 @@ class Searcher:
         content: hash of the query's picture, which is left out.
         """
         watch = watch or Stopwatch()
-        collection = self.collection
-        view = collection.view()
-        conditions = [parse(text) for text in request.where]
-        rows = collection.select_rows(view, conditions, request.exclude_patient, content)
+        view = self.collection.view()
         query = view.statistics.normalise(raw)
-        ranking = rank(query, view.gallery, rows)
+        ranking = rank(query, view.gallery, self._rows(view, [content], request))
         watch.lap("search")
         method = request.rerank or self.settings.rerank
         known = rerank.parameters(method)
-        kept = {name: value for name, value in collection.profile.rerank.items() if name in known}
+        kept = {name: value for name, value in self.collection.profile.rerank.items() if name in known}
         reranker = rerank.get(method, **(kept | request.parameters))
         ranking, tail_left_out = self._bounded(ranking, request.k)
         reranked = reranker(query, ranking, view.gallery)
         watch.lap("rerank")
-        places = best(reranked.scores, request.k)
-        scores = reranked.scores[places]
         scope = tail_left_out or reranked.scope
-        how = RerankFacts(method=method, parameters=reranker.parameters, scope=scope, notes=reranked.notes)
-        numbers = view.gallery.ids[ranking.rows[places]]
-        return Ranked(numbers, scores, reranked.shown(scores), ranking.distances[places], how)
+        how = RerankFacts(
+            method=reranker.name, parameters=reranker.parameters, scope=scope, notes=reranked.notes
+        )
+        return _cut(view, ranking, reranked.scores, reranked, how, request.k)
 
-    def _answer(
-        self, raw: NDArray[np.float32], content: str, facts: QueryFacts, request: Request, watch: Stopwatch
-    ) -> Answer:
-        ranked = self.rank(raw, content, request, watch)
-        hits = self._hits(ranked)
-        return Answer(query=facts, rerank=ranked.how, results=hits, timings_ms=watch.done())
+    def learn(
+        self,
+        raw: NDArray[np.float32],
+        contents: Sequence[str],
+        request: Request,
+        watch: Stopwatch | None = None,
+        judged_in_place: bool = False,
+    ) -> Ranked:
+        """The images most like several, whose raw vectors (e, d) are given, by what was judged.
+
+        An image is as far as the nearest example is. judged_in_place: judged images stay where what was
+        learnt puts them; else those judged relevant come first and those judged not relevant last.
+        """
+        watch = watch or Stopwatch()
+        view = self.collection.view()
+        judged = self._judged(view, request)
+        examples = np.stack([view.statistics.normalise(one) for one in raw])
+        rows = self._rows(view, contents, request)
+        ranking = nearest_of([rank(one, view.gallery, rows) for one in examples])
+        watch.lap("search")
+        ranking, tail_left_out = self._bounded(ranking, request.k)
+        method = request.rerank or self.settings.rerank
+        if rerank.resolved(method) == "none":
+            reranked, name, parameters = rerank.Reranked(ranking.similarities), "none", {}
+        else:
+            named = method == Feedback.name
+            rerank.get("none" if named else method)  # an unknown name is refused here too
+            learner = _learner(request.parameters if named else {})
+            reranked, name = learner(examples, judged, ranking, view.gallery), learner.name
+            parameters = learner.parameters
+        scores = reranked.scores if judged_in_place else settled(reranked.scores, judged, ranking.rows)
+        watch.lap("rerank")
+        how = RerankFacts(
+            method=name, parameters=parameters, scope=tail_left_out or reranked.scope, notes=reranked.notes
+        )
+        return _cut(view, ranking, scores, reranked, how, request.k)
+
+    def _rows(self, view: View, contents: Sequence[str], request: Request) -> NDArray[np.int64] | None:
+        """Rows to search, without those that show one of `contents`; None for all."""
+        conditions = [parse(text) for text in request.where]
+        rows = self.collection.select_rows(view, conditions, request.exclude_patient, contents[0])
+        if len(contents) == 1:
+            return rows
+        rows = np.arange(len(view.gallery)) if rows is None else rows
+        return np.setdiff1d(rows, view.rows_of(showing(self.collection, contents[1:])), assume_unique=True)
+
+    def _judged(self, view: View, request: Request) -> Judged:
+        """The judgements that say something; raises NotFound and InvalidInput."""
+        ids = [judgement.image_id for judgement in request.feedback]
+        twice = next((one for place, one in enumerate(ids) if one in ids[:place]), None)
+        if twice is not None:
+            raise InvalidInput(f"feedback: image {twice} is judged more than once")
+        numbers = numbers_of(self.collection, ids)
+        rows = np.searchsorted(view.gallery.ids, numbers)
+        for name, number, row in zip(ids, numbers, rows, strict=True):
+            if row == len(view.gallery) or view.gallery.ids[row] != number:
+                raise NotFound(f"there is no image {name} in the collection")
+        relevance = np.array([judgement.relevance for judgement in request.feedback], np.float64)
+        return Judged(rows[relevance != 0.0], relevance[relevance != 0.0])
 
     def _bounded(self, ranking: RankingList, k: int) -> tuple[RankingList, str | None]:
         """The list itself, or beyond the exact limit its best places and a fixed sample of all others."""
@@ -219,6 +301,28 @@ class Searcher:
             if number in records
         ]
         return [_hit(place, *what) for place, what in enumerate(found, start=1)]
+
+
+def _learner(parameters: dict[str, Any]) -> Feedback:
+    known = [field.name for field in fields(Feedback)]
+    unknown = [name for name in parameters if name not in known]
+    if unknown:
+        raise InvalidInput(f"feedback has no parameter {unknown[0]!r}; it has: {', '.join(known)}")
+    return Feedback(**parameters)
+
+
+def _cut(
+    view: View,
+    ranking: RankingList,
+    scores: NDArray[np.floating],
+    reranked: rerank.Reranked,
+    how: RerankFacts,
+    k: int,
+) -> Ranked:
+    """The best k of the list."""
+    places = best(scores, k)
+    numbers = view.gallery.ids[ranking.rows[places]]
+    return Ranked(numbers, scores[places], reranked.shown(scores[places]), ranking.distances[places], how)
 
 
 def _hit(place: int, record: Record, score: float, distance: float) -> Hit:

@@ -3,6 +3,7 @@
 import cv2
 from flask import Blueprint, Response, request
 
+from cbir.errors import InvalidInput
 from cbir.search import Answer
 from service import asked, metrics, pictures
 from service.access.audit import about
@@ -28,15 +29,18 @@ RENDERED_SIDE = 1024  # pixels
         "application/octet-stream": FILE,
     },
     form=asked.ByImage,
+    several_files=True,
     query=asked.ByImage,
     problems=(400, 404, 410, 413, 415, 422),
 )
 def search() -> Response:
     """Images like the one sent or named.
 
-    The image goes into the field `image` of a form, or is the body itself; an image of the collection is named
-    in a JSON body, and a region of it is cut from its file at full resolution. Parameters may stand in the query
-    string, in the form or in the JSON.
+    The image goes into the field `image` of a form, several times for several examples, or is the body itself;
+    images of the collection are named in a JSON body, and a region of one is cut from its file at full resolution.
+    Parameters may stand in the query string, in the form or in the JSON. With several examples or with `feedback`
+    the answer is learnt from them; images judged relevant then come first, those judged not relevant last. Examples
+    are left out of the answer.
     """
     here = state()
     named = None
@@ -44,28 +48,32 @@ def search() -> Response:
         if request.mimetype == asked.JSON:
             by_id = asked.parameters(asked.ById)
             wanted = by_id.request(here.settings)
+            if by_id.region and not by_id.image_id:
+                raise InvalidInput("region: is of image_id, which is missing")
             with here.gate.turn():
                 searcher, watch = here.searcher(by_id.collection), Watch()
-                if by_id.region:
+                if by_id.image_id and by_id.region:
                     part = pictures.part(here, searcher.collection, by_id.image_id, by_id.region)
                     answer = searcher.by_image(part, wanted, watch)
-                else:
+                elif by_id.image_id:
                     answer = searcher.by_id(by_id.image_id, wanted, watch)
+                else:
+                    answer = searcher.by_examples([], wanted, watch)
             name, named = by_id.collection, by_id.image_id
         else:
-            data = asked.upload(here.settings)
+            files = asked.example_uploads(here.settings)
             by_image = asked.parameters(asked.ByImage)
             wanted = by_image.request(here.settings)
             with here.gate.turn():
                 searcher, watch = here.searcher(by_image.collection), Watch()
-                image = asked.image(here.settings, data, by_image)
-                answer = searcher.by_image(image, wanted, watch)
+                images = [asked.image(here.settings, data, by_image) for data in files]
+                answer = searcher.by_examples(images, wanted, watch)
             name = by_image.collection
     metrics.observe_stages(answer.timings_ms)
     if name:
         for hit in answer.results:
             hit.links = links(hit.image_id, name)
-    about([named or answer.query.image_id, *(hit.image_id for hit in answer.results)])
+    about([named or answer.query.image_id, *wanted.examples, *(hit.image_id for hit in answer.results)])
     return Response(answer.model_dump_json(), mimetype="application/json")
 
 

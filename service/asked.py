@@ -6,12 +6,20 @@ from collections.abc import Iterable
 from typing import Annotated, Any, TypeVar
 
 from flask import request
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    ValidationError,
+    WithJsonSchema,
+)
 from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
 
 from cbir.errors import InvalidInput
 from cbir.images import Image, Limits, Region, crop, decode
-from cbir.search import Request, query_frame
+from cbir.search import MOST_EXAMPLES, Examples, Judgements, Request, query_frame
 from cbir.settings import Settings
 from service import bodies
 from service.problems import Malformed
@@ -22,12 +30,23 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_KINDS = (JSON, MERGE_PATCH)
 RAW = ("application/dicom", "application/octet-stream")
 MOST_CONDITIONS = 32
+LISTS = ("where", "examples")  # may be given several times
 PATIENT_KEY = re.compile(r"[0-9a-f]{32}")
 NAME = "the image sent"  # stands for the upload in messages: its file name may be a patient's
 
 
 def _list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
+
+
+def _listed(value: Any) -> Any:
+    """A list as it is, or as JSON where a form or an address holds it."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise ValueError("must be a JSON list") from None
 
 
 Where = Annotated[list[str], BeforeValidator(_list), Field(max_length=MOST_CONDITIONS)]
@@ -47,12 +66,23 @@ class Parameters(BaseModel):
         "since addresses are written into logs",
     )
     collection: str | None = None
+    examples: Annotated[Examples, BeforeValidator(_list)] = Field(
+        [], description="ids of further examples, all left out of the answer"
+    )
+    feedback: Judgements = Field([], description="what the person said of images")
 
     def request(self, settings: Settings) -> Request:
         """As the search path takes it; raises InvalidInput where k is larger than allowed."""
         if self.k > settings.max_results:
             raise InvalidInput(f"k: at most {settings.max_results}, not {self.k}")
-        return Request(k=self.k, rerank=self.rerank, where=self.where, exclude_patient=self.exclude_patient)
+        return Request(
+            k=self.k,
+            rerank=self.rerank,
+            where=self.where,
+            exclude_patient=self.exclude_patient,
+            examples=self.examples,
+            feedback=self.feedback,
+        )
 
 
 def _numbers(value: Any) -> Any:
@@ -77,16 +107,22 @@ class Rendering(BaseModel):
 
 
 class ByImage(Parameters, Rendering):
-    """A search with an image that is sent along."""
+    """A search with images that are sent along; frame, region and window are of each."""
+
+    feedback: Annotated[
+        Judgements,
+        BeforeValidator(_listed),
+        WithJsonSchema({"type": "string", "contentMediaType": JSON, "default": "[]"}),
+    ] = Field([], description="a JSON list of judgements, each with image_id and relevance from -1 to 1")
 
 
 class ById(Parameters):
-    """A search with an image of the collection.
+    """A search with images of the collection: `image_id`, `examples`, or both.
 
-    region: x,y,width,height in pixels of the image, to search with that part of it; 410 where its file is gone.
+    region: x,y,width,height in pixels of `image_id`, to search with that part of it; 410 where its file is gone.
     """
 
-    image_id: str
+    image_id: str | None = None
     region: Annotated[Region | None, Numbers] = None
 
 
@@ -104,7 +140,7 @@ def parameters(model: type[Model]) -> Model:
         _add(given, name, values)
     if request.mimetype in JSON_KINDS:
         for name, value in _json_object().items():
-            _add(given, name, value if name == "where" and isinstance(value, list) else [value])
+            _add(given, name, value if name in LISTS and isinstance(value, list) else [value])
     return check(model, given)
 
 
@@ -144,7 +180,7 @@ def check(model: type[Model], given: Any) -> Model:
 
 
 def _add(given: dict[str, Any], name: str, values: list[Any]) -> None:
-    if name == "where":
+    if name in LISTS:
         given[name] = given.get(name, []) + values
     elif name in given or len(values) != 1:
         raise InvalidInput(f"{name}: given more than once")
@@ -179,6 +215,14 @@ def image(settings: Settings, data: bytes, wanted: Rendering) -> Image:
     if wanted.window and not found.windowing:
         raise InvalidInput("window: only grey DICOM images have one; leave it out")
     return crop(found, wanted.region) if wanted.region else found
+
+
+def example_uploads(settings: Settings) -> list[bytes]:
+    """The image files of a search, one or several."""
+    files = uploads(settings)
+    if len(files) > MOST_EXAMPLES:
+        raise InvalidInput(f"image: at most {MOST_EXAMPLES} files, not {len(files)}")
+    return files
 
 
 def upload(settings: Settings) -> bytes:

@@ -6,13 +6,23 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from pydantic import TypeAdapter, ValidationError
 
 from cbir import settings
 from cbir.collection import Collection
 from cbir.errors import InvalidInput
 from cbir.evaluation.trec import run_lines
 from cbir.images import Limits, read
-from cbir.search import Answer, Request, Searcher, Stopwatch, query_frame
+from cbir.search import (
+    MOST_EXAMPLES,
+    MOST_JUDGEMENTS,
+    Answer,
+    Judgement,
+    Request,
+    Searcher,
+    Stopwatch,
+    query_frame,
+)
 
 
 class Format(StrEnum):
@@ -24,10 +34,15 @@ class Format(StrEnum):
 
 
 def search(
-    image: Annotated[str, typer.Argument(help="An image file, or id:IMAGE_ID of one in the collection.")],
+    images: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="IMAGE...", help="Image files, or id:IMAGE_ID of the collection's; several examples."
+        ),
+    ],
     collection: Annotated[Path, typer.Option(help="Folder of the collection.")],
     k: Annotated[int, typer.Option("-k", help="Number of answers.", min=1)] = 20,
-    rerank: Annotated[str | None, typer.Option(help="As none or eprf; a wrong name lists all.")] = None,
+    rerank: Annotated[str | None, typer.Option(help="auto, none, eprf ...; a wrong name lists all.")] = None,
     parameter: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE of the re-ranker, e.g. P=9.")
     ] = None,
@@ -36,32 +51,58 @@ def search(
     ] = None,
     exclude_patient: Annotated[str | None, typer.Option(help="Leave this patient's images out.")] = None,
     frame: Annotated[int | None, typer.Option(help="Frame of a multi-frame file, from 1.")] = None,
+    relevant: Annotated[list[str] | None, typer.Option(help="Id of an image that is relevant.")] = None,
+    not_relevant: Annotated[list[str] | None, typer.Option(help="Id of an image that is not.")] = None,
+    feedback: Annotated[
+        Path | None, typer.Option(help='Judgements: a JSON list of {"image_id", "relevance": -1 to 1}.')
+    ] = None,
     format: Annotated[Format, typer.Option(help="How the answer is printed.")] = Format.table,
 ) -> None:
-    """Find the images most like one image."""
+    """Find the images most like one image or several, and learn from judgements of answers."""
     in_force = settings.load()
+    if len(images) > MOST_EXAMPLES:
+        raise InvalidInput(f"at most {MOST_EXAMPLES} examples can be searched with, not {len(images)}")
     request = Request(
         k=k,
         rerank=rerank,
         parameters=dict(_parameter(text) for text in parameter or []),
         where=where or [],
         exclude_patient=exclude_patient,
+        examples=[text.removeprefix("id:") for text in images if text.startswith("id:")],
+        feedback=judgements(relevant or [], not_relevant or [], feedback),
     )
+    files = [text for text in images if not text.startswith("id:")]
+    if frame is not None and not files:
+        raise InvalidInput("--frame is for files; an image of the collection is one frame already")
     with Collection(collection) as opened:
         searcher, watch = Searcher(opened, in_force), Stopwatch()
-        if image.startswith("id:"):
-            if frame is not None:
-                raise InvalidInput("--frame is for files; an image of the collection is one frame already")
-            answer = searcher.by_id(image.removeprefix("id:"), request, watch)
-        else:
-            frames = read(Path(image), limits=Limits(pixels=in_force.max_pixels))
-            answer = searcher.by_image(query_frame(frames, frame, image), request, watch)
+        limits = Limits(pixels=in_force.max_pixels)
+        queries = [query_frame(read(Path(file), limits=limits), frame, file) for file in files]
+        answer = searcher.by_examples(queries, request, watch)
     if format is Format.json:
         typer.echo(answer.model_dump_json())
     elif format is Format.trec:
-        typer.echo("\n".join(trec_lines(answer, image)), nl=bool(answer.results))
+        typer.echo("\n".join(trec_lines(answer, images[0])), nl=bool(answer.results))
     else:
         _print_table(answer)
+
+
+def judgements(relevant: list[str], irrelevant: list[str], file: Path | None) -> list[Judgement]:
+    """What the options and the file say; raises InvalidInput."""
+    said = [Judgement(image_id=name.removeprefix("id:"), relevance=1.0) for name in relevant]
+    said += [Judgement(image_id=name.removeprefix("id:"), relevance=-1.0) for name in irrelevant]
+    if file is not None:
+        try:
+            said += TypeAdapter(list[Judgement]).validate_json(file.read_bytes())
+        except OSError as error:
+            raise InvalidInput(f"--feedback {file} cannot be read: {error.strerror}") from None
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise InvalidInput(f"--feedback {file}: {where}: {first['msg']}".replace(": : ", ": ")) from None
+    if len(said) > MOST_JUDGEMENTS:
+        raise InvalidInput(f"at most {MOST_JUDGEMENTS} images can be judged, not {len(said)}")
+    return said
 
 
 def _parameter(text: str) -> tuple[str, Any]:

@@ -1,0 +1,195 @@
+"""How much a person's judgements help: mean average precision after each round of a simulated one.
+
+Queries are images of a labelled collection. In every round the person judges the first 10 answers not judged yet, by
+their label, and all judgements so far are sent with the next search. Three figures a round, round 0 before any:
+
+map: of the whole list, judged images where what was learnt puts them, their judgement notwithstanding.
+shown: of the list as a person sees it, judged-relevant images first and judged-irrelevant ones last.
+unjudged: of the images that nobody judged, among themselves: what was learnt carries over to those only.
+
+    python bench/feedback.py --data FOLDER [--collection FOLDER] [--queries 100] [--draw classes|images] [--json FILE]
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rerank_quality import indexed  # beside this file
+
+from cbir import settings
+from cbir.collection import Collection
+from cbir.evaluation.candidates import candidates
+from cbir.evaluation.queries import choose
+from cbir.evaluation.relevance import parse
+from cbir.search import Judgement, Request, Searcher
+from cbir.threads import cores
+
+MEASURES = ("map", "shown", "unjudged")
+
+
+def average_precision(relevant: NDArray[np.bool_]) -> float:
+    """Of a whole list of answers (m,); NaN where none is relevant."""
+    places = np.flatnonzero(relevant)
+    return float(np.mean(np.arange(1, len(places) + 1) / (places + 1))) if len(places) else float("nan")
+
+
+class Person:
+    """One query, and what its person has said so far. labels: by image number."""
+
+    def __init__(self, searcher: Searcher, image_id: str, labels: dict[int, str], own: str) -> None:
+        self.searcher = searcher
+        self.record = searcher.collection.record(image_id)
+        self.raw = searcher.collection.vector(image_id)[None, :]
+        self.labels = labels
+        self.own = own
+        self.said: dict[int, Judgement] = {}
+        self.ms = 0.0
+
+    def look(self) -> dict[str, float]:
+        """Search with all that was said; the figures of the answer, whose order is kept."""
+        request = Request(k=10**9, feedback=list(self.said.values()))
+        started = time.perf_counter()
+        found = self.searcher.learn(self.raw, [self.record.content_hash], request, judged_in_place=True)
+        self.ms = (time.perf_counter() - started) * 1000
+        self.order = found.numbers
+        relevant = np.array([self.labels[number] == self.own for number in self.order.tolist()])
+        judged = np.array([number in self.said for number in self.order.tolist()])
+        hits = [relevant[judged & relevant], relevant[~judged], relevant[judged & ~relevant]]
+        return dict(
+            zip(
+                MEASURES,
+                (
+                    average_precision(relevant),
+                    average_precision(np.concatenate(hits)),
+                    average_precision(relevant[~judged]),
+                ),
+                strict=True,
+            )
+        )
+
+    def judge(self, count: int) -> None:
+        """Say of the first `count` images not judged yet whether they are relevant."""
+        new = [number for number in self.order.tolist() if number not in self.said][:count]
+        for number, record in self.searcher.collection.records(new).items():
+            relevance = 1.0 if record.labels.get("label") == self.own else -1.0
+            self.said[number] = Judgement(image_id=record.image_id, relevance=relevance)
+
+
+def simulate(
+    collection: Collection, queries: int, rounds: int, count: int, seed: int, draw: str
+) -> dict[str, Any]:
+    """The figures of all rounds, means over the queries with 95 % bootstrap intervals."""
+    among = candidates(collection)
+    labels = [record.labels.get("label", "") for record in among.records]
+    numbers = collection.view().gallery.ids.tolist()
+    by_id = {record.image_id: record.labels.get("label", "") for record in among.records}
+    everything = collection.records(numbers)
+    by_number = {number: by_id[record.image_id] for number, record in everything.items()}
+    random = np.random.default_rng(seed)
+    if draw == "classes":
+        chosen = choose([record.labels for record in among.records], parse("label"), queries, seed)
+    else:
+        chosen = random.choice(len(labels), min(queries, len(labels)), replace=False)
+    searcher = Searcher(collection, settings.load())
+    figures = np.full((len(chosen), rounds + 1, len(MEASURES)), np.nan)
+    ms = np.zeros((len(chosen), rounds + 1))
+    for place, one in enumerate(np.asarray(chosen).tolist()):
+        person = Person(searcher, among.records[one].image_id, by_number, labels[one])
+        for turn in range(rounds + 1):
+            figures[place, turn] = list(person.look().values())
+            ms[place, turn] = person.ms
+            person.judge(count)
+    samples = random.integers(0, len(chosen), (1000, len(chosen)))
+    resampled = np.nanmean(figures[samples], axis=1)
+    low, high = np.percentile(resampled, [2.5, 97.5], axis=0)
+    return {
+        "queries": len(chosen),
+        "draw": draw,
+        "seed": seed,
+        "cores": cores(),
+        "rounds": [
+            {
+                "round": turn,
+                "ms": round(float(np.median(ms[:, turn])), 1),
+                **{
+                    name: {
+                        "mean": round(float(np.nanmean(figures[:, turn, m])), 4),
+                        "interval": [round(float(low[turn, m]), 4), round(float(high[turn, m]), 4)],
+                    }
+                    for m, name in enumerate(MEASURES)
+                },
+            }
+            for turn in range(rounds + 1)
+        ],
+    }
+
+
+def plot(result: dict[str, Any], path: Path) -> None:
+    """Write an SVG of mAP by round, drawn by hand: no library needed."""
+    colours = dict(zip(MEASURES, ("#1f6feb", "#2da44e", "#9a6700"), strict=True))
+    width, height, last = 420, 280, len(result["rounds"]) - 1
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif">'
+    ]
+    lines.append('<rect width="100%" height="100%" fill="white"/>')
+    for tenth in range(0, 11, 2):
+        y = height - 40 - tenth * 22
+        lines.append(f'<path d="M40 {y}H{width - 90}" stroke="#ddd"/>')
+        lines.append(f'<text x="10" y="{y + 4}" font-size="10">{tenth / 10}</text>')
+    for name, colour in colours.items():
+        points = [
+            (40 + 290 * turn["round"] / max(last, 1), height - 40 - 220 * turn[name]["mean"])
+            for turn in result["rounds"]
+        ]
+        path_of = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        lines.append(f'<polyline points="{path_of}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        x, y = points[-1]
+        shift = 4 + 12 * list(colours).index(name)
+        lines.append(
+            f'<text x="{x + 6}" y="{y + shift - 6:.0f}" font-size="10" fill="{colour}">{name}</text>'
+        )
+    lines.append(
+        f'<text x="150" y="{height - 12}" font-size="11">round of judgements, mAP above</text></svg>'
+    )
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder of images with manifest.csv")
+    parser.add_argument("--manifest", type=Path)
+    parser.add_argument("--collection", type=Path, help="use it, or make it of the data")
+    parser.add_argument("--queries", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--judged", type=int, default=10, help="answers judged a round")
+    parser.add_argument("--draw", choices=["classes", "images"], default="classes")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=cores())
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--plot", type=Path, help="an SVG")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, indexed(options, Path(folder)) as collection:
+        result = simulate(
+            collection, options.queries, options.rounds, options.judged, options.seed, options.draw
+        )
+    print(f"{result['queries']} queries, drawn from {result['draw']}")
+    print("round " + " ".join(f"{name:>22}" for name in MEASURES) + "     ms")
+    for turn in result["rounds"]:
+        cells = [
+            "{:8.3f} [{:.3f}, {:.3f}]".format(turn[name]["mean"], *turn[name]["interval"])
+            for name in MEASURES
+        ]
+        print(f"{turn['round']:>5} " + " ".join(cells) + f" {turn['ms']:6.1f}")
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    if options.plot:
+        plot(result, options.plot)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""Feedback: the machines against LIBSVM, the flow against a dense solution, and the person's word above both."""
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+from cbir.collection.gallery import Gallery
+from cbir.collection.neighbourhood import Neighbourhood
+from cbir.collection.neighbours import find
+from cbir.errors import InvalidInput
+from cbir.ranking import best, nearest_of, rank
+from cbir.rerank import negatives
+from cbir.rerank.feedback import Feedback, settled
+from cbir.rerank.seeds import NOTHING, Judged, SeededFlow
+
+
+def clusters(n: int, d: int = 6, kinds: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    kind = random.integers(0, kinds, n)
+    centres = random.standard_normal((kinds, d)) * 1.2
+    return (centres[kind] + random.standard_normal((n, d))).astype(np.float32), kind
+
+
+def plain(vectors: np.ndarray) -> Gallery:
+    return Gallery((np.ascontiguousarray(vectors, np.float32),), np.arange(len(vectors)))
+
+
+def joined(vectors: np.ndarray) -> Gallery:
+    """With a graph, as a collection with a snapshot has it."""
+    made = plain(vectors)
+    return Gallery(made.blocks, made.ids, (), Neighbourhood(find(vectors, made.space)))
+
+
+def judged(said: dict[int, float]) -> Judged:
+    return Judged(np.array(list(said), np.int64), np.array(list(said.values()), np.float64))
+
+
+def reference(
+    examples: np.ndarray, said: dict[int, float], vectors: np.ndarray, learner: Feedback
+) -> np.ndarray:
+    """Without a flow: one LIBSVM machine at a time, example by example."""
+    gallery = plain(vectors)
+    similarity = nearest_of([rank(one, gallery) for one in examples]).similarities.astype(np.float64)
+    in_order = sorted(range(len(vectors)), key=lambda i: (-similarity[i], i))
+    relevant = [i for i, r in said.items() if r > 0]
+    irrelevant = [i for i, r in said.items() if r < 0]
+    filled = [i for i in in_order if i not in said][: max(learner.P - len(relevant), 0)]
+    others = np.array([i for i in range(len(vectors)) if i not in said and i not in filled])
+    centre = examples.mean(axis=0, dtype=np.float32)
+    drawn = negatives.draw(
+        centre, similarity[others], P=learner.M, sets=learner.T, lowest=learner.lowest, seed=learner.seed
+    )
+    total = np.zeros(len(vectors))
+    for machine in drawn:
+        rows = [*relevant, *filled, *irrelevant, *others[machine]]
+        training = np.vstack([examples, vectors[rows]]).astype(np.float64)
+        count = len(examples) + len(relevant) + len(filled)
+        labels = np.where(np.arange(len(training)) < count, 1, -1)
+        weights = (
+            [1.0] * len(examples)
+            + [abs(said[i]) for i in relevant]
+            + [learner.trust] * len(filled)
+            + [abs(said[i]) for i in irrelevant]
+            + [learner.distrust] * drawn.shape[1]
+        )
+        svc = SVC(C=learner.C, gamma=learner.gamma / vectors.shape[1], tol=1e-8)
+        svc.fit(training, labels, sample_weight=weights)
+        total += svc.decision_function(vectors.astype(np.float64))
+    return total / learner.T
+
+
+@pytest.mark.parametrize("said", [{}, {3: 1.0}, {3: 1.0, 8: -1.0}, {3: 0.5, 8: -0.25, 11: 1.0, 20: -1.0}])
+@pytest.mark.parametrize("count", [1, 3])
+def test_machines_are_those_of_libsvm(said, count):
+    vectors, _ = clusters(120)
+    examples = vectors[:count] + np.float32(0.05)
+    learner = Feedback(flow=0.0, M=10)
+    gallery = plain(vectors)
+    ranking = nearest_of([rank(one, gallery) for one in examples])
+    scores = learner(examples, judged(said), ranking, gallery).scores
+    np.testing.assert_allclose(scores, reference(examples, said, vectors, learner), atol=2e-3)
+
+
+def test_flow_is_the_solution_of_its_equation():
+    vectors, _ = clusters(80)
+    gallery = joined(vectors)
+    graph, _ = gallery.neighbourhood.covering(gallery)
+    start = np.zeros(len(graph), np.float32)
+    start[[2, 5]] = 1.0, 0.5
+    arrived = SeededFlow(steps=400).from_seeds(graph, start, np.ones(len(graph), bool))
+    root = np.sqrt(graph.degrees)
+    transition = graph.weights.toarray() / root[:, None] / root
+    exact = np.linalg.solve(np.eye(80) - 0.9 * transition, 0.1 * start)
+    np.testing.assert_allclose(arrived, exact, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [plain, joined])
+def test_judgements_improve_the_rest_of_the_list(make):
+    vectors, kind = clusters(600, kinds=6, seed=3)
+    gallery = make(vectors)
+    before, after = [], []
+    for query in range(20):
+        ranking = rank(vectors[query], gallery, np.delete(np.arange(600), query))
+        first = Feedback()(vectors[[query]], NOTHING, ranking, gallery).scores
+        top = ranking.rows[best(first, 20)]
+        said = judged({int(row): 1.0 if kind[row] == kind[query] else -1.0 for row in top})
+        second = Feedback()(vectors[[query]], said, ranking, gallery).scores
+        free = ~np.isin(ranking.rows, top)
+        hit = kind[ranking.rows[free]] == kind[query]
+        before.append(hit[best(first[free], 40)].mean())
+        after.append(hit[best(second[free], 40)].mean())
+    assert np.mean(after) > np.mean(before)
+
+
+def test_the_person_decides_whatever_was_learnt():
+    rows = np.arange(0, 20, 2)
+    scores = np.linspace(-3.0, 5.0, 10)
+    said = judged({0: 1.0, 2: 0.4, 18: -1.0, 16: -0.2, 5: 1.0})  # 5 is not in the list
+    order = rows[best(settled(scores, said, rows), 10)].tolist()
+    assert order == [0, 2, 14, 12, 10, 8, 6, 4, 16, 18]
+    assert settled(scores, NOTHING, rows) is scores
+    assert len(settled(np.empty(0), said, np.empty(0, np.int64))) == 0
+
+
+@pytest.mark.parametrize("make", [plain, joined])
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 12, 60])
+def test_few_images_and_images_all_alike(make, n):
+    for vectors in (clusters(n)[0], np.ones((n, 6), np.float32)):
+        gallery = make(vectors)
+        ranking = rank(vectors[0], gallery)
+        for said in ({}, {0: 1.0}, {n - 1: -1.0}, dict.fromkeys(range(n), -1.0)):
+            scores = Feedback()(vectors[:1], judged(said), ranking, gallery).scores
+            assert scores.shape == (n,)
+            assert np.isfinite(scores).all()
+
+
+def test_judged_images_outside_the_list_are_learnt_from():
+    vectors, kind = clusters(300, seed=5)
+    gallery, rows = joined(vectors), np.arange(200)
+    ranking = rank(vectors[0], gallery, rows)
+    outside = judged({200 + int(i): -1.0 for i in np.flatnonzero(kind[200:] != kind[0])[:10]})
+    told = Feedback()(vectors[:1], outside, ranking, gallery).scores
+    assert not np.allclose(told, Feedback()(vectors[:1], NOTHING, ranking, gallery).scores)
+
+
+def test_same_question_same_answer():
+    vectors, _ = clusters(500)
+    gallery = joined(vectors)
+    ranking, said = rank(vectors[0], gallery), judged({4: 1.0, 9: -0.5})
+    one, other = (Feedback()(vectors[:1], said, ranking, gallery).scores for _ in range(2))
+    assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("wrong", [{"P": -1}, {"M": 0}, {"trust": 0}, {"C": 0}, {"gamma": "x"}, {"T": 21}])
+def test_parameters_out_of_range(wrong):
+    with pytest.raises(InvalidInput, match="must be"):
+        Feedback(**wrong)

@@ -1,0 +1,178 @@
+"""Several examples and judgements on the query path, the command line and the service."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from typer.testing import CliRunner
+
+from cbir import settings
+from cbir.collection import Collection
+from cbir.collection import profile as profiles
+from cbir.errors import InvalidInput, NotFound
+from cbir.main import app
+from cbir.search import Request, Searcher, Stopwatch
+from service.app import create_app
+from tests.cbir.collection.conftest import entry
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory):
+    made = Collection.create(tmp_path_factory.mktemp("feedback") / "collection", profiles.get("tamura"))
+    with made.writer() as writer:
+        writer.add([entry(n, patient=f"p{n // 5}", labels={"label": "ab"[n % 2]}) for n in range(40)])
+        writer.finish()
+    return made
+
+
+@pytest.fixture(scope="module")
+def ids(collection):
+    return [record.image_id for _, record in collection.iterate()]
+
+
+@pytest.fixture
+def ask(collection):
+    searcher = Searcher(collection, settings.load())
+    return lambda **given: searcher.by_examples([], Request(**given), Stopwatch())
+
+
+def said_of(ids, relevance):
+    return [{"image_id": name, "relevance": relevance} for name in ids]
+
+
+def test_all_examples_are_left_out(ask, ids):
+    found = [hit.image_id for hit in ask(examples=ids[:3], k=40).results]
+    assert sorted(found) == sorted(ids[3:])
+
+
+def test_judged_images_stand_at_both_ends(ask, ids):
+    feedback = said_of(ids[10:12], 1.0) + said_of(ids[5:7], -1.0) + said_of(ids[20:21], 0.0)
+    answer = ask(examples=ids[:1], feedback=feedback, k=40)
+    found = [hit.image_id for hit in answer.results]
+    assert set(found[:2]) == set(ids[10:12])
+    assert set(found[-2:]) == set(ids[5:7])
+    assert answer.rerank.method == "feedback"
+    scores = [hit.score for hit in answer.results]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_without_reranking_judgements_are_heeded_and_nothing_is_learnt(ask, ids):
+    plain = [hit.image_id for hit in ask(examples=ids[:1], rerank="none", k=40).results]
+    answer = ask(examples=ids[:1], rerank="none", feedback=said_of(plain[-1:], 1.0), k=40)
+    assert [hit.image_id for hit in answer.results] == [plain[-1], *plain[:-1]]
+    assert answer.rerank.method == "none"
+
+
+def test_the_nearest_example_counts(ask, ids):
+    both = {hit.image_id: hit.distance for hit in ask(examples=ids[:2], rerank="none", k=40).results}
+    one, other = (
+        {hit.image_id: hit.distance for hit in ask(examples=[name], rerank="none", k=40).results}
+        for name in ids[:2]
+    )
+    for name in ids[2:]:
+        assert both[name] == pytest.approx(min(one[name], other[name]), rel=1e-5)
+
+
+def test_what_does_not_fit_is_refused(ask, ids):
+    with pytest.raises(NotFound, match="nowhere"):
+        ask(examples=ids[:1], feedback=said_of(["nowhere"], 1.0))
+    with pytest.raises(NotFound, match="nowhere"):
+        ask(examples=["nowhere"])
+    with pytest.raises(InvalidInput, match="more than once"):
+        ask(examples=ids[:1], feedback=said_of(ids[1:2] * 2, 1.0))
+    with pytest.raises(InvalidInput, match="images are needed"):
+        ask()
+    for relevance in (1.01, -2, float("nan"), float("inf")):
+        with pytest.raises(ValidationError):
+            Request(feedback=said_of(ids[:1], relevance))
+    with pytest.raises(ValidationError):
+        Request(feedback=said_of(map(str, range(301)), 1.0))
+
+
+@pytest.fixture
+def client(collection):
+    return create_app(str(collection.folder), settings.load()).test_client()
+
+
+def post(client, expected=200, **given):
+    answer = client.post("/v1/search", **given)
+    assert answer.status_code == expected, answer.text
+    return answer.json
+
+
+def test_service_takes_examples_and_feedback(client, ids):
+    wanted = {"examples": ids[:2], "feedback": said_of(ids[9:10], 1.0), "k": 5}
+    answer = post(client, json=wanted)
+    assert answer["results"][0]["image_id"] == ids[9]
+    assert not {hit["image_id"] for hit in answer["results"]} & set(ids[:2])
+    with_id = post(
+        client, json={"image_id": ids[0], "examples": ids[1:2]} | {k: wanted[k] for k in ("feedback", "k")}
+    )
+    assert with_id["results"] == answer["results"]
+
+
+def test_service_takes_several_files_and_json_in_a_form(client, ids):
+    import cv2
+
+    random = np.random.default_rng(0)
+    files = [cv2.imencode(".png", random.integers(0, 256, (40, 40), np.uint8))[1].tobytes() for _ in range(2)]
+    form = {
+        "image": [(io.BytesIO(data), "x.png") for data in files],
+        "feedback": json.dumps(said_of(ids[:1], -1.0)),
+        "examples": ids[1:3],
+        "k": "40",
+    }
+    answer = post(client, data=form)
+    found = [hit["image_id"] for hit in answer["results"]]
+    assert found[-1] == ids[0]
+    assert len(found) == 38
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "says"),
+    [
+        ({"examples": ["nowhere"]}, 404, "nowhere"),
+        ({"examples": "ID", "feedback": [{"image_id": "nowhere", "relevance": 1}]}, 404, "nowhere"),
+        ({"examples": "ID", "feedback": [{"image_id": "ID", "relevance": 2}]}, 422, "feedback.0.relevance"),
+        ({"examples": "ID", "feedback": [{"image_id": "ID"}]}, 422, "relevance"),
+        ({"examples": "ID", "feedback": {"ID": 1}}, 422, "feedback"),
+        ({"examples": [1]}, 422, "examples"),
+        ({"examples": []}, 422, "image_id"),
+        ({"examples": "ID", "region": "1,1,2,2"}, 422, "region"),
+        ({"examples": [str(n) for n in range(21)]}, 422, "examples"),
+    ],
+)
+def test_service_refuses(client, ids, given, status, says):
+    body = json.loads(json.dumps(given).replace('"ID"', f'"{ids[0]}"'))
+    if isinstance(body.get("examples"), str):
+        body["examples"] = [body["examples"]]
+    assert says in post(client, status, json=body)["detail"]
+
+
+def search(*arguments):
+    done = CliRunner().invoke(app, ["search", *map(str, arguments)])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_command_takes_examples_and_judgements(collection, ids, tmp_path):
+    rest = ["--collection", collection.folder, "--format", "json", "-k", 40]
+    told = ["--relevant", ids[30], "--not-relevant", ids[31]]
+    found = json.loads(search(f"id:{ids[0]}", f"id:{ids[1]}", *told, *rest))["results"]
+    assert (found[0]["image_id"], found[-1]["image_id"]) == (ids[30], ids[31])
+    file = tmp_path / "said.json"
+    file.write_text(json.dumps(said_of(ids[30:31], 1) + said_of(ids[31:32], -1)))
+    assert json.loads(search(f"id:{ids[0]}", f"id:{ids[1]}", "--feedback", file, *rest))["results"] == found
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '[{"image_id": "a", "relevance": 3}]', "[1]", None])
+def test_command_refuses_a_file_of_something_else(collection, ids, tmp_path, text):
+    file = tmp_path / "said.json"
+    if text is not None:
+        file.write_text(text)
+    given = ["search", f"id:{ids[0]}", "--feedback", file, "--collection", collection.folder]
+    done = CliRunner().invoke(app, list(map(str, given)))
+    assert isinstance(done.exception, InvalidInput)
+    assert "--feedback" in str(done.exception)
