@@ -43,10 +43,10 @@ def sorter(
     start: Annotated[
         Start, typer.Option(help="Weights that already count, or noise, as the paper has it.")
     ] = Start.counting,
-    epochs: Annotated[float, typer.Option(help="Of 100,000 vectors.")] = 6.0,
+    epochs: Annotated[float, typer.Option(help="Of 100,000 vectors.")] = 8.0,
     batch: Annotated[int, typer.Option(help="Vectors in a batch.")] = 128,
     rate: Annotated[float, typer.Option(help="Of Adam, at the beginning.")] = 1e-4,
-    halve_every: Annotated[float, typer.Option(help="Epochs after which the rate is halved.")] = 1.5,
+    halve_every: Annotated[float, typer.Option(help="Epochs after which the rate is halved.")] = 1.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same sorter.")] = 0,
     save_every: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 60.0,
     threads: Annotated[int, typer.Option(min=0, help="Of the CPU; 0: all.")] = 0,

@@ -34,10 +34,10 @@ class Recipe:
     """How a sorter is trained; the same recipe gives the same weights, on the same machine and torch."""
 
     start: str = "counting"  # weights that count already; or "random", as in the paper
-    epochs: float = 6.0
+    epochs: float = 8.0
     batch: int = 128
     rate: float = 1e-4  # of Adam, at the beginning
-    halve_every: float = 1.5  # epochs
+    halve_every: float = 1.0  # epochs
     seed: int = 0
 
     def __post_init__(self) -> None:
