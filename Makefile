@@ -60,6 +60,7 @@ bench: $(VENV)/installed-test
 	$(VENV)/bin/python bench/describe.py --count 100
 	$(VENV)/bin/python bench/index.py --count 600
 	$(VENV)/bin/python bench/query.py --sizes 10000 100000
+	$(VENV)/bin/python bench/sorters.py --sizes 32x100
 
 clean:
 	rm -rf $(VENV) $(DEMO) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -63,8 +63,10 @@ def sorter(
     from cbir.models.sorters import CnnSorter, LstmSorter
     from cbir.training.sorter import Recipe, train
 
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise InvalidInput(f"there is no device {device!r} here; take cpu")
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InvalidInput(f"there is no device {device!r} here; take cpu") from error
     if threads:
         torch.set_num_threads(threads)
     recipe = Recipe(start.value, epochs, batch, rate, halve_every, seed)

@@ -68,11 +68,11 @@ def train(
     recipe, training goes on from it, with the very batches that would have followed; one of another sorter or recipe
     raises InvalidInput. `progress` is told the number of steps done and the running error, a share of the length.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     kept = folder / "checkpoint.pt"
     what = {"sorter": sorter.name, "options": sorter.options, "recipe": asdict(recipe)}
     if recipe.start == "counting" and not kept.exists():
         sorter.start_counting()
+    folder.mkdir(parents=True, exist_ok=True)
     sorter.to(device).train()
     if recipe.start == "counting":
         _keep_statistics(sorter)

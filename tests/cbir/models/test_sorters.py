@@ -27,6 +27,8 @@ from cbir.models.sorters.scaling import into_range
 from cbir.models.sorters.synthetic import draw
 from cbir.training.sorter import measure
 
+torch.set_num_threads(1)  # the work is small, and other tests want the cores
+
 NAMES = pytest.mark.parametrize("name", sorters.names())
 POSITIONS = {"pairwise": 0.0, "handcrafted": 3.5, "lstm": 0.33, "cnn": 1.2}  # the paper's table 1, times 100
 

@@ -18,6 +18,8 @@ from cbir.models.sorters import CnnSorter, LstmSorter
 from cbir.training import checkpoint
 from cbir.training.sorter import Recipe, measure, train
 
+torch.set_num_threads(1)  # the work is small, and other tests want the cores
+
 SHORT = Recipe(epochs=0.004, batch=20, rate=1e-3)  # 20 steps
 
 
@@ -131,6 +133,32 @@ def test_the_command(tmp_path):
     assert card["held_out"] == {"vectors": 10_000, "length": 12}
     assert card["training"]["epochs"] == 0.004
     assert sorters.load(tmp_path / "sorter.safetensors")(torch.rand(2, 12)).shape == (2, 12)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--epochs", "0"], "must be above 0"),
+        (["--seed", "-1"], "the seed must be"),
+        (["--hidden", "2"], "at least 4 hidden units"),
+        (["--kind", "cnn", "--channels", "9"], "an even number of channels"),
+        (["--layers", "2"], "only an LSTM of one layer can start from counting"),
+        (["--device", "cuda:99"], "there is no device 'cuda:99'"),
+        (["--device", "abacus"], "there is no device 'abacus'"),
+    ],
+)
+def test_options_that_do_not_fit(options, told, tmp_path):
+    done = CliRunner().invoke(app, [*ARGUMENTS, "--out", str(tmp_path / "new"), *options])
+    assert isinstance(done.exception, InvalidInput)
+    assert told in str(done.exception)
+    assert not (tmp_path / "new").exists()
+
+
+def test_without_torch(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
+    done = CliRunner().invoke(app, [*ARGUMENTS, "--out", str(tmp_path)])
+    assert isinstance(done.exception, InvalidInput)
+    assert "pip install 'cbir[deep]'" in str(done.exception)
 
 
 def test_killed_while_training(tmp_path):
