@@ -1,6 +1,6 @@
 // The page's address: a search from an image of the collection can be shared and gone back to.
 
-const NAMES = ["collection", "image", "region", "rerank", "k", "where", "view"];
+const NAMES = ["collection", "image", "region", "rerank", "k", "where", "said", "view"];
 
 /** What the present address asks for; names it does not have are missing. */
 export function read() {

@@ -1,5 +1,7 @@
 // The answers as a grid of cards.
 
+import { buttons as feedback } from "./feedback.js";
+
 const OTHER_LABELS = 3;
 const FIRST = 48; // more than a screen shows; others come once these are painted
 
@@ -99,7 +101,7 @@ function card(hit, digits, moved, href) {
   link.title = Object.entries(hit.labels)
     .map(([key, value]) => `${key}: ${value}`)
     .join("\n");
-  return element("li", "", link, act("search", "Search from it", first), act("about", "Metadata", first));
+  return element("li", "", link, act("search", "Search from it", first), act("about", "Metadata", first), ...feedback(hit.image_id, first));
 }
 
 /** A titled grid of hits. other: ranks in the other list, null where there is none to compare with. */

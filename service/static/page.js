@@ -6,6 +6,7 @@ import * as collection from "./collection.js";
 import * as compare from "./compare.js";
 import { Cropper } from "./crop.js";
 import * as drop from "./drop.js";
+import * as feedback from "./feedback.js";
 import * as filters from "./filters.js";
 import * as keyboard from "./keyboard.js";
 import * as outcome from "./outcome.js";
@@ -30,14 +31,19 @@ const cropper = new Cropper(at("drop"), at("region"), at("crop"), (region) => ta
 const windowing = new Windowing(preview, (window) => take({ ...query, window }));
 
 function wanted() {
-  return { k: Number(at("k").value), rerank: at("rerank").value, where: filters.read() };
+  return { k: Number(at("k").value), rerank: at("rerank").value, where: filters.read(), feedback: feedback.sent() };
 }
 
 function view() {
   return document.querySelector("input[name=view]:checked").value;
 }
 
-function addressOf(image, region) {
+/** The present search's address, with what was judged. */
+function addressHere() {
+  return addressOf(query?.image, query?.region, feedback.inAddress());
+}
+
+function addressOf(image, region, said) {
   const { rerank, k, where } = wanted();
   return address.write({
     collection: collection.current(),
@@ -46,6 +52,7 @@ function addressOf(image, region) {
     rerank: rerank === defaults.rerank ? "" : rerank,
     k: String(k) === defaults.k ? "" : k,
     where: where.join(";"),
+    said,
     view: view() === defaults.view ? "" : view(),
   });
 }
@@ -54,6 +61,7 @@ function addressOf(image, region) {
 
 /** Search with another query, and make it an address of its own. */
 function take(next) {
+  feedback.restore("");
   if (next.image) {
     history.pushState(null, "", addressOf(next.image, next.region));
   } else {
@@ -62,6 +70,16 @@ function take(next) {
   }
   query = next;
   at("frame").value = next.frame ?? 1;
+  feedback.show();
+  run();
+}
+
+/** Search again with what the reader judged: one more round, and an address of its own. */
+function learn() {
+  if (!query || at("learn").disabled) return;
+  const state = feedback.commit(history.state);
+  history.pushState(state, "", addressHere());
+  feedback.show();
   run();
 }
 
@@ -75,7 +93,7 @@ function again() {
     const frame = Number(at("frame").value) || 1;
     if (frame !== query.frame) Object.assign(query, { frame, region: null, window: null });
   }
-  history.replaceState(history.state, "", addressOf(query.image, query.region));
+  history.replaceState(history.state, "", addressHere());
   run();
 }
 
@@ -119,7 +137,7 @@ async function run() {
 /** The order before re-ranking, to say what moved. */
 async function lookBack(asked, signal) {
   const k = Math.min(Number(at("k").max), LOOKED_THROUGH * asked.k);
-  shown.before = await search(query, { ...asked, k, rerank: "none" }, signal);
+  shown.before = await search(query, { ...asked, k, rerank: "none", feedback: [] }, signal);
   showAnswers();
 }
 
@@ -225,6 +243,7 @@ async function enter(name) {
 /** Search another collection: with the reader's image, while one of the collection stays behind. */
 async function change() {
   if (!(await enter(at("collection").value))) return;
+  feedback.restore("");
   filters.write([]);
   query = query?.file ? query : null;
   history.pushState(query && { file: files.indexOf(query) }, "", addressOf());
@@ -240,6 +259,7 @@ function begin() {
 
 /** No query. */
 function empty() {
+  feedback.restore("");
   running.abort();
   query = shown = null;
   viewer.clear();
@@ -265,6 +285,7 @@ async function follow() {
   const region = asked.region?.split(",").map(Number);
   query = asked.image ? { image: asked.image, region } : (files[history.state?.file] ?? null);
   if (query?.file) at("frame").value = query.frame;
+  feedback.restore(history.state?.said ?? asked.said);
   if (query) run();
   else begin();
 }
@@ -294,7 +315,7 @@ function setView(name) {
 }
 
 function changeView() {
-  history.replaceState(history.state, "", addressOf(query?.image, query?.region));
+  history.replaceState(history.state, "", addressHere());
   if (shown) showAnswers();
 }
 
@@ -341,6 +362,7 @@ document.addEventListener("click", (event) => {
 at("collection")?.addEventListener("change", change);
 
 drop.install(searchFile, takeUp);
+feedback.install(learn);
 filters.install(again);
 recent.install(takeUp);
 keyboard.install(
@@ -357,8 +379,15 @@ keyboard.install(
     g: () => document.querySelector("#columns .card, #start:not([hidden]) .card")?.focus(),
     a: () => !at("bar").hidden && at("share").click(),
     l: theme.next,
+    j: learn,
+    b: feedback.back,
   },
-  { s: (card) => searchImage(card.dataset.image), i: (card) => card.closest("#columns") && openComparison(card, true) },
+  {
+    s: (card) => searchImage(card.dataset.image),
+    i: (card) => card.closest("#columns") && openComparison(card, true),
+    y: (card) => card.closest("#columns") && feedback.mark(card.dataset.image, "relevant"),
+    n: (card) => card.closest("#columns") && feedback.mark(card.dataset.image, "irrelevant"),
+  },
 );
 addEventListener("popstate", follow);
 for (const image of document.querySelectorAll(".examples img")) standIn(image);

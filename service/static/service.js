@@ -56,12 +56,13 @@ function form(query) {
   return fields;
 }
 
-/** The answer to a query {image | file, frame, window, region}, asked for with {k, rerank, where: []}. */
+/** The answer to a query {image | file, frame, window, region}, asked for with {k, rerank, where: [], feedback: []}. */
 export async function search(query, wanted, signal) {
   let options;
   const collection = current();
   if (query.image) {
     const asked = { image_id: query.image, ...wanted };
+    if (!wanted.feedback.length) delete asked.feedback;
     if (query.region) asked.region = query.region;
     if (collection) asked.collection = collection;
     const body = JSON.stringify(asked);
@@ -70,6 +71,7 @@ export async function search(query, wanted, signal) {
     const fields = form(query);
     fields.set("k", wanted.k);
     fields.set("rerank", wanted.rerank);
+    if (wanted.feedback.length) fields.set("feedback", JSON.stringify(wanted.feedback));
     if (collection) fields.set("collection", collection);
     for (const condition of wanted.where) fields.append("where", condition);
     options = { method: "POST", body: fields, signal };
