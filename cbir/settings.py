@@ -56,7 +56,7 @@ class Settings(BaseSettings):
     max_upload_bytes: int = Field(64 * 2**20, ge=1, description="size of a query image over HTTP")
     max_pixels: int = Field(100_000_000, ge=1, description="pixels of one frame; larger images are refused")
     max_results: int = Field(1000, ge=1, description="greatest k of a search over HTTP")
-    rerank: str = Field("eprf", description="re-ranking of a search that names none")
+    rerank: str = Field("auto", description="re-ranking of a search that names none; auto: the best there is")
     keep_originals: bool = Field(
         False, description="whether files sent to a collection are kept; else only thumbnails"
     )

@@ -33,6 +33,12 @@ class Choice(NamedTuple):
 CHOICES = (
     Choice("none", "Off", "Answers in the order of visual similarity alone."),
     Choice(
+        "diffusion",
+        "Neighbours of neighbours",
+        "Lets relevance flow from the query to its nearest images, from those to theirs, and on through the whole "
+        "collection.",
+    ),
+    Choice(
         "pearson",
         "Neighbours",
         "Moves up those of the nearest images that have the same neighbours as the query.",
@@ -97,7 +103,7 @@ def index() -> tuple[str, HTTPStatus]:
         filters=offered(collection),
         examples=_examples(searcher),
         choices=choices(),
-        rerank=here.settings.rerank,
+        rerank=rerank.resolved(here.settings.rerank),
         k=min(DEFAULT_K, here.settings.max_results),
         max_results=here.settings.max_results,
         max_upload_bytes=here.settings.max_upload_bytes,

@@ -13,10 +13,11 @@ import numpy as np
 from sqlalchemy import Connection, Engine, Row, Select, func, insert, inspect, select
 from sqlalchemy.exc import DatabaseError
 
-from cbir.collection import facts, schema, view
+from cbir.collection import facts, neighbours, schema, view
 from cbir.collection.filters import Condition
 from cbir.collection.gallery import Rows
 from cbir.collection.lock import writer_lock
+from cbir.collection.neighbourhood import Neighbourhood
 from cbir.collection.profile import Profile
 from cbir.collection.records import Record, hash_patient
 from cbir.collection.room import told_when_full
@@ -62,7 +63,9 @@ class Collection:
         self._refresh = threading.Lock()
         self._view: View | None = None
         self._opened: tuple[Snapshot, SnapshotInfo] | None = None
+        self._neighbourhood: Neighbourhood | None = None  # of the snapshot
         self._snapshot_problem: str | None = None
+        self._neighbours_problem: str | None = None
         self.stands_in: str | None = None  # what is damaged, where this is its last good copy
 
     @staticmethod
@@ -207,6 +210,7 @@ class Collection:
                             generation,
                             self._opened,
                             self._view,
+                            self._neighbourhood,
                         )
                         return self._view
         raise AssertionError("the last attempt returns")
@@ -214,17 +218,18 @@ class Collection:
     @property
     def snapshot_problem(self) -> str | None:
         """Why the present view is not all it should be, in words; None where it is."""
-        return self.stands_in or self._snapshot_problem
+        return self.stands_in or self._snapshot_problem or self._neighbours_problem
 
     def _open_snapshot(self, connection: Connection) -> bool:
         """Open the snapshot that the database names, unless it is open; False where it cannot be read."""
         info = facts.snapshot(connection)
         self._snapshot_problem = None
         if info is None:
-            self._opened = None
+            self._opened = self._neighbourhood = self._neighbours_problem = None
             return True
         if self._opened and self._opened[1] == info:
             return True
+        self._neighbourhood = self._neighbours_problem = None
         fitted = facts.statistics(connection)
         assert fitted is not None, "a snapshot is only ever written with statistics"
         try:
@@ -233,6 +238,12 @@ class Collection:
         except CollectionDamaged as damage:
             self._opened, self._snapshot_problem = None, str(damage)
             return False
+        try:
+            if info.neighbours_checksum:
+                found = neighbours.read(path.with_name(info.neighbours), info.images, len(fitted.mean))
+                self._neighbourhood = Neighbourhood(found)
+        except CollectionDamaged as damage:
+            self._neighbours_problem = f"{damage}: re-ranking by neighbours sees the nearest images alone"
         return True
 
     def select_rows(

@@ -7,6 +7,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.collection.neighbourhood import Neighbourhood
+from cbir.collection.space import SAMPLE, Space, fit
 from cbir.threads import cores, for_each
 
 CHUNK = 2048  # rows a thread works on at a time: 2048 x 168 float32 and their results stay in its cache
@@ -22,10 +24,14 @@ class Gallery:
     blocks: float32 matrices (n_b, d), C-contiguous. The first usually views the memory-mapped snapshot, the
         last holds what was added since.
     ids: (n,) int64, strictly ascending: the collection's own number of each row's image.
+    parts: start and stop of each part of the descriptor; none where it is all of one kind.
+    neighbourhood: how the images lie to each other; None where no snapshot has told it.
     """
 
     blocks: tuple[NDArray[np.float32], ...]
     ids: NDArray[np.int64]
+    parts: tuple[tuple[int, int], ...] = ()
+    neighbourhood: Neighbourhood | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -41,6 +47,18 @@ class Gallery:
         for where, vectors in self.chunks():
             np.einsum("ij,ij->i", vectors, vectors, out=norms[where])
         return norms
+
+    @cached_property
+    def space(self) -> Space:
+        """Where neighbours are told: the neighbourhood's, or learnt from these vectors."""
+        if self.neighbourhood is not None:
+            return self.neighbourhood.space
+        return self.space_of(np.arange(len(self)))
+
+    def space_of(self, rows: Rows) -> Space:
+        """The space learnt from the named rows alone, of which SAMPLE at most are read."""
+        chosen = np.unique(np.linspace(0, len(rows) - 1, min(SAMPLE, len(rows))).astype(np.int64))
+        return fit(self.vectors(rows[chosen]), self.parts)
 
     def chunks(self, rows: Rows | None = None) -> Iterator[tuple[slice, NDArray[np.float32]]]:
         """Pieces of at most CHUNK vectors, in order: of all rows, or of the named `rows` (ascending).

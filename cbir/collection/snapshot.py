@@ -24,6 +24,7 @@ class SnapshotInfo(BaseModel):
 
     generation: of the collection when it was made. last_number: the greatest image number it covers, even
     where that image was deleted. size: of the file, bytes. checksum: BLAKE2b of the file.
+    neighbours_checksum: of the file of neighbours; None where an older program made the snapshot, without one.
     """
 
     file: str
@@ -32,6 +33,12 @@ class SnapshotInfo(BaseModel):
     last_number: int
     size: int
     checksum: str
+    neighbours_checksum: str | None = None
+
+    @property
+    def neighbours(self) -> str:
+        """The file of neighbours that lies beside the snapshot."""
+        return str(Path(self.file).with_suffix(".neighbours"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -70,6 +70,11 @@ def _snapshot(collection: Collection) -> list[str]:
             opened = open_snapshot(path, info, size)
             if file_checksum(path) != info.checksum:
                 return [f"the snapshot {info.file} has changed since it was written; {mend}"]
+            linked = path.with_name(info.neighbours)
+            if info.neighbours_checksum and not (
+                linked.is_file() and file_checksum(linked) == info.neighbours_checksum
+            ):
+                return [f"the neighbours {linked.name} are missing or have changed; {mend}"]
         except CollectionDamaged as damage:
             return [f"{damage}; {mend}"]
         covered = numbers[numbers <= info.last_number]

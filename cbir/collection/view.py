@@ -12,6 +12,7 @@ from cbir.collection import snapshot as snapshots
 from cbir.collection import statistics
 from cbir.collection.filters import Condition
 from cbir.collection.gallery import Gallery, Rows
+from cbir.collection.neighbourhood import Neighbourhood
 from cbir.collection.profile import Profile
 from cbir.collection.schema import images, tombstones, vectors
 from cbir.collection.statistics import Statistics
@@ -97,12 +98,13 @@ def build(
     generation: int,
     opened: tuple[snapshots.Snapshot, snapshots.SnapshotInfo] | None,
     previous: View | None,
+    neighbourhood: Neighbourhood | None = None,
 ) -> View:
     """The view of the generation that `connection`'s transaction sees.
 
     opened: the current snapshot, None where there is none. fitted: None where no indexing run has ended yet;
     statistics are then fitted to what is there. previous: an older view, whose second block is reused where it
-    stands on the same snapshot.
+    stands on the same snapshot. neighbourhood: of the snapshot, where it has one.
     """
     snapshot, info = opened or (None, None)
     size = dimensions(profile)
@@ -119,17 +121,23 @@ def build(
         tail = np.concatenate([tail, raw]) if len(tail) else raw
         tail_ids = np.concatenate([tail_ids, numbers])
     if snapshot is None or not len(snapshot.ids):
-        gallery = Gallery((tail,), tail_ids)
+        gallery = Gallery((tail,), tail_ids, parts(profile))
     elif not len(tail):
-        gallery = Gallery((snapshot.vectors,), snapshot.ids)
+        gallery = Gallery((snapshot.vectors,), snapshot.ids, parts(profile), neighbourhood)
     else:
-        gallery = Gallery((snapshot.vectors, tail), np.concatenate([snapshot.ids, tail_ids]))
+        ids = np.concatenate([snapshot.ids, tail_ids])
+        gallery = Gallery((snapshot.vectors, tail), ids, parts(profile), neighbourhood)
     buried = np.fromiter(connection.scalars(select(tombstones.c.number)), np.int64)
     rows = None
     if len(buried):
         rows = np.flatnonzero(~np.isin(gallery.ids, buried))
         rows = None if len(rows) == len(gallery) else rows
     return View(generation, gallery, rows, fitted, snapshot, info.generation if info else None)
+
+
+def parts(profile: Profile) -> tuple[tuple[int, int], ...]:
+    """Start and stop of each part of a vector of that profile."""
+    return tuple((part.start, part.stop) for part in descriptors.get(profile.descriptor).parts)
 
 
 def dimensions(profile: Profile) -> int:

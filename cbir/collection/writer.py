@@ -12,7 +12,18 @@ from sqlalchemy import Connection, Engine, delete, func, insert, select, text, u
 from sqlalchemy.dialects.sqlite import insert as insert_or
 from sqlalchemy.exc import DatabaseError
 
-from cbir.collection import facts, history, last_good, originals, replies, schema, statistics, view
+from cbir.collection import (
+    facts,
+    history,
+    last_good,
+    neighbours,
+    originals,
+    replies,
+    schema,
+    space,
+    statistics,
+    view,
+)
 from cbir.collection import snapshot as snapshots
 from cbir.collection.profile import Profile
 from cbir.collection.records import Record
@@ -322,7 +333,8 @@ class Writer:
 
     def _intact(self, info: SnapshotInfo) -> bool:
         path = self.folder / "snapshots" / info.file
-        return path.is_file() and path.stat().st_size == info.size
+        linked = info.neighbours_checksum is not None and path.with_name(info.neighbours).is_file()
+        return linked and path.is_file() and path.stat().st_size == info.size
 
     def compact(self, refit: bool = False) -> bool:
         """Write a snapshot without deleted images, and give unused space back; `refit` learns new statistics.
@@ -362,14 +374,17 @@ class Writer:
         info = SnapshotInfo(
             file=name, generation=generation, images=count, last_number=last, size=size, checksum=checksum
         )
+        found = neighbours.find(matrix, space.fit(matrix, view.parts(profile)))
+        info.neighbours_checksum = neighbours.write(folder / info.neighbours, found)
         with self.engine.begin() as connection:
             facts.store(connection, "statistics", fitted.to_json())
             facts.store(connection, "snapshot", info.model_dump_json())
             connection.execute(delete(tombstones))
             facts.count_up(connection)
-        last_good.keep(self.folder, self.engine, (f"snapshots/{name}", schema.SECRET))
+        kept = (name, info.neighbours)
+        last_good.keep(self.folder, self.engine, (*(f"snapshots/{file}" for file in kept), schema.SECRET))
         for other in folder.iterdir():
-            if other.name != name and other.is_file():
+            if other.name not in kept and other.is_file():
                 other.unlink(missing_ok=True)
 
     def _forget_derived(self) -> None:

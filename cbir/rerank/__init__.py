@@ -6,6 +6,7 @@ from typing import Any
 from cbir.errors import InvalidInput
 from cbir.rerank.aqe import AlphaQueryExpansion
 from cbir.rerank.base import Reranked, Reranker
+from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.eprf import Eprf, NoSimilarityUpdate, PlainEnsemble
 from cbir.rerank.k_reciprocal import KReciprocal
 from cbir.rerank.none import NoReranking
@@ -17,6 +18,7 @@ __all__ = ["Reranked", "Reranker", "get", "names", "parameters"]
 
 MEMBERS: tuple[type[Any], ...] = (
     NoReranking,
+    Diffusion,
     Pearson,
     Eprf,
     NoSimilarityUpdate,
@@ -26,6 +28,12 @@ MEMBERS: tuple[type[Any], ...] = (
     KReciprocal,
     AlphaQueryExpansion,
 )
+AUTO = Diffusion.name  # the best on real images, whatever the size of their classes: docs/rerank.md
+
+
+def resolved(name: str) -> str:
+    """`name`, or what "auto" stands for."""
+    return AUTO if name == "auto" else name
 
 
 def names() -> tuple[str, ...]:
@@ -39,7 +47,7 @@ def parameters(name: str) -> tuple[str, ...]:
 
 
 def get(name: str, **parameters: Any) -> Reranker:
-    """The re-ranker called `name`, with `parameters` in place of its defaults.
+    """The re-ranker called `name`, or the best one for "auto", with `parameters` in place of its defaults.
 
     Raises InvalidInput, which lists what there is, for an unknown name or parameter or a value out of range.
     """
@@ -55,6 +63,6 @@ def get(name: str, **parameters: Any) -> Reranker:
 
 def _member(name: str) -> type[Any]:
     for member in MEMBERS:
-        if member.name == name:
+        if member.name == resolved(name):
             return member
-    raise InvalidInput(f"there is no re-ranker {name!r}; there are: {', '.join(names())}")
+    raise InvalidInput(f"there is no re-ranker {name!r}; there are: auto, {', '.join(names())}")

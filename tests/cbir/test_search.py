@@ -120,7 +120,7 @@ def test_parameters_are_the_profiles_then_the_requests(collection, ask):
         writer.set_profile(tuned)
     try:
         assert ask(picture(1), rerank="none").rerank.parameters == {}
-        answer = ask(picture(1), parameters={"gamma": 2.0, "P": 3})
+        answer = ask(picture(1), rerank="eprf", parameters={"gamma": 2.0, "P": 3})
         assert [answer.rerank.parameters[name] for name in ("C", "gamma", "P")] == [3.0, 2.0, 3]
     finally:
         with collection.writer() as writer:
@@ -154,7 +154,7 @@ def test_trec_scores_fall_strictly(ask):
     for hit in answer.results[:20]:
         hit.score = 1.0  # as a saturated sigmoid would
     lines = [line.split(" ") for line in trec_lines(answer, "/folder/my query.dcm")]
-    assert {(len(line), line[0], line[1], line[5]) for line in lines} == {(6, "my_query", "Q0", "eprf")}
+    assert {(len(line), line[0], line[1], line[5]) for line in lines} == {(6, "my_query", "Q0", "diffusion")}
     scores = [float(line[4]) for line in lines]
     assert all(math.isfinite(score) for score in scores)
     assert all(later < earlier for earlier, later in pairwise(scores))

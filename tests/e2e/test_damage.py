@@ -43,7 +43,7 @@ def wreck(folder: Path, what: str) -> None:
         with database.open("r+b") as file:
             file.truncate(database.stat().st_size // 2)
     else:
-        (snapshot,) = (folder / "snapshots").iterdir()
+        (snapshot,) = (folder / "snapshots").glob("*.index")
         damage(snapshot, snapshot.stat().st_size // 2, 50)
 
 

@@ -1,0 +1,148 @@
+"""Diffusion against dense matrices, with and without a graph of the whole gallery."""
+
+import numpy as np
+import pytest
+
+from cbir import rerank
+from cbir.collection import neighbours, space
+from cbir.collection.gallery import Gallery
+from cbir.collection.graph import SCALE
+from cbir.collection.neighbourhood import Neighbourhood
+from cbir.collection.neighbours import NEAREST
+from cbir.errors import InvalidInput
+from cbir.ranking import rank
+from cbir.rerank.diffusion import Diffusion
+
+
+def vectors(count: int, seed: int = 0) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    centres = 1.5 * random.standard_normal((6, 12))
+    return (centres[random.integers(0, 6, count)] + random.standard_normal((count, 12))).astype(np.float32)
+
+
+def gallery(held: np.ndarray, linked: int | None = None) -> Gallery:
+    """A gallery whose first `linked` images (all) a snapshot has told the neighbours of."""
+    linked = len(held) if linked is None else linked
+    found = neighbours.find(held[:linked], space.fit(held[:linked]))
+    return Gallery((held[:linked], held[linked:]), np.arange(len(held)), (), Neighbourhood(found))
+
+
+def obvious(query: np.ndarray, held: np.ndarray, rows: np.ndarray, diffusion: Diffusion) -> np.ndarray:
+    """What arrives at `rows`, times the closeness: the graph of all images dense, the query one more node."""
+    fitted = space.fit(held)
+
+    def place(vector: np.ndarray) -> np.ndarray:
+        placed = (vector.astype(float) - fitted.centre) @ fitted.projection.astype(float)
+        return placed / np.linalg.norm(placed, axis=-1, keepdims=True)
+
+    placed = place(held)
+    apart = ((placed[:, None] - placed[None]) ** 2).sum(axis=2)
+    np.fill_diagonal(apart, np.inf)
+    ordered = np.sort(apart, axis=1)
+    scale, reach = np.sqrt(ordered[:, SCALE - 1]), ordered[:, NEAREST - 1]
+    near = apart <= reach[:, None]
+    weights = np.exp(-apart / np.outer(scale, scale)) * (near + near.T.astype(float)) / 2
+    away = np.full(len(held), np.inf)
+    away[rows] = ((placed - place(query)) ** 2).sum(axis=1)[rows]
+    own = np.sort(away)
+    joins = (away <= own[NEAREST - 1]) * 0.5 + (away <= reach) * 0.5
+    edges = np.where(np.isfinite(away), np.exp(-away / (np.sqrt(own[SCALE - 1]) * scale)), 0.0) * joins
+    degree = weights.sum(axis=1) + edges
+    source = edges / np.sqrt(degree)
+    allowed = np.isin(np.arange(len(held)), rows)
+    passing = allowed[:, None] * weights * allowed / np.sqrt(np.outer(degree, degree))
+    flow = (1 - diffusion.damping) * source
+    for _ in range(diffusion.steps):
+        flow = diffusion.damping * passing @ flow + (1 - diffusion.damping) * source
+    return flow[rows] * np.exp(1 - away[rows] / 2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_equals_the_obvious_way(seed: int) -> None:
+    held = vectors(250, seed)
+    query = vectors(1, seed + 100)[0]
+    rows = np.flatnonzero(np.arange(250) % 5)
+    diffusion = Diffusion(damping=0.8)
+    whole = gallery(held)
+    expected = obvious(query, held, rows, diffusion)
+    found = diffusion(query, rank(query, whole, rows), whole)
+    assert found.scope == "collection"
+    reached = expected > 0
+    assert reached.any()
+    shown = found.shown(found.scores[reached])
+    np.testing.assert_allclose(shown, expected[reached] / expected.max(), rtol=2e-3, atol=1e-9)
+    assert not (~reached).any() or found.scores[~reached].max() < found.scores[reached].min()
+
+
+def test_does_not_matter_whether_the_query_is_in_the_gallery() -> None:
+    """An image that is left out has no part in its own ranking."""
+    held = vectors(200)
+    whole = gallery(held)
+    others = np.arange(1, 200)
+    once = Diffusion()(held[0], rank(held[0], whole, others), whole)
+    again = Diffusion()(held[0].copy(), rank(held[0], whole, others), whole)
+    np.testing.assert_array_equal(once.scores, again.scores)
+    assert once.scores.max() == 0.0
+
+
+def test_a_condition_that_leaves_little_makes_a_graph_of_its_own() -> None:
+    held = vectors(300)
+    whole, query = gallery(held), vectors(1, 9)[0]
+    rows = np.arange(0, 300, 3)
+    found = Diffusion()(query, rank(query, whole, rows), whole)
+    assert found.scope == "collection"
+    part = Diffusion(local=40)(query, rank(query, whole, rows), whole)
+    assert part.scope == "top"
+    nearest = np.argsort(-rank(query, whole, rows).similarities)[:40]
+    assert set(np.argsort(-part.scores)[:40]) == set(nearest)
+
+
+def test_images_added_since_the_snapshot_are_found() -> None:
+    held = vectors(300)
+    late = gallery(held, linked=280)
+    query = held[290] + np.float32(0.01)
+    found = Diffusion()(query, rank(query, late), late)
+    assert np.argmax(found.scores) == 290
+    on_top = np.argsort(-found.scores)[:60]
+    assert (on_top >= 280).sum() >= 2
+
+
+def test_flow_through_few_nodes_keeps_the_first_answers() -> None:
+    held = vectors(500)
+    whole, query = gallery(held), vectors(1, 5)[0]
+    ranking = rank(query, whole)
+    everything = Diffusion()(query, ranking, whole).scores
+    few = Diffusion(nodes=200)(query, ranking, whole).scores
+    first = np.argsort(-everything)[:10]
+    assert len(np.intersect1d(first, np.argsort(-few)[:10])) >= 8
+
+
+def test_finds_along_a_chain_what_is_unlike_the_query() -> None:
+    """Two half circles: the far end of the query's own lies farther away than the middle of the other."""
+    angle = np.linspace(0, np.pi, 150)
+    one = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    other = np.stack([1 - np.cos(angle), 0.5 - np.sin(angle)], axis=1)
+    noise = 0.03 * np.random.default_rng(3).standard_normal((300, 2))
+    moons = (np.concatenate([one, other]) + noise).astype(np.float32)
+    lifted = np.concatenate([moons, np.cos(2 * moons), np.sin(2 * moons)], axis=1).astype(np.float32)
+    whole = gallery(lifted)
+    rows = np.arange(1, 300)
+    ranking = rank(lifted[0], whole, rows)
+    precision = {}
+    for method in ("none", "diffusion"):
+        scores = rerank.get(method)(lifted[0], ranking, whole).scores
+        precision[method] = (rows[np.argsort(-scores)[:149]] < 150).mean()
+    assert precision["diffusion"] > precision["none"] + 0.1
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"damping": 1.0}, {"steps": 0}, {"nodes": 0}, {"local": 10_000}, {"damping": "x"}]
+)
+def test_wrong_values_are_refused(wrong: dict) -> None:
+    with pytest.raises(InvalidInput, match=next(iter(wrong))):
+        Diffusion(**wrong)
+
+
+def test_auto_is_diffusion() -> None:
+    assert rerank.get("auto").name == rerank.resolved("auto") == "diffusion"
+    assert rerank.resolved("eprf") == "eprf"
