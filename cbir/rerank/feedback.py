@@ -40,8 +40,8 @@ class Feedback:
     name: ClassVar[str] = "feedback"
 
     P: int = 5
-    M: int = 20
-    T: int = 3
+    M: int = 12
+    T: int = 2
     trust: float = 0.3
     distrust: float = 0.3
     lowest: float = 0.9

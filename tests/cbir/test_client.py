@@ -34,6 +34,19 @@ def test_search(client: Client, pictures: list[Path], ids: list[str]) -> None:  
     assert client.render(pictures[0]).startswith(b"\x89PNG")
 
 
+def test_search_with_examples_and_judgements(client: Client, pictures: list[Path], ids: list[str]) -> None:  # noqa: F811
+    said = {ids[4]: 1.0, ids[5]: -1.0}
+    found = [hit.image_id for hit in client.search(None, examples=ids[:2], feedback=said, k=100).results]
+    assert (found[0], found[-1]) == (ids[4], ids[5])
+    assert not {*ids[:2]} & {*found}
+    assert [
+        hit.image_id for hit in client.search(ids[0], examples=ids[1:2], feedback=said, k=100).results
+    ] == found
+    by_file = client.search(pictures[:2], examples=ids[2:3], feedback=said, k=100)
+    assert by_file.results[0].image_id == ids[4]
+    assert ids[2] not in {hit.image_id for hit in by_file.results}
+
+
 def test_regions_and_windows(client: Client, pictures: list[Path], ids: list[str]) -> None:  # noqa: F811
     part = (8, 16, 40, 32)
     of_file = client.search(pictures[0], k=5, region=part)

@@ -1,0 +1,69 @@
+"""The simulated person of bench/feedback.py."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cbir.collection import Collection
+from cbir.collection import profile as profiles
+from tests.cbir.collection.conftest import entry
+
+BENCH = Path(__file__).parents[3] / "bench" / "feedback.py"
+
+
+@pytest.fixture(scope="module")
+def bench():
+    sys.path.insert(0, str(BENCH.parent))
+    try:
+        spec = importlib.util.spec_from_file_location("bench_feedback", BENCH)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(BENCH.parent))
+    return module
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory):
+    made = Collection.create(tmp_path_factory.mktemp("bench") / "collection", profiles.get("tamura"))
+    with made.writer() as writer:
+        writer.add([entry(n, labels={"label": "ab"[n % 2]}) for n in range(60)])
+        writer.finish()
+    return made
+
+
+def test_average_precision_is_the_mean_of_precisions_at_hits(bench):
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        relevant = random.random(30) < 0.3
+        hits, precisions = 0, []
+        for place, is_hit in enumerate(relevant, start=1):
+            hits += int(is_hit)
+            if is_hit:
+                precisions.append(hits / place)
+        assert bench.average_precision(relevant) == pytest.approx(sum(precisions) / len(precisions))
+    assert bench.average_precision(np.array([True, False, True])) == pytest.approx(5 / 6)
+    assert np.isnan(bench.average_precision(np.zeros(3, bool)))
+
+
+@pytest.mark.parametrize("draw", ["classes", "images"])
+def test_rounds_start_equal_and_the_person_is_right(bench, collection, draw):
+    found = bench.simulate(collection, queries=6, rounds=3, count=5, seed=1, draw=draw)
+    assert [turn["round"] for turn in found["rounds"]] == [0, 1, 2, 3]
+    first, last = found["rounds"][0], found["rounds"][-1]
+    assert first["map"] == first["shown"] == first["unjudged"]
+    assert last["shown"]["mean"] > first["shown"]["mean"]
+    again = bench.simulate(collection, queries=6, rounds=3, count=5, seed=1, draw=draw)
+    for one, other in zip(found["rounds"], again["rounds"], strict=True):
+        assert one["map"] == other["map"]
+
+
+def test_plot_is_a_drawing(bench, collection, tmp_path):
+    found = bench.simulate(collection, queries=2, rounds=1, count=5, seed=1, draw="images")
+    bench.plot(found, tmp_path / "rounds.svg")
+    drawn = (tmp_path / "rounds.svg").read_text()
+    assert drawn.count("<polyline") == 3
+    assert drawn.startswith("<svg")
