@@ -9,6 +9,7 @@ import json
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_info
 
 from cbir import rerank
+from cbir.collection import neighbours
 from cbir.collection.gallery import Gallery
+from cbir.collection.neighbourhood import Neighbourhood
 from cbir.ranking import RankingList, best, rank
 from cbir.rerank import negatives
 from cbir.threads import cores
@@ -39,6 +42,14 @@ def collection(n: int, d: int) -> Gallery:
         random.standard_normal(out=piece, dtype=np.float32)
         piece += centres[random.integers(0, CLUSTERS, len(piece))]
     return Gallery((vectors,), np.arange(n, dtype=np.int64))
+
+
+def linked(gallery: Gallery) -> Gallery:
+    """The gallery with its neighbourhood, as a snapshot has it."""
+    (vectors,) = gallery.blocks
+    neighbourhood = Neighbourhood(neighbours.find(vectors, gallery.space))
+    neighbourhood.covering(gallery)
+    return replace(gallery, neighbourhood=neighbourhood)
 
 
 def memory_mb(field: str) -> float:
@@ -161,6 +172,9 @@ def main() -> None:
     for n in chosen.sizes:
         gallery = collection(n, chosen.dimensions)
         queries = np.random.default_rng(1).integers(0, n, chosen.queries).tolist()
+        if "diffusion" in chosen.methods:  # its graph is made with a snapshot, not with a query
+            linking_ms, gallery = timed(lambda: linked(gallery))  # noqa: B023
+            print(f"{n:9} images joined with their neighbours in {linking_ms / 1000:.1f} s")
         assert math.isfinite(float(gallery.squared_norms.sum()))  # computed once a snapshot, not a query
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
         before = memory_mb("VmRSS")
@@ -172,7 +186,7 @@ def main() -> None:
             targets = TARGETS_MS if method == "eprf" else TARGETS_OF_OTHERS_MS
             if n in targets:
                 found["target_ms"] = targets[n]
-                found["reached"] = found["total_ms"] <= TARGETS_MS[n]
+                found["reached"] = found["total_ms"] <= targets[n]
             of_size.append(found)
         for found in of_size:  # after the others, because the obvious way leaves memory behind
             if n <= chosen.obvious and found["method"] in OBVIOUS:

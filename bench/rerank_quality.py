@@ -136,6 +136,8 @@ def report(contest: Contest, ours: Sequence[str]) -> dict[str, Any]:
           f"* differs from none, p < 0.05 after Holm\n{table(found['methods'])}")  # fmt: skip
     for name, method in found["methods"].items():
         print(f"{name}: {method['parameters'] or 'its defaults'}, over the {method['scope']}")
+    if rerank.resolved("auto") in found["methods"]:
+        found["methods"]["auto"] = found["methods"][rerank.resolved("auto")]
     found["auto"] = rivalry(contest, ours[0], ours)
     print(told(found["auto"]), end="")
     found["by_p"] = {}
@@ -203,7 +205,10 @@ def main() -> None:
     options.add_argument("--relevance", default="label", help="as of `cbir evaluate run`")
     options.add_argument("--methods", nargs="+", default=list(rerank.names()), help="all if not given")
     options.add_argument(
-        "--ours", nargs="+", default=["auto"], help="whose margin is told; others are no rivals"
+        "--ours",
+        nargs="+",
+        default=[rerank.resolved("auto")],
+        help="whose margin is told; others are no rivals",
     )
     options.add_argument("--jobs", type=int, default=cores())
     options.add_argument("--seed", type=int, default=0)

@@ -17,7 +17,7 @@ GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
     "pc": {"M": (50, 200), "clusters": (10, 20, 50), "weight": (0.2, 0.5, 0.8)},
     "k-reciprocal": {"k1": (5, 10, 20, 40), "k2": (2, 4, 6), "lam": (0.1, 0.3)},
     "aqe": {"P": POSITIVES, "alpha": (0.0, 1.0, 3.0, 10.0)},
-    "auto": {},  # the default must be right as it is
+    "diffusion": {},  # the default must be right as it is
 }
 
 
