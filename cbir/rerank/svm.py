@@ -72,6 +72,14 @@ class _Point:
         steepest = np.maximum.reduce(ratios).max(axis=1, keepdims=True)
         return 1.0 / np.maximum(steepest, 1.0)
 
+    def lowest(self, direction: tuple[Floats, Floats, Floats, Floats]) -> Floats:
+        """The step (T, 1) at which the gap, a parabola along the direction, is smallest; 1 where it only falls."""
+        step, _, low_step, high_step = direction
+        slope = self.low * low_step + self.low_dual * step + self.high * high_step - self.high_dual * step
+        bend = step * (low_step - high_step)
+        ratio = -slope.sum(axis=1, keepdims=True) / (2.0 * np.maximum(bend.sum(axis=1, keepdims=True), 1e-300))
+        return np.where(ratio > 0.0, ratio, 1.0)
+
 
 def _shares(Q: Floats, linear: Floats, equality: Floats) -> tuple[Floats, Truths, Truths]:
     """The minimum (T, m) of 1/2 a'Qa - linear'a over 0 <= a <= 1, equality'a = 0, for T problems at once.
@@ -81,7 +89,7 @@ def _shares(Q: Floats, linear: Floats, equality: Floats) -> tuple[Floats, Truths
     at = _Point(Q, linear)
     enough = TOLERANCE * linear.min(axis=1, keepdims=True)
     # Keeps a singular Q invertible: a proximal term in the step, not in the problem.
-    softest = 1e-11 * Q.diagonal(axis1=1, axis2=2).max(axis=1, keepdims=True)
+    softest = 1e-9 * Q.diagonal(axis1=1, axis2=2).max(axis=1, keepdims=True)
     for _ in range(ITERATIONS):
         residual = _times(Q, at.low) - linear - equality * at.multiplier - at.low_dual + at.high_dual
         gap = (at.low * at.low_dual + at.high * at.high_dual).mean(axis=1, keepdims=True) / 2.0
@@ -122,7 +130,8 @@ def _iterate(
     reached += (at.high - length * step) * (at.high_dual + length * high_step)
     centre = gap * (reached.mean(axis=1, keepdims=True) / (2.0 * gap)) ** 3
     corrector = newton(centre - low_gap - step * low_step, centre - high_gap + step * high_step)
-    at.move(STEP * at.reach(corrector) * moving, corrector)
+    # Not beyond where the gap is smallest: the second order correction can otherwise send the steps in circles.
+    at.move(np.minimum(STEP * at.reach(corrector), at.lowest(corrector)) * moving, corrector)
 
 
 def _times(matrices: Floats, vectors: Floats) -> Floats:

@@ -113,7 +113,7 @@ def test_search_by_id_in_every_form(folder, form):
         (["search", "id:{known}", "--where", "label"], "filter"),
         (["search", "id:{known}", "--rerank", "magic"], "magic"),
         (["search", "id:{known}", "--parameter", "P"], "NAME=NUMBER"),
-        (["search", "id:{known}", "--parameter", "P=0"], "P must be"),
+        (["search", "id:{known}", "--rerank", "eprf", "--parameter", "P=0"], "P must be"),
         (["search", "id:{known}", "-k", "0"], "-k"),
         (["collection", "delete"], "--where"),
     ],

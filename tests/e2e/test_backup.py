@@ -60,7 +60,11 @@ def test_backup_and_restore(own: Path, tmp_path: Path, pictures: list[Path]) -> 
         assert verify(collection) == []
         assert len(collection) == COUNT - 6
     with serving(place / "collection") as running:
-        assert httpx.post(f"{running.address}/v1/search?k=9", files=search).json()["results"] == before
+        after = httpx.post(f"{running.address}/v1/search?k=9", files=search).json()["results"]
+    # The neighbourhood is worked out anew, in another order of additions.
+    for hit in before + after:
+        hit["score"] = pytest.approx(hit["score"], rel=1e-4)
+    assert after == before
     # The key came along: a patient's images are still found by the identifier, and erased.
     erased = cbir(
         "collection", "erase-patient", "patient-0", "--collection", place / "collection", "--format", "json"

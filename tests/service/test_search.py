@@ -14,7 +14,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.datastructures import MultiDict
 
-from cbir import settings
+from cbir import rerank, settings
 from cbir.collection import Collection
 from cbir.images import read
 from cbir.search import Request, Searcher, Stopwatch
@@ -110,7 +110,7 @@ def test_rerank_by_name(client: FlaskClient, ids: list[str]) -> None:
     distances = [hit["distance"] for hit in plain["results"]]
     assert distances == sorted(distances)
     assert by_id(client, ids[0], rerank="pearson").json["rerank"]["method"] == "pearson"
-    assert by_id(client, ids[0]).json["rerank"]["method"] == settings.load().rerank
+    assert by_id(client, ids[0]).json["rerank"]["method"] == rerank.resolved(settings.load().rerank)
 
 
 def test_filters_hold_together(client: FlaskClient, ids: list[str], pictures: list[Path]) -> None:
@@ -196,7 +196,7 @@ def test_json_that_is_no_object(client: FlaskClient) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"rerank": "magic"}, "there are: none"),
+        ({"rerank": "magic"}, "there are: auto, none"),
         ({"where": "label"}, "key=value"),
         ({"where": "severity<high"}, "number"),
     ],

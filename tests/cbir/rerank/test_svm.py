@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
 
@@ -61,6 +61,9 @@ def check(samples: np.ndarray, signs: np.ndarray, bounds: np.ndarray, gamma: flo
     doubled=st.booleans(),
     fuzzy=st.booleans(),
 )
+@example(1186, 6, 15, 1, 1.6, 0.2, 2.5, True, True, True)  # once without end
+@example(3176, 4, 15, 1, 2.9, -0.8, 1.7, True, True, True)
+@example(3871, 12, 14, 1, 1.8, -0.1, 2.2, True, True, True)
 def test_decides_like_libsvm(
     seed, positives, negatives, dimensions, log_C, log_gamma, apart, rounded, doubled, fuzzy
 ):
