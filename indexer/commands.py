@@ -3,7 +3,9 @@
 import dataclasses
 import json
 import os
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -84,7 +86,7 @@ def index(
         _open(collection, profile, weight or []) as opened,
         Lines() if progress is Shown.json else Bar() as shown,
     ):
-        shown.total = sum(1 for _ in walk(sources, roots))
+        _count_beside(sources, roots, shown)
         run = Run(
             opened,
             sources,
@@ -107,6 +109,16 @@ def index(
             f"`cbir collection compact --refit --collection {collection}` learns it anew"
         )
     raise typer.Exit(INTERRUPTED if summary.interrupted else SOME_REFUSED if summary.refused else DONE)
+
+
+def _count_beside(sources: Sequence[Path], roots: Sequence[Path], shown: Bar | Lines) -> None:
+    """Tell how many files there are as soon as they are counted, while indexing has begun."""
+
+    def count() -> None:
+        with suppress(OSError, NotFound):  # a source that goes away is the run's to report
+            shown.total = sum(1 for _ in walk(sources, roots))
+
+    threading.Thread(target=count, daemon=True).start()
 
 
 def _check_inside(paths: Sequence[Path], roots: Sequence[Path]) -> None:

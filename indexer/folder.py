@@ -35,8 +35,8 @@ def walk(sources: Sequence[Path], within: Sequence[Path] = ()) -> Iterator[Path]
 def _below(folder: Path, seen: set[tuple[int, int]], within: Sequence[Path]) -> Iterator[Path]:
     closed: list[OSError] = []
     for where, folders, files in os.walk(folder, followlinks=True, onerror=closed.append):
-        here = Path(where).resolve()
-        if within and not is_inside(here, within):
+        here = os.path.realpath(where)
+        if within and not is_inside(Path(here), within):
             folders.clear()
             yield place(Path(where))
             continue
@@ -45,37 +45,38 @@ def _below(folder: Path, seen: set[tuple[int, int]], within: Sequence[Path]) -> 
             folders.clear()
             continue
         for name in sorted(files):
-            path = here / name
             if name.startswith("."):
                 continue
-            leads_out = bool(within) and path.is_symlink() and not is_inside(path, within)
+            path = os.path.join(here, name)  # a Path only for what is an image: there may be a million files
+            leads_out = bool(within) and os.path.islink(path) and not is_inside(Path(path), within)
             if (leads_out or looks_like_image(path)) and _first_time(path, seen):
-                yield path
+                yield Path(path)
     yield from (Path(error.filename) for error in closed)
 
 
-def _first_time(path: Path, seen: set[tuple[int, int]]) -> bool:
+def _first_time(path: Path | str, seen: set[tuple[int, int]]) -> bool:
     """Whether this very file or folder was not met before; what cannot be looked at always is new."""
     try:
-        status = path.lstat()
+        status = os.lstat(path)
     except OSError:
         return True
-    met = (status.st_dev, status.st_ino) in seen
-    seen.add((status.st_dev, status.st_ino))
+    this = status.st_dev, status.st_ino
+    met = this in seen
+    seen.add(this)
     return not met
 
 
-def looks_like_image(path: Path) -> bool:
+def looks_like_image(path: Path | str) -> bool:
     """Whether a file is worth decoding: by its suffix, else by its first bytes (archives often drop suffixes).
 
     Pipes and devices never are; what cannot be opened is, so that reading it says why.
     """
     try:
-        if not S_ISREG(path.stat().st_mode):
+        if not S_ISREG(os.stat(path).st_mode):
             return False
-        if path.suffix.lower() in SUFFIXES:
+        if os.path.splitext(path)[1].lower() in SUFFIXES:
             return True
-        with path.open("rb") as file:
+        with open(path, "rb") as file:
             head = file.read(132)
     except OSError:
         return True

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -14,12 +15,20 @@ PATIENT = {"patient", "patientid", "patientidentifier", "patientname", "patientk
 
 def place(path: Path) -> Path:
     """Where a file lies, without links among its folders; a file that is itself a link keeps its name."""
-    return _resolved(path.parent) / path.name
+    return Path(_resolved(str(path.parent))) / path.name
 
 
 @lru_cache(maxsize=4096)
-def _resolved(folder: Path) -> Path:
-    return folder.resolve()
+def _resolved(folder: str) -> str:
+    return str(Path(folder).resolve())
+
+
+def _placed(base: str, path: str) -> str:
+    """`place` of a path relative to `base`, without making a Path of every row."""
+    folder, name = os.path.split(os.path.join(base, path))
+    if name in ("", ".", ".."):
+        return str(place(Path(base, path)))
+    return os.path.join(_resolved(folder), name)
 
 
 def _plain(name: str) -> str:
@@ -55,7 +64,7 @@ class Manifest:
         reader = csv.DictReader(file, strict=True)
         reader.fieldnames = self._header(reader.fieldnames or ())
         self.columns = tuple(name for name in reader.fieldnames if name != "path")
-        base = self.path.parent.resolve()
+        base = str(self.path.parent.resolve())
         for row in reader:
             self._at = row["path"]
             if None in row or None in row.values():
@@ -64,7 +73,7 @@ class Manifest:
                 )
             told = {name: value.strip() for name, value in row.items() if value.strip()}
             try:
-                yield str(place(base / told.pop("path", ""))), json.dumps(told)
+                yield _placed(base, told.pop("path", "")), json.dumps(told)
             except (OSError, ValueError, RuntimeError) as error:  # embedded zeros, links in a circle
                 raise InvalidInput(f"{self.path}, line {reader.line_num}: the path cannot be used") from error
 
@@ -91,11 +100,13 @@ class Manifest:
 
     def labels(self, paths: Sequence[Path]) -> dict[Path, dict[str, str]]:
         """Labels of those of `paths` (absolute, resolved) that the manifest names, at most 10,000 at a time."""
-        marks = ",".join("?" * len(paths))
-        named = [str(path) for path in paths]
-        found = self._rows.execute(f"SELECT path, labels FROM rows WHERE path IN ({marks})", named).fetchall()
-        self._rows.execute(f"UPDATE rows SET used = 1 WHERE path IN ({marks})", named)
-        return {Path(path): json.loads(text) for path, text in found}
+        named = {str(path): path for path in paths}
+        marks = ",".join("?" * len(named))
+        found = self._rows.execute(
+            f"SELECT path, labels FROM rows WHERE path IN ({marks})", tuple(named)
+        ).fetchall()
+        self._rows.execute(f"UPDATE rows SET used = 1 WHERE path IN ({marks})", tuple(named))
+        return {named[path]: json.loads(text) for path, text in found}
 
     def unused(self) -> int:
         """Rows that `labels` was never asked for: their files were not among the sources."""
