@@ -4,10 +4,10 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from flask import Flask, Request, Response, current_app, request
-from werkzeug.exceptions import Forbidden, MisdirectedRequest
+from werkzeug.exceptions import BadRequest, Forbidden, MisdirectedRequest
 
 from cbir.settings import Settings
-from service.access.proxies import PEER, PROXIED
+from service.access.proxies import PASSED_ON, PEER, PROXIED
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
@@ -47,16 +47,29 @@ def install(app: Flask, settings: Settings) -> None:
 
 
 def _check() -> None:
+    if "HTTP_HOST" not in request.environ:
+        raise BadRequest("the request names no Host (RFC 9112, section 3.2)")
     name = _name(request.host)
     if not is_loopback(name) and name not in current_app.extensions[NAMES]:
         raise MisdirectedRequest(
             "the service answers to localhost, 127.0.0.1, [::1] and the names in its setting allowed_hosts only, "
             "so that no other site's name leads to it"
         )
+    if _is_passed_on(request):
+        raise Forbidden(
+            "the request came through a proxy on this machine that the service does not know of, so whoever sent it "
+            "may be elsewhere; name the proxy's address in the setting trusted_proxies, or ask without it"
+        )
     if _in_the_clear(request):
         raise Forbidden("from another machine the service is asked over https or through its proxy only")
     if request.method not in READING and _from_elsewhere(request):
         raise Forbidden("the request comes from a page of another site")
+
+
+def _is_passed_on(request: Request) -> bool:
+    """Whether a request looks like one of this machine's own, but an unknown proxy says that it passes it on."""
+    environ = request.environ
+    return bool(environ.get(PASSED_ON)) and is_loopback(environ.get(PEER) or "localhost")
 
 
 def _in_the_clear(request: Request) -> bool:

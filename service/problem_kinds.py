@@ -31,8 +31,8 @@ KINDS: dict[str, Kind] = {
     "forbidden": Kind(
         HTTPStatus.FORBIDDEN,
         "Not allowed",
-        "The token's scope does not cover this, the request comes from another site's page, or a folder lies below "
-        "none of the setting `index_roots`.",
+        "The token's scope does not cover this, the request comes from another site's page or through a proxy that "
+        "the setting `trusted_proxies` does not name, or a folder lies below none of the setting `index_roots`.",
         "Use a token of the scope that the API description names, or ask the operator.",
     ),
     "not-found": Kind(

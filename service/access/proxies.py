@@ -9,7 +9,9 @@ if TYPE_CHECKING:
 
 PEER = "cbir.peer"  # address at the other end of the connection
 PROXIED = "cbir.proxied"  # whether that is a proxy of the settings
+PASSED_ON = "cbir.passed-on"  # whether headers say that a proxy which is not of the settings stands between
 FORWARDED = "HTTP_X_FORWARDED_"
+SIGNS = ("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP")  # of a proxy, besides FORWARDED
 MOST_HOPS = 32
 
 Address = IPv4Address | IPv6Address
@@ -20,7 +22,8 @@ class Proxies:
 
     The client is the last address of X-Forwarded-For that is not itself a trusted proxy: those before it are
     what the client says. Of -Proto and -Host the last value counts, which the nearest proxy wrote. The headers
-    are removed afterwards, so that nothing else can believe them.
+    are removed afterwards, so that nothing else can believe them. Those of other peers say one thing only: that
+    the request may come from further away than its connection does.
     """
 
     def __init__(self, app: "WSGIApplication", trusted: Sequence[str]) -> None:
@@ -33,7 +36,9 @@ class Proxies:
         environ[PROXIED] = self._trusts(peer)
         if environ[PROXIED]:
             self._believe(environ)
-        for name in [name for name in environ if name.startswith(FORWARDED) or name == "HTTP_FORWARDED"]:
+        signs = [name for name in environ if name.startswith(FORWARDED) or name in SIGNS]
+        environ[PASSED_ON] = bool(signs) and not environ[PROXIED]
+        for name in signs:
             del environ[name]
         return self.app(environ, start_response)
 

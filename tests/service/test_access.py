@@ -322,8 +322,12 @@ def test_entries_are_for_scopes_or_reaches() -> None:
     assert all(isinstance(entry, Entry) and isinstance(entry.need, Scope | Reach) for entry in TABLE.values())
 
 
-def test_nothing_is_fetched_for_a_request(closed: Flask, tokens: Tokens) -> None:
+def test_nothing_is_fetched_for_a_request(indexed: Path, tokens: Tokens) -> None:
     """Addresses in a request, wherever they stand, open no connection and resolve no name."""
+    believing = settings.load(
+        require_tokens=True, trusted_proxies="127.0.0.1", state_folder=tokens.file.parent
+    )
+    closed = create_app(indexed, believing)
     seen: list[str] = []
     active = True
 

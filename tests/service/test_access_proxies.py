@@ -121,3 +121,56 @@ def test_failures_are_counted_by_client_not_by_proxy(indexed: Path, tmp_path: Pa
     for address, status in (("203.0.113.9", 401), ("203.0.113.9", 429), ("203.0.113.10", 401)):
         headers = {"X-Forwarded-For": f"1.2.3.4, {address}", "Authorization": "Bearer x"}
         problem(client.get("/", headers=headers), status)
+
+
+SIGNS = {
+    "X-Forwarded-For": "203.0.113.9",
+    "X-Forwarded-Proto": "http",
+    "X-Forwarded-Server": "gateway",
+    "Forwarded": "for=203.0.113.9",
+    "Via": "1.1 gateway",
+    "X-Real-IP": "203.0.113.9",
+    "x-forwarded-anything": "",
+}
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+def test_unknown_proxy_on_this_machine_is_told_of(
+    indexed: Path, ids: list[str], tmp_path: Path, sign: str
+) -> None:
+    """Whoever it passes on would otherwise be taken for this machine: without tokens, and for the encryption."""
+    headers = {sign: SIGNS[sign]}
+    client = create_app(indexed, settings.load()).test_client()
+    assert client.get(f"/v1/images/{ids[0]}").status_code == 200
+    for peer in ("127.0.0.1", "127.3.2.1", "::1", "::ffff:127.0.0.1", ""):
+        from_peer = {"REMOTE_ADDR": peer}
+        for path in (f"/v1/images/{ids[0]}", "/", "/metrics", "/none"):
+            said = problem(client.get(path, headers=headers, environ_base=from_peer), 403)
+            assert "trusted_proxies" in said
+    tokens = Tokens(tmp_path)
+    token = {"Authorization": f"Bearer {tokens.create([Scope.search])[1]}"}
+    closed = settings.load(state_folder=tmp_path, require_tokens=True)
+    client = create_app(indexed, closed).test_client()
+    assert client.get(f"/v1/images/{ids[0]}", headers=token).status_code == 200
+    assert "trusted_proxies" in problem(client.get(f"/v1/images/{ids[0]}", headers=token | headers), 403)
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+def test_proxy_that_checks_who_asks(indexed: Path, ids: list[str], sign: str) -> None:
+    known = settings.load(trusted_proxies="127.0.0.1", require_tokens=False)
+    client = create_app(indexed, known).test_client()
+    assert client.get(f"/v1/images/{ids[0]}", headers={sign: SIGNS[sign]}).status_code == 200
+
+
+def test_others_may_sit_behind_a_proxy_of_their_own(indexed: Path, ids: list[str], tmp_path: Path) -> None:
+    """From another machine such a header opens nothing and shuts nobody out."""
+    token = {"Authorization": f"Bearer {Tokens(tmp_path).create([Scope.search])[1]}"}
+    client = create_app(indexed, settings.load(state_folder=tmp_path, require_tokens=True)).test_client()
+    for headers, status in ((token, 200), ({}, 401)):
+        answer = client.get(
+            f"/v1/images/{ids[0]}",
+            base_url="https://localhost",
+            headers=headers | {"Via": "1.1 gateway", "X-Forwarded-For": "127.0.0.1"},
+            environ_base={"REMOTE_ADDR": "203.0.113.9"},
+        )
+        assert answer.status_code == status
