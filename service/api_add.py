@@ -18,8 +18,9 @@ from service.access.audit import about
 from service.api_images import InCollection, check_labels
 from service.incoming import Sent, extract, store
 from service.operations import FILE, operation
+from service.place import Place
 from service.problems import Conflict, Malformed, where
-from service.state import Place, state
+from service.state import state
 from service.who import name as who
 
 blueprint = Blueprint("add", __name__, url_prefix="/v1/images")

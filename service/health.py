@@ -7,8 +7,9 @@ from cbir.errors import CbirError
 from cbir.messages import Health, Readiness
 from service.access.check import access, is_stranger
 from service.operations import operation
+from service.place import Place
 from service.problems import NotReady
-from service.state import Place, state
+from service.state import state
 
 blueprint = Blueprint("health", __name__)
 

@@ -1,12 +1,18 @@
 """Readiness, and what other processes do to the collection meanwhile."""
 
 import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from cbir import settings
 from cbir.collection import Collection
+from cbir.collection.last_good import NAME
+from service import place
 from service.access.tokens import Scope, Tokens
 from service.app import create_app
 from service.state import EXTENSION
@@ -121,3 +127,47 @@ def test_nobody_is_let_in_is_not_ready(
         assert str(tmp_path) not in said
     assert str(tokens.file) in caplog.text
     assert client.get("/healthz").status_code == 200
+
+
+@contextmanager
+def counting_openings() -> Iterator[list[str]]:
+    """The databases that are opened meanwhile."""
+    seen: list[str] = []
+    counting = True
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if counting and event == "sqlite3.connect":
+            seen.append(str(arguments[0]))
+
+    sys.addaudithook(hook)
+    yield seen
+    counting = False
+
+
+def test_a_damaged_collection_is_not_opened_for_every_request(
+    own: Path, ids: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, image = own / "collection.sqlite", f"/v1/images/{ids[0]}"
+    sound = database.read_bytes()
+    shutil.rmtree(own / NAME)
+    database.write_bytes(b"not a database" * 1000)
+    client = create_app(own, settings.load()).test_client()
+    with counting_openings() as opened:
+        said = problem(client.get(image), 503)
+        assert opened
+        opened.clear()
+        for path in (image, "/readyz", "/v1/collection", image):
+            assert problem(client.get(path), 503) == said
+        assert not opened
+        monkeypatch.setattr(place, "FAILED_SECONDS", 0.2)
+        client = create_app(own, settings.load()).test_client()
+        problem(client.get(image), 503)
+        time.sleep(0.3)
+        opened.clear()
+        problem(client.get(image), 503)
+        assert opened
+    monkeypatch.undo()
+    client = create_app(own, settings.load()).test_client()
+    problem(client.get(image), 503)
+    database.write_bytes(sound)  # the same file, mended: noticed at once
+    assert client.get(image).status_code == 200
