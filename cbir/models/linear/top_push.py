@@ -7,9 +7,9 @@ from cbir.models.linear.base import Floats, LinearRanker
 
 
 class TopPush(LinearRanker):
-    """lambda/2 |w|^2 + 1/m sum over positives of max(0, 1 + max_j w . x-_j - w . x+_i)^2 (Li, Jin & Zhou 2014, eq. 4).
+    """lambda/2 |w|^2 + 1/m sum over positives of max(0, 1 + max_j w . x-_j - w . x+_i)^2 (Li, Jin & Zhou 2014).
 
-    Solved in its dual (their eq. 6), which has one variable an image, by Nesterov's accelerated projected gradient;
+    Solved in its dual, which has one variable an image, by Nesterov's accelerated projected gradient;
     momentum is dropped where it leads uphill. Each step is O((m + n) (d + log(m + n))).
     """
 
@@ -68,7 +68,7 @@ def _smaller_gram(vectors: Floats) -> Floats:
 def project(point: Floats, m: int) -> Floats:
     """The nearest point whose numbers are all at least 0, its first m adding up to as much as the others.
 
-    That is max(0, a - t) and max(0, b + t) for the one t at which the sums agree (Li, Jin & Zhou 2014, section 3.2).
+    That is max(0, a - t) and max(0, b + t) for the one t at which the sums agree.
     The difference of the sums falls with t in straight pieces that meet at a and at -b.
     """
     first, others = np.sort(point[:m]), np.sort(-point[m:])
