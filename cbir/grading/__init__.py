@@ -1,0 +1,32 @@
+"""Grading by ranking (Huang et al. 2010): new cases placed among graded ones. A new ranker is a file and a line."""
+
+from typing import Any
+
+from cbir.errors import InvalidInput
+from cbir.grading.adarank import AdaRank
+from cbir.grading.base import Ranker
+from cbir.grading.rankboost import RankBoost
+from cbir.grading.ranking_svm import RankingSVM
+from cbir.grading.s_ndcg import SNdcgRanker
+
+__all__ = ["AdaRank", "RankBoost", "Ranker", "RankingSVM", "SNdcgRanker", "names", "ranker"]
+
+MEMBERS: tuple[type[Ranker], ...] = (SNdcgRanker, RankingSVM, AdaRank, RankBoost)
+
+
+def names() -> tuple[str, ...]:
+    """What `ranker` knows."""
+    return tuple(member.name for member in MEMBERS)
+
+
+def ranker(name: str, **options: Any) -> Ranker:
+    """A ranker by name, not yet fitted; raises InvalidInput for an unknown name or option."""
+    for member in MEMBERS:
+        if member.name == name:
+            try:
+                return member(**options)
+            except TypeError as error:
+                raise InvalidInput(
+                    f"the ranker {name} does not have the options {', '.join(options)}"
+                ) from error
+    raise InvalidInput(f"there is no ranker {name!r}; there are: {', '.join(names())}")

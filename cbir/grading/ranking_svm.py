@@ -1,0 +1,115 @@
+"""RankingSVM (Joachims 2002) without forming pairs: truncated Newton on the primal (Lee & Lin 2014, PRSVM+)."""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.errors import InvalidInput
+from cbir.grading.base import LinearRanker
+from cbir.grading.lists import ListSize, cut
+from cbir.grading.pairs import Pairs, Within
+
+Floats = NDArray[np.float64]
+
+SOLVER_STEPS = 60  # of conjugate gradients, within one of Newton's
+HALVINGS = 30
+SUFFICIENT = 1e-4  # share of the fall that the slope promises (Armijo)
+
+
+class RankingSVM(LinearRanker):
+    """min 1/2 |w|^2 + C sum over pairs max(0, 1 - (s_i - s_j))^2, i graded higher than j, within lists.
+
+    The squared hinge, as LinearSVC has it: with equal C this is LinearSVC without intercept on the differences of
+    all pairs. One iteration takes O(n log n) time for a fixed number of grades and memory linear in n.
+
+    C: of the whole sum. list_size: None pairs all images. tolerance: of the gradient, as a share of its first size.
+    iterations_: Newton steps taken.
+    """
+
+    name: ClassVar[str] = "ranking-svm"
+
+    def __init__(
+        self,
+        C: float = 0.01,
+        list_size: ListSize = None,
+        tolerance: float = 1e-6,
+        max_iterations: int = 100,
+        seed: int = 0,
+    ) -> None:
+        self.C = C
+        self.list_size = list_size
+        self.tolerance = tolerance
+        self.max_iterations = max_iterations
+        self.seed = seed
+
+    def _learn(self, Z: Floats, grades: Floats, groups: NDArray[np.int64]) -> None:
+        if not 0 < self.C < np.inf:
+            raise InvalidInput(f"the C of {self.name} must be a number above 0, not {self.C!r}")
+        pairs = Pairs(grades, cut(len(Z), self.list_size, np.random.default_rng(self.seed)))
+        w, first = np.zeros(Z.shape[1]), 0.0
+        scores = np.zeros(len(Z))
+        loss, gradient, active = self._at(pairs, Z, w, scores)
+        first = float(np.linalg.norm(gradient))
+        self.iterations_ = 0
+        while np.linalg.norm(gradient) > self.tolerance * first and self.iterations_ < self.max_iterations:
+            step = self._newton(Z, active, gradient)
+            along, slope, length = Z @ step, float(gradient @ step), 1.0
+            for _ in range(HALVINGS):
+                tried = self._at(pairs, Z, w + length * step, scores + length * along)
+                if tried[0] <= loss + SUFFICIENT * length * slope:
+                    break
+                length /= 2.0
+            else:
+                break  # as exact as floating point is
+            w, scores = w + length * step, scores + length * along
+            loss, gradient, active = tried
+            self.iterations_ += 1
+        self.coef_ = w
+
+    def _at(self, pairs: Pairs, Z: Floats, w: Floats, scores: Floats) -> tuple[float, Floats, "_Active"]:
+        """The loss, its gradient (d,), and the pairs within the margin."""
+        active = _Active(pairs.within(scores, 1.0))
+        loss = 0.5 * float(w @ w) + self.C * active.loss(scores)
+        return loss, w + Z.T @ (self.C * active.slopes(scores)), active
+
+    def _newton(self, Z: Floats, active: "_Active", gradient: Floats) -> Floats:
+        """The step (d,) that solves H step = -gradient, by conjugate gradients; to a tenth is enough."""
+        step, residual = np.zeros_like(gradient), -gradient
+        direction, size = residual.copy(), float(residual @ residual)
+        enough = 0.01 * size
+        for _ in range(SOLVER_STEPS):
+            bent = direction + Z.T @ (2.0 * self.C * active.times(Z @ direction))
+            length = size / float(direction @ bent)
+            step += length * direction
+            residual -= length * bent
+            before, size = size, float(residual @ residual)
+            if size <= enough:
+                break
+            direction = residual + (size / before) * direction
+        return step
+
+
+class _Active:
+    """The pairs within the margin, and how many each image is in, as the higher and as the lower one."""
+
+    def __init__(self, within: Within) -> None:
+        self.within = within
+        ones = np.ones(within.count)
+        self.lower, self.higher = within.of_lower(ones), within.of_higher(ones)
+
+    def loss(self, scores: Floats) -> float:
+        """sum of (1 - s_i + s_j)^2."""
+        own = self.lower * (1.0 - scores) ** 2 + 2.0 * (1.0 - scores) * self.within.of_lower(scores)
+        return float((own + self.within.of_lower(scores * scores)).sum())
+
+    def slopes(self, scores: Floats) -> Floats:
+        """The derivative (n,) of the loss by the scores."""
+        as_higher = self.lower * (1.0 - scores) + self.within.of_lower(scores)
+        as_lower = self.higher * (1.0 + scores) - self.within.of_higher(scores)
+        return 2.0 * (as_lower - as_higher)
+
+    def times(self, values: Floats) -> Floats:
+        """Half the second derivative of the loss times values (n,)."""
+        partners = self.within.of_lower(values) + self.within.of_higher(values)
+        return (self.lower + self.higher) * values - partners

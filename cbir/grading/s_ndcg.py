@@ -1,0 +1,162 @@
+"""S-NDCG: a ranking function learnt by gradient ascent on NDCG with smooth positions (Huang et al. 2010, III)."""
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.errors import InvalidInput
+from cbir.grading.base import Ranker
+from cbir.grading.lists import ListSize, cut, rows_of
+from cbir.grading.measures import gains, mean_ndcg
+from cbir.grading.positions import Steps
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+ALPHA = {"sigmoid": 2.0, "paper": 0.001}
+FUNCTIONS = ("linear", "exponential")
+HIGHEST = 30.0  # of the exponent of an exponential ranking function
+NARROWEST = 1e-9  # a spread of scores below this is none
+RIDGE = 0.1  # added to the variances that features are decorrelated by
+
+
+class SNdcgRanker(Ranker):
+    """Climbs the mean S-NDCG (eq. 8) of lists; of the T functions on the way, the best by NDCG on lists put aside.
+
+    form "sigmoid": pi'(x) = 1 + sum over y != x of (1 + tanh(alpha (s_y - s_x) / spread of the list's scores)) / 2,
+        alpha 2: always from 1 to n. A step is of the length `rate` times that of theta, as only its direction counts.
+    form "paper": pi'(x) = 1 + sum over y != x of tanh(alpha (s_y - s_x)), alpha 0.001, and theta + rate * gradient,
+        as printed, from theta 0. InvalidInput where scores leave the domain of the logarithm.
+    function "linear": s = <theta, x>; "exponential": s = exp(<theta, x>).
+    Features are decorrelated before, so that a step moves along all of them alike.
+
+    steps: T. list_size: images a list, None for all. validation: share of the groups put aside; all train and
+    choose where there are too few. coef_: (d,) of standardised features; chosen_: the step that was best, from 0.
+    """
+
+    name: ClassVar[str] = "s-ndcg"
+
+    def __init__(
+        self,
+        form: Literal["sigmoid", "paper"] = "sigmoid",
+        function: Literal["linear", "exponential"] = "linear",
+        alpha: float | None = None,
+        steps: int = 30,
+        rate: float = 0.05,
+        list_size: ListSize = 100,
+        validation: float = 1 / 9,
+        seed: int = 0,
+    ) -> None:
+        self.form = form
+        self.function = function
+        self.alpha = alpha
+        self.steps = steps
+        self.rate = rate
+        self.list_size = list_size
+        self.validation = validation
+        self.seed = seed
+
+    def _learn(self, Z: Floats, grades: Floats, groups: Integers) -> None:
+        self._check()
+        generator = np.random.default_rng(self.seed)
+        aside = put_aside(groups, grades, self.validation, generator)
+        train = ~aside if aside.any() else np.ones(len(Z), bool)
+        chosen = aside if aside.any() else train
+        basis = _decorrelating(Z[train])
+        W, V = Z[train] @ basis, Z[chosen] @ basis
+        gain = gains(grades[train])
+        lists = rows_of(cut(len(W), self.list_size, generator))
+        judged = cut(len(V), self.list_size, generator)
+        theta = np.zeros(W.shape[1])
+        best = -np.inf
+        for step in range(self.steps + 1):
+            if step or self.form == "paper":
+                theta = self._climbed(theta, W, gain, lists)
+            else:  # where the first step from theta 0 leads; there no direction is known yet
+                theta = W.T @ (gain - gain.mean())
+                theta /= max(float(np.std(W @ theta)), NARROWEST)
+            found = mean_ndcg(V @ theta, grades[chosen], judged)
+            if found > best or not step:
+                best, self.chosen_, self.coef_ = found, step, basis @ theta
+
+    def _check(self) -> None:
+        if self.form not in ALPHA:
+            raise InvalidInput(f"the form of s-ndcg is sigmoid or paper, not {self.form!r}")
+        if self.function not in FUNCTIONS:
+            raise InvalidInput(f"the function of s-ndcg is linear or exponential, not {self.function!r}")
+        for name in ("alpha", "rate", "steps"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < np.inf:
+                raise InvalidInput(f"the {name} of s-ndcg must be a number above 0, not {value!r}")
+        if not 0 <= self.validation < 1:
+            raise InvalidInput(f"validation is a share from 0 to below 1, not {self.validation!r}")
+
+    def _climbed(self, theta: Floats, W: Floats, gain: Floats, lists: list[Integers]) -> Floats:
+        scores = self._outputs(W @ theta)
+        slopes = np.zeros(len(W))
+        for rows in lists:
+            slopes[rows] = s_ndcg(scores[rows], gain[rows], self.form, self._alpha)[1]
+        if self.function == "exponential":
+            slopes *= scores
+        gradient = W.T @ slopes / len(lists)
+        if self.form == "paper":
+            return theta + self.rate * gradient
+        length = float(np.linalg.norm(gradient))
+        if length <= NARROWEST:
+            return theta
+        return theta + gradient * (self.rate * float(np.linalg.norm(theta)) / length)
+
+    @property
+    def _alpha(self) -> float:
+        return ALPHA[self.form] if self.alpha is None else self.alpha
+
+    def _outputs(self, products: Floats) -> Floats:
+        return products if self.function == "linear" else np.exp(np.clip(products, -HIGHEST, HIGHEST))
+
+    def _scores(self, Z: Floats) -> Floats:
+        return self._outputs(Z @ self.coef_)
+
+
+def s_ndcg(scores: Floats, gain: Floats, form: str, alpha: float) -> tuple[float, Floats]:
+    """S-NDCG (eq. 8) of one list and its gradient by the scores (eq. 9 without the ranking function), (n,)."""
+    best = np.sort(gain)[::-1] @ (1.0 / np.log2(np.arange(2.0, len(gain) + 2.0)))
+    if best <= 0.0:
+        return float("nan"), np.zeros(len(scores))
+    smooth = form == "sigmoid"
+    centred = scores - scores.mean()
+    spread = max(float(np.sqrt(np.mean(centred**2))), NARROWEST) if smooth else 1.0
+    steps = Steps(scores * (alpha / spread))
+    positions = 1.0 + steps.ranks()
+    if smooth:
+        positions = 1.0 + (positions - 1.0 + len(scores) - 1.0) / 2.0
+    elif positions.min() <= 0.0:
+        raise InvalidInput(
+            "the scores leave the domain of s-ndcg as printed (a position is not above 0); take a smaller alpha or "
+            "rate, or the form sigmoid"
+        )
+    value = float((gain / np.log2(1.0 + positions)).sum() / best)
+    by_position = -gain / (np.log2(1.0 + positions) ** 2 * (1.0 + positions) * np.log(2.0) * best)
+    slopes = steps.slopes(by_position) - by_position * steps.slopes(np.ones(len(scores)))
+    slopes *= alpha / spread * (0.5 if smooth else 1.0)
+    if smooth:  # the spread changes with the scores
+        slopes -= centred * (float(slopes @ centred) / (len(scores) * spread**2))
+    return value, slopes
+
+
+def _decorrelating(Z: Floats) -> Floats:
+    """(d, d): the inverse root of the covariance, small variances raised so that they stay small."""
+    variances, directions = np.linalg.eigh(Z.T @ Z / len(Z))
+    return (directions / np.sqrt(np.maximum(variances, 0.0) + RIDGE)) @ directions.T
+
+
+def put_aside(
+    groups: Integers, grades: Floats, share: float, generator: np.random.Generator
+) -> NDArray[np.bool_]:
+    """The images (n,) of a share of the groups; none where what is left or put aside has one grade alone."""
+    order = generator.permutation(int(groups.max()) + 1)
+    aside = np.isin(groups, order[: round(share * len(order))])
+    for part in (grades[aside], grades[~aside]):
+        if len(np.unique(part)) < 2:
+            return np.zeros(len(groups), bool)
+    return aside
