@@ -105,6 +105,20 @@ class PositiveNegativeSampler(BatchSampler):
             yield positive.take(self.positives) + negative.take(self.negatives)
 
 
+class ShuffledSampler(BatchSampler):
+    """Every image once an epoch, in random order: batches of about `images`, all of nearly one size."""
+
+    def __init__(self, count: int, images: int = 64, seed: int = 0) -> None:
+        if count < 1 or images < 1:
+            raise InvalidInput("a batch needs at least one image")
+        super().__init__(-(-count // images), seed)
+        self.count = count
+
+    def drawn(self, random: np.random.Generator) -> Iterator[list[int]]:
+        for places in np.array_split(random.permutation(self.count), self.batches):
+            yield places.tolist()
+
+
 class _Deck:
     """Cards in random order; shuffled anew when they have all been dealt."""
 

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from cbir.errors import InvalidInput
 from cbir.losses import TopRankLoss
-from cbir.training.samplers import BalancedSampler, PositiveNegativeSampler
+from cbir.training.samplers import BalancedSampler, PositiveNegativeSampler, ShuffledSampler
 
 LABELS = ["a"] * 50 + ["b"] * 9 + ["c"] * 2 + ["d"] * 30
 POSITIVE = np.arange(1000) < 12
@@ -54,9 +54,17 @@ def test_fewer_than_asked_for():
     assert sorted(batch) == [0, 1, 2]
 
 
+def test_every_image_once():
+    batches = list(ShuffledSampler(100, 30))
+    assert [len(batch) for batch in batches] == [25, 25, 25, 25]
+    assert sorted(i for batch in batches for i in batch) == list(range(100))
+    assert list(ShuffledSampler(1, 30)) == [[0]]
+
+
 @pytest.mark.parametrize(
     "make",
     [
+        lambda seed: ShuffledSampler(90, 20, seed=seed),
         lambda seed: BalancedSampler(LABELS, 2, 2, seed=seed),
         lambda seed: PositiveNegativeSampler(POSITIVE, seed=seed),
     ],
@@ -85,6 +93,8 @@ def test_in_a_data_loader():
         lambda: PositiveNegativeSampler([]),
         lambda: PositiveNegativeSampler([0, 1], positives=0),
         lambda: PositiveNegativeSampler([0, 1], batches=0),
+        lambda: ShuffledSampler(0),
+        lambda: ShuffledSampler(5, 0),
         lambda: BalancedSampler([], 2, 2),
         lambda: BalancedSampler(["a"] * 9, 2, 2),
         lambda: BalancedSampler(LABELS, 5, 2),
