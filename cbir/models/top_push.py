@@ -1,35 +1,54 @@
 """TopPush: a linear ranker that pushes positives above the highest negative, in linear time."""
 
+from typing import ClassVar
+
 import numpy as np
+from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.models.linear.base import Floats, LinearRanker
+from cbir.grading.base import LinearRanker
+
+Floats = NDArray[np.float64]
 
 
 class TopPush(LinearRanker):
     """lambda/2 |w|^2 + 1/m sum over positives of max(0, 1 + max_j w . x-_j - w . x+_i)^2 (Li, Jin & Zhou 2014).
 
-    Solved in its dual, which has one variable an image, by Nesterov's accelerated projected gradient;
-    momentum is dropped where it leads uphill. Each step is O((m + n) (d + log(m + n))).
+    `fit(X, y)` takes features (n, d) and two grades (n,), of which the larger is positive; `coef_` is w, of
+    standardised features. Solved in its dual, which has one variable an image, by Nesterov's accelerated projected
+    gradient; momentum is dropped where it leads uphill. Each step is O(n (d + log n)), memory O(n d).
+
+    regularisation: lambda. It stops where primal and dual differ by less than `tolerance` of the primal, or after
+    `max_iterations`; `gap_` tells which difference was reached.
     """
 
-    def __init__(self, regularisation: float = 1.0, tolerance: float = 1e-4, steps: int = 5000) -> None:
-        """regularisation: lambda. It stops where primal and dual differ by less than `tolerance` of the primal, or
-        after `steps`; `gap_` tells what was reached. Raises InvalidInput for what is not above 0."""
-        if not (regularisation > 0 and tolerance > 0 and steps > 0):
-            raise InvalidInput("regularisation, tolerance and steps of TopPush must be above 0")
+    name: ClassVar[str] = "top-push"
+    list_size = None  # its score is the NDCG of all
+    seed = 0
+
+    def __init__(
+        self, regularisation: float = 1.0, tolerance: float = 1e-4, max_iterations: int = 5000
+    ) -> None:
         self.regularisation = regularisation
         self.tolerance = tolerance
-        self.steps = steps
+        self.max_iterations = max_iterations
 
-    def _learn(self, positives: Floats, negatives: Floats) -> Floats:
+    def _learn(self, Z: Floats, grades: Floats, groups: NDArray[np.int64]) -> None:
+        if not (0 < self.regularisation < np.inf and self.tolerance > 0 and self.max_iterations > 0):
+            raise InvalidInput("regularisation, tolerance and max_iterations of top-push must be above 0")
+        if len(np.unique(grades)) != 2:
+            raise InvalidInput("top-push ranks positives above negatives; it takes two grades, not more")
+        positive = grades == grades.max()
+        self.coef_ = self._solve(Z[positive], Z[~positive])
+
+    def _solve(self, positives: Floats, negatives: Floats) -> Floats:
         m, scale = len(positives), self.regularisation * len(positives)
         signed = np.concatenate([positives, -negatives])
         steepest = np.linalg.eigvalsh(_smaller_gram(signed))[-1] / scale + 0.5
         at = np.zeros(len(signed))
         look, momentum = at, 1.0
         best, self.gap_ = np.zeros(signed.shape[1]), np.inf
-        for step in range(self.steps):
+        for step in range(self.max_iterations):
             w = look @ signed / scale
             slope = signed @ w
             slope[:m] += look[:m] / 2 - 1
@@ -40,7 +59,7 @@ class TopPush(LinearRanker):
             faster = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
             look = moved + (momentum - 1) / faster * (moved - at)
             at, momentum = moved, faster
-            if step % 10 == 0 or step == self.steps - 1:
+            if step % 10 == 0 or step == self.max_iterations - 1:
                 w = at @ signed / scale
                 gap = self._gap(w, at, m, signed)
                 if gap < self.gap_:
