@@ -53,7 +53,7 @@ def search() -> Response:
             with here.gate.turn():
                 searcher, watch = here.searcher(by_id.collection), Watch()
                 if by_id.image_id and by_id.region:
-                    part = pictures.part(here, searcher.collection, by_id.image_id, by_id.region)
+                    part = pictures.part(here, searcher.collection, by_id.image_id, by_id.region, watch)
                     answer = searcher.by_image(part, wanted, watch)
                 elif by_id.image_id:
                     answer = searcher.by_id(by_id.image_id, wanted, watch)
@@ -66,7 +66,7 @@ def search() -> Response:
             wanted = by_image.request(here.settings)
             with here.gate.turn():
                 searcher, watch = here.searcher(by_image.collection), Watch()
-                images = [asked.image(here.settings, data, by_image) for data in files]
+                images = [asked.image(here.settings, data, by_image, watch) for data in files]
                 answer = searcher.by_examples(images, wanted, watch)
             name = by_image.collection
     metrics.observe_stages(answer.timings_ms)
@@ -97,7 +97,7 @@ def render() -> Response:
         data = asked.upload(here.settings)
         wanted = asked.parameters(asked.Rendering)
         with here.gate.turn():
-            image = asked.image(here.settings, data, wanted)
+            image = asked.image(here.settings, data, wanted, Watch())
             picture = encode(shrink(image.pixels, RENDERED_SIDE), ".png", [cv2.IMWRITE_PNG_COMPRESSION, 1])
     response = Response(picture, mimetype="image/png")
     response.headers["Image-Size"] = f"{image.width},{image.height}"

@@ -22,6 +22,7 @@ from cbir.images import Image, Limits, Region, crop, decode
 from cbir.search import MOST_EXAMPLES, Examples, Judgements, Request, query_frame
 from cbir.settings import Settings
 from service import bodies
+from service.patience import Watch
 from service.problems import Malformed
 
 MULTIPART = "multipart/form-data"
@@ -208,10 +209,10 @@ def _first(error: ValidationError, known: Iterable[str]) -> str:
     return f"{name}: {first['msg'][0].lower()}{first['msg'][1:]}"
 
 
-def image(settings: Settings, data: bytes, wanted: Rendering) -> Image:
+def image(settings: Settings, data: bytes, wanted: Rendering, watch: Watch) -> Image:
     """The frame of an upload to work with, or the region of it; raises UnreadableImage and InvalidInput."""
     frames = decode(data, NAME, limits=Limits(pixels=settings.max_pixels), window=wanted.window)
-    found = query_frame(frames, wanted.frame, NAME)
+    found = query_frame(watch.each(frames), wanted.frame, NAME)
     if wanted.window and not found.windowing:
         raise InvalidInput("window: only grey DICOM images have one; leave it out")
     return crop(found, wanted.region) if wanted.region else found

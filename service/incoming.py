@@ -50,7 +50,7 @@ def _extract(
             record = describe_record(image, source=source, source_stamp="sent", secret=secret)
             entries.append((add_labels(record, labels, secret), describe(image)))
             pictures.append(thumbnails.of(image))
-            watch.lap("describe")
+            watch.look()
     except UnreadableImage as error:
         return Sent(data, refused=str(error))
     return Sent(data, tuple(entries), tuple(pictures))

@@ -10,8 +10,9 @@ import select
 import socket
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from flask import request
 from gunicorn.workers.gthread import TConn, ThreadWorker
@@ -21,6 +22,8 @@ from cbir.search import Stopwatch
 
 LOOK_EVERY = 0.5  # seconds
 
+Item = TypeVar("Item")
+
 
 class Watch(Stopwatch):
     """The stages of the present request; RequestTimeout between any two where its client is not there any more."""
@@ -28,14 +31,21 @@ class Watch(Stopwatch):
     def __init__(self) -> None:
         super().__init__()
         self.connection: socket.socket | None = request.environ.get("gunicorn.socket")
-        self._look()
+        self.look()
 
     def lap(self, stage: str) -> None:
         """Book the time since the last lap to `stage`."""
         super().lap(stage)
-        self._look()
+        self.look()
 
-    def _look(self) -> None:
+    def each(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The same items, as long as the client is there when each of them is ready: frames that are decoded."""
+        for item in items:
+            self.look()
+            yield item
+
+    def look(self) -> None:
+        """Raise RequestTimeout where the client is not there any more."""
         if self.connection is not None and has_left(self.connection):
             raise RequestTimeout("the client left, or was cut off, before there was an answer")
 

@@ -1,19 +1,18 @@
 """Images of the collection large enough to look at, made from their files when asked for."""
 
-from pathlib import Path
 from typing import Annotated
 
 import cv2
 from flask import Blueprint, Response, request
 
-from cbir.collection import Collection, Record, originals
-from cbir.errors import UnreadableImage
-from cbir.images import Image, Limits, Region, crop, read
-from cbir.search import query_frame
+from cbir.collection import Collection, Record
+from cbir.images import Image, Region, crop
 from service import asked
 from service.api_images import InCollection
 from service.operations import operation
+from service.patience import Watch
 from service.problems import SourceGone
+from service.sources import image_of
 from service.state import State, state
 from service.thumbnails import encode, shrink
 
@@ -58,16 +57,16 @@ def picture(image_id: str) -> Response:
     return response
 
 
-def part(here: State, collection: Collection, image_id: str, region: Region) -> Image:
+def part(here: State, collection: Collection, image_id: str, region: Region, watch: Watch) -> Image:
     """A region of an image, from its file; raises NotFound, SourceGone, and InvalidInput for one outside of it."""
-    return crop(_read(collection, collection.record(image_id), here.settings.max_pixels), region)
+    return crop(image_of(collection, collection.record(image_id), here.settings.max_pixels, watch), region)
 
 
 def _drawn(here: State, collection: Collection, record: Record, region: Region | None) -> tuple[bytes, str]:
     """The picture and its media type."""
     with here.gate.place(), here.gate.turn():
         try:
-            image = _read(collection, record, here.settings.max_pixels)
+            image = image_of(collection, record, here.settings.max_pixels, Watch())
         except SourceGone:
             small = None if region else collection.thumbnail(record.image_id)
             if small is None:
@@ -75,17 +74,3 @@ def _drawn(here: State, collection: Collection, record: Record, region: Region |
             return small, "image/jpeg"
         image = crop(image, region) if region else image
         return encode(shrink(image.pixels, SIDE), ".png", [cv2.IMWRITE_PNG_COMPRESSION, 1]), "image/png"
-
-
-def _read(collection: Collection, record: Record, max_pixels: int) -> Image:
-    """The image a record is of; raises SourceGone where its file no longer shows it."""
-    path = originals.path(collection.folder, record.source) or Path(record.source)
-    if not path.is_file():
-        raise SourceGone("the file of this image is not where it was when it was indexed")
-    try:
-        image = query_frame(read(path, limits=Limits(pixels=max_pixels)), record.frame, "the file")
-    except UnreadableImage as error:
-        raise SourceGone("the file of this image can no longer be read as an image") from error
-    if image.content_hash != record.content_hash:
-        raise SourceGone("the file of this image shows another picture than when it was indexed")
-    return image

@@ -1,7 +1,6 @@
 """Small pictures of a collection's images: kept for those that were sent here, made from their files for others."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import cv2
 import numpy as np
@@ -9,10 +8,9 @@ from flask import Response, request
 from numpy.typing import NDArray
 
 from cbir.collection import Collection, Record
-from cbir.errors import UnreadableImage
-from cbir.images import Image, Limits, read
-from cbir.search import query_frame
-from service.problems import SourceGone
+from cbir.images import Image
+from service.patience import Watch
+from service.sources import image_of
 from service.state import State
 
 SIDE = 256  # pixels, the longer one
@@ -38,20 +36,6 @@ def encode(pixels: Pixels, kind: str, options: Sequence[int] = ()) -> bytes:
     return bytes(file)
 
 
-def draw(record: Record, max_pixels: int) -> bytes:
-    """The thumbnail of a record, a JPEG; raises SourceGone where its file no longer shows that picture."""
-    path = Path(record.source)
-    if not path.is_file():
-        raise SourceGone("the file of this image is not where it was when it was indexed")
-    try:
-        image = query_frame(read(path, limits=Limits(pixels=max_pixels)), record.frame, "the file")
-    except UnreadableImage as error:
-        raise SourceGone("the file of this image can no longer be read as an image") from error
-    if image.content_hash != record.content_hash:
-        raise SourceGone("the file of this image shows another picture than when it was indexed")
-    return of(image)
-
-
 def of(image: Image) -> bytes:
     """The thumbnail of a picture, a JPEG."""
     return encode(shrink(image.pixels, SIDE), ".jpg", [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
@@ -74,6 +58,6 @@ def _made(here: State, collection: Collection, record: Record) -> bytes:
     picture = collection.thumbnail(record.image_id)
     if picture is None:
         with here.gate.place(), here.gate.turn():
-            picture = draw(record, here.settings.max_pixels)
+            picture = of(image_of(collection, record, here.settings.max_pixels, Watch()))
     here.thumbnails.put(record.content_hash, picture)
     return picture
