@@ -6,35 +6,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from sqlalchemy import Connection, Engine, delete, func, insert, select, text, update
+from sqlalchemy import Connection, Engine, delete, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as insert_or
 from sqlalchemy.exc import DatabaseError
 
-from cbir.collection import (
-    facts,
-    history,
-    last_good,
-    neighbours,
-    originals,
-    replies,
-    schema,
-    space,
-    statistics,
-    view,
-)
-from cbir.collection import snapshot as snapshots
+from cbir.collection import derived, facts, history, last_good, originals, replies, schema
 from cbir.collection.profile import Profile
 from cbir.collection.records import Record
-from cbir.collection.schema import AT_ONCE, forgotten, images, labels, tombstones, vectors
-from cbir.collection.snapshot import SnapshotInfo
+from cbir.collection.rows import Entry, delete_images, delete_rows, ids_of, insert_entries, parts
+from cbir.collection.schema import forgotten, images, labels
 from cbir.errors import CollectionBusy
 
 UNCHANGED = ("image_id", "content_hash", "labels")  # of an image whose source is read again
-STALE_SHARE = 0.05  # of the snapshot, added or deleted since: then an indexing run makes a new one
-
-Entry = tuple[Record, NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
@@ -110,9 +93,11 @@ class Writer:
                 taken.add(image_id)
                 wanted.append((replace(record, image_id=image_id), vector))
                 each.append(("added", image_id))
-            numbers = _insert(connection, wanted)
+            numbers = insert_entries(connection, wanted)
             if restore:
-                _each(connection, forgotten.c.content_hash, [record.content_hash for record, _ in wanted])
+                delete_rows(
+                    connection, forgotten.c.content_hash, [record.content_hash for record, _ in wanted]
+                )
             if wanted:
                 given = list(numbers.values())
                 history.note(connection, self.who, "added", len(wanted), numbers=(given[0], given[-1]))
@@ -144,7 +129,7 @@ class Writer:
         )
         stale = [
             row
-            for part in _parts(list(stamps))
+            for part in parts(list(stamps))
             for row in connection.execute(select(*wanted).where(images.c.source.in_(part)))
             if row.source_stamp != stamps[row.source]
         ]
@@ -153,7 +138,7 @@ class Writer:
             facts.count_up(connection)
         if gone:
             self._delete_in_copy([row.image_id for row in gone])
-            _delete(connection, [row.number for row in gone])
+            delete_images(connection, [row.number for row in gone])
             history.note(connection, self.who, "deleted", len(gone), [row.image_id for row in gone])
         updated = set()
         for row in stale:
@@ -178,7 +163,7 @@ class Writer:
     def _present(self, connection: Connection, hashes: Sequence[str]) -> dict[str, set[str]]:
         """Ids of the images that already show these pictures, by content hash."""
         found: dict[str, set[str]] = {}
-        for part in _parts(sorted(set(hashes))):
+        for part in parts(sorted(set(hashes))):
             query = select(images.c.content_hash, images.c.image_id).where(images.c.content_hash.in_(part))
             for content_hash, image_id in connection.execute(query):
                 found.setdefault(content_hash, set()).add(image_id)
@@ -186,7 +171,7 @@ class Writer:
 
     def _forgotten(self, connection: Connection, entries: Sequence[Entry]) -> set[str]:
         found: set[str] = set()
-        for part in _parts([record.content_hash for record, _ in entries]):
+        for part in parts([record.content_hash for record, _ in entries]):
             column = forgotten.c.content_hash
             found.update(connection.scalars(select(column).where(column.in_(part))))
         return found
@@ -228,7 +213,7 @@ class Writer:
         kept = [row for row in new if row["value"] is not None]
         if kept:
             connection.execute(insert(labels), kept)
-        ids = _ids_of(connection, [row["number"] for row in new])
+        ids = ids_of(connection, [row["number"] for row in new])
         history.note(connection, self.who, "labelled", len(ids), ids)
         facts.count_up(connection)
         return True
@@ -238,7 +223,7 @@ class Writer:
         self._delete_in_copy(image_ids)  # first: what is gone here shall not come back with the copy
         with self.engine.begin() as connection:
             found: list[Any] = []
-            for part in _parts(image_ids):
+            for part in parts(image_ids):
                 wanted = (
                     images.c.number,
                     images.c.image_id,
@@ -253,7 +238,7 @@ class Writer:
                     {"content_hash": row.content_hash, "patient_key": row.patient_key} for row in found
                 ]
                 connection.execute(insert_or(forgotten).on_conflict_do_nothing(), remembered)
-                _delete(connection, [row.number for row in found])
+                delete_images(connection, [row.number for row in found])
                 history.note(connection, self.who, "deleted", len(gone), gone)
                 facts.count_up(connection)
         self._erase_originals({row.source for row in found})
@@ -291,7 +276,7 @@ class Writer:
             deleted = connection.scalars(
                 select(forgotten.c.content_hash).where(forgotten.c.patient_key.in_(keys))
             ).all()
-            _delete(connection, [row.number for row in found])
+            delete_images(connection, [row.number for row in found])
             history.forget(connection, [row.image_id for row in found])
             history.forget_pictures(connection, deleted)
             connection.execute(delete(forgotten).where(forgotten.c.patient_key.in_(keys)))
@@ -323,18 +308,8 @@ class Writer:
 
     def finish(self) -> None:
         """End an indexing run: a new snapshot where there is none or too much has changed since."""
-        with self.engine.connect() as connection:
-            info = facts.snapshot(connection)
-            after = vectors.c.number > (info.last_number if info else 0)
-            added = connection.scalar(select(func.count()).select_from(vectors).where(after)) or 0
-            buried = connection.scalar(select(func.count()).select_from(tombstones)) or 0
-        if not info or not self._intact(info) or added + buried > STALE_SHARE * info.images:
+        if derived.is_stale(self.folder, self.engine):
             self.snapshot()
-
-    def _intact(self, info: SnapshotInfo) -> bool:
-        path = self.folder / "snapshots" / info.file
-        linked = info.neighbours_checksum is not None and path.with_name(info.neighbours).is_file()
-        return linked and path.is_file() and path.stat().st_size == info.size
 
     def compact(self, refit: bool = False) -> bool:
         """Write a snapshot without deleted images, and give unused space back; `refit` learns new statistics.
@@ -353,91 +328,4 @@ class Writer:
 
     def snapshot(self, refit: bool = False) -> None:
         """Write the derived index anew from the database and switch to it."""
-        with self.engine.connect() as connection:
-            profile = Profile.model_validate_json(facts.need(connection, "profile"))
-            fitted = None if refit else facts.statistics(connection)
-            generation = int(facts.need(connection, "generation")) + 1
-            last = connection.scalar(text("SELECT seq FROM sqlite_sequence WHERE name = 'images'")) or 0
-            count = connection.scalar(select(func.count()).select_from(vectors)) or 0
-            if count or fitted:
-                flat, matrix = snapshots.allocate(count, view.dimensions(profile))
-                _, numbers = view.load_vectors(connection, 0, matrix.shape[1], into=matrix)
-        if not count and not fitted:
-            self._forget_derived()  # nothing to learn statistics from, and none may outlive the images
-            return
-        fitted = fitted or statistics.fit(matrix, profile)
-        fitted.normalise(matrix, out=matrix)
-        folder = self.folder / "snapshots"
-        folder.mkdir(exist_ok=True)
-        name = f"{generation}.index"
-        size, checksum = snapshots.write(folder / name, flat, numbers)
-        info = SnapshotInfo(
-            file=name, generation=generation, images=count, last_number=last, size=size, checksum=checksum
-        )
-        found = neighbours.find(matrix, space.fit(matrix, view.parts(profile)))
-        info.neighbours_checksum = neighbours.write(folder / info.neighbours, found)
-        with self.engine.begin() as connection:
-            facts.store(connection, "statistics", fitted.to_json())
-            facts.store(connection, "snapshot", info.model_dump_json())
-            connection.execute(delete(tombstones))
-            facts.count_up(connection)
-        kept = (name, info.neighbours)
-        last_good.keep(self.folder, self.engine, (*(f"snapshots/{file}" for file in kept), schema.SECRET))
-        for other in folder.iterdir():
-            if other.name not in kept and other.is_file():
-                other.unlink(missing_ok=True)
-
-    def _forget_derived(self) -> None:
-        """Remove statistics and snapshots: of an empty collection they would tell of images that are gone."""
-        with self.engine.begin() as connection:
-            connection.execute(delete(schema.meta).where(schema.meta.c.key.in_(("statistics", "snapshot"))))
-            connection.execute(delete(tombstones))
-            facts.count_up(connection)
-        last_good.drop(self.folder)
-        for file in (self.folder / "snapshots").glob("*"):
-            file.unlink(missing_ok=True)
-
-
-def _insert(connection: Connection, entries: Sequence[Entry]) -> dict[str, int]:
-    """Insert records and vectors under the numbers that follow the last one ever given; these, by image id."""
-    if not entries:
-        return {}
-    last = connection.scalar(text("SELECT seq FROM sqlite_sequence WHERE name = 'images'")) or 0
-    image_rows: list[dict[str, Any]] = []
-    label_rows: list[tuple[str, str, int]] = []
-    vector_rows: list[tuple[int, bytes]] = []
-    for number, (record, vector) in enumerate(entries, start=last + 1):
-        values = dict(record.__dict__)
-        label_rows += [(key, value, number) for key, value in values.pop("labels").items()]
-        image_rows.append({"number": number, **values})
-        vector_rows.append((number, np.asarray(vector, "<f4").tobytes()))
-    connection.execute(insert(images), image_rows)
-    # The many small rows go to the driver as they are: a quarter of an indexing run's own work otherwise.
-    connection.exec_driver_sql("INSERT INTO vectors (number, vector) VALUES (?, ?)", vector_rows)
-    if label_rows:
-        connection.exec_driver_sql("INSERT INTO labels (key, value, number) VALUES (?, ?, ?)", label_rows)
-    return {row["image_id"]: row["number"] for row in image_rows}
-
-
-def _delete(connection: Connection, numbers: Sequence[int]) -> None:
-    """Delete images (vectors and labels follow by cascade) and mark their numbers for the snapshot's sake."""
-    for part in _parts(numbers):
-        connection.execute(insert(tombstones), [{"number": number} for number in part])
-        connection.execute(delete(images).where(images.c.number.in_(part)))
-
-
-def _ids_of(connection: Connection, numbers: Sequence[Any]) -> list[str]:
-    return [
-        image_id
-        for part in _parts(sorted(set(numbers)))
-        for image_id in connection.scalars(select(images.c.image_id).where(images.c.number.in_(part)))
-    ]
-
-
-def _each(connection: Connection, column: Any, values: Sequence[str]) -> None:
-    for part in _parts(values):
-        connection.execute(delete(column.table).where(column.in_(part)))
-
-
-def _parts(values: Sequence[Any]) -> list[Sequence[Any]]:
-    return [values[start : start + AT_ONCE] for start in range(0, len(values), AT_ONCE)]
+        derived.renew(self.folder, self.engine, refit)
