@@ -1,0 +1,91 @@
+"""Ordinal regression: the proportional odds model (McCullagh 1980)."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
+from scipy.special import expit
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from cbir.errors import InvalidInput
+from cbir.grading.checks import features_of, graded
+
+Floats = NDArray[np.float64]
+
+LEAST = 1e-300  # a probability below this is taken for it
+NARROWEST = -20.0  # the logarithm of a gap between thresholds, at least
+MOST_LEVELS = 50
+
+
+class OrdinalRegression(BaseEstimator):
+    """P(grade <= level k | x) = sigmoid(thresholds_k - <coef, x>), of standardised features.
+
+    ridge: factor of |coef|^2 / 2 beside the sum of the log likelihoods. levels_: the grades there are; coef_: (d,);
+    thresholds_: ascending, one fewer than levels.
+    """
+
+    name = "ordinal"
+
+    def __init__(self, ridge: float = 1.0) -> None:
+        self.ridge = ridge
+
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: Any = None) -> Self:
+        """Learn from X (n, d) and y (n,), of at most 50 different grades; raises InvalidInput."""
+        features, grades = graded(X, y)
+        self.levels_, levels = np.unique(grades, return_inverse=True)
+        if not 2 <= len(self.levels_) <= MOST_LEVELS:
+            raise InvalidInput(
+                f"ordinal regression takes 2 to {MOST_LEVELS} different grades, not {len(self.levels_)}"
+            )
+        self.n_features_in_ = features.shape[1]
+        self.mean_, deviation = features.mean(axis=0), features.std(axis=0)
+        self.scale_ = np.where(deviation > 1e-7 * np.abs(self.mean_), deviation, np.inf)
+        Z = (features - self.mean_) / self.scale_
+        below = np.cumsum(np.bincount(levels))[:-1] / len(levels)
+        start = np.log(below / (1.0 - below))
+        gaps = np.log(np.maximum(np.diff(start), 1e-3))
+        found = minimize(
+            _loss, np.concatenate([np.zeros(Z.shape[1]), start[:1], gaps]), (Z, levels, self.ridge), jac=True,
+            method="L-BFGS-B", options={"maxiter": 500},
+        ).x  # fmt: skip
+        self.coef_ = found[: Z.shape[1]]
+        self.thresholds_ = _thresholds(found[Z.shape[1] :])
+        return self
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """The median grade (n,), of those there were."""
+        check_is_fitted(self, "coef_")
+        return self.levels_[np.searchsorted(self.thresholds_, self.decision_function(X))]
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Where images stand on the scale of the thresholds, (n,)."""
+        check_is_fitted(self, "coef_")
+        return ((features_of(X, self.n_features_in_) - self.mean_) / self.scale_) @ self.coef_
+
+
+def _thresholds(parameters: Floats) -> Floats:
+    gaps = np.exp(np.maximum(parameters[1:], NARROWEST))
+    return parameters[0] + np.concatenate([[0.0], np.cumsum(gaps)])
+
+
+def _loss(parameters: Floats, Z: Floats, levels: NDArray[np.int64], ridge: float) -> tuple[float, Floats]:
+    """Minus the penalised log likelihood, and its gradient."""
+    dimensions = Z.shape[1]
+    coef, thresholds = parameters[:dimensions], _thresholds(parameters[dimensions:])
+    scores = Z @ coef
+    bounds = np.concatenate([[-np.inf], thresholds, [np.inf]])
+    upper, lower = expit(bounds[levels + 1] - scores), expit(bounds[levels] - scores)
+    likely = np.maximum(upper - lower, LEAST)
+    up, down = upper * (1.0 - upper) / likely, lower * (1.0 - lower) / likely
+    by_bound = np.bincount(levels + 1, up, len(bounds)) - np.bincount(levels, down, len(bounds))
+    by_threshold = by_bound[1:-1]
+    # A gap moves every threshold above it.
+    by_gap = np.cumsum(by_threshold[::-1])[::-1][1:] * np.exp(
+        np.maximum(parameters[dimensions + 1 :], NARROWEST)
+    )
+    gradient = np.concatenate([Z.T @ (down - up), [by_threshold.sum()], by_gap])
+    gradient = -gradient
+    gradient[:dimensions] += ridge * coef
+    return float(-np.log(likely).sum() + 0.5 * ridge * coef @ coef), gradient

@@ -1,0 +1,99 @@
+"""Measures of agreement, folds, and the comparison of methods."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import cohen_kappa_score
+from statsmodels.stats.multicomp import pairwise_tukeyhsd
+
+from cbir.errors import InvalidInput
+from cbir.grading.agreement import agreement, nearest_level, quadratic_kappa
+from cbir.grading.evaluation import compare, evaluate, known, splits_by_patient
+from tests.cbir.grading.cases import drawn
+
+
+def test_agreement():
+    predicted, grades = np.array([0.5, 1.0, 2.6, 4.4]), np.array([0.0, 1, 4, 3])
+    found = agreement(predicted, grades, np.arange(5.0), 0.9)
+    assert found["within_half"] == 0.5
+    assert found["within_one"] == 0.5
+    assert found["exact"] == 0.25
+    assert found["mae"] == pytest.approx((0.5 + 0 + 1.4 + 1.4) / 4)
+    assert found["kappa"] == pytest.approx(
+        cohen_kappa_score([1, 1, 3, 4], [0, 1, 4, 3], weights="quadratic", labels=range(5))
+    )
+    assert list(found) == ["within_half", "within_one", "exact", "mae", "kappa", "ndcg"]
+
+
+def test_nearest_level():
+    assert nearest_level(np.array([-3.0, 1.49, 1.5, 2.4, 99]), np.array([1.0, 2.0, 2.5])).tolist() == [
+        1,
+        1,
+        2,
+        2.5,
+        2.5,
+    ]
+    assert nearest_level(np.array([7.0]), np.array([1.0])).tolist() == [1]
+
+
+def test_kappa():
+    random = np.random.default_rng(0)
+    one, other = random.integers(0, 5, 200), random.integers(0, 5, 200)
+    expected = cohen_kappa_score(one, other, weights="quadratic")
+    assert quadratic_kappa(one.astype(float), other.astype(float)) == pytest.approx(expected)
+    assert np.isnan(quadratic_kappa(np.ones(3), np.ones(3)))
+
+
+def test_folds_part_no_patient():
+    _, y, patients = drawn(200)
+    splits = splits_by_patient(y, patients, 5)
+    assert sorted(np.concatenate([test for _, test in splits]).tolist()) == list(range(200))
+    for train, test in splits:
+        assert not set(patients[train]) & set(patients[test])
+        assert len(train) + len(test) == 200
+        assert np.bincount(y[test].astype(int), minlength=5)[1:].min() >= 3
+    with pytest.raises(InvalidInput, match="there are 3"):
+        splits_by_patient(y[:6], patients[:6], 5)
+    with pytest.raises(InvalidInput, match="at least 2 folds"):
+        splits_by_patient(y, patients, 1)
+
+
+@pytest.mark.parametrize("name", known())
+def test_every_method(name):
+    X, y, patients = drawn(300)
+    found = evaluate(name, X, y, splits_by_patient(y, patients, 3), patients)
+    assert found.overall["within_one"] > 0.8
+    assert found.overall["mae"] == pytest.approx(np.abs(found.predicted - found.grades).mean())
+    assert len(found.folds) == 3
+    assert len(found.lists) in (14, 15)
+    assert found.overall["ndcg"] == pytest.approx(found.lists.mean())
+
+
+def test_one_split():
+    X, y, _ = drawn(100)
+    found = evaluate("ranking-svm", X, y, [(np.arange(60), np.arange(60, 100))], list_size=None, C=1.0)
+    assert found.tested.tolist() == list(range(60, 100))
+    assert found.lists.shape == (1,)
+
+
+def test_unknown():
+    X, y, patients = drawn(100)
+    with pytest.raises(InvalidInput, match=r"s-ndcg.*regression"):
+        evaluate("boosted", X, y, splits_by_patient(y, patients, 2))
+
+
+def test_anova_and_tukey():
+    X, y, patients = drawn(400, noise=2)
+    splits = splits_by_patient(y, patients, 4)
+    found = [evaluate(name, X, y, splits, patients) for name in ("ranking-svm", "adarank", "classification")]
+    p, compared = compare(found)
+    names = np.repeat([one.name for one in found], [len(one.lists) for one in found])
+    table = pairwise_tukeyhsd(np.concatenate([one.lists for one in found]), names)
+    assert p < 0.05
+    assert len(compared) == 3
+    for one in compared:
+        i, j = sorted([one.one, one.other])
+        row = next(row for row in table.summary().data[1:] if set(row[:2]) == {i, j})
+        assert abs(one.difference) == pytest.approx(abs(row[2]), abs=1e-4)
+        assert one.p == pytest.approx(row[3], abs=1e-3)
+        assert one.high - one.low == pytest.approx(row[5] - row[4], abs=1e-3)
+    assert np.isnan(compare(found[:1])[0])
