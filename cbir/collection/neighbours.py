@@ -17,7 +17,7 @@ from cbir.errors import CollectionDamaged
 NEAREST = 8  # neighbours kept of each image
 EXACT = 10_000  # images up to which all are compared with all
 PROBED = 16  # lists of the inverted file that a search looks into
-BLOCK = 8192  # rows placed at a time
+BLOCK = 2048  # rows placed at a time: memory shall hold little besides the index
 
 Floats = NDArray[np.float32]
 
@@ -94,7 +94,10 @@ def _index(vectors: Floats, fitted: Space) -> faiss.Index:
     )
     index.cp.niter, index.cp.max_points_per_centroid, index.nprobe = 6, 64, PROBED
     sample = np.unique(np.linspace(0, count - 1, min(64 * lists, count)).astype(np.int64))
-    index.train(fitted.place(vectors[sample])[0])
+    placed = np.empty((len(sample), dimensions), np.float32)
+    for start in range(0, len(sample), BLOCK):
+        placed[start : start + BLOCK] = fitted.place(vectors[sample[start : start + BLOCK]])[0]
+    index.train(placed)
     return index
 
 
