@@ -25,6 +25,13 @@ class Roc:
         """Where the leftmost vertical part ends, 0 to 1: this is Pos@Top."""
         return float(self.true_positives[self.false_positives == 0].max())
 
+    def corners(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """False and true positives of those points alone at which the curve turns, and of both ends."""
+        across, up = np.diff(self.false_positives), np.diff(self.true_positives)
+        turns = np.abs(across[:-1] * up[1:] - across[1:] * up[:-1]) > 1e-12
+        kept = np.concatenate([[True], turns, [True]])
+        return self.false_positives[kept], self.true_positives[kept]
+
     def at(self, false_positives: ArrayLike) -> NDArray[np.float64]:
         """The share of positives found at these shares of false positives, points joined by straight lines.
 
@@ -49,7 +56,7 @@ def roc(scores: ArrayLike, positive: ArrayLike) -> Roc:
 
     def reached(values: NDArray[np.floating]) -> NDArray[np.float64]:
         below = np.searchsorted(np.sort(values), distinct, side="left")
-        return np.concatenate([[0.0], 1.0 - below / len(values)])
+        return np.concatenate([[0.0], (len(values) - below) / len(values)])
 
     thresholds = np.concatenate([[np.inf], distinct.astype(np.float64)])
     return Roc(reached(negatives), reached(positives), thresholds)

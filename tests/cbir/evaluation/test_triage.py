@@ -60,6 +60,9 @@ def test_the_vertical_part_is_pos_at_top(case):
     assert curve.at(0.0) == pytest.approx(curve.vertical)
     assert curve.at(1.0) == pytest.approx(1.0)
     assert len(above_every_negative(scores, positive)) == round(pos_at_top(scores, positive) * positive.sum())
+    x, y = curve.corners()
+    assert len(x) <= len(curve.thresholds)
+    assert np.trapezoid(y, x) == pytest.approx(auc(scores, positive))
     area = np.trapezoid(curve.true_positives, curve.false_positives)
     assert auc(scores, positive) == pytest.approx(area)
 

@@ -1,0 +1,77 @@
+"""Image files as small grey pictures of one size, all in memory."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.errors import UnreadableImage
+from cbir.images import Image, Limits, read
+from cbir.threads import cores
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """What was read of some files: the first frame of each.
+
+    pixels: (n, side, side) uint8. places: (n,) which of the paths they are. contents: the hash of each picture at
+    full size. burned_in: whether DICOM says that text is in it. patients: as DICOM names them, else "". refused: a
+    line for each file that could not be read.
+    """
+
+    pixels: NDArray[np.uint8]
+    places: NDArray[np.int64]
+    contents: list[str]
+    burned_in: list[bool]
+    patients: list[str]
+    refused: list[str]
+
+
+def square(image: Image, side: int) -> NDArray[np.uint8]:
+    """(side, side) uint8: the grey image, its longer side scaled to `side`, black on both sides of the shorter."""
+    scale = side / max(image.height, image.width)
+    width, height = (max(1, round(length * scale)) for length in (image.width, image.height))
+    way = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+    small = cv2.resize(image.grey, (width, height), interpolation=way)
+    found = np.zeros((side, side), np.uint8)
+    top, left = (side - height) // 2, (side - width) // 2
+    found[top : top + height, left : left + width] = small
+    return found
+
+
+def read_all(
+    paths: Sequence[Path],
+    side: int,
+    limits: Limits = Limits(),
+    progress: Callable[[int], None] = lambda done: None,
+) -> Pictures:
+    """Read files on every core; `progress` is told how many are done. Memory: side x side bytes a file."""
+
+    def one(path: Path) -> tuple[NDArray[np.uint8], str, bool, str] | str:
+        try:
+            image = next(read(path, limits=limits))
+        except UnreadableImage as error:
+            return str(error)
+        header = image.dicom
+        told = (header.burned_in, header.patient_id) if header else (False, "")
+        return square(image, side), image.content_hash, *told
+
+    pixels = np.zeros((len(paths), side, side), np.uint8)
+    places: list[int] = []
+    told: list[tuple[str, bool, str]] = []
+    refused: list[str] = []
+    with ThreadPoolExecutor(cores()) as executor:
+        for place, got in enumerate(executor.map(one, paths)):
+            progress(place + 1)
+            if isinstance(got, str):
+                refused.append(got)
+                continue
+            pixels[len(places)] = got[0]
+            places.append(place)
+            told.append(got[1:])
+    contents, burned_in, patients = (list(of) for of in zip(*told, strict=True)) if told else ([], [], [])
+    return Pictures(pixels[: len(places)], np.array(places, np.int64), contents, burned_in, patients, refused)

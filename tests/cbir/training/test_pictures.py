@@ -1,0 +1,74 @@
+"""Files as small pictures, and what they may look like on another day."""
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from cbir.images import from_array
+from cbir.training.augmentation import augmented
+from cbir.training.pictures import read_all, square
+
+
+def test_the_shape_of_an_image_is_kept():
+    wide = square(from_array(np.full((20, 80), 200, np.uint8)), 40)
+    assert wide.shape == (40, 40)
+    assert (wide[15:25] == 200).all()
+    assert (wide[:15] == 0).all()
+    assert (wide[25:] == 0).all()
+    tall = square(from_array(np.full((400, 1), 200, np.uint8)), 40)
+    assert (tall[:, 19:20] == 200).all()
+    assert (tall == 200).sum() == 40
+
+
+def test_files_and_what_is_none(tmp_path):
+    for number in range(3):
+        cv2.imwrite(str(tmp_path / f"{number}.png"), np.full((30, 30), 50 * number, np.uint8))
+    (tmp_path / "1.png").write_bytes(b"no picture")
+    told = []
+    paths = [tmp_path / f"{number}.png" for number in range(4)]
+    found = read_all(paths, 8, progress=told.append)
+    assert told == [1, 2, 3, 4]
+    assert found.places.tolist() == [0, 2]
+    assert found.pixels.shape == (2, 8, 8)
+    assert (found.pixels[1] == 100).all()
+    assert len(found.contents) == len(set(found.contents)) == 2
+    assert found.burned_in == [False, False]
+    assert ["1.png" in found.refused[0], "3.png" in found.refused[1]] == [True, True]
+
+
+def test_no_files():
+    found = read_all([], 8)
+    assert found.pixels.shape == (0, 8, 8)
+    assert found.contents == found.refused == []
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_a_generator_decides():
+    images = torch.rand(9, 1, 16, 16)
+    one, same, other = (augmented(images, generator(seed)) for seed in (1, 1, 2))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    assert one.shape == images.shape
+    assert 0 <= float(one.min()) <= float(one.max()) <= 1
+
+
+def test_left_stays_left_and_images_stay_what_they_are():
+    images = torch.zeros(200, 1, 32, 32)
+    images[:, :, 4:12, 4:12] = 1.0  # up on the left
+    found = augmented(images, generator())
+    quarters = [found[:, 0, rows, columns].mean(dim=(1, 2)) for rows, columns in [
+        (slice(0, 16), slice(0, 16)), (slice(0, 16), slice(16, 32)),
+        (slice(16, 32), slice(0, 16)), (slice(16, 32), slice(16, 32)),
+    ]]  # fmt: skip
+    assert all((quarters[0] > other + 0.1).all() for other in quarters[1:])
+    centre = (found * torch.arange(32.0)).sum(dim=(1, 2, 3)) / found.sum(dim=(1, 2, 3))
+    assert float(centre.std()) > 0.3  # but they do move
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_black_and_white(value):
+    assert torch.isfinite(augmented(torch.full((5, 1, 8, 8), value), generator())).all()
