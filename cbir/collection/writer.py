@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, delete, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as insert_or
 from sqlalchemy.exc import DatabaseError
 
-from cbir.collection import derived, facts, history, last_good, originals, replies, schema
+from cbir.collection import derived, facts, gradings, history, last_good, originals, replies, schema
 from cbir.collection.profile import Profile
 from cbir.collection.records import Record
 from cbir.collection.rows import Entry, delete_images, delete_rows, ids_of, insert_entries, parts
@@ -266,8 +266,9 @@ class Writer:
     def erase_patient(self, keys: Sequence[str]) -> int:
         """Remove every trace of the patients with these keys, from all files; the number of images erased.
 
-        The statistics are learnt anew: from old ones and all other vectors the erased could be computed. Raises
-        CollectionBusy where a reader still holds on to old pages of the database; then call again.
+        The statistics are learnt anew: from old ones and all other vectors the erased could be computed. What was
+        learnt from grades is dropped for the same reason. Raises CollectionBusy where a reader still holds on to old
+        pages of the database; then call again.
         """
         last_good.drop(self.folder)
         with self.engine.begin() as connection:
@@ -282,6 +283,7 @@ class Writer:
             connection.execute(delete(forgotten).where(forgotten.c.patient_key.in_(keys)))
             replies.forget(connection)
             if found:
+                gradings.forget(connection)
                 history.note(connection, self.who, "erased", len(found))
             facts.count_up(connection)
         # Also when nothing was found: an earlier try may have been cut short.
@@ -305,6 +307,11 @@ class Writer:
             facts.store(connection, "profile", profile.model_dump_json())
             history.note(connection, self.who, "profile", 0)
             facts.count_up(connection)
+
+    def set_grading(self, column: str, text: str) -> None:
+        """Keep what was learnt from the grades in the label `column`."""
+        with self.engine.begin() as connection:
+            gradings.store(connection, column, text)
 
     def finish(self) -> None:
         """End an indexing run: a new snapshot where there is none or too much has changed since."""

@@ -45,6 +45,12 @@ def known() -> tuple[str, ...]:
     return (*grading.names(), *rivals())
 
 
+def check_name(name: str) -> None:
+    """Raise InvalidInput, which lists what there is, for a name that is neither a ranker's nor a rival's."""
+    if name not in known():
+        raise InvalidInput(f"there is no ranker {name!r}; there are: {', '.join(known())}")
+
+
 def evaluate(
     name: str,
     X: Floats,
@@ -61,8 +67,7 @@ def evaluate(
     groups: (n,) for instance patients. list_size: of the lists that NDCG is measured on. options: of the ranker.
     Raises InvalidInput.
     """
-    if name not in known():
-        raise InvalidInput(f"there is no ranker {name!r}; there are: {', '.join(known())}")
+    check_name(name)
     levels, predicted = np.unique(y), np.full(len(y), np.nan)
     members = np.arange(len(y)) if groups is None else groups
     folds, lists = [], []

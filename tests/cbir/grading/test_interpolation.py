@@ -101,7 +101,7 @@ def test_a_new_case_is_placed_between_its_neighbours():
 @pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9])
 @pytest.mark.parametrize("ranker", [RankingSVM(), RankBoost()])
 def test_the_interval_covers_what_it_promises(coverage, ranker):
-    """Over 20 draws of 150 graded and 300 new cases; the grades are decimal, as whole ones make errors come in steps."""
+    """Over 20 draws of 150 graded and 300 new cases, with decimal grades: errors of whole ones come in steps."""
     shares = []
     for seed in range(20):
         X, y, patients = drawn(450, noise=1.5, seed=seed)

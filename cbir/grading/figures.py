@@ -1,0 +1,120 @@
+"""Figures 6, 8 and 9 of Huang et al. 2010 as SVG: box plots of NDCG, histogram of errors, grades against grades."""
+
+from collections.abc import Callable, Sequence
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.evaluation.report.charts import BOTTOM, LEFT, RIGHT, WIDTH
+
+Floats = NDArray[np.float64]
+Place = Callable[[float], float]
+
+HEIGHT, TOP = 400, 20
+TICKS = 6
+BINS_A_GRADE = 4
+JITTER = 0.12  # of a grade, so that equal ones do not cover each other
+MOST_POINTS = 3000
+BOX = 26  # half the width of a box, pixels
+
+
+def boxes(samples: Sequence[tuple[str, Floats]]) -> str:
+    """Box-and-whisker plots of NDCG: median, quartiles, furthest values within 1.5 interquartile ranges, others."""
+    low = min(float(values.min(initial=1.0)) for _, values in samples)
+    parts, _, y = _frame((0, 1), (max(0.0, np.floor(low * 10) / 10), 1.0), "", "NDCG", with_x=False)
+    step = (WIDTH - LEFT - RIGHT) / len(samples)
+    for number, (name, values) in enumerate(samples):
+        x = LEFT + (number + 0.5) * step
+        parts.append(_text("label", x, HEIGHT - 22, name))
+        if not len(values):
+            continue
+        first, median, third = (float(q) for q in np.quantile(values, (0.25, 0.5, 0.75)))
+        reach = 1.5 * (third - first)
+        inside = values[(values >= first - reach) & (values <= third + reach)]
+        look = f"s{number % 8}"
+        parts += [
+            _line(f"line {look}", x, y(inside.min()), x, y(first)),
+            _line(f"line {look}", x, y(third), x, y(inside.max())),
+            f'<rect class="line {look}" x="{x - BOX:.1f}" y="{y(third):.1f}" width="{2 * BOX}" '
+            f'height="{max(y(first) - y(third), 1):.1f}"><title>{escape(name)}: median {median:.4f}</title></rect>',
+            _line(f"line {look}", x - BOX, y(median), x + BOX, y(median)),
+        ]
+        parts += [
+            f'<circle class="bar {look}" cx="{x:.1f}" cy="{y(value):.1f}" r="2"/>'
+            for value in values[(values < first - reach) | (values > third + reach)]
+        ]
+    return _svg(parts, "NDCG of lists")
+
+
+def histogram(errors: Floats) -> str:
+    """How many images have which error, predicted less true grade."""
+    reach = max(1.0, np.ceil(float(np.abs(errors).max(initial=0.0))))
+    counts, edges = np.histogram(errors, int(2 * reach * BINS_A_GRADE) + 1, (-reach - 0.125, reach + 0.125))
+    parts, x, y = _frame(
+        (edges[0], edges[-1]), (0, max(1, counts.max())), "predicted less true grade", "images", whole=True
+    )
+    for count, left, right in zip(counts, edges, edges[1:], strict=False):
+        parts.append(
+            f'<rect class="bar s0" x="{x(left):.1f}" y="{y(count):.1f}" width="{x(right) - x(left) - 1:.1f}" '
+            f'height="{y(0) - y(count):.1f}"><title>{left:.2f} to {right:.2f}: {count}</title></rect>'
+        )
+    return _svg(parts, "histogram of errors")
+
+
+def scatter(predicted: Floats, grades: Floats) -> str:
+    """Predicted against true grades; between the lines they are at most one apart."""
+    low, high = float(min(predicted.min(), grades.min())), float(max(predicted.max(), grades.max()))
+    within = (low - 0.5, high + 0.5)
+    parts, x, y = _frame(within, within, "true grade", "predicted grade")
+    random = np.random.default_rng(0)
+    shown = np.sort(random.permutation(len(grades))[:MOST_POINTS])
+    for true, found in zip(
+        grades[shown] + random.uniform(-JITTER, JITTER, len(shown)), predicted[shown], strict=True
+    ):
+        parts.append(f'<circle class="bar s0" cx="{x(true):.1f}" cy="{y(found):.1f}" r="2" opacity="0.5"/>')
+    for off in (-1.0, 1.0):
+        start, stop = max(within[0], within[0] - off), min(within[1], within[1] - off)
+        parts.append(_line("line s1 d1", x(start), y(start + off), x(stop), y(stop + off)))
+    return _svg(parts, "predicted and true grades")
+
+
+def _frame(
+    x_range: tuple[float, float], y_range: tuple[float, float], x_title: str, y_title: str, with_x: bool = True,
+    whole: bool = False,
+) -> tuple[list[str], Place, Place]:  # fmt: skip
+    """Grid and axes, and where values are on them."""
+    width, height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+
+    def x(value: float) -> float:
+        return LEFT + (value - x_range[0]) / (x_range[1] - x_range[0]) * width
+
+    def y(value: float) -> float:
+        return TOP + (1 - (value - y_range[0]) / (y_range[1] - y_range[0])) * height
+
+    parts = []
+    for value in np.linspace(*y_range, TICKS):
+        parts.append(_line("grid", LEFT, y(value), WIDTH - RIGHT, y(value)))
+        parts.append(
+            _text("tick", LEFT - 8, y(value) + 4, f"{value:.0f}" if whole else f"{value:.2f}", "end")
+        )
+    shown = np.linspace(*x_range, TICKS) if with_x else ()
+    parts += [_text("tick", x(value), HEIGHT - 24, f"{value:.2f}") for value in shown]
+    parts.append(_text("axis", LEFT + width / 2, HEIGHT - 5, x_title))
+    parts.append(_text("axis", LEFT, TOP - 7, y_title, "end"))
+    return parts, x, y
+
+
+def _line(look: str, x1: float, y1: float, x2: float, y2: float) -> str:
+    return f'<line class="{look}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def _text(look: str, x: float, y: float, text: str, anchor: str = "middle") -> str:
+    return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _svg(parts: Sequence[str], title: str) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'aria-label="{escape(title)}">{"".join(parts)}</svg>'
+    )
