@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cbir import rerank
 from cbir.evaluation.report import charts
 from cbir.evaluation.report.page import css
 
@@ -95,7 +96,7 @@ def main() -> None:
         print(f"### {task}\n\n{first['queries']['evaluated']} queries, {first['relevance']['candidates']} images. "
               f"{first['relevance']['meaning']}{bound}\n\n{table(found)}\n")  # fmt: skip
         if chosen.plot and task == "label":
-            chosen.plot.write_text(plot(found, ("none", "eprf")))
+            chosen.plot.write_text(plot(found, ("none", rerank.resolved("auto"))))
 
 
 if __name__ == "__main__":
