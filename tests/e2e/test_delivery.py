@@ -11,16 +11,20 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
 
+from service.access.tokens import Scope, Tokens
 from tests.service.conftest import indexed, pictures, serving
+from tests.service.test_access_start import certificate
 
-__all__ = ["indexed", "pictures"]  # fixtures of the service's tests, used here too
+__all__ = ["certificate", "indexed", "pictures"]  # fixtures of the service's tests, used here too
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -62,9 +66,6 @@ def test_the_image_is_run_by_nobody_in_particular() -> None:
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user)
     assert lines(DOCKERFILE, "HEALTHCHECK")
     assert "ARG FAISS=faiss-cpu" in DOCKERFILE
-    compose = (ROOT / "compose.yaml").read_text()
-    assert "read_only: true" in compose
-    assert "cap_drop: [ALL]" in compose
 
 
 def test_hadolint_has_nothing_to_say() -> None:
@@ -89,15 +90,69 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     assert "cbir.service" not in said.stderr, said.stderr
 
 
-def test_health_is_what_readyz_says(indexed: Path) -> None:
-    with serving(indexed) as running:
-        healthy = subprocess.run(HEALTHCHECK, env=os.environ | {"CBIR_PORT": str(running.port)}, timeout=60)
-        assert healthy.returncode == 0
-    ended = subprocess.run(
-        HEALTHCHECK, env=os.environ | {"CBIR_PORT": str(running.port)}, capture_output=True, timeout=60
+def unhealthy(folder: Path, **environment: str) -> bytes:
+    """What the health check complains of; nothing where all is well."""
+    # Only what a container has: the rest of the environment is not to help.
+    said = subprocess.run(
+        HEALTHCHECK, cwd=folder, env={"PATH": "/usr/bin:/bin"} | environment, capture_output=True, timeout=60
     )
-    assert ended.returncode == 1
-    assert b"Traceback" not in ended.stderr
+    assert bool(said.returncode) == bool(said.stderr), said
+    assert b"Traceback" not in said.stderr
+    return said.stderr
+
+
+def test_health_is_what_readyz_says(indexed: Path, tmp_path: Path) -> None:
+    with serving(indexed) as running:
+        assert not unhealthy(tmp_path, CBIR_PORT=str(running.port))
+        assert not unhealthy(tmp_path, CBIR_PORT=str(running.port), http_proxy="http://127.0.0.1:9")
+        (tmp_path / "cbir.toml").write_text(f"port = {running.port}\n")
+        assert not unhealthy(tmp_path)
+    assert b"refused" in unhealthy(tmp_path)
+    assert b"port" in unhealthy(tmp_path, CBIR_PORT="none")
+
+
+def test_health_of_a_service_that_others_reach(
+    indexed: Path, tmp_path: Path, certificate: tuple[Path, Path]
+) -> None:
+    tokens = Tokens(tmp_path)
+    tokens.create([Scope.search])
+    settings = {
+        "CBIR_HOST": "0.0.0.0",
+        "CBIR_ALLOWED_HOSTS": "cbir.example.org",
+        "CBIR_TLS_CERTIFICATE": str(certificate[0]),
+        "CBIR_TLS_KEY": str(certificate[1]),
+        "CBIR_STATE_FOLDER": str(tmp_path),
+    }
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        settings["CBIR_PORT"] = str(free.getsockname()[1])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cbir.main", "serve", "--collection", str(indexed)],
+        env=os.environ | settings,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert not unhealthy(tmp_path, **settings)
+    finally:
+        process.terminate()
+        process.wait(30)
+    assert unhealthy(tmp_path, **settings)
+
+
+def test_compose_is_what_it_seems() -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text())
+    (service,) = compose["services"].values()
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert "ports" not in service, "with the host's network there are none to publish"
+    volumes = dict(one.split(":")[:2] for one in service["volumes"])
+    assert set(volumes) == {*compose["volumes"], "./images"}
+    (place,) = lines(DOCKERFILE, "VOLUME")
+    assert volumes["data"] == place
+    assert json.loads(lines(DOCKERFILE, "CMD")[-1])[-1].startswith(f"{place}/")
 
 
 def test_the_commands_of_image_and_unit_are_there(indexed: Path, tmp_path: Path) -> None:
