@@ -43,8 +43,15 @@ class AlphaQueryExpansion:
     def __call__(self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery) -> Reranked:
         if len(ranking) == 0:
             return Reranked(ranking.similarities)
+        expanded = self.expanded(query, ranking, gallery)
+        return Reranked(rank(expanded, gallery, ranking.rows).similarities)
+
+    def expanded(
+        self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery
+    ) -> NDArray[np.float32]:
+        """q' (d,); of the list only the P best are looked at."""
         places = best(ranking.similarities, self.P)
         weights = ranking.similarities[places].astype(np.float64) ** self.alpha
         near = gallery.vectors(ranking.rows[places]).astype(np.float64) - query
-        expanded = query + weights @ near / (1.0 + weights.sum())
-        return Reranked(rank(expanded.astype(np.float32), gallery, ranking.rows).similarities)
+        moved = query + weights @ near / (1.0 + weights.sum())
+        return moved.astype(np.float32)

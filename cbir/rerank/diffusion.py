@@ -75,7 +75,7 @@ class Diffusion:
         squared = np.full(len(graph), np.inf, np.float32)
         squared[images] = apart[images]
         arrived = self.spread(graph, squared)[images]
-        return Flow(_scores(arrived, apart[images], places, ranking.similarities), scope)
+        return Flow(scores_of(arrived, apart[images], places, ranking.similarities), scope)
 
     def spread(self, graph: Graph, squared: Floats) -> Floats:
         """What arrives at each of n images, (n,) float32; squared: (n,) of the query, infinite where none may."""
@@ -119,7 +119,7 @@ def _local(query: Floats, vectors: Floats, learnt: Space) -> tuple[Graph, Floats
     return graphs.join(found), np.maximum(2.0 - 2.0 * (placed @ unit[0]), 0.0)
 
 
-def _scores(
+def scores_of(
     arrived: Floats, squared: Floats, places: NDArray[np.int64], similarities: NDArray[np.floating]
 ) -> NDArray[np.float64]:
     """log of what arrived, and the cosine with the query: both must be high. The others follow by similarity.

@@ -11,6 +11,7 @@ from cbir.ranking import RankingList, best
 from cbir.rerank import negatives
 from cbir.rerank.base import Reranked
 from cbir.rerank.ensemble import Examples
+from cbir.rerank.expansion import KernelExpansion
 from cbir.rerank.parameters import real, whole
 from cbir.rerank.pearson import References, update
 from cbir.threads import OneBlasThread
@@ -98,13 +99,18 @@ class Eprf:
             return Reranked(scores, notes=(note,))
         positives = best(scores, self.P)
         examples = Examples(positives, drawn, query, ranking, gallery, self.gamma / gallery.dimensions)
-        membership = np.ones(len(positives))
-        if self.fuzzy:
-            rho = references.correlations(gallery.vectors(ranking.rows[positives]))
-            membership = self._relevance(examples, rho)
-        expansion = examples.train(slice(self.T1, None), self.C, membership).sum()
+        expansion = self.expansion(examples, references, gallery.vectors(ranking.rows[positives]))
         sums = expansion.values(gallery, ranking.rows).astype(np.float64)
         return Relevance(sums + TIE * scores, notes=_notes(self.P, drawn))
+
+    def expansion(
+        self, examples: Examples, references: References, positives: NDArray[np.float32]
+    ) -> KernelExpansion:
+        """The sum of the ranking machines' decision values; positives: (P, d), vectors of the positive examples."""
+        membership = np.ones(len(positives))
+        if self.fuzzy:
+            membership = self._relevance(examples, references.correlations(positives))
+        return examples.train(slice(self.T1, None), self.C, membership).sum()
 
     def _relevance(self, examples: Examples, rho: NDArray[np.float64]) -> NDArray[np.float64]:
         """R (P,) of the positives, within [0.01, 1]: Huang et al. 2012, eqs. 4 to 6."""

@@ -53,10 +53,13 @@ class KernelExpansion:
         """
         scores = self._approximate(gallery, rows)
         head = best(scores, REFINED)
-        centre = self.vectors.mean(axis=0) if len(self.vectors) else np.zeros(gallery.dimensions)
-        similar = kernel(gallery.vectors(rows[head]), self.vectors, self.gamma, centre)
-        scores[head] = similar @ self.coefficients + self.bias
+        scores[head] = self.exact_values(gallery.vectors(rows[head]))
         return scores
+
+    def exact_values(self, images: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Its value (m,) float64 at images (m, d)."""
+        centre = self.vectors.mean(axis=0) if len(self.vectors) else np.zeros(images.shape[1])
+        return kernel(images, self.vectors, self.gamma, centre) @ self.coefficients + self.bias
 
     def _approximate(self, gallery: Gallery, rows: Rows) -> NDArray[np.float32]:
         scores = np.empty(len(rows), np.float32)

@@ -18,11 +18,18 @@ def draw(
     of the list and not that of its rows; it is seeded with `seed` and the query's content, so that the same
     query on the same list gives the same negatives.
     """
-    pool = min(max(P, round(lowest * len(scores))), max(len(scores) - P, 0))
+    pool, ranks = draw_ranks(query, len(scores), P=P, sets=sets, lowest=lowest, seed=seed)
+    return worst(scores, pool)[ranks]
+
+
+def draw_ranks(
+    query: NDArray[np.float32], count: int, *, P: int, sets: int, lowest: float, seed: int
+) -> tuple[int, NDArray[np.int64]]:
+    """The size of the pool and what `draw` takes from it: (sets, q) ranks, 0 the last of a list of `count`."""
+    pool = min(max(P, round(lowest * count)), max(count - P, 0))
     digest = blake2b(np.ascontiguousarray(query, np.float32).tobytes(), digest_size=16).digest()
     generator = np.random.default_rng([seed, int.from_bytes(digest, "little")])
-    ranks = _without_replacement(generator, pool, min(P, pool), sets)
-    return worst(scores, pool)[ranks]
+    return pool, _without_replacement(generator, pool, min(P, pool), sets)
 
 
 def _without_replacement(
