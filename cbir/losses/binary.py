@@ -13,8 +13,7 @@ class BinaryLoss(ScoreLoss):
 
     -w (1 - q)^gamma log q, q = sigmoid(score) for a relevant image and sigmoid(-score) for another one: what
     `cbir.losses.focal` is on the logits (0, score). The mean is taken over all images. weights: w of those not
-    relevant and of those relevant; Zheng et al., Top-rank CNN, take (m / n, 1) for cross-entropy, with m positives
-    and n negatives, and (0.75, 0.25) with gamma 2 for focal loss.
+    relevant and of those relevant.
     """
 
     name = "binary"
