@@ -25,6 +25,7 @@ class AuditLog:
         self.path = path
         self._lock = Lock()
         self._file = -1
+        self._torn = False  # the last line is not whole: the next one begins on a line of its own
         self.open()
 
     def open(self) -> None:
@@ -36,6 +37,7 @@ class AuditLog:
             raise InvalidInput(f"audit_log {self.path} cannot be written: {error.strerror}") from error
         self.close()
         self._file = file
+        self._torn = _is_torn(self.path)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -67,8 +69,9 @@ class AuditLog:
             with self._lock:
                 if self._moved():
                     self.open()
-                written = os.write(self._file, text)
-            if written < len(text):
+                written = os.write(self._file, b"\n" + text if self._torn else text)
+                self._torn = written < len(text) + self._torn
+            if self._torn:
                 log.error("the audit log %s took part of a line only; is its disk full?", self.path)
         except (OSError, InvalidInput) as error:
             log.error("the audit log cannot be written: %s", error)
@@ -79,6 +82,18 @@ class AuditLog:
         except OSError:
             return True
         return (now.st_dev, now.st_ino) != (opened.st_dev, opened.st_ino)
+
+
+def _is_torn(path: Path) -> bool:
+    """Whether a file ends amid a line, where a disk was full or the machine went down."""
+    try:
+        if not path.is_file() or not path.stat().st_size:
+            return False
+        with path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read() != b"\n"
+    except OSError:  # it may be there to be written to only
+        return False
 
 
 def about(image_ids: Iterable[str | None]) -> None:

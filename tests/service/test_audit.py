@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -220,6 +221,29 @@ def test_full_disk_does_not_stop_the_service(caplog: pytest.LogCaptureFixture) -
     AuditLog(Path("/dev/full")).write("1", "", "search", [], 200)
     assert "audit log" in caplog.text
     assert "No space" in caplog.text
+
+
+def test_a_line_that_was_cut_short_spoils_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As on a disk that has room for half a line, and after the machine went down."""
+    path = tmp_path / "audit.jsonl"
+    log = AuditLog(path)
+    log.write("1", "", "search", [], 200)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, before[1]))
+    try:
+        log.write("2", "", "search", [], 200)
+        log.write("3", "", "search", [], 200)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "part of a line" in caplog.text
+    log.write("4", "", "search", [], 200)
+    with path.open("a") as file:
+        file.write('{"time": "20')
+    AuditLog(path).write("5", "", "search", [], 200)
+    first, torn, fourth, cut, fifth = path.read_text().splitlines()
+    assert [json.loads(line)["token"] for line in (first, fourth, fifth)] == ["1", "4", "5"]
+    assert len(torn) == 20
+    assert cut == '{"time": "20'
 
 
 def test_path_that_cannot_be(tmp_path: Path) -> None:
