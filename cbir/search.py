@@ -14,6 +14,8 @@ from cbir.collection import Collection, Record
 from cbir.collection.filters import parse
 from cbir.collection.lookup import numbers_of, showing
 from cbir.collection.view import View
+from cbir.device.found import Found
+from cbir.device.owner import Owner
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
 from cbir.images import Image
 from cbir.ranking import RankingList, best, nearest_of, rank, subset
@@ -156,6 +158,7 @@ class Searcher:
     def __init__(self, collection: Collection, settings: Settings) -> None:
         self.collection = collection
         self.settings = settings
+        self._device = Owner(collection.folder, settings.device, settings.index)
 
     def by_image(self, image: Image, request: Request, watch: Stopwatch) -> Answer:
         """The images most like `image`; the same picture, where the collection has it, is left out."""
@@ -206,12 +209,17 @@ class Searcher:
         watch = watch or Stopwatch()
         view = self.collection.view()
         query = view.statistics.normalise(raw)
-        ranking = rank(query, view.gallery, self._rows(view, [content], request))
-        watch.lap("search")
+        rows = self._rows(view, [content], request)
         method = request.rerank or self.settings.rerank
         known = rerank.parameters(method)
         kept = {name: value for name, value in self.collection.profile.rerank.items() if name in known}
         reranker = rerank.get(method, **(kept | request.parameters))
+        found = self._device.rank(query, view.gallery, rows, reranker, request.k)
+        if found is not None:
+            watch.lap("rerank")
+            return _found(view, found, reranker)
+        ranking = rank(query, view.gallery, rows)
+        watch.lap("search")
         ranking, tail_left_out = self._bounded(ranking, request.k)
         reranked = reranker(query, ranking, view.gallery)
         watch.lap("rerank")
@@ -323,6 +331,18 @@ def _cut(
     places = best(scores, k)
     numbers = view.gallery.ids[ranking.rows[places]]
     return Ranked(numbers, scores[places], reranked.shown(scores[places]), ranking.distances[places], how)
+
+
+def _found(view: View, found: Found, reranker: rerank.Reranker) -> Ranked:
+    """What was found on a device."""
+    how = RerankFacts(
+        method=reranker.name,
+        parameters=reranker.parameters,
+        scope=found.reranked.scope,
+        notes=found.reranked.notes,
+    )
+    shown = found.reranked.shown(found.scores)
+    return Ranked(view.gallery.ids[found.rows], found.scores, shown, found.distances, how)
 
 
 def _hit(place: int, record: Record, score: float, distance: float) -> Hit:

@@ -3,7 +3,7 @@
 import os
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import (
@@ -57,6 +57,12 @@ class Settings(BaseSettings):
     max_pixels: int = Field(100_000_000, ge=1, description="pixels of one frame; larger images are refused")
     max_results: int = Field(1000, ge=1, description="greatest k of a search over HTTP")
     rerank: str = Field("auto", description="re-ranking of a search that names none; auto: the best there is")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="where large collections are re-ranked; auto: on a GPU where there is one"
+    )
+    index: Literal["exact", "flat", "ivf"] = Field(
+        "exact", description="how the nearest are found for re-rankers of the top; flat, ivf: by FAISS"
+    )
     keep_originals: bool = Field(
         False, description="whether files sent to a collection are kept; else only thumbnails"
     )

@@ -25,6 +25,14 @@ from cbir.search import (
 )
 
 
+class Device(StrEnum):
+    """Where the collection is searched."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
 class Format(StrEnum):
     """How the answer is printed."""
 
@@ -56,10 +64,15 @@ def search(
     feedback: Annotated[
         Path | None, typer.Option(help='Judgements: a JSON list of {"image_id", "relevance": -1 to 1}.')
     ] = None,
+    device: Annotated[
+        Device | None, typer.Option(help="auto, cpu or cuda; cuda pays for many queries, not for one.")
+    ] = None,
     format: Annotated[Format, typer.Option(help="How the answer is printed.")] = Format.table,
 ) -> None:
     """Find the images most like one image or several, and learn from judgements of answers."""
-    in_force = settings.load()
+    in_force = settings.load(device=device and device.value)
+    if in_force.device == "auto":  # a device takes longer to start than one search on the processor
+        in_force = in_force.model_copy(update={"device": "cpu"})
     if len(images) > MOST_EXAMPLES:
         raise InvalidInput(f"at most {MOST_EXAMPLES} examples can be searched with, not {len(images)}")
     request = Request(

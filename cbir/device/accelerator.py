@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cbir.collection.gallery import Gallery, Rows
+from cbir.device.found import Found
 from cbir.device.graph import DeviceGraph
-from cbir.device.members import Found, Question, answer
+from cbir.device.members import Question, answer
 from cbir.device.vectors import DeviceVectors
 from cbir.rerank.base import Reranker
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from cbir.collection.gallery import Gallery, Rows
 from cbir.device import expansion as expansions
+from cbir.device.found import Found, looked_at, of_head
 from cbir.device.graph import DeviceGraph
 from cbir.device.ranking import SLACK, DeviceList, at_least, at_ranks
 from cbir.device.vectors import DeviceVectors
@@ -25,24 +26,11 @@ from cbir.rerank.diffusion import COVERED, Diffusion, Flow, scores_of
 from cbir.rerank.ensemble import Examples
 from cbir.rerank.eprf import TIE, Eprf, Relevance
 from cbir.rerank.expansion import REFINED, KernelExpansion
-from cbir.rerank.k_reciprocal import KReciprocal
-from cbir.rerank.none import NoReranking
 from cbir.rerank.nprf import NegativeFeedback
-from cbir.rerank.pc import PostRetrievalClustering
-from cbir.rerank.pearson import Pearson, References, update
+from cbir.rerank.pearson import References, update
 from cbir.threads import OneBlasThread
 
 Floats = NDArray[np.float32]
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """The best images, best first: gallery rows (k,), scores (k,), Euclidean distances (k,) float32."""
-
-    rows: Rows
-    scores: NDArray[np.floating]
-    distances: Floats
-    reranked: Reranked
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,29 +76,6 @@ def answer(member: Reranker, question: Question) -> Found | None:
     if places is None:
         return None
     return of_head(member, question.query, listed.head(places + question.k), question.gallery, question.k)
-
-
-def looked_at(member: Reranker) -> int | None:
-    """How many of the best places a re-ranker looks at, or may send down; None where it needs them all."""
-    match member:
-        case NoReranking():
-            return 0
-        case Pearson():
-            return max(member.N, member.K)
-        case PostRetrievalClustering() | KReciprocal():
-            return member.M
-    return None
-
-
-def of_head(member: Reranker, query: Floats, head: RankingList, gallery: Gallery, k: int) -> Found:
-    """What a re-ranker of the best places finds in a list that is cut down to those it looks at, and k more."""
-    reranked = member(query, head, gallery)
-    return _cut(head, reranked.scores, reranked, k)
-
-
-def _cut(head: RankingList, scores: NDArray[np.floating], reranked: Reranked, k: int) -> Found:
-    places = best(scores, k)
-    return Found(head.rows[places], scores[places], head.distances[places], reranked)
 
 
 def _aqe(question: Question, listed: DeviceList, listed_again: DeviceList) -> Found | None:

@@ -1,0 +1,110 @@
+"""Which device, whose it is, and a search that goes through it."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from cbir import rerank
+from cbir.collection.gallery import Gallery
+from cbir.device import accelerator, choice, owner
+from cbir.device.choice import chosen
+from cbir.device.owner import SCALED, Owner
+from cbir.device.vectors import DeviceVectors
+from cbir.errors import CollectionBusy, InvalidInput
+from cbir.ranking import best, rank
+from tests.cbir.device.test_accelerator import clustered
+
+WITHOUT_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+
+
+@pytest.fixture(scope="module")
+def gallery() -> Gallery:
+    return Gallery((clustered(3000),), np.arange(3000))
+
+
+@WITHOUT_GPU
+def test_cuda_where_there_is_none_is_refused_with_the_reason():
+    with pytest.raises(InvalidInput, match=r"device=cuda: torch .* finds no GPU .*; set device=cpu"):
+        chosen("cuda")
+
+
+@WITHOUT_GPU
+def test_auto_takes_the_processor(monkeypatch, tmp_path):
+    assert chosen("auto") == chosen("cpu") == "cpu"
+    (tmp_path / "driver").touch()
+    monkeypatch.setattr(choice, "DRIVERS", (tmp_path / "driver",))
+    assert chosen("auto") == "cpu"
+
+
+def test_auto_does_not_import_torch_on_a_machine_without_a_driver():
+    code = (
+        "import sys; from cbir.device import choice; choice.DRIVERS = (); "
+        "assert choice.chosen('auto') == 'cpu'; import cbir.search; assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_processor_needs_no_owner(gallery, tmp_path):
+    asked = Owner(tmp_path, "cpu", least=1)
+    assert asked.rank(clustered(1)[0], gallery, None, rerank.get("none"), 5) is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_re_rankers_of_the_top_use_the_index_and_others_do_not(gallery, tmp_path):
+    asked, query = Owner(tmp_path, "cpu", "flat", least=1), clustered(1, seed=3)[0]
+    for name in ("none", "pearson", "k-reciprocal", "pc"):
+        found = asked.rank(query, gallery, None, rerank.get(name), 20)
+        assert SCALED in found.reranked.notes
+        assert len(found.rows) == 20
+    expected = rank(query, gallery)
+    found = asked.rank(query, gallery, None, rerank.get("none"), 20)
+    assert found.rows.tolist() == expected.rows[best(expected.similarities, 20)].tolist()
+    for name in ("eprf", "diffusion", "aqe"):
+        assert asked.rank(query, gallery, None, rerank.get(name), 20) is None
+    assert Owner(tmp_path, "cpu", "flat").rank(query, gallery, None, rerank.get("none"), 20) is None
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from cbir.device import owner
+print(owner._owns(Path(sys.argv[1])), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_one_process_owns_a_collection_on_the_device(gallery, tmp_path, monkeypatch):
+    monkeypatch.setattr(owner, "chosen", lambda device: "cuda")
+    query, member = clustered(1)[0], rerank.get("none")
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout.readline().strip() == "True"
+        assert Owner(tmp_path, "auto", least=1).rank(query, gallery, None, member, 5) is None
+        with pytest.raises(CollectionBusy, match="on the GPU"):
+            Owner(tmp_path, "cuda", least=1).rank(query, gallery, None, member, 5)
+    finally:
+        holder.communicate()
+    assert owner._owns(tmp_path)  # its holder died
+    assert owner._owns(tmp_path)  # and is ours for every collection object of this process
+
+
+def test_a_child_does_not_use_what_its_parent_put_on_a_device(gallery, tmp_path):
+    asked = Owner(tmp_path, "cpu", "flat", least=1)
+    assert asked.rank(clustered(1)[0], gallery, None, rerank.get("none"), 5) is not None
+    asked._process += 1  # as a forked child finds it
+    assert asked.rank(clustered(1)[0], gallery, None, rerank.get("none"), 5) is None
+
+
+def test_the_torch_path_answers_through_the_owner(gallery, tmp_path, monkeypatch):
+    """As with a GPU, but that torch's name of it is the processor's."""
+    monkeypatch.setattr(owner, "chosen", lambda device: "cuda")
+    monkeypatch.setattr(accelerator, "DeviceVectors", lambda _, half: DeviceVectors("cpu", half))
+    query, member = clustered(1, seed=4)[0], rerank.get("eprf")
+    found = Owner(tmp_path, "cuda", least=1).rank(query, gallery, None, member, 20)
+    scores = member(query, rank(query, gallery), gallery).scores
+    assert len(np.intersect1d(found.rows, best(scores, 20))) >= 18
