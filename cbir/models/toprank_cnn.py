@@ -1,0 +1,29 @@
+"""The small network of Zheng et al., Top-rank CNN, section 4.3: three convolutions and two connected layers."""
+
+from torch import Tensor, nn
+
+CHANNELS = (16, 32, 64)
+PLACES = 2  # a side, that are told apart after the convolutions
+FEATURES = 128
+
+
+class TopRankCnn(nn.Module):
+    """Images (n, 1, height, width) to features (n, 128); the second connected layer is the ranker's head.
+
+    ReLU and max-pooling follow each convolution, as in the paper, which gives no widths. Batch normalisation and the
+    pooling to 2 x 2 places are ours: training from scratch needs fewer steps, and images may have any size.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for before, after in zip((1, *CHANNELS), CHANNELS, strict=False):
+            layers += [nn.Conv2d(before, after, 3, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU()]
+            layers += [nn.MaxPool2d(2)]
+        connected = nn.Linear(CHANNELS[-1] * PLACES**2, FEATURES)
+        self.layers = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(PLACES), nn.Flatten(), connected, nn.ReLU())
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features (n, 128)."""
+        found: Tensor = self.layers(images)
+        return found
