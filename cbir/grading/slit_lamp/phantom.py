@@ -1,0 +1,168 @@
+"""Drawn slit-lamp images of a lens whose contour, opacity and features are known.
+
+The lens lies on its side as the slit beam shows it: its anterior surface to the left, the flatter one. In lens
+coordinates u runs along the visual axis from -1 (anterior pole) to 1 (posterior pole), t up and down from -1 to 1.
+Opacity raises the nucleus, fills the sulcus between its two lentils, dims what lies behind, and turns the posterior
+reflex from pale to brown.
+"""
+
+import colorsys
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from cbir.errors import InvalidInput
+
+Floats = NDArray[np.float64]
+
+LANDMARKS = 32  # the first at the anterior pole, a quarter later the top, then the posterior pole, the bottom
+GRADES = (0.0, 5.0)
+SIZES = (64, 1536)
+NUCLEUS, SULCUS = 0.55, 0.12  # half widths in u
+REFLEX = (0.86, 0.16)  # where it begins in u, half its height in t
+SOFT = 0.02  # width in u of the transitions
+NOISE = 0.02
+
+
+class Truth(NamedTuple):
+    """The six features of the phantom, in the order of `FEATURES`; intensities, hue and the rest from 0 to 1."""
+
+    mean_intensity: float
+    hue: float
+    saturation: float
+    value: float
+    sulcus_intensity: float
+    lentil_ratio: float
+
+
+@dataclass(frozen=True, eq=False)
+class Phantom:
+    """pixels: (height, width, 3) uint8 RGB, 4 wide to 3 high. contour: (32, 2) float64, x and y in pixels."""
+
+    pixels: NDArray[np.uint8]
+    contour: Floats
+    grade: float
+    truth: Truth
+
+
+class _Lens(NamedTuple):
+    """Half axes in front, behind and up, in shares of the height; where its middle is; its turn in radians."""
+
+    front: float
+    back: float
+    up: float
+    x: float
+    y: float
+    turn: float
+
+
+class _Look(NamedTuple):
+    """Intensities of the cortex, the two lentils and the sulcus, and the colour of the reflex."""
+
+    cortex: float
+    anterior: float
+    posterior: float
+    sulcus: float
+    reflex: tuple[float, float, float]
+
+
+def draw(grade: float, generator: Generator, height: int = 120, noise: float = NOISE) -> Phantom:
+    """A phantom of decimal grade 0 (clear) to 5 (brown), with its own lens and its own share of chance.
+
+    noise: deviation of the pixels' noise, of an intensity of 1. Raises InvalidInput for values out of range.
+    """
+    if not GRADES[0] <= grade <= GRADES[1]:
+        raise InvalidInput(f"the grade of a phantom is from {GRADES[0]:g} to {GRADES[1]:g}, not {grade}")
+    if not SIZES[0] <= height <= SIZES[1]:
+        raise InvalidInput(f"the height of a phantom is from {SIZES[0]} to {SIZES[1]} pixels, not {height}")
+    lens, look = _lens(generator), _look(grade, generator)
+    width = height * 4 // 3
+    x, y = np.meshgrid((np.arange(width) + 0.5) / height, (np.arange(height) + 0.5) / height)
+    u, t, inside = _coordinates(lens, x, y)
+    intensity = _intensity(look, u, t)
+    hue, saturation = look.reflex[0], 0.35 * look.reflex[1]
+    colour = np.array(colorsys.hsv_to_rgb(hue, saturation, 1.0))
+    reflex = inside & (u > REFLEX[0]) & (np.abs(t) < REFLEX[1])
+    picture = _surroundings(x, y, lens)[:, :, None] * np.array([1.0, 0.95, 0.9])
+    # A pixel of the lens has the intensity that grey conversion gives back.
+    grey = colour @ np.array([0.299, 0.587, 0.114])
+    picture[inside] = (intensity[inside] / grey)[:, None] * colour
+    picture[reflex] = colorsys.hsv_to_rgb(*look.reflex)
+    picture = np.clip(picture, 0.0, 1.0)
+    mean = float((picture[inside] @ np.array([0.299, 0.587, 0.114])).mean())
+    picture = cv2.GaussianBlur(picture, (0, 0), 0.004 * height)
+    picture += noise * generator.standard_normal(picture.shape)
+    pixels = np.rint(np.clip(picture, 0.0, 1.0) * 255).astype(np.uint8)
+    truth = Truth(mean, *look.reflex, float(look.sulcus), float(look.anterior / look.posterior))
+    return Phantom(pixels, _contour(lens) * height - 0.5, float(grade), truth)
+
+
+def _lens(generator: Generator) -> _Lens:
+    vary = generator.uniform(-1.0, 1.0, 6)
+    return _Lens(
+        front=0.20 * (1 + 0.15 * vary[0]),
+        back=0.27 * (1 + 0.15 * vary[1]),
+        up=0.38 * (1 + 0.10 * vary[2]),
+        x=0.67 + 0.06 * vary[3],
+        y=0.50 + 0.04 * vary[4],
+        turn=np.radians(6.0) * vary[5],
+    )
+
+
+def _look(grade: float, generator: Generator) -> _Look:
+    """Every feature follows the grade, with its own scatter between people."""
+    scatter = generator.standard_normal(6)
+    anterior = 0.34 + 0.085 * grade + 0.025 * scatter[0]
+    ratio = 1.0 + 0.12 * grade + 0.05 * scatter[1]
+    posterior = anterior / ratio
+    sulcus = min(0.14 + 0.055 * grade + 0.02 * scatter[2], 0.75 * posterior)
+    hue = np.clip(0.16 - 0.02 * grade + 0.006 * scatter[3], 0.02, 0.2)
+    saturation = np.clip(0.20 + 0.12 * grade + 0.05 * scatter[4], 0.05, 0.95)
+    value = np.clip(0.95 - 0.07 * grade + 0.03 * scatter[5], 0.3, 1.0)
+    cortex = 0.45 * posterior
+    return _Look(
+        cortex, anterior, posterior, max(sulcus, 0.02), (float(hue), float(saturation), float(value))
+    )
+
+
+def _coordinates(lens: _Lens, x: Floats, y: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """u and t of points, and which are in the lens."""
+    dx, dy = x - lens.x, y - lens.y
+    along = dx * np.cos(lens.turn) + dy * np.sin(lens.turn)
+    t = (dy * np.cos(lens.turn) - dx * np.sin(lens.turn)) / lens.up
+    reach = np.maximum(1.0 - t * t, 1e-9)
+    u = along / (np.where(along < 0, lens.front, lens.back) * reach)
+    return u, t, (np.abs(t) < 1) & (np.abs(u) < 1)
+
+
+def _contour(lens: _Lens) -> Floats:
+    """Landmarks, in shares of the height."""
+    around = 2 * np.pi * np.arange(LANDMARKS) / LANDMARKS
+    t = -np.sin(around)
+    along = np.where(np.cos(around) > 0, -lens.front, lens.back) * np.cos(around) ** 2
+    c, s = np.cos(lens.turn), np.sin(lens.turn)
+    across = t * lens.up
+    return np.stack([lens.x + along * c - across * s, lens.y + along * s + across * c], axis=1)
+
+
+def _rise(at: Floats, where: float) -> Floats:
+    """From 0 to 1 at `where`."""
+    return 0.5 * (1.0 + np.tanh((at - where) / SOFT))
+
+
+def _intensity(look: _Look, u: Floats, t: Floats) -> Floats:
+    """Cortex, and in it the nucleus: an anterior lentil, the sulcus, a posterior lentil."""
+    lentils = look.anterior + (look.sulcus - look.anterior) * _rise(u, -SULCUS)
+    lentils = lentils + (look.posterior - look.sulcus) * _rise(u, SULCUS)
+    nucleus = 1.0 - _rise(np.hypot(u, NUCLEUS * t / 0.8), NUCLEUS)
+    return look.cortex + (lentils - look.cortex) * nucleus
+
+
+def _surroundings(x: Floats, y: Floats, lens: _Lens) -> Floats:
+    """A dark eye with the bright arc of the cornea in front of the lens."""
+    away = np.hypot(x - lens.x - 0.15, (y - lens.y) * 0.8)
+    return 0.05 + 0.55 * np.exp(-(((away - 0.62) / 0.025) ** 2))

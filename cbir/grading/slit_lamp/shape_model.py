@@ -1,0 +1,195 @@
+"""Active shape model (Cootes et al. 1995): contours learnt from annotated images, and found in new ones.
+
+A shape is its landmarks' mean plus a few modes of variation, placed by scale, rotation and shift. A search moves
+every landmark along its normal to where the image looks most like it did in training, then takes the closest shape
+that the model allows; from coarse to fine.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import map_coordinates
+
+from cbir.errors import InvalidInput
+
+Floats = NDArray[np.float64]
+Picture = NDArray[np.uint8] | NDArray[np.float64]
+
+LEAST = 5  # annotated images to learn from
+LEVELS = 4  # of the pyramid, each half the size of the one before
+HALF = 4  # pixels of a profile to either side of its landmark
+SEARCH = 4  # pixels that a landmark may move to either side in one round
+ROUNDS = 12  # at each level
+DEVIATIONS = 3.0  # of a mode, at most
+SETTLED = 0.05  # pixels: a move below this ends a level
+ALIGNMENTS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class _Appearance:
+    """At one level, mean (L, p) and inverse covariance (L, p, p) of every landmark's profile."""
+
+    mean: Floats
+    inverse: Floats
+
+
+class ActiveShapeModel:
+    """Learns from grey images and contours, and finds contours.
+
+    variance: share of the shapes' variance that the modes keep. After `fit`: mean_ (L, 2) of size 1 about 0, modes_
+    (m, 2 L), variances_ (m,), and start_, the mean contour in shares of the image's height.
+    """
+
+    def __init__(self, variance: float = 0.98) -> None:
+        self.variance = variance
+
+    def fit(self, images: Sequence[Picture], contours: Sequence[Floats]) -> "ActiveShapeModel":
+        """Learn from grey images (h, w) and contours (L, 2), x and y in pixels, landmark by landmark alike.
+
+        Raises InvalidInput for fewer than 5, or contours that differ in their landmarks.
+        """
+        if len(images) != len(contours) or len(images) < LEAST:
+            raise InvalidInput(
+                f"an active shape model needs {LEAST} images or more, with a contour each; "
+                f"there are {len(images)} images and {len(contours)} contours"
+            )
+        if (
+            len({contour.shape for contour in contours}) != 1
+            or contours[0].ndim != 2
+            or contours[0].shape[1] != 2
+        ):
+            raise InvalidInput("contours need the same number of landmarks, each of x and y")
+        if not 0 < self.variance <= 1:
+            raise InvalidInput(f"variance is a share above 0 up to 1, not {self.variance}")
+        shapes = np.stack(contours).astype(np.float64)
+        heights = np.array([image.shape[0] for image in images])
+        self.start_ = (shapes / heights[:, None, None]).mean(axis=0)
+        self.mean_, aligned = _align(shapes)
+        self.modes_, self.variances_ = _modes(aligned.reshape(len(aligned), -1), self.variance)
+        self._appearance = []
+        pyramids = [_pyramid(image) for image in images]
+        for level in range(LEVELS):
+            profiles = np.stack(
+                [
+                    _profiles(pyramid[level], (shape + 0.5) / 2**level - 0.5, HALF)
+                    for pyramid, shape in zip(pyramids, shapes, strict=True)
+                ]
+            )
+            self._appearance.append(_learn(profiles))
+        return self
+
+    def find(self, image: Picture) -> Floats:
+        """The contour (L, 2) float64 in a grey image (h, w), in pixels.
+
+        The search begins at the mean of the training contours, scaled with the image's height.
+        """
+        shape = self.start_ * image.shape[0]
+        pyramid = _pyramid(image)
+        for level in reversed(range(LEVELS)):
+            at = (shape + 0.5) / 2**level - 0.5
+            for _ in range(ROUNDS):
+                moved = self.closest(self._suggested(pyramid[level], at, self._appearance[level]))
+                step = float(np.abs(moved - at).max())
+                at = moved
+                if step < SETTLED:
+                    break
+            shape = (at + 0.5) * 2**level - 0.5
+        return shape
+
+    def closest(self, shape: Floats) -> Floats:
+        """The shape (L, 2) of the model that is nearest to one, each mode within 3 deviations."""
+        form = self.mean_
+        for _ in range(5):
+            scale, shift = _pose(form, shape)
+            back = _placed(shape - shift, 1.0 / scale)
+            weights = self.modes_ @ (back - self.mean_).ravel()
+            limit = DEVIATIONS * np.sqrt(self.variances_)
+            form = self.mean_ + (np.clip(weights, -limit, limit) @ self.modes_).reshape(-1, 2)
+        scale, shift = _pose(form, shape)
+        return _placed(form, scale) + shift
+
+    def _suggested(self, picture: Floats, shape: Floats, known: _Appearance) -> Floats:
+        """Where each landmark looks most like itself, along its normal."""
+        long = _profiles(picture, shape, HALF + SEARCH)
+        windows = np.lib.stride_tricks.sliding_window_view(long, 2 * HALF, axis=1)  # (L, places, p)
+        size = np.abs(windows).sum(axis=2, keepdims=True)
+        off = windows / np.maximum(size, 1e-9) - known.mean[:, None]
+        distances = np.einsum("lap,lpq,laq->la", off, known.inverse, off)
+        best = distances.argmin(axis=1) - SEARCH
+        return shape + best[:, None] * _normals(shape)
+
+
+def _pyramid(image: Picture) -> list[Floats]:
+    levels = [np.asarray(image, np.float64)]
+    for _ in range(LEVELS - 1):
+        levels.append(np.asarray(cv2.pyrDown(levels[-1]), np.float64))
+    return levels
+
+
+def _normals(shape: Floats) -> Floats:
+    """Unit normals (L, 2) of a closed contour."""
+    along = np.roll(shape, -1, axis=0) - np.roll(shape, 1, axis=0)
+    normal = np.stack([along[:, 1], -along[:, 0]], axis=1)
+    return normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-9)
+
+
+def _profiles(picture: Floats, shape: Floats, half: int) -> Floats:
+    """The derivative (L, 2 half) of the image along every landmark's normal."""
+    along = np.arange(-half, half + 1)
+    points = shape[:, None] + along[None, :, None] * _normals(shape)[:, None]
+    values = map_coordinates(picture, [points[:, :, 1], points[:, :, 0]], order=1, mode="nearest")
+    return np.diff(values, axis=1)
+
+
+def _learn(profiles: Floats) -> _Appearance:
+    """From profiles (n, L, p), each scaled to an absolute sum of 1."""
+    scaled = profiles / np.maximum(np.abs(profiles).sum(axis=2, keepdims=True), 1e-9)
+    mean = scaled.mean(axis=0)
+    off = scaled - mean
+    covariance = np.einsum("nlp,nlq->lpq", off, off) / len(off)
+    ridge = 0.05 * np.trace(covariance, axis1=1, axis2=2) / covariance.shape[1] + 1e-6
+    return _Appearance(mean, np.linalg.inv(covariance + ridge[:, None, None] * np.eye(covariance.shape[1])))
+
+
+def _placed(shape: Floats, scale: complex) -> Floats:
+    """Scaled and turned by a complex number about the origin."""
+    turned = (shape[:, 0] + 1j * shape[:, 1]) * scale
+    return np.stack([turned.real, turned.imag], axis=1)
+
+
+def _pose(form: Floats, shape: Floats) -> tuple[complex, Floats]:
+    """The scale and turn, as a complex number, and the shift that bring `form`, centred, nearest to `shape`."""
+    centre = shape.mean(axis=0)
+    own = form - form.mean(axis=0)
+    z, w = own[:, 0] + 1j * own[:, 1], (shape - centre)[:, 0] + 1j * (shape - centre)[:, 1]
+    scale = complex(np.vdot(z, w) / max(float(np.vdot(z, z).real), 1e-12))
+    return scale, centre - _placed(form.mean(axis=0)[None], scale)[0]
+
+
+def _align(shapes: Floats) -> tuple[Floats, Floats]:
+    """Generalised Procrustes: the mean (L, 2) of size 1 about 0, and all shapes (n, L, 2) brought to it."""
+    mean = shapes[0] - shapes[0].mean(axis=0)
+    mean /= np.linalg.norm(mean)
+    first = mean
+    for _ in range(ALIGNMENTS):
+        aligned = []
+        for shape in shapes:
+            scale, shift = _pose(shape, mean)
+            aligned.append(_placed(shape, scale) + shift)
+        mean = np.mean(aligned, axis=0)
+        scale, _ = _pose(mean, first)  # keeps its turn
+        mean = _placed(mean - mean.mean(axis=0), scale)
+        mean /= np.linalg.norm(mean)
+    return mean, np.stack(aligned)
+
+
+def _modes(aligned: Floats, share: float) -> tuple[Floats, Floats]:
+    """Principal modes (m, 2 L) that hold a share of the variance, and their variances (m,)."""
+    off = aligned - aligned.mean(axis=0)
+    _, sizes, modes = np.linalg.svd(off, full_matrices=False)
+    variances = sizes**2 / len(off)
+    kept = int(np.searchsorted(np.cumsum(variances), share * variances.sum() - 1e-12)) + 1
+    return modes[:kept], variances[:kept]
