@@ -216,6 +216,7 @@ class Searcher:
         reranker = rerank.get(method, **(kept | request.parameters))
         found = self._device.rank(query, view.gallery, rows, reranker, request.k)
         if found is not None:
+            watch.lap("search")  # list and re-ranking are one there
             watch.lap("rerank")
             return _found(view, found, reranker)
         ranking = rank(query, view.gallery, rows)
