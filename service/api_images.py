@@ -13,9 +13,10 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.messages import ImagePage, ImageRecord, LabelChange
 from service import asked, thumbnails
 from service.access.audit import about
+from service.conditional import check_expected, finish
 from service.links import links
 from service.operations import operation
-from service.problems import ChangedMeanwhile, Malformed, SourceGone
+from service.problems import Malformed, SourceGone
 from service.state import state
 from service.who import name as who
 
@@ -67,14 +68,18 @@ def images() -> Response:
 
 
 @blueprint.get("/<image_id>")
-@operation("image", {200: ImageRecord}, query=InCollection, headers=("If-None-Match",), problems=(404, 422))
+@operation(
+    "image",
+    {200: ImageRecord, 304: None},
+    query=InCollection,
+    headers=("If-None-Match",),
+    problems=(404, 412, 422),
+)
 def image(image_id: str) -> Response:
     """What the collection knows of an image, but for where it was read from."""
     name = asked.query(InCollection).collection
     collection = state().searcher(name).collection
-    response = _answer(describe(collection, collection.record(image_id), name))
-    response.make_conditional(request)
-    return response
+    return finish(_answer(describe(collection, collection.record(image_id), name)), f"the image {image_id}")
 
 
 @blueprint.patch("/<image_id>")
@@ -84,7 +89,7 @@ def image(image_id: str) -> Response:
     query=InCollection,
     body={asked.MERGE_PATCH: LabelChange, asked.JSON: LabelChange},
     headers=("If-Match",),
-    problems=(400, 404, 412, 413, 415, 422),
+    problems=(400, 404, 412, 413, 415, 422, 507),
 )
 def set_labels(image_id: str) -> Response:
     """Change the labels of an image: those named are set, those that are null are taken away (RFC 7396).
@@ -100,15 +105,13 @@ def set_labels(image_id: str) -> Response:
     with place.writer(who()) as writer:
         collection = place.searcher().collection
         before = _answer(describe(collection, collection.record(image_id), name))
-        tag = before.get_etag()[0] or ""
-        if request.if_match and not request.if_match.star_tag and not request.if_match.contains_weak(tag):
-            raise ChangedMeanwhile(f"the image {image_id} is not as If-Match says: get it again")
+        check_expected(before, f"the image {image_id}")
         writer.set_labels(image_id, change.labels)
         return _answer(describe(collection, collection.record(image_id), name))
 
 
 @blueprint.delete("/<image_id>")
-@operation("delete", {204: None}, query=InCollection, problems=(404, 422))
+@operation("delete", {204: None}, query=InCollection, problems=(404, 422, 507))
 def delete(image_id: str) -> tuple[str, int]:
     """Delete an image for good: its picture is not taken in again unless that is asked for."""
     here, name = state(), asked.query(InCollection).collection
@@ -125,7 +128,7 @@ def delete(image_id: str) -> tuple[str, int]:
     {200: "image/jpeg", 304: None},
     query=InCollection,
     headers=("If-None-Match",),
-    problems=(404, 410, 422),
+    problems=(404, 410, 412, 422),
 )
 def thumbnail(image_id: str) -> Response:
     """A JPEG, its longer side at most 256 pixels."""
@@ -134,7 +137,13 @@ def thumbnail(image_id: str) -> Response:
 
 
 @blueprint.get("/<image_id>/original")
-@operation("original", {200: "application/octet-stream"}, query=InCollection, problems=(404, 410, 422))
+@operation(
+    "original",
+    {200: "application/octet-stream", 304: None},
+    query=InCollection,
+    headers=("If-None-Match",),
+    problems=(404, 410, 412, 422),
+)
 def original(image_id: str) -> Response:
     """The file that an image was sent as, where the setting `keep_originals` kept it."""
     collection = state().searcher(asked.query(InCollection).collection).collection
@@ -142,10 +151,15 @@ def original(image_id: str) -> Response:
     if kept is None or not kept.is_file():
         raise SourceGone("the file of this image is not kept here")
     response = send_file(
-        kept.resolve(), "application/octet-stream", as_attachment=True, download_name=image_id
+        kept.resolve(),
+        "application/octet-stream",
+        as_attachment=True,
+        download_name=image_id,
+        conditional=False,
+        etag=kept.name,  # a hash of the file
     )
     response.headers["Cache-Control"] = "private, no-cache"
-    return response
+    return finish(response, "the file")
 
 
 def describe(collection: Collection, record: Record, name: str | None) -> ImageRecord:

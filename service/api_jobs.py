@@ -71,7 +71,7 @@ def cancel(name: str) -> Response:
 
 
 @blueprint.delete("/patients/<key>")
-@operation("erase_patient", {200: Erased}, query=InCollection, problems=(404, 422))
+@operation("erase_patient", {200: Erased}, query=InCollection, problems=(404, 422, 507))
 def erase_patient(key: str) -> Response:
     """Remove every trace of a patient from every file of a collection, by the patient key of the images.
 

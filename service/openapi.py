@@ -18,7 +18,7 @@ from service.operations import FILE, Operation
 
 REFERENCE = "#/components/schemas/{model}"
 METHODS = ("GET", "POST", "PATCH", "DELETE")
-ALWAYS = (401, 403, 421, 429, 500, 503)  # any address may answer these
+ALWAYS = (400, 401, 403, 421, 429, 500, 503)  # any address may answer these
 HEADERS = {
     "Idempotency-Key": "1 to 255 printable characters; the same request sent again is not done again, for 24 hours",
     "If-Match": "the ETag of the image as it was last seen; 412 where it has changed",

@@ -3,12 +3,13 @@
 from typing import Annotated
 
 import cv2
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response
 
 from cbir.collection import Collection, Record
 from cbir.images import Image, Region, crop
 from service import asked
 from service.api_images import InCollection
+from service.conditional import client_has, finish
 from service.operations import operation
 from service.patience import Watch
 from service.problems import SourceGone
@@ -33,7 +34,7 @@ class Shown(InCollection):
     {200: "image/png", 304: None},
     query=Shown,
     headers=("If-None-Match",),
-    problems=(404, 410, 422),
+    problems=(404, 410, 412, 422),
 )
 def picture(image_id: str) -> Response:
     """A PNG, its longer side at most 1024 pixels; where only the thumbnail was kept, that one.
@@ -50,11 +51,10 @@ def picture(image_id: str) -> Response:
     response.headers["Cache-Control"] = (
         "private, no-cache"  # so that a deleted image is gone from the page too
     )
-    if not request.if_none_match.contains_weak(response.get_etag()[0] or ""):
+    if not client_has(response):
         data, response.mimetype = _drawn(here, collection, record, wanted.region)
         response.set_data(data)
-    response.make_conditional(request)
-    return response
+    return finish(response, "the picture")
 
 
 def part(here: State, collection: Collection, image_id: str, region: Region, watch: Watch) -> Image:

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import cv2
 import numpy as np
-from flask import Response, request
+from flask import Response
 from numpy.typing import NDArray
 
 from cbir.collection import Collection, Record
 from cbir.images import Image
+from service.conditional import client_has, finish
 from service.patience import Watch
 from service.sources import image_of
 from service.state import State
@@ -48,10 +49,9 @@ def answer(here: State, collection: Collection, image_id: str) -> Response:
     response.set_etag(f"{record.content_hash}-{SIDE}")
     # To be asked for each time, so that a deleted image is gone from the page too.
     response.headers["Cache-Control"] = "private, no-cache"
-    if not request.if_none_match.contains_weak(response.get_etag()[0] or ""):
+    if not client_has(response):
         response.set_data(here.thumbnails.get(record.content_hash) or _made(here, collection, record))
-    response.make_conditional(request)
-    return response
+    return finish(response, "the picture")
 
 
 def _made(here: State, collection: Collection, record: Record) -> bytes:

@@ -334,3 +334,23 @@ def test_erasing_forgets_thumbnails_in_memory(own: Path, ids: list[str]) -> None
     problem(client.get(f"{IMAGES}/{ids[0]}/thumbnail"), 404)
     assert client.delete(f"/v1/patients/{key}").json == {"erased": 0}
     problem(client.delete("/v1/patients/Jane Doe"), 422)
+
+
+def test_what_the_client_has_is_not_sent_again(own: Path, pictures: list[Path]) -> None:
+    """For all that has an ETag: 304 where the client has it, 412 where it means another state."""
+    client = create_app(own, settings.load(keep_originals=True)).test_client()
+    sent = client.post("/v1/images", data=pictures[-1].read_bytes(), content_type="image/png").json
+    for what in ("", "/thumbnail", "/picture", "/original"):
+        path = f"/v1/images/{sent['ids'][0]}{what}"
+        first = client.get(path)
+        tag = first.headers["ETag"]
+        known = client.get(path, headers={"If-None-Match": f'"other", {tag}'})
+        assert (known.status_code, known.data, known.headers["ETag"]) == (304, b"", tag)
+        assert client.get(path, headers={"If-None-Match": '"other"'}).data == first.data
+        for expected in (tag, "*"):
+            assert client.get(path, headers={"If-Match": expected}).data == first.data
+        assert "If-Match" in problem(client.get(path, headers={"If-Match": '"other"'}), 412)
+        # Ranges are not offered: the whole comes, and no answer of a form that nothing documents.
+        for wanted in ("bytes=0-9", "bytes=99999999-", "lines=1"):
+            ranged = client.get(path, headers={"Range": wanted})
+            assert (ranged.status_code, ranged.data) == (200, first.data)
