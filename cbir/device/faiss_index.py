@@ -54,5 +54,5 @@ def _on_gpu(index: Any, kind: Kind) -> Any:
     moved = faiss.index_cpu_to_gpu(resources, 0, index, options)
     if kind == "ivf":
         moved.nprobe = index.nprobe
-    moved.keeps_alive = resources
+    moved.referenced_objects = [resources]  # as FAISS itself keeps what an index needs
     return moved
