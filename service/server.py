@@ -24,8 +24,14 @@ from service.state import EXTENSION
 SPARE_THREADS = 8  # they refuse what is too much, and answer whether the service is up
 KEEPALIVE_SECONDS = 5
 TOO_LONG = {
-    "LimitRequestLine": HTTPStatus.REQUEST_URI_TOO_LONG,
-    "LimitRequestHeaders": HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    "LimitRequestLine": (
+        HTTPStatus.REQUEST_URI_TOO_LONG,
+        "the address is longer than the service reads; send long parameters in the body",
+    ),
+    "LimitRequestHeaders": (
+        HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+        "the headers are longer or more than the service reads",
+    ),
 }
 
 log = logging.getLogger(__name__)
@@ -68,8 +74,7 @@ class Worker(PatientWorker):
         if isinstance(exc, ssl.SSLError):
             return  # no TLS, or none we speak: there is nobody to understand an answer
         if is_not_http(exc):
-            status = TOO_LONG.get(type(exc).__name__, HTTPStatus.BAD_REQUEST)
-            detail = NOT_HTTP
+            status, detail = TOO_LONG.get(type(exc).__name__, (HTTPStatus.BAD_REQUEST, NOT_HTTP))
         else:
             log.error("unexpected error: %s", where(exc))
             status, detail = HTTPStatus.INTERNAL_SERVER_ERROR, UNEXPECTED
