@@ -24,6 +24,7 @@ from cbir.messages import (
     CollectionNames,
     CollectionStatistics,
     Erased,
+    Grade,
     Health,
     ImagePage,
     ImageRecord,
@@ -145,6 +146,38 @@ class Client:
         """An image as a PNG, as it is decoded for a search; frame, region, window as there."""
         data = _given(frame=frame, region=_commas(region), window=_commas(window))
         return self._ask("POST", "/v1/render", named=False, files=_files([query]), data=data).content
+
+    def grade(
+        self,
+        query: str | Data,
+        *,
+        grade_column: str | None = None,
+        exclude_patient: str | None = None,
+        frame: int | None = None,
+        region: Region | None = None,
+        window: Window | None = None,
+    ) -> Grade:
+        """The grade of an image among the graded ones: an image id, a file, or the bytes of one.
+
+        grade_column: None for the only label that grades were learnt from. frame, region, window, exclude_patient: of
+        a file alone, as in `search`; raises InvalidInput for an image of the collection.
+        """
+        of_file = _given(exclude_patient=exclude_patient, frame=frame, region=region, window=window)
+        if isinstance(query, str):
+            if of_file:
+                raise InvalidInput(
+                    f"{next(iter(of_file))}: only of a file; an image of the collection has its own"
+                )
+            body = {"image_id": query} | _given(grade_column=grade_column)
+            return self._model(Grade, "POST", "/v1/grade", json=body)
+        data = _given(
+            grade_column=grade_column,
+            exclude_patient=exclude_patient,
+            frame=frame,
+            region=_commas(region),
+            window=_commas(window),
+        )
+        return self._model(Grade, "POST", "/v1/grade", files=_files([query]), data=data)
 
     # Images
 

@@ -13,6 +13,7 @@ from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from service.cache import Cache
 from service.gate import Gate
+from service.graders import Graders
 from service.jobs import Jobs
 from service.place import Place
 from service.problems import where
@@ -34,6 +35,7 @@ class State:
         self.places = {folder.name: Place(folder, settings) for folder in folders}
         self.default = next(iter(self.places))
         self.jobs = Jobs()
+        self.graders = Graders()
 
     def place(self, name: str | None = None) -> Place:
         """The collection of that name; raises NotFound."""

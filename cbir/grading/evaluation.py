@@ -1,6 +1,6 @@
 """Cross-validation of graders, folds by patient, and tests of their differences (Huang et al. 2010, IV.C-E)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +60,7 @@ def evaluate(
     list_size: ListSize = 20,
     smoothing: Smoothing = "auto",
     seed: int = 0,
-    **options: Any,
+    options: Mapping[str, Any] | None = None,
 ) -> Evaluation:
     """Train the method on each split's first rows and grade its second.
 
@@ -75,7 +75,9 @@ def evaluate(
         if name in rivals():
             scores = predicted[test] = rival(name).fit(X[train], y[train]).predict(X[test])
         else:
-            ranker = grading.ranker(name, **{"seed": seed, **options}).fit(X[train], y[train], members[train])
+            ranker = grading.ranker(name, **{"seed": seed, **(options or {})}).fit(
+                X[train], y[train], members[train]
+            )
             scores = ranker.predict(X[test])
             predicted[test] = GradedList(ranker.predict(X[train]), y[train], smoothing).grades(scores)
         drawn = cut(len(test), list_size, np.random.default_rng([seed, number]))

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel
 
 from cbir import descriptors
 from cbir.collection import Collection, gradings
@@ -19,37 +18,10 @@ from cbir.grading.graded_list import GradedList, Smoothing
 from cbir.grading.interpolation import GradeInterpolator, placed
 from cbir.grading.stored import StoredGrading, read, store
 from cbir.images import Image
+from cbir.messages import Grade, GradedNeighbour
 from cbir.search import Links
 
 MOST_COLUMN = 100  # letters of a label's name
-
-
-class Neighbour(BaseModel):
-    """A graded image next to the new one in the list. grade: the clinician's own."""
-
-    image_id: str
-    grade: float
-    score: float
-    links: Links
-
-
-class Grade(BaseModel):
-    """Where an image stands among the graded ones.
-
-    grade: decimal; low, high: the interval that holds the share `coverage` of clinicians' grades. lighter, severer:
-    the graded images next below and above it; null at an end of the list. graded: images in the list.
-    """
-
-    grade: float
-    low: float
-    high: float
-    coverage: float
-    score: float
-    grade_column: str
-    ranker: str
-    graded: int
-    lighter: Neighbour | None
-    severer: Neighbour | None
 
 
 class _Known(NamedTuple):
@@ -98,12 +70,12 @@ class Grader:
         graded_list = GradedList(known.scores[rows], cases.grades[rows], stored.smoothing)
         (found,) = placed(graded_list, known.ranker.predict(vector[None]), stored.error, stored.range)
 
-        def neighbour(place: int | None) -> Neighbour | None:
+        def neighbour(place: int | None) -> GradedNeighbour | None:
             if place is None:
                 return None
             row, name = int(rows[place]), cases.image_ids[rows[place]]
             address = f"/v1/images/{name}"
-            return Neighbour(
+            return GradedNeighbour(
                 image_id=name,
                 grade=cases.grades[row],
                 score=known.scores[row],

@@ -39,6 +39,7 @@ TABLE: dict[str, Entry] = {
     # Looking.
     "GET /": Entry(Scope.search),
     "POST /v1/search": Entry(Scope.search, "search"),
+    "POST /v1/grade": Entry(Scope.search, "grade"),
     "POST /v1/render": Entry(Scope.search),  # no action: it shows what was sent, and nothing of a collection
     "GET /v1/images": Entry(Scope.search, "list"),
     "GET /v1/images/*": Entry(Scope.search, "record"),

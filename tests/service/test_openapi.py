@@ -66,6 +66,7 @@ def test_the_client_has_a_method_for_every_operation(app: Flask) -> None:
 OTHERWISE = {
     "search": {"image_id", "image"},  # `query`
     "render": {"image"},
+    "grade": {"image_id", "image"},  # `query`
     "add": {"image"},  # `images`
     "images": {"cursor"},  # `image_page`, which `images` goes through
     "history": {"cursor"},

@@ -70,7 +70,9 @@ def test_every_method(name):
 
 def test_one_split():
     X, y, _ = drawn(100)
-    found = evaluate("ranking-svm", X, y, [(np.arange(60), np.arange(60, 100))], list_size=None, C=1.0)
+    found = evaluate(
+        "ranking-svm", X, y, [(np.arange(60), np.arange(60, 100))], list_size=None, options={"C": 1.0}
+    )
     assert found.tested.tolist() == list(range(60, 100))
     assert found.lists.shape == (1,)
 

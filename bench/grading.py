@@ -1,0 +1,190 @@
+"""Grading by ranking: what it costs, and how good it is.
+
+`cost`: seconds to fit each ranker on n images of 168 values, and the power of n that the time grows with (Figure 7 of
+Huang et al. 2010). `phantoms`: drawn slit-lamp images, the lens found by the active shape model, its six features,
+and grades by an observer who agrees with another one on 65 % of images; ten folds (Table VIII). `images`: a folder
+with a csv of path, grade and patient; huang2012, five folds by patient.
+
+    python bench/grading.py [cost phantoms images] [--sizes 1000 10000 100000] [--count 1000]
+                            [--manifest FOLDER/manifest.csv --source knee]
+"""
+
+import argparse
+import csv
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from cbir import descriptors, grading
+from cbir.grading import rivals
+from cbir.grading.evaluation import compare, evaluate, splits_by_patient
+from cbir.grading.slit_lamp import ActiveShapeModel, draw, measure
+from cbir.images import read
+
+DIMENSIONS = 168
+AGREEMENT = 0.65  # of two observers (Klein et al. 1990, as Huang et al. 2010 cite it)
+ANNOTATED = 40  # phantoms whose contour the shape model learns from
+SETS = (20, 50, 100)
+SCHEMES: dict[str, tuple[str, dict[str, Any]]] = {
+    "s-ndcg": ("s-ndcg", {}),
+    "s-ndcg exponential": ("s-ndcg", {"function": "exponential"}),
+    "s-ndcg as printed": ("s-ndcg", {"form": "paper"}),
+    "ranking-svm": ("ranking-svm", {}),
+    "adarank": ("adarank", {}),
+    "rankboost": ("rankboost", {}),
+}
+
+Floats = NDArray[np.float64]
+Rows = list[dict[str, Any]]
+
+
+def cost(sizes: list[int]) -> Rows:
+    """Seconds to fit, and the power of n between the smallest and the largest."""
+    random, rows = np.random.default_rng(0), []
+    weights = random.normal(size=DIMENSIONS) / DIMENSIONS**0.5
+    drawn = random.normal(size=(max(sizes), DIMENSIONS)).astype(np.float32)
+    grades = np.clip(np.rint(2 + drawn @ weights + 0.7 * random.normal(size=len(drawn))), 0, 4)
+    made: dict[str, tuple[str, dict[str, Any]]] = {
+        "s-ndcg": ("s-ndcg", {}),
+        "s-ndcg, one list": ("s-ndcg", {"list_size": None}),
+        "ranking-svm": ("ranking-svm", {}),
+        "rankboost": ("rankboost", {}),
+        "adarank": ("adarank", {}),
+    }
+    for label, (name, options) in made.items():
+        row: dict[str, Any] = {"ranker": label}
+        for size in sizes:
+            started = time.perf_counter()
+            grading.ranker(name, **options).fit(drawn[:size], grades[:size])
+            row[f"{size}"] = time.perf_counter() - started
+        if len(sizes) > 1:
+            growth = np.log(row[f"{sizes[-1]}"] / row[f"{sizes[0]}"]) / np.log(sizes[-1] / sizes[0])
+            row["power of n"] = float(growth)
+        rows.append(row)
+    return rows
+
+
+def observed(severity: Floats, random: np.random.Generator) -> Floats:
+    """Whole grades that an observer gives, with the scatter at which two of them agree on 65 % of images."""
+    one, other = random.normal(size=(2, 200, len(severity)))
+
+    def off(scatter: float) -> float:
+        return (
+            float((np.rint(severity + scatter * one) == np.rint(severity + scatter * other)).mean())
+            - AGREEMENT
+        )
+
+    return np.rint(severity + brentq(off, 0.01, 3.0) * random.normal(size=len(severity)))
+
+
+def phantoms(count: int) -> tuple[Floats, Floats]:
+    """Features (count, 6) of the lenses that were found, and an observer's grades (count,), 1 to 4 mostly."""
+    random = np.random.default_rng(0)
+    annotated = [draw(grade, random) for grade in random.uniform(0.5, 4.5, ANNOTATED)]
+    model = ActiveShapeModel().fit(
+        [grey(one.pixels) for one in annotated], [one.contour for one in annotated]
+    )
+    severity, features = random.uniform(0.5, 4.5, count), []
+    for grade in severity:
+        one = draw(grade, random)
+        features.append(measure(one.pixels, model.find(grey(one.pixels))))
+    return np.array(features), observed(severity, random)
+
+
+def grey(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Grey values of RGB."""
+    return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), np.uint8)
+
+
+def table(X: Floats, y: Floats, patients: NDArray[np.int64], folds: int, smoothing: Any) -> Rows:
+    """A row a scheme: for each size of sets share within one, mean error and NDCG, and what does not depend on it."""
+    splits, rows = splits_by_patient(y, patients, folds), []
+    schemes = SCHEMES | {name: (name, {}) for name in rivals.names()}
+    for label, (name, options) in schemes.items():
+        row: dict[str, Any] = {"scheme": label}
+        started = time.perf_counter()
+        for size in SETS:
+            given = options if name in rivals.names() else {"list_size": size, **options}
+            found = evaluate(name, X, y, splits, patients, size, smoothing, options=given)
+            row[f"within 1 ({size})"], row[f"mae ({size})"] = (
+                found.overall["within_one"],
+                found.overall["mae"],
+            )
+            row[f"ndcg ({size})"] = found.overall["ndcg"]
+        row |= {"exact": found.overall["exact"], "kappa": found.overall["kappa"]}
+        row["seconds"] = time.perf_counter() - started
+        rows.append(row)
+    return rows
+
+
+def differences(X: Floats, y: Floats, patients: NDArray[np.int64], folds: int) -> list[str]:
+    """Analysis of variance and Tukey's test of the rankers' NDCG, lists of 20."""
+    splits = splits_by_patient(y, patients, folds)
+    names = [*grading.names(), *rivals.names()]
+    p, compared = compare([evaluate(name, X, y, splits, patients) for name in names])
+    sure = [f"{one.one} - {one.other} {one.difference:+.3f}" for one in compared if one.p < 0.05]
+    return [
+        f"one-way analysis of variance: p = {p:.2g}",
+        "p < 0.05 by Tukey's test: " + ("; ".join(sure) or "none"),
+    ]
+
+
+def described(manifest: Path, source: str | None) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """huang2012 (n, 168), grades (n,) and numbers of patients (n,) of the graded images of a csv."""
+    with manifest.open(newline="") as file:
+        lines = [
+            line for line in csv.DictReader(file) if line["grade"] and source in (None, line.get("source"))
+        ]
+    describe = descriptors.get("huang2012")
+    X = np.stack([describe(next(iter(read(manifest.parent / line["path"])))) for line in lines])
+    patients = np.unique([line["patient"] or line["path"] for line in lines], return_inverse=True)[1]
+    return X.astype(np.float64), np.array([float(line["grade"]) for line in lines]), patients
+
+
+def show(title: str, rows: Rows) -> None:
+    """A table and its JSON line."""
+    print(f"\n{title}")
+    columns = list(rows[0])
+    print("  ".join([f"{columns[0]:20}", *(f"{column:>13}" for column in columns[1:])]))
+    for row in rows:
+        print("  ".join([f"{row[columns[0]]:20}", *(f"{row[column]:>13.4f}" for column in columns[1:])]))
+    print(json.dumps(rows), flush=True)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("parts", nargs="*", default=["cost", "phantoms"])
+    options.add_argument("--sizes", nargs="+", type=int, default=[1000, 3000, 10_000, 30_000, 100_000])
+    options.add_argument("--count", type=int, default=1000, help="phantoms")
+    options.add_argument(
+        "--manifest", type=Path, help="csv of path, grade and patient, in the folder of its images"
+    )
+    options.add_argument("--source", help="only lines of the csv with this source")
+    chosen = options.parse_args()
+    if "cost" in chosen.parts:
+        show(f"seconds to fit n x {DIMENSIONS}", cost(chosen.sizes))
+    if "phantoms" in chosen.parts:
+        X, y = phantoms(chosen.count)
+        for smoothing in (1, "auto"):
+            show(
+                f"{chosen.count} phantoms, smoothing {smoothing}",
+                table(X, y, np.arange(len(y)), 10, smoothing),
+            )
+        print("\n".join(differences(X, y, np.arange(len(y)), 10)))
+    if chosen.manifest and ("images" in chosen.parts or chosen.parts == ["cost", "phantoms"]):
+        X, y, patients = described(chosen.manifest, chosen.source)
+        for smoothing in (1, "auto"):
+            show(f"{len(y)} images, smoothing {smoothing}", table(X, y, patients, 5, smoothing))
+        print("\n".join(differences(X, y, patients, 5)))
+
+
+if __name__ == "__main__":
+    main()
