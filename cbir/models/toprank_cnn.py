@@ -8,16 +8,16 @@ FEATURES = 128
 
 
 class TopRankCnn(nn.Module):
-    """Images (n, 1, height, width) to features (n, 128); the second connected layer is the ranker's head.
+    """Images (n, channels, height, width) to features (n, 128); the second connected layer is the ranker's head.
 
     ReLU and max-pooling follow each convolution, as in the paper, which gives no widths. Batch normalisation and the
     pooling to 2 x 2 places are ours: training from scratch needs fewer steps, and images may have any size.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, channels: int = 1) -> None:
         super().__init__()
         layers: list[nn.Module] = []
-        for before, after in zip((1, *CHANNELS), CHANNELS, strict=False):
+        for before, after in zip((channels, *CHANNELS), CHANNELS, strict=False):
             layers += [nn.Conv2d(before, after, 3, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU()]
             layers += [nn.MaxPool2d(2)]
         connected = nn.Linear(CHANNELS[-1] * PLACES**2, FEATURES)
