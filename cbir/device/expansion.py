@@ -1,9 +1,10 @@
 """Kernel expansions over all vectors of a device, block by block: nothing of n x k is kept."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from cbir.device.vectors import DeviceVectors, multiply
+from cbir.device.vectors import ALIGNED, WIDE, DeviceVectors, multiply
 from cbir.rerank.expansion import KernelExpansion
 
 SAFE = 60.0  # exponents up to this stay far from the end of float32, at 88
@@ -16,12 +17,13 @@ def values(expansion: KernelExpansion, vectors: DeviceVectors) -> Tensor:
     coefficient, which saves a pass over each block's results.
     """
     device, gamma = vectors.device, float(expansion.gamma)
-    coefficients = torch.from_numpy(expansion.coefficients).to(device)
+    missing = -len(expansion.vectors) % ALIGNED  # more of no weight
+    coefficients = torch.from_numpy(np.pad(expansion.coefficients, (0, missing))).to(device)
     pull = vectors.squared_norms * -gamma
     out = torch.empty(len(vectors), dtype=torch.float32, device=device)
-    exact = torch.from_numpy(expansion.vectors).to(device)
+    exact = torch.from_numpy(np.pad(expansion.vectors, ((0, missing), (0, 0)))).to(device)
     prepared: dict[torch.dtype, tuple[Tensor, Tensor | None, Tensor]] = {}
-    for where, block in vectors.blocks():
+    for where, block in vectors.blocks(WIDE):
         if block.dtype not in prepared:
             stored = exact.to(block.dtype)
             own = stored.double().square().sum(dim=1) * -gamma

@@ -11,9 +11,12 @@ from cbir.collection.gallery import Gallery
 
 MOST_IN_HALF = 60_000.0  # float16 ends at 65,504
 UPLOADED = 65_536  # rows copied to the device at a time
-# Rows multiplied at a time. On a GPU a block's results (some 70 float32 a row) then stay in its L2 cache of 50 MB
-# from the product to the sum; on a processor in a core's.
-ROWS_AT_A_TIME = {"cuda": 131_072, "cpu": 4096}
+# Rows multiplied at a time. On a GPU the results of a block, 72 float32 a row with machines, stay in an L2 cache of
+# 50 MB from the product to the sum; on a processor in a core's. A few columns stay there for more rows, and fewer,
+# larger steps leave the GPU no time to wait for the next.
+WIDE = {"cuda": 131_072, "cpu": 4096}
+NARROW = {"cuda": 1_048_576, "cpu": 4096}
+ALIGNED = 8  # columns: tensor cores want rows of 16 bytes
 
 Floats = NDArray[np.float32]
 
@@ -56,9 +59,9 @@ class DeviceVectors:
         norms = [norms for _, _, norms in self._held]
         return norms[0] if len(norms) == 1 else torch.cat(norms)
 
-    def blocks(self) -> Iterator[tuple[slice, Tensor]]:
-        """(slice of the rows, (m, d) vectors) in order, some thousand rows at a time."""
-        size, done = ROWS_AT_A_TIME[self.device.type], 0
+    def blocks(self, rows: dict[str, int]) -> Iterator[tuple[slice, Tensor]]:
+        """(slice of the rows, (m, d) vectors) in order, at most rows[type of device] at a time."""
+        size, done = rows[self.device.type], 0
         for _, copy, _ in self._held:
             for start in range(0, len(copy), size):
                 piece = copy[start : start + size]
@@ -71,11 +74,12 @@ class DeviceVectors:
         count = exact.shape[1]
         out = torch.empty((len(self), count), dtype=torch.float32, device=self.device)
         upper = exact.half()
-        both = torch.cat([upper, (exact - upper.float()).half()], dim=1)  # what half precision rounds away
-        for where, vectors in self.blocks():
+        lower = (exact - upper.float()).half()  # what half precision rounds away
+        both = aligned(torch.cat([upper, lower], dim=1))
+        for where, vectors in self.blocks(NARROW):
             if vectors.dtype == torch.float16:
                 parts = multiply(vectors, both)
-                torch.add(parts[:, :count], parts[:, count:], out=out[where])
+                torch.add(parts[:, :count], parts[:, count : 2 * count], out=out[where])
             else:
                 torch.mm(vectors, exact, out=out[where])
         return out
@@ -102,6 +106,12 @@ def multiply(vectors: Tensor, columns: Tensor) -> Tensor:
     if vectors.is_cuda:
         return torch.mm(vectors, columns, out_dtype=torch.float32)
     return vectors.float() @ columns.float()  # the same numbers: a product of two float16 fits float32
+
+
+def aligned(columns: Tensor) -> Tensor:
+    """Columns (d, c) with others of zeros, to a multiple of ALIGNED."""
+    missing = -columns.shape[1] % ALIGNED
+    return torch.nn.functional.pad(columns, (0, missing)) if missing else columns.contiguous()
 
 
 def _pieces(block: Floats) -> Iterator[Floats]:

@@ -180,3 +180,13 @@ def test_outliers_do_not_overflow_the_machines():
 @pytest.mark.parametrize("missing", [[], [0], [9], [0, 1, 2], [3, 7], [8, 9], list(range(9))])
 def test_rows_left_out(missing):
     assert left_out(np.setdiff1d(np.arange(10), missing), 10).tolist() == missing
+
+
+def test_images_without_neighbours():
+    vectors = clustered(500)
+    gallery = linked(vectors, snapshot=1)
+    graph = gallery.neighbourhood.covering(replace(gallery, blocks=(vectors[:1],), ids=np.arange(1)))[0]
+    assert graph.weights.nnz == 0
+    alone = replace(gallery, blocks=(vectors[:1],), ids=np.arange(1))
+    found = Accelerator("cpu", least=1).rank(vectors[3], alone, None, rerank.get("diffusion"), 5)
+    assert found.rows.tolist() == [0]
