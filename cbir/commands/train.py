@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cbir.commands.train_ranker import ranker
 from cbir.errors import InvalidInput
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Train models; needs the extra `deep`.")
@@ -28,6 +29,9 @@ class Start(StrEnum):
 @app.callback()
 def _train() -> None:
     """Train models; needs the extra `deep`."""
+
+
+app.command()(ranker)
 
 
 @app.command()

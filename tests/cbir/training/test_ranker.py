@@ -1,0 +1,318 @@
+"""Training rankers: `cbir train ranker`, `cbir rank`, and what they stand on."""
+
+import json
+import math
+import signal
+import subprocess
+import sys
+import time
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from cbir.errors import CbirError, InvalidInput, NotFound
+from cbir.evaluation.triage import auc
+from cbir.losses import PosAtTopLoss, TopRankLoss
+from cbir.main import app
+from cbir.models import ranker_files
+from cbir.models.ranker import Ranker
+from cbir.models.top_push import TopPush
+from cbir.training.last_layer import LAST_LAYERS, refit
+from cbir.training.positives import split
+from cbir.training.ranker import METHODS, Recipe, loss_of, train
+from cbir.training.scoring import features, score
+
+torch.set_num_threads(1)  # the work is small, and other tests want the cores
+
+SIDE = 16
+SHORT = {"epochs": 3, "positives": 4, "negatives": 20, "rate": 0.02}
+
+
+def drawn(count=150, seed=0):
+    """Grey noise; a fifth of the pictures, the positives, have a bright spot somewhere."""
+    random = np.random.default_rng(seed)
+    pictures = random.integers(0, 110, (count, SIDE, SIDE), dtype=np.uint8)
+    positive = np.arange(count) % 5 == 0
+    for place in np.flatnonzero(positive):
+        row, column = random.integers(2, SIDE - 6, 2)
+        pictures[place, row : row + 4, column : column + 4] = 220
+    return pictures, positive
+
+
+@pytest.fixture(scope="module")
+def task():
+    pictures, positive = drawn()
+    return pictures, positive, split(positive.tolist(), [str(i) for i in range(len(positive))])
+
+
+def made(seed=0):
+    torch.manual_seed(seed)
+    return Ranker("toprank", SIDE)
+
+
+def weights_of(ranker):
+    return torch.cat([value.flatten().float() for value in ranker.state_dict().values()])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_learns(method, task, tmp_path):
+    pictures, positive, parts = task
+    ranker = made()
+    told = train(ranker, *task, Recipe(method, **SHORT | {"epochs": 8}), tmp_path)
+    test = parts["test"]
+    assert auc(score(ranker, pictures[test]), positive[test]) > 0.9
+    assert len(told["history"]) == 8
+    assert 1 <= told["best_epoch"] <= 8
+    assert ("penalty" in told) == (method in LAST_LAYERS)
+    best = max(told["history"], key=lambda row: (row["pos_at_top"], row["auc"]))
+    assert told["history"][told["best_epoch"] - 1] == best
+
+
+@pytest.mark.parametrize("method", ["toprank", "cross-entropy"])
+def test_going_on_gives_what_never_stopping_gives(method, task, tmp_path):
+    class Killed(Exception):
+        pass
+
+    def stop(step, steps, loss, reached):
+        if step == 7:
+            raise Killed
+
+    recipe = Recipe(method, **SHORT)
+    whole, stopped, again = made(), made(), made(9)
+    train(whole, *task, recipe, tmp_path / "whole")
+    with pytest.raises(Killed):
+        train(stopped, *task, recipe, tmp_path / "stopped", save_every=0.0, progress=stop)
+    steps = []
+    train(again, *task, recipe, tmp_path / "stopped", progress=lambda *told: steps.append(told[0]))
+    assert steps[0] == 7  # the step that was stopped before it was saved
+    assert torch.equal(weights_of(again), weights_of(whole))
+
+
+def test_a_seed_decides(task, tmp_path):
+    one, same, other = made(), made(), made()
+    train(one, *task, Recipe(**SHORT), tmp_path / "one")
+    train(same, *task, Recipe(**SHORT), tmp_path / "same")
+    train(other, *task, Recipe(**SHORT, seed=1), tmp_path / "other")
+    assert torch.equal(weights_of(one), weights_of(same))
+    assert not torch.equal(weights_of(one), weights_of(other))
+
+
+def test_a_checkpoint_of_another_training_is_refused(task, tmp_path):
+    pictures, positive, parts = task
+    train(made(), *task, Recipe(**SHORT), tmp_path)
+    for other in (Recipe(**SHORT, p=2.0), Recipe("focal", **SHORT)):
+        with pytest.raises(InvalidInput, match="another training"):
+            train(made(), *task, other, tmp_path)
+    with pytest.raises(InvalidInput, match="another training"):
+        train(made(), 255 - pictures, positive, parts, Recipe(**SHORT), tmp_path)
+
+
+def test_a_rate_far_too_high_is_told(task, tmp_path):
+    with pytest.raises(InvalidInput, match=r"lower rate|not numbers"):
+        train(made(), *task, Recipe("cross-entropy", **SHORT | {"rate": 1e30}), tmp_path)
+
+
+def test_the_losses_of_the_paper():
+    positive = np.arange(40) < 8
+    assert isinstance(loss_of(Recipe(p=math.inf), positive), TopRankLoss)
+    assert isinstance(loss_of(Recipe("pos-at-top"), positive), PosAtTopLoss)
+    others, relevant = loss_of(Recipe("cross-entropy"), positive).weights
+    assert others / relevant == pytest.approx(8 / 32)
+    assert 8 * relevant + 32 * others == pytest.approx(40)
+    focal = loss_of(Recipe("focal"), positive)
+    assert (focal.gamma, focal.weights) == (2.0, (0.75, 0.25))
+
+
+def test_the_last_layer_is_the_linear_ranker(task):
+    pictures, positive, parts = task
+    ranker = made().eval()
+    penalty = refit("top-push", ranker, pictures, positive, parts)
+    training, test = parts["training"], parts["test"]
+    linear = TopPush(penalty).fit(features(ranker, pictures[training]), positive[training].astype(int))
+    expected = linear.predict(features(ranker, pictures[test]))
+    assert score(ranker, pictures[test]) == pytest.approx(expected, rel=1e-3, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"method": "best"},
+        {"p": 0.5},
+        {"p": math.nan},
+        {"epochs": 0},
+        {"rate": 0},
+        {"decay": 1.5},
+        {"positives": 0},
+        {"negatives": 0},
+        {"seed": -1},
+        {"seed": 1024},
+    ],
+)
+def test_recipes_out_of_range(wrong):
+    with pytest.raises(InvalidInput):
+        Recipe(**wrong)
+
+
+class TestFiles:
+    def test_read_again(self, task, tmp_path):
+        ranker = made().eval()
+        ranker_files.save(ranker, tmp_path, {"results": {}})
+        found, card = ranker_files.load(tmp_path)
+        assert card["ranker"] == {"backbone": "toprank", "side": SIDE}
+        assert (score(found, task[0]) == score(ranker, task[0])).all()
+        with pytest.raises(InvalidInput, match="negatives"):
+            ranker_files.highest_negative(card)
+
+    def test_other_weights(self, tmp_path):
+        ranker_files.save(made(), tmp_path, {})
+        content = (tmp_path / "ranker.safetensors").read_bytes()
+        (tmp_path / "ranker.safetensors").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        with pytest.raises(InvalidInput, match="not the file that its card describes"):
+            ranker_files.load(tmp_path)
+
+    def test_missing(self, tmp_path):
+        with pytest.raises(NotFound, match="cbir train ranker"):
+            ranker_files.load(tmp_path)
+        ranker_files.save(made(), tmp_path, {})
+        (tmp_path / "ranker.safetensors").unlink()
+        with pytest.raises(NotFound, match="no weights"):
+            ranker_files.load(tmp_path)
+
+    @pytest.mark.parametrize(
+        "card",
+        [
+            "",
+            "[]",
+            '{"sha256": "0"}',
+            '{"sha256": "0", "ranker": {"backbone": "toprank", "side": 1000000}}',
+            '{"sha256": "0", "ranker": {"backbone": 5, "side": 16}}',
+            '{"sha256": 0, "ranker": {"backbone": "toprank", "side": 16}}',
+        ],
+    )
+    def test_what_is_no_card(self, card, tmp_path):
+        ranker_files.save(made(), tmp_path, {})
+        (tmp_path / "ranker.json").write_text(card)
+        with pytest.raises(InvalidInput, match="not the card"):
+            ranker_files.load(tmp_path)
+
+    @pytest.mark.parametrize(
+        "other", [{"backbone": "no such", "side": 16}, {"backbone": "toprank", "side": 16, "x": 1}]
+    )
+    def test_a_card_that_does_not_fit(self, other, tmp_path):
+        ranker_files.save(made(), tmp_path, {})
+        card = json.loads((tmp_path / "ranker.json").read_text())
+        (tmp_path / "ranker.json").write_text(json.dumps(card | {"ranker": other}))
+        with pytest.raises(CbirError):
+            ranker_files.load(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A manifest with images, two of a patient, and one that is none."""
+    folder = tmp_path_factory.mktemp("images")
+    pictures, positive = drawn(80)
+    lines = ["path,label,patient,source"]
+    for number, picture in enumerate(pictures):
+        cv2.imwrite(str(folder / f"{number}.png"), np.kron(picture, np.ones((2, 2), np.uint8)))
+        lines.append(f"{number}.png,{'malignant' if positive[number] else 'benign'},Doe-{number // 2},us")
+    (folder / "80.png").write_bytes(b"no picture")
+    lines += ["80.png,benign,,us", "81.png,malignant,,ct"]
+    (folder / "manifest.csv").write_text("\n".join(lines))
+    return folder
+
+
+OPTIONS = ["--side", "16", "--epochs", "4", "--negatives", "10", "--rate", "0.02", "--threads", "1"]
+
+
+def command(files, out, *more):
+    return [
+        "train", "ranker", "--data", str(files / "manifest.csv"), "--positive", "malignant",
+        "--where", "source=us", "--out", str(out), *OPTIONS, *more,
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trained(files, tmp_path_factory):
+    out = tmp_path_factory.mktemp("trained")
+    return out, CliRunner().invoke(app, command(files, out), catch_exceptions=False)
+
+
+def test_the_command(files, trained):
+    out, result = trained
+    assert result.exit_code == 0
+    assert "test: " in result.stdout
+    assert "80.png" in result.stderr
+    report = json.loads((out / "report.json").read_text())
+    assert {name: of["images"] for name, of in report["parts"].items()} == pytest.approx(
+        {"training": 48, "validation": 16, "test": 16}, abs=3
+    )
+    assert len(report["first"]) == 10
+    assert report["roc"]["true_positives"][-1] == 1.0
+    assert report["training"]["method"] == "toprank"
+    card = json.loads((out / "ranker.json").read_text())
+    assert card["results"] == report["parts"]
+    assert "Not a medical device" in card["intended_use"]
+    for name in ("report.html", "report.json", "ranker.json"):
+        assert "Doe" not in (out / name).read_text()
+
+
+def test_the_page_stands_alone(trained):
+    page = (trained[0] / "report.html").read_text()
+    assert page.count('src="data:image/jpeg') == 10
+    assert page.count("src=") == 10
+    for outside in ("http://", "https://", "<script", "<link", "url("):
+        assert outside not in page.replace('xmlns="http://www.w3.org/2000/svg"', "")
+    for word in ("Pos@Top", "AUC", "Not a medical device", "keep this file"):
+        assert word in page
+
+
+def test_ranking_files(files, trained):
+    out, _ = trained
+    result = CliRunner().invoke(app, ["rank", str(out), str(files)], catch_exceptions=False)
+    assert result.exit_code == 3  # one of them is no picture
+    assert "80.png" in result.stderr
+    header, *lines = result.stdout.splitlines()
+    assert header == "score,top,path"
+    assert len(lines) == 80
+    scores = [float(line.split(",")[0]) for line in lines]
+    assert scores == sorted(scores, reverse=True)
+    result = CliRunner().invoke(app, ["rank", str(out), str(files / "0.png"), "--format", "json"])
+    assert result.exit_code == 0
+    (row,) = json.loads(result.stdout)
+    assert row["path"] == str(files / "0.png")
+    assert f"{row['score']:.6g}" in {line.split(",")[0] for line in lines if line.endswith("/0.png")}
+    card = json.loads((out / "ranker.json").read_text())
+    assert row["top"] == (row["score"] > ranker_files.highest_negative(card))
+
+
+def test_killed_and_gone_on_with(files, trained, tmp_path):
+    out, _ = trained
+    arguments = [sys.executable, "-m", "cbir.main", *command(files, tmp_path, "--save-every", "0")]
+    process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    until = time.monotonic() + 100
+    while not (tmp_path / "checkpoint.pt").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "report.html").exists()
+    assert CliRunner().invoke(app, command(files, tmp_path, "--save-every", "0")).exit_code == 0
+    assert (tmp_path / "ranker.safetensors").read_bytes() == (out / "ranker.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--method", "best"], "no method 'best'"),
+        (["--positive", "stage=4"], "no column stage"),
+        (["--where", "source=mr"], "of 0 images 0 are positive"),
+        (["--device", "tpu9"], "no device"),
+        (["--backbone", "no such"], "no such"),
+    ],
+)
+def test_what_cannot_be_trained(more, said, files, tmp_path):
+    result = CliRunner().invoke(app, command(files, tmp_path / "out", *more))
+    assert isinstance(result.exception, CbirError)
+    assert said in str(result.exception)
