@@ -7,7 +7,7 @@ import numpy as np
 from flask import Blueprint, render_template, request
 
 from cbir import rerank
-from cbir.collection import Record
+from cbir.collection import Record, gradings
 from cbir.errors import NotFound
 from cbir.search import Searcher
 from service import pictures
@@ -101,6 +101,7 @@ def index() -> tuple[str, HTTPStatus]:
         profile=collection.profile.name,
         label_keys=list(collection.label_keys()),
         filters=offered(collection),
+        grade_columns=_grade_columns(searcher),
         examples=_examples(searcher),
         choices=choices(),
         rerank=rerank.resolved(here.settings.rerank),
@@ -115,6 +116,12 @@ def choices() -> list[Choice]:
     """Every re-ranker there is; one without words of its own goes by its name."""
     described = {choice.name: choice for choice in CHOICES}
     return [described.get(name, Choice(name, name, "")) for name in rerank.names()]
+
+
+def _grade_columns(searcher: Searcher) -> list[str]:
+    """The labels of grades that the collection has learnt from."""
+    with searcher.collection.engine.connect() as connection:
+        return gradings.columns(connection)
 
 
 def _examples(searcher: Searcher) -> list[Record]:

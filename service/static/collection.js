@@ -1,7 +1,7 @@
 // Which of the service's collections is searched, and where its images are.
 
 const at = (id) => document.getElementById(id);
-const CHANGING = ["facts", "filter-field", "keys", "where-hint", "start"]; // parts of the page that tell of it
+const CHANGING = ["facts", "filter-field", "keys", "where-hint", "start", "grade-columns"]; // parts of the page that tell of it
 
 /** The name of the collection on the page; "" where the service has only one. */
 export function current() {

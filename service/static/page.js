@@ -8,6 +8,7 @@ import { Cropper } from "./crop.js";
 import * as drop from "./drop.js";
 import * as feedback from "./feedback.js";
 import * as filters from "./filters.js";
+import * as grade from "./grade.js";
 import * as keyboard from "./keyboard.js";
 import * as outcome from "./outcome.js";
 import * as recent from "./recent.js";
@@ -105,6 +106,7 @@ async function run() {
   const asked = wanted();
   compare.close();
   share.clear();
+  grade.clear();
   at("go").disabled = false;
   at("whole").hidden = !query.region;
   outcome.wait(Math.min(asked.k, 20));
@@ -124,6 +126,7 @@ async function run() {
     if (signal.aborted) return;
     describe(after.query);
     recent.add(query, title, at("picture"));
+    grade.show(query, addressOf, signal).catch(() => {}); // the answers do without
     if (after.results.length && asked.rerank !== "none") await lookBack(asked, signal);
   } catch (error) {
     if (error.name === "AbortError" || signal.aborted) return;
@@ -263,6 +266,7 @@ function empty() {
   running.abort();
   query = shown = null;
   viewer.clear();
+  grade.clear();
   crop(null);
   windowing.set(null);
   at("frame-field").hidden = true;

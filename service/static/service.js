@@ -79,6 +79,22 @@ export async function search(query, wanted, signal) {
   return (await ask("/v1/search", options)).json();
 }
 
+/** Where a query {image | file, frame, window, region} stands among the images with grades in the label `column`. */
+export async function grade(query, column, signal) {
+  const asked = { grade_column: column };
+  if (current()) asked.collection = current();
+  let options;
+  if (query.image) {
+    const body = JSON.stringify({ ...asked, image_id: query.image });
+    options = { method: "POST", headers: { "Content-Type": "application/json" }, body, signal };
+  } else {
+    const fields = form(query);
+    for (const [name, value] of Object.entries(asked)) fields.set(name, value);
+    options = { method: "POST", body: fields, signal };
+  }
+  return (await ask("/v1/grade", options)).json();
+}
+
 /** A picture the browser can show of a query's file: {blob, size, windowing}, null for an image without a window. */
 export async function render(query, signal) {
   const answer = await ask("/v1/render", { method: "POST", body: form(query), signal });
