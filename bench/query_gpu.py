@@ -67,7 +67,7 @@ def fastest(work: Callable[[], Any], device: str, times: int = 10) -> float:
 
 def bandwidth(device: str) -> float:
     """Bytes a second of a copy, read and written, far larger than any cache."""
-    size = 2**30 if device == "cuda" else 2**26
+    size = 2**30 if device == "cuda" else 2**24
     source = torch.zeros(size, dtype=torch.float32, device=device)
     target = torch.empty_like(source)
     return 2 * source.nbytes / fastest(lambda: target.copy_(source), device)
@@ -75,7 +75,7 @@ def bandwidth(device: str) -> float:
 
 def product_rate(device: str, half: bool) -> float:
     """Operations a second of a square matrix product in the precision of the vectors."""
-    size = 8192 if device == "cuda" else 1024
+    size = 8192 if device == "cuda" else 768
     dtype = torch.float16 if half and device == "cuda" else torch.float32
     left = torch.ones(size, size, dtype=dtype, device=device)
     return 2.0 * size**3 / fastest(lambda: left @ left, device)
@@ -84,11 +84,14 @@ def product_rate(device: str, half: bool) -> float:
 def work(method: str, n: int, d: int, bytes_a_value: int, member: Any) -> tuple[float, float]:
     """Bytes moved and operations of one query, if nothing is read twice within a pass and nothing kept between."""
     passes, floats = TRAFFIC.get(method, OF_THE_TOP)
-    columns = 2.0 * (2 if method == "diffusion" else 1)  # in two halves of the precision each
-    operations = 2.0 * n * d * columns * (2 if method == "aqe" else 1)
+    columns = (2 if method in ("diffusion", "aqe") else 1) * (
+        2 if bytes_a_value == 2 else 1
+    )  # see `products`
+    operations = 2.0 * n * d * columns
     if method in MACHINES:
-        ensembles = member.T if method == "nprf" else member.T2
-        operations += 2.0 * n * d * (member.P + 1 + (member.P + 1) * ensembles)
+        nprf = method == "nprf"  # with the query among the positives, and as many negatives
+        learnt_from = (member.P + 1) * (member.T + 1) if nprf else member.P * (member.T2 + 1)
+        operations += 2.0 * n * d * learnt_from
     return n * (d * bytes_a_value * passes + 4.0 * floats), operations
 
 
