@@ -74,7 +74,7 @@ def test_what_is_open_to_all_is_meant_to_be() -> None:
 def test_what_changes_something_asks_for_more_than_search() -> None:
     for address, entry in TABLE.items():
         if not address.startswith("GET ") and entry.need in (Scope.search, Reach.any_token):
-            assert address in ("POST /v1/search", "POST /v1/render"), address
+            assert address in ("POST /v1/search", "POST /v1/grade", "POST /v1/render"), address
 
 
 def test_address_without_entry_is_refused_to_all(closed: Flask, tokens: Tokens) -> None:
