@@ -39,7 +39,7 @@ TASKS = {
 PS = (2.0, 8.0, 16.0, 32.0, 64.0)  # infinity is pos-at-top
 RIVALS = ("pos-at-top", "cross-entropy", "focal")
 SHARES = (0.5, 0.2, 0.3)  # of training, validation and test
-PAPER = {"side": 299, "negatives": 450, "epochs": 50, "rate": 0.01, "decay": 0.9}
+PAPER = {"side": 299, "backbone": "fcn10", "negatives": 450, "epochs": 50, "rate": 0.01, "decay": 0.9}
 MEASURES = ("validation", "pos_at_top", "auc", "at_1_percent", "seconds")
 
 Parts = dict[str, NDArray[np.int64]]
@@ -194,7 +194,7 @@ def main() -> None:
     parser.add_argument("--side", type=int, default=48, help="pixels")
     parser.add_argument("--backbone", default="toprank")
     parser.add_argument("--negatives", type=int, default=50, help="of a batch, beside 5 positives")
-    parser.add_argument("--steps", type=int, default=300, help="batches of a training")
+    parser.add_argument("--steps", type=int, default=150, help="batches of a training")
     parser.add_argument("--epochs", type=int, default=0, help="instead of --steps")
     parser.add_argument("--rate", type=float, default=0.02)
     parser.add_argument(

@@ -24,8 +24,13 @@ def ranker(
         str, typer.Option(help="toprank, pos-at-top, cross-entropy, focal, rank-svm or top-push.")
     ] = "toprank",
     p: Annotated[float, typer.Option(help="Of toprank, 1 to inf: the higher, the more the top counts.")] = 16,
-    backbone: Annotated[str, typer.Option(help="The network below the last layer.")] = "toprank",
-    side: Annotated[int, typer.Option(min=16, max=1024, help="Pixels that images are scaled to.")] = 64,
+    backbone: Annotated[
+        str, typer.Option(help="The network below the last layer: small, toprank, fcn10, resnet18, ...")
+    ] = "toprank",
+    weights: Annotated[
+        Path | None, typer.Option(help="A file of weights that the backbone starts from.")
+    ] = None,
+    side: Annotated[int, typer.Option(min=32, max=1024, help="Pixels that images are scaled to.")] = 64,
     epochs: Annotated[int, typer.Option(help="Times through the negatives.")] = 30,
     positives: Annotated[int, typer.Option(help="In a batch.")] = 5,
     negatives: Annotated[int, typer.Option(help="In a batch; 450 in the paper.")] = 100,
@@ -47,7 +52,7 @@ def ranker(
     from cbir.training.ranker_folder import Task, run
 
     recipe = Recipe(method, p, epochs, positives, negatives, rate, decay, augment, seed)
-    task = Task(data, tuple(positive), tuple(where or ()), backbone, side)
+    task = Task(data, tuple(positive), tuple(where or ()), backbone, side, weights)
     with _Progress() as progress:
         report = run(task, recipe, out, device, save_every, progress.show)
     for line in report["notes"]:

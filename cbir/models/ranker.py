@@ -1,28 +1,23 @@
 """A network that gives an image one score: the higher, the more it looks like the positives it was trained on."""
 
-import torch
 from torch import Tensor, nn
 
-from cbir.errors import InvalidInput
-from cbir.models.toprank_cnn import TopRankCnn
-
-BACKBONES = {"toprank": TopRankCnn}
+from cbir.models import backbones
 
 
 class Ranker(nn.Module):
-    """A backbone and a linear head: images (n, 1, side, side), float32 from 0 to 1, to scores (n,) of any range."""
+    """A backbone and a linear head: images (n, 1, side, side), float32 from 0 to 1, to scores (n,) of any range.
 
-    def __init__(self, backbone: str = "toprank", side: int = 64) -> None:
+    backbone: one of `cbir.models.backbones.names()`; weights: a file it starts from. Raises InvalidInput and NotFound
+    as `backbones.build` does.
+    """
+
+    def __init__(self, backbone: str = "toprank", side: int = 64, weights: str | None = None) -> None:
         super().__init__()
-        if backbone not in BACKBONES:
-            raise InvalidInput(f"there is no backbone {backbone!r}; there are: {', '.join(BACKBONES)}")
         self.options = {"backbone": backbone, "side": side}
         self.side = side
-        self.backbone = BACKBONES[backbone]()
-        with torch.no_grad():
-            features = self.backbone.eval()(torch.zeros(1, 1, side, side)).shape[1]
-        self.backbone.train()
-        self.head = nn.Linear(features, 1)
+        self.backbone = backbones.build(backbone, dimensions=None, weights=weights)
+        self.head = nn.Linear(self.backbone.features, 1)
 
     def features(self, images: Tensor) -> Tensor:
         """(n, k): what the head sees."""

@@ -14,7 +14,7 @@ from cbir.models.ranker import Ranker
 
 WEIGHTS, CARD = "ranker.safetensors", "ranker.json"
 LARGEST = 1 << 30  # bytes of weights
-SIDES = (16, 1024)
+SIDES = (32, 1024)
 
 
 def save(ranker: Ranker, folder: Path, facts: dict[str, Any]) -> None:

@@ -33,13 +33,14 @@ Show = Callable[[str, int, int, str], None]
 
 @dataclass(frozen=True)
 class Task:
-    """What to rank. positive, where: as `examples` takes them; backbone, side: as `Ranker` does."""
+    """What to rank. positive, where: as `examples` takes them; backbone, side, weights: as `Ranker` does."""
 
     manifest: Path
     positive: tuple[str, ...]
     where: tuple[str, ...] = ()
     backbone: str = "toprank"
     side: int = 64
+    weights: Path | None = None
 
 
 def run(
@@ -56,6 +57,8 @@ def run(
     few words. Raises InvalidInput for what does not fit, NotFound or UnreadableImage where files are missing.
     """
     rows = examples(Manifest(task.manifest), task.positive, task.where)
+    torch.manual_seed(recipe.seed)
+    ranker = Ranker(task.backbone, task.side, str(task.weights) if task.weights else None)
     limits = Limits(pixels=settings.load().max_pixels)
     paths = [row.path for row in rows]
     pictures = read_all(paths, task.side, limits, lambda done: show("reading", done, len(paths), ""))
@@ -68,8 +71,6 @@ def run(
         for row, header, content in zip(chosen, pictures.patients, pictures.contents, strict=True)
     ]
     parts = split(positive.tolist(), groups, seed=recipe.seed)
-    torch.manual_seed(recipe.seed)
-    ranker = Ranker(task.backbone, task.side)
 
     def progress(step: int, steps: int, loss: float, reached: float) -> None:
         words = f"loss {loss:.4f}" + (f", Pos@Top {reached:.3f}" if reached >= 0 else "")
@@ -92,6 +93,7 @@ def run(
         "where": " and ".join(task.where) or "all rows",
         "manifest_sha256": hashlib.sha256(task.manifest.read_bytes()).hexdigest(),
         "ranker": ranker.options,
+        "started_from": task.weights.name if task.weights else "random weights",
         "training": {**asdict(recipe), "p": recipe.p if math.isfinite(recipe.p) else "inf"},
         "device": device,
         "versions": {"cbir": cbir.__version__, "torch": torch.__version__},

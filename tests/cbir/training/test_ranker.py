@@ -27,7 +27,7 @@ from cbir.training.scoring import features, score
 
 torch.set_num_threads(1)  # the work is small, and other tests want the cores
 
-SIDE = 16
+SIDE = 32
 SHORT = {"epochs": 3, "positives": 4, "negatives": 20, "rate": 0.02}
 
 
@@ -37,8 +37,8 @@ def drawn(count=150, seed=0):
     pictures = random.integers(0, 110, (count, SIDE, SIDE), dtype=np.uint8)
     positive = np.arange(count) % 5 == 0
     for place in np.flatnonzero(positive):
-        row, column = random.integers(2, SIDE - 6, 2)
-        pictures[place, row : row + 4, column : column + 4] = 220
+        row, column = random.integers(4, SIDE - 12, 2)
+        pictures[place, row : row + 8, column : column + 8] = 220
     return pictures, positive
 
 
@@ -188,8 +188,8 @@ class TestFiles:
             "[]",
             '{"sha256": "0"}',
             '{"sha256": "0", "ranker": {"backbone": "toprank", "side": 1000000}}',
-            '{"sha256": "0", "ranker": {"backbone": 5, "side": 16}}',
-            '{"sha256": 0, "ranker": {"backbone": "toprank", "side": 16}}',
+            '{"sha256": "0", "ranker": {"backbone": 5, "side": 32}}',
+            '{"sha256": 0, "ranker": {"backbone": "toprank", "side": 32}}',
         ],
     )
     def test_what_is_no_card(self, card, tmp_path):
@@ -199,7 +199,7 @@ class TestFiles:
             ranker_files.load(tmp_path)
 
     @pytest.mark.parametrize(
-        "other", [{"backbone": "no such", "side": 16}, {"backbone": "toprank", "side": 16, "x": 1}]
+        "other", [{"backbone": "no such", "side": 32}, {"backbone": "toprank", "side": 32, "x": 1}]
     )
     def test_a_card_that_does_not_fit(self, other, tmp_path):
         ranker_files.save(made(), tmp_path, {})
@@ -224,7 +224,7 @@ def files(tmp_path_factory):
     return folder
 
 
-OPTIONS = ["--side", "16", "--epochs", "4", "--negatives", "10", "--rate", "0.02", "--threads", "1"]
+OPTIONS = ["--side", "32", "--epochs", "4", "--negatives", "10", "--rate", "0.02", "--threads", "1"]
 
 
 def command(files, out, *more):
