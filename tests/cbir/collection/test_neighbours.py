@@ -144,6 +144,25 @@ def test_file_is_read_as_it_was_written_and_others_are_refused(tmp_path: Path) -
             neighbours.read(path, 50, 10)
 
 
+def test_every_byte_of_the_file_may_be_damaged(tmp_path: Path) -> None:
+    """Damage is named or does no harm; in the directory of the archive it could look like a password."""
+    vectors = clustered(12)
+    found = neighbours.find(vectors, space.fit(vectors, PARTS))
+    path = tmp_path / "1.neighbours"
+    neighbours.write(path, found)
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 + place % 255
+        path.write_bytes(damaged)
+        try:
+            back = neighbours.read(path, 12, 10)
+        except CollectionDamaged:
+            continue
+        np.testing.assert_array_equal(back.rows, found.rows)
+        np.testing.assert_array_equal(back.squared, found.squared)
+
+
 def test_collection_keeps_its_neighbours_and_does_without(collection, entries) -> None:
     with collection.writer() as writer:
         writer.add(entries(0, 60))
