@@ -64,7 +64,7 @@ def write(
         },
         "first": [
             {
-                "file": last.paths[place].name,
+                "image_id": last.contents[place],  # as in a collection; a file's name may tell of a patient
                 "score": float(last.scores[place]),
                 "positive": bool(last.positive[place]),
             }
