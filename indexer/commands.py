@@ -83,7 +83,7 @@ def index(
     limits = Limits(pixels=settings.load().max_pixels)
     with (
         write_report(report) as refused,
-        _open(collection, profile, weight or []) as opened,
+        open_collection(collection, profile, weight or []) as opened,
         Lines() if progress is Shown.json else Bar() as shown,
     ):
         _count_beside(sources, roots, shown)
@@ -128,7 +128,7 @@ def _check_inside(paths: Sequence[Path], roots: Sequence[Path]) -> None:
             raise InvalidInput(f"{path} lies in none of the folders that may be indexed")
 
 
-def _open(folder: Path, name: str | None, weights: list[str]) -> Collection:
+def open_collection(folder: Path, name: str | None, weights: list[str]) -> Collection:
     """The collection in `folder`, made if need be; refuses another profile than it was made with."""
     chosen = profiles.get(name or "huang2012", dict(_weight(text) for text in weights))
     if not Collection.exists(folder):

@@ -49,6 +49,8 @@ def describe_record(image: Image, *, source: str, source_stamp: str, secret: byt
         "body_part": header.body_part,
         "view_position": header.view_position,
         "laterality": header.laterality,
+        "photometric": header.photometric,
+        "secondary_capture": "yes" if header.secondary_capture else "",
     }
     return Record(
         content_hash=image.content_hash,

@@ -5,6 +5,13 @@ from typing import Any
 
 from pydicom.dataset import Dataset
 from pydicom.multival import MultiValue
+from pydicom.uid import (
+    MultiFrameGrayscaleByteSecondaryCaptureImageStorage,
+    MultiFrameGrayscaleWordSecondaryCaptureImageStorage,
+    MultiFrameSingleBitSecondaryCaptureImageStorage,
+    MultiFrameTrueColorSecondaryCaptureImageStorage,
+    SecondaryCaptureImageStorage,
+)
 
 from cbir.errors import UnreadableImage
 from cbir.images.dicom_dataset import dataset_of, frame_count
@@ -13,6 +20,13 @@ from cbir.images.dicom_frames import stored_frames
 from cbir.images.image import DicomHeader, Image
 from cbir.images.limits import Limits
 
+SECONDARY_CAPTURES = {
+    SecondaryCaptureImageStorage,
+    MultiFrameSingleBitSecondaryCaptureImageStorage,
+    MultiFrameGrayscaleByteSecondaryCaptureImageStorage,
+    MultiFrameGrayscaleWordSecondaryCaptureImageStorage,
+    MultiFrameTrueColorSecondaryCaptureImageStorage,
+}
 LONGEST = 64  # characters of a header value that is kept, as of VR LO and UI
 
 
@@ -49,6 +63,9 @@ def _header(dataset: Dataset) -> DicomHeader:
         laterality=said("ImageLaterality", "Laterality"),
         burned_in=said("BurnedInAnnotation").upper() == "YES",
         patient_id=said("PatientID"),
+        photometric=said("PhotometricInterpretation"),
+        secondary_capture=said("SOPClassUID") in SECONDARY_CAPTURES,
+        study_date=said("StudyDate"),
     )
 
 

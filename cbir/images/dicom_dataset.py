@@ -24,6 +24,10 @@ PIXELS = ("PixelData", "FloatPixelData", "DoubleFloatPixelData")
 PIECE = 2**20  # bytes inflated at a time
 
 
+class NoPixels(UnreadableImage):
+    """A DICOM object without an image: a report, a presentation state, a plan."""
+
+
 def dataset_of(data: bytes, limits: Limits) -> Dataset:
     """The data set of a DICOM file, with a transfer syntax, checked for pixels and against the limits.
 
@@ -32,7 +36,7 @@ def dataset_of(data: bytes, limits: Limits) -> Dataset:
     _check_deflated(data, limits)
     dataset = pydicom.dcmread(BytesIO(data), force=True)
     if not any(keyword in dataset for keyword in PIXELS):
-        raise UnreadableImage(f"holds no pixels: {_kind(dataset)}; give an object with an image")
+        raise NoPixels(f"holds no pixels: {_kind(dataset)}; give an object with an image")
     if "Rows" not in dataset or "Columns" not in dataset:
         raise UnreadableImage("does not say how many Rows and Columns it has; export it again")
     limits.check_pixels(integer(dataset, "Columns", 0), integer(dataset, "Rows", 0))

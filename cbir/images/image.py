@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 class DicomHeader:
     """What is kept of a DICOM data set (PS3.3); empty strings where it does not say.
 
-    patient_id never leaves the process: it is hashed with the collection's key and then dropped.
+    patient_id never leaves the process: it is hashed with the collection's key and then dropped. study_date is kept
+    where somebody asks for it, shifted. secondary_capture: a picture of a screen or a film (A.8), not of a modality.
     """
 
     study: str = ""
@@ -25,6 +26,9 @@ class DicomHeader:
     laterality: str = ""
     burned_in: bool = False
     patient_id: str = field(default="", repr=False)
+    photometric: str = ""
+    secondary_capture: bool = False
+    study_date: str = field(default="", repr=False)
 
 
 class Windowing(NamedTuple):

@@ -1,0 +1,258 @@
+"""The receiver as its peers see it, with dcmtk and pynetdicom on the other side."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydicom import Dataset, dcmread
+from pydicom.encaps import encapsulate
+from pydicom.uid import BasicTextSRStorage, JPEGBaseline8Bit, SecondaryCaptureImageStorage
+from pynetdicom import AE, build_context
+from pynetdicom.sop_class import CTImageStorage, Verification
+
+from cbir.collection import Collection
+from cbir.datasets.phantoms import write
+from cbir.errors import InvalidInput
+from cbir.images import Limits
+from indexer.dicom.instance import Task, describe
+from indexer.dicom.options import Choice
+from indexer.receive.commands import receive
+from indexer.receive.syntaxes import decodable
+from tests.indexer.receiving import (
+    CBIR,
+    association,
+    instances_in,
+    phantom,
+    receiver,
+    send,
+    slices,
+    with_meta,
+)
+
+COUNT = int(os.environ.get("CBIR_TEST_INSTANCES", "60"))  # 10000 takes some minutes
+needs_dcmtk = pytest.mark.skipif(
+    not shutil.which("storescu"), reason="dcmtk is not installed (apt-get install dcmtk)"
+)
+
+
+@needs_dcmtk
+def test_dcmtk_sends_a_folder_twice_and_nothing_is_there_twice(tmp_path: Path) -> None:
+    write(tmp_path / "phantoms", 12, format="dicom", size=64)
+    files = sorted(map(str, (tmp_path / "phantoms").glob("*.dcm")))
+    compressed = [name for name in files if dcmread(name).file_meta.TransferSyntaxUID.is_compressed]
+    plain = [name for name in files if name not in compressed]
+    assert compressed
+    with receiver(tmp_path / "collection") as started:
+        peer = ["-aec", "CBIR", "127.0.0.1", str(started.port)]
+        assert subprocess.run(["echoscu", *peer], timeout=30, check=False).returncode == 0
+        for _ in range(2):
+            for options, chosen in (([], plain), (["-xr"], compressed)):
+                done = subprocess.run(
+                    ["storescu", "-v", *options, *peer, *chosen],
+                    capture_output=True,
+                    text=True,
+                    timeout=60,
+                    check=False,
+                )
+                assert done.returncode == 0, done.stderr
+                said = done.stdout + done.stderr
+                assert said.count("Received Store Response (Success)") == len(chosen)
+        assert json.loads(started.stop()) == {"stored": 12, "there already": 12}
+    found = instances_in(tmp_path / "collection")
+    assert sorted(found) == sorted(str(dcmread(name).SOPInstanceUID) for name in files)
+
+
+def test_labels_thumbnail_and_nothing_that_identifies(tmp_path: Path) -> None:
+    place = tmp_path / "collection"
+    with receiver(place, "--study-dates", "shift") as started:
+        assert send(started.port, list(slices(3, 48))) == [0, 0, 0]
+        started.stop()
+        log = started.log.read_text()
+    with Collection(place) as collection:
+        records = [record for _, record in collection.iterate()]
+        assert all(collection.thumbnail(record.image_id) for record in records)
+    days = {record.labels.pop("study_date") for record in records}
+    assert len(days) == 1
+    assert "20150101" < days.pop() < "20200301"
+    assert records[0].labels == {"modality": "CT", "body_part": "CHEST", "photometric": "MONOCHROME2"}
+    assert len({record.patient_key for record in records}) == 1
+    kept = b"".join(path.read_bytes() for path in place.rglob("*") if path.is_file()) + log.encode()
+    for secret in (b"secret-patient", b"SECRET^NAME", b"20200301"):
+        assert secret not in kept
+    done = subprocess.run(
+        [*CBIR, "collection", "erase-patient", "secret-patient", "--collection", place],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert instances_in(place) == []
+
+
+def test_what_is_not_stored_is_answered_with_a_status_that_fits(tmp_path: Path) -> None:
+    report = phantom(0)
+    for keyword in ("PixelData", "Rows", "Columns"):
+        del report[keyword]
+    report.SOPClassUID, report.SOPInstanceUID = BasicTextSRStorage, "1.2.3.4"
+    short = phantom(1)
+    short.PixelData = short.PixelData[:100]
+    bomb = phantom(2)
+    bomb.Rows = bomb.Columns = 65535
+    capture = phantom(5)
+    capture.SOPClassUID = SecondaryCaptureImageStorage
+    private = phantom(6)
+    private.add_new(0x00091001, "OB", b"\xff" * 999)
+    for ds in (report, short, bomb, capture, private):
+        with_meta(ds)
+    with receiver(tmp_path / "collection", "--no-secondary-captures") as started:
+        statuses = send(started.port, [report, short, bomb, capture, private])
+        assert statuses == [0xB006, 0xC000, 0xC000, 0xB006, 0]
+        said = json.loads(started.stop())
+    assert said == {"stored": 1, "without an image": 1, "left out by option": 1, "cannot be understood": 2}
+    assert len(instances_in(tmp_path / "collection")) == 1
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Receiver, Path]]:
+    """A receiver for the tests that do not end it, and the folder of its collection."""
+    place = tmp_path_factory.mktemp("receive") / "collection"
+    with receiver(place) as started:
+        yield started, place
+        started.stop()
+
+
+def test_a_wrong_transfer_syntax_is_refused(running: tuple[Receiver, Path]) -> None:
+    started, place = running
+    plain = phantom(0)
+    entity = AE("SENDER")
+    entity.add_requested_context(plain.SOPClassUID, [JPEGBaseline8Bit])
+    made = entity.associate("127.0.0.1", started.port, ae_title="CBIR")
+    plain.file_meta.TransferSyntaxUID = JPEGBaseline8Bit  # and is not
+    plain["PixelData"].is_undefined_length = True
+    plain.PixelData = encapsulate([plain.PixelData])
+    assert made.send_c_store(plain).Status == 0xC000
+    made.release()
+    assert str(plain.SOPInstanceUID) not in instances_in(place)
+
+
+def test_who_may_send(tmp_path: Path) -> None:
+    with receiver(tmp_path / "collection", "--allow", "SCANNER", "--associations", "2") as started:
+        entity = AE("OTHER")
+        entity.add_requested_context(Verification)
+        assert entity.associate("127.0.0.1", started.port, ae_title="CBIR").is_rejected
+        entity.ae_title = "SCANNER"
+        assert entity.associate("127.0.0.1", started.port, ae_title="ELSE").is_rejected
+        held = [entity.associate("127.0.0.1", started.port, ae_title="CBIR") for _ in range(2)]
+        assert all(one.is_established for one in held)
+        assert held[0].send_c_echo().Status == 0
+        assert entity.associate("127.0.0.1", started.port, ae_title="CBIR").is_rejected
+        held[0].release()
+        deadline = time.monotonic() + 10
+        again = entity.associate("127.0.0.1", started.port, ae_title="CBIR")
+        while not again.is_established and time.monotonic() < deadline:
+            again = entity.associate("127.0.0.1", started.port, ae_title="CBIR")
+        assert again.is_established
+        started.stop()  # though two associations are open
+
+
+def test_other_machines_only_with_names(tmp_path: Path) -> None:
+    place = tmp_path / "none"
+    for options, said in (
+        ({"host": "0.0.0.0"}, "--allow"),
+        ({"host": "nowhere"}, "is no address"),
+        ({"aet": "A" * 17}, "is no AE title"),
+        ({"frames": "every:0"}, "every:10"),
+        ({"study_dates": "keep"}, "drop or shift"),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            receive(place, **options)
+        assert not place.exists()
+
+
+def test_too_much_ends_the_association_and_no_more(tmp_path: Path) -> None:
+    with receiver(tmp_path / "collection", "--most-megabytes", "1") as started:
+        (large,) = slices(1, 1100)
+        with association(started.port) as made:
+            assert "Status" not in made.send_c_store(large)
+        with socket.create_connection(("127.0.0.1", started.port)) as raw:
+            raw.sendall(b"\x01\0\xff\xff\xff\xff" + bytes(5000))  # a PDU of four gigabytes
+            raw.settimeout(20)
+            try:
+                while raw.recv(1000):
+                    pass
+            except ConnectionResetError:
+                pass
+        assert send(started.port, list(slices(1, 32))) == [0]
+        started.stop()
+
+
+def test_what_was_acknowledged_outlives_the_receiver(tmp_path: Path) -> None:
+    place = tmp_path / "collection"
+    wanted = list(slices(COUNT, 24))
+    acknowledged: list[str] = []
+    for round_ in range(4):
+        with receiver(place) as started:
+            with association(started.port) as made:
+                for number, ds in enumerate(wanted):
+                    if round_ < 3 and number == (round_ + 1) * COUNT // 4:
+                        started.kill()
+                    if not made.is_established:
+                        break
+                    status = made.send_c_store(ds)
+                    if "Status" in status and status.Status == 0:
+                        acknowledged.append(str(ds.SOPInstanceUID))
+            if round_ < 3:
+                assert set(acknowledged) <= set(instances_in(place))
+            else:
+                started.stop()
+    found = instances_in(place)
+    assert len(found) == len(set(found))
+    assert set(found) == {str(ds.SOPInstanceUID) for ds in wanted}
+
+
+def test_frames_are_chosen() -> None:
+    (several,) = slices(1, 32)
+    several.NumberOfFrames = 10
+    several.PixelData = np.random.default_rng(1).integers(0, 4096, (10, 32, 32), np.uint16).tobytes()
+    for frames, expected in (("all", [*range(1, 11)]), ("middle", [5]), ("every:4", [1, 5, 9])):
+        task = Task("huang2012", b"secret", Limits(), Choice(frames=frames))
+        assert [record.frame for record in describe(file_of(several), task).records] == expected
+
+
+def test_every_transfer_syntax_that_is_decoded_is_negotiated(running: tuple[Receiver, Path]) -> None:
+    started, _ = running
+    for syntax in decodable():
+        entity = AE("SENDER")
+        entity.requested_contexts = [build_context(CTImageStorage, syntax)]
+        made = entity.associate("127.0.0.1", started.port, ae_title="CBIR")
+        assert [context.transfer_syntax for context in made.accepted_contexts] == [[syntax]]
+        made.release()
+    assert len(decodable()) > 10
+
+
+def test_a_deleted_image_is_not_taken_in_again(running: tuple[Receiver, Path]) -> None:
+    started, place = running
+    (one,) = slices(1, 32, seed=7)
+    assert send(started.port, [one]) == [0]
+    with Collection(place) as collection:
+        image_ids = [
+            record.image_id for _, record in collection.iterate() if record.instance == one.SOPInstanceUID
+        ]
+        with collection.writer() as writer:  # beside the receiver, which holds the lock only to commit
+            writer.delete(image_ids)
+    assert send(started.port, [one]) == [0xB006]
+    assert str(one.SOPInstanceUID) not in instances_in(place)
+
+
+def test_an_empty_data_set_holds_no_image(running: tuple[Receiver, Path]) -> None:
+    empty = Dataset()
+    empty.SOPClassUID, empty.SOPInstanceUID = CTImageStorage, "1.2.3"
+    assert send(running[0].port, [with_meta(empty)]) == [0xB006]
