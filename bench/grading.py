@@ -83,16 +83,16 @@ def observed(severity: Floats, random: np.random.Generator) -> Floats:
     return np.rint(severity + brentq(off, 0.01, 3.0) * random.normal(size=len(severity)))
 
 
-def phantoms(count: int) -> tuple[Floats, Floats]:
+def phantoms(count: int, scatter: float) -> tuple[Floats, Floats]:
     """Features (count, 6) of the lenses that were found, and an observer's grades (count,), 1 to 4 mostly."""
     random = np.random.default_rng(0)
-    annotated = [draw(grade, random) for grade in random.uniform(0.5, 4.5, ANNOTATED)]
+    annotated = [draw(grade, random, scatter=scatter) for grade in random.uniform(0.5, 4.5, ANNOTATED)]
     model = ActiveShapeModel().fit(
         [grey(one.pixels) for one in annotated], [one.contour for one in annotated]
     )
     severity, features = random.uniform(0.5, 4.5, count), []
     for grade in severity:
-        one = draw(grade, random)
+        one = draw(grade, random, scatter=scatter)
         features.append(measure(one.pixels, model.find(grey(one.pixels))))
     return np.array(features), observed(severity, random)
 
@@ -163,6 +163,9 @@ def main() -> None:
     )
     options.add_argument("parts", nargs="*", default=["cost", "phantoms"])
     options.add_argument("--sizes", nargs="+", type=int, default=[1000, 3000, 10_000, 30_000, 100_000])
+    options.add_argument(
+        "--scatter", nargs="+", type=float, default=[1.0, 4.0], help="of people of one grade"
+    )
     options.add_argument("--count", type=int, default=1000, help="phantoms")
     options.add_argument(
         "--manifest", type=Path, help="csv of path, grade and patient, in the folder of its images"
@@ -172,13 +175,13 @@ def main() -> None:
     if "cost" in chosen.parts:
         show(f"seconds to fit n x {DIMENSIONS}", cost(chosen.sizes))
     if "phantoms" in chosen.parts:
-        X, y = phantoms(chosen.count)
-        for smoothing in (1, "auto"):
-            show(
-                f"{chosen.count} phantoms, smoothing {smoothing}",
-                table(X, y, np.arange(len(y)), 10, smoothing),
-            )
-        print("\n".join(differences(X, y, np.arange(len(y)), 10)))
+        for scatter in chosen.scatter:
+            X, y = phantoms(chosen.count, scatter)
+            each = np.arange(len(y))
+            for smoothing in (1, "auto"):
+                title = f"{chosen.count} phantoms, scatter {scatter:g}, smoothing {smoothing}"
+                show(title, table(X, y, each, 10, smoothing))
+            print("\n".join(differences(X, y, each, 10)))
     if chosen.manifest and ("images" in chosen.parts or chosen.parts == ["cost", "phantoms"]):
         X, y, patients = described(chosen.manifest, chosen.source)
         for smoothing in (1, "auto"):

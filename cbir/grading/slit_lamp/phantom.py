@@ -70,16 +70,19 @@ class _Look(NamedTuple):
     reflex: tuple[float, float, float]
 
 
-def draw(grade: float, generator: Generator, height: int = 120, noise: float = NOISE) -> Phantom:
+def draw(
+    grade: float, generator: Generator, height: int = 120, noise: float = NOISE, scatter: float = 1.0
+) -> Phantom:
     """A phantom of decimal grade 0 (clear) to 5 (brown), with its own lens and its own share of chance.
 
-    noise: deviation of the pixels' noise, of an intensity of 1. Raises InvalidInput for values out of range.
+    noise: deviation of the pixels' noise, of an intensity of 1. scatter: how much people of one grade differ, as a
+    factor; more than 1 makes grading harder. Raises InvalidInput for values out of range.
     """
     if not GRADES[0] <= grade <= GRADES[1]:
         raise InvalidInput(f"the grade of a phantom is from {GRADES[0]:g} to {GRADES[1]:g}, not {grade}")
     if not SIZES[0] <= height <= SIZES[1]:
         raise InvalidInput(f"the height of a phantom is from {SIZES[0]} to {SIZES[1]} pixels, not {height}")
-    lens, look = _lens(generator), _look(grade, generator)
+    lens, look = _lens(generator), _look(grade, generator, scatter)
     width = height * 4 // 3
     x, y = np.meshgrid((np.arange(width) + 0.5) / height, (np.arange(height) + 0.5) / height)
     u, t, inside = _coordinates(lens, x, y)
@@ -113,11 +116,11 @@ def _lens(generator: Generator) -> _Lens:
     )
 
 
-def _look(grade: float, generator: Generator) -> _Look:
+def _look(grade: float, generator: Generator, factor: float) -> _Look:
     """Every feature follows the grade, with its own scatter between people."""
-    scatter = generator.standard_normal(6)
-    anterior = 0.34 + 0.085 * grade + 0.025 * scatter[0]
-    ratio = 1.0 + 0.12 * grade + 0.05 * scatter[1]
+    scatter = factor * generator.standard_normal(6)
+    anterior = float(np.clip(0.34 + 0.085 * grade + 0.025 * scatter[0], 0.15, 0.95))
+    ratio = max(1.0 + 0.12 * grade + 0.05 * scatter[1], 0.7)
     posterior = anterior / ratio
     sulcus = min(0.14 + 0.055 * grade + 0.02 * scatter[2], 0.75 * posterior)
     hue = np.clip(0.16 - 0.02 * grade + 0.006 * scatter[3], 0.02, 0.2)
