@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from cbir.collection import Collection
+from cbir.collection.model import FOLDER as MODEL
 from cbir.collection.records import add_labels, hash_patient
 from cbir.collection.writer import Entry, Writer
 from cbir.datasets.manifest import Manifest
@@ -82,7 +83,14 @@ class Run:
         self.who = who
         self.progress = progress
         self.refused = refused
-        self.task = Task(collection.profile.descriptor, collection.secret, limits, tuple(within))
+        model = collection.folder / MODEL
+        self.task = Task(
+            collection.profile.descriptor,
+            collection.secret,
+            limits,
+            tuple(within),
+            model if model.is_dir() else None,
+        )
         self.summary = Summary()
         self.done = 0
         self._given: dict[Path, dict[str, str]] = {}  # labels of files under way

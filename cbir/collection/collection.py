@@ -13,7 +13,7 @@ import numpy as np
 from sqlalchemy import Connection, Engine, Row, Select, func, insert, inspect, select
 from sqlalchemy.exc import DatabaseError
 
-from cbir.collection import facts, neighbours, schema, view
+from cbir.collection import facts, model, neighbours, schema, view
 from cbir.collection.filters import Condition
 from cbir.collection.gallery import Rows
 from cbir.collection.lock import writer_lock
@@ -44,6 +44,7 @@ class Collection:
             raise NotFound(
                 f"there is no collection in {folder}; `cbir index SOURCE --collection {folder}` makes one"
             )
+        model.meet(self.folder)
         self.engine: Engine = schema.connect(self.folder)
         try:
             with told_when_full(self.folder):
@@ -99,6 +100,7 @@ class Collection:
     @staticmethod
     def _make(folder: Path, profile: Profile) -> None:
         (folder / "snapshots").mkdir(exist_ok=True)
+        model.keep(folder, profile)
         if not (folder / SECRET).exists():
             partial = folder / f"{SECRET}.partial"
             partial.unlink(missing_ok=True)

@@ -2,12 +2,15 @@
 
 import hashlib
 import math
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
 from cbir import descriptors
+from cbir.descriptors import embedding
 from cbir.errors import InvalidInput
+from cbir.models import embedding_card
 
 
 class Profile(BaseModel):
@@ -57,9 +60,20 @@ class Profile(BaseModel):
 
 
 def get(name: str, weights: dict[str, float] | None = None) -> Profile:
-    """The profile of that name, which is its descriptor's; raises InvalidInput for an unknown one."""
-    descriptors.get(name)
+    """The profile of that name: a descriptor's, or the folder of a trained embedding, which is known from then on.
+
+    Raises InvalidInput for an unknown one.
+    """
     try:
+        if embedding_card.is_model(Path(name)):
+            descriptor = embedding.register(Path(name))
+            return Profile(
+                name=Path(name).resolve().name,
+                descriptor=descriptor,
+                normalisation="none",
+                weights=weights or {},
+            )
+        descriptors.get(name)
         return Profile(name=name, descriptor=name, weights=weights or {})
     except ValidationError as error:
         raise InvalidInput(f"profile {name}: {error.errors()[0]['msg']}") from error

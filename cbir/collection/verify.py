@@ -4,7 +4,7 @@ import numpy as np
 from sqlalchemy import func, select, text
 from sqlalchemy.exc import DatabaseError
 
-from cbir.collection import facts
+from cbir.collection import facts, model
 from cbir.collection.collection import Collection
 from cbir.collection.schema import images, tombstones, vectors
 from cbir.collection.snapshot import file_checksum, open_snapshot
@@ -13,7 +13,7 @@ from cbir.errors import CollectionDamaged
 
 
 def verify(collection: Collection) -> list[str]:
-    """Check database, vectors and snapshot against each other; what is wrong, in words, empty where nothing is.
+    """Check model, database, vectors and snapshot against each other; what is wrong, in words, empty where nothing.
 
     Damage of the snapshot alone loses nothing: `cbir collection compact` writes it anew from the database.
     """
@@ -21,6 +21,9 @@ def verify(collection: Collection) -> list[str]:
         collection.secret  # noqa: B018 - raises where the key file is damaged
     except CollectionDamaged as damage:
         return [str(damage)]
+    wrong = model.problem(collection.folder, collection.profile)
+    if wrong:
+        return [f"{wrong}; put the model's folder back in its place ({model.FOLDER})"]
     try:
         problems = _database(collection)
         return problems or _vectors(collection) + _snapshot(collection)

@@ -11,8 +11,10 @@ import typer
 from numpy.typing import NDArray
 
 from cbir import descriptors, settings
+from cbir.descriptors import embedding
 from cbir.errors import InvalidInput
 from cbir.images import Limits, read
+from cbir.models.embedding_card import is_model
 
 
 class Format(StrEnum):
@@ -24,12 +26,17 @@ class Format(StrEnum):
 
 def describe(
     image: Annotated[Path, typer.Argument(help="An image file.")],
-    descriptor: Annotated[str, typer.Option(help=f"One of {', '.join(descriptors.names())}.")] = "huang2012",
+    descriptor: Annotated[
+        str,
+        typer.Option(help=f"One of {', '.join(descriptors.names())}, or the folder of a trained embedding."),
+    ] = "huang2012",
     frame: Annotated[int, typer.Option(help="Frame of a multi-frame file, from 1.", min=1)] = 1,
     format: Annotated[Format, typer.Option(help="How the values are printed.")] = Format.text,
 ) -> None:
     """Print the descriptor of one image."""
-    wanted = descriptors.get(descriptor)
+    wanted = descriptors.get(
+        embedding.register(Path(descriptor)) if is_model(Path(descriptor)) else descriptor
+    )
     frames = read(image, limits=Limits(pixels=settings.load().max_pixels))
     found = next(islice(frames, frame - 1, None), None)
     if found is None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cbir.commands.train_embedding import embedding
 from cbir.commands.train_ranker import ranker
 from cbir.errors import InvalidInput
 
@@ -31,6 +32,7 @@ def _train() -> None:
     """Train models; needs the extra `deep`."""
 
 
+app.command()(embedding)
 app.command()(ranker)
 
 

@@ -53,7 +53,7 @@ def ranker(
 
     recipe = Recipe(method, p, epochs, positives, negatives, rate, decay, augment, seed)
     task = Task(data, tuple(positive), tuple(where or ()), backbone, side, weights)
-    with _Progress() as progress:
+    with StageBar() as progress:
         report = run(task, recipe, out, device, save_every, progress.show)
     for line in report["notes"]:
         typer.echo(f"cbir: {line}", err=True)
@@ -64,7 +64,7 @@ def ranker(
         )
 
 
-class _Progress:
+class StageBar:
     """A bar on standard error, for one stage after the other."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class _Progress:
         self._bar = Progress(*columns, console=Console(stderr=True))
         self._task = self._bar.add_task("", total=None, told="")
 
-    def __enter__(self) -> "_Progress":
+    def __enter__(self) -> "StageBar":
         self._bar.start()
         return self
 

@@ -4,6 +4,7 @@ from cbir.descriptors.base import Descriptor
 from cbir.descriptors.color_layout import ColorLayout
 from cbir.descriptors.edge_histogram import EdgeHistogram
 from cbir.descriptors.edge_histogram_150 import EdgeHistogram150
+from cbir.descriptors.embedding import NAME, Embedding
 from cbir.descriptors.huang2012 import Huang2012
 from cbir.descriptors.tamura import Tamura
 from cbir.errors import InvalidInput
@@ -24,7 +25,9 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str) -> Descriptor:
-    """The descriptor called `name`. Raises InvalidInput, which lists the names, where there is none."""
+    """The descriptor called `name`, one of `names` or what `embedding.register` gave; InvalidInput for another."""
+    if NAME.fullmatch(name):
+        return Embedding(name)
     if name not in _BY_NAME:
         raise InvalidInput(f"no descriptor is called {name!r}; choose one of {', '.join(_BY_NAME)}")
     return _BY_NAME[name]

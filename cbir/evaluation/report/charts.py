@@ -89,6 +89,18 @@ def stacked(charts: Sequence[str], title: str) -> str:
     return _svg(placed, height * len(charts), title)
 
 
+def points(found: Sequence[tuple[float, float, int | None, str]], names: Sequence[str], title: str) -> str:
+    """Dots at x and y from 0 to 1: a colour for each of `names`, grey for None, and a title of their own each."""
+    legend, top = _legend(names, [style(number, 0) for number in range(len(names))])
+    size = WIDTH - LEFT - RIGHT
+    dots = [
+        f'<circle class="{"dot rest" if colour is None else f"dot s{colour % COLOURS}"}" r="3.5" '
+        f'cx="{LEFT + x * size:.1f}" cy="{top + (1 - y) * size:.1f}"><title>{escape(said)}</title></circle>'
+        for x, y, colour, said in found
+    ]
+    return _svg([legend, *dots], top + size + BOTTOM, title)
+
+
 def _share(value: float, within: Range) -> float:
     return (value - within[0]) / (within[1] - within[0])
 

@@ -1,0 +1,96 @@
+"""Vectors of a trained network. The descriptor is a model in a folder, known by the hash of its weights."""
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.descriptors.base import Part
+from cbir.errors import InvalidInput
+from cbir.images import Image
+from cbir.images.square import square
+from cbir.models import embedding_card
+
+NAME = re.compile(r"embedding:([0-9a-f]{16}):([0-9]{1,4})")  # of the weights, dimensions
+BATCH = 64  # images that go through the network together
+
+_folders: dict[str, Path] = {}  # models that this process has met, by the descriptor's name
+
+
+def register(folder: Path) -> str:
+    """Make the model in `folder` known to this process; the name of its descriptor.
+
+    Raises NotFound where there is none, InvalidInput where it is something else.
+    """
+    card = embedding_card.read(folder)
+    name = f"embedding:{card['sha256'][:16]}:{card['model']['dimensions']}"
+    if name not in _folders or not embedding_card.is_model(_folders[name]):
+        _folders[name] = folder.resolve()
+    return name
+
+
+def folder_of(name: str) -> Path:
+    """Where the model of a descriptor lies; raises InvalidInput where this process has not met it."""
+    if name not in _folders:
+        raise InvalidInput(f"the model of {name} is not known here; name its folder as the profile")
+    return _folders[name]
+
+
+class Embedding:
+    """An image, grey and square, through the network: (dimensions,) float32 of length 1.
+
+    The weights are read with the first image, on the device of the settings; a file that is not the one the name
+    tells is refused then (InvalidInput).
+    """
+
+    def __init__(self, name: str) -> None:
+        found = NAME.fullmatch(name)
+        if found is None:
+            raise InvalidInput(f"{name!r} is not the name of an embedding")
+        self.name = name
+        self.dimensions = int(found[2])
+        self.parts: tuple[Part, ...] = (Part("embedding", 0, self.dimensions),)
+
+    def __call__(self, image: Image) -> NDArray[np.float32]:
+        vector: NDArray[np.float32] = self.all_of([self.prepared(image)])[0]
+        return vector
+
+    def prepared(self, image: Image) -> NDArray[np.uint8]:
+        """What the network is given of an image: (side, side), far smaller than the image."""
+        return square(image, self._network()[1])
+
+    def all_of(self, prepared: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """The vectors (n, dimensions) of n prepared images, BATCH at a time."""
+        import torch
+
+        network, _, device = self._network()
+        found = [np.empty((0, self.dimensions), np.float32)]
+        with torch.inference_mode():
+            for start in range(0, len(prepared), BATCH):
+                pixels = torch.from_numpy(np.stack(prepared[start : start + BATCH])).to(device)
+                vectors = network(pixels[:, None].float() / 255.0)
+                found.append(vectors.float().cpu().numpy())
+        return np.concatenate(found)
+
+    def _network(self) -> tuple[Any, int, str]:
+        return _loaded(self.name, folder_of(self.name))
+
+
+@lru_cache(maxsize=2)
+def _loaded(name: str, folder: Path) -> tuple[Any, int, str]:
+    """The network, the side of its images and its device."""
+    try:
+        from cbir.models.embedder import load
+    except ModuleNotFoundError as error:
+        raise InvalidInput("an embedding needs torch: pip install 'cbir[deep]'") from error
+    from cbir import settings
+    from cbir.device.choice import chosen
+
+    if embedding_card.read(folder)["sha256"][:16] != NAME.fullmatch(name)[1]:  # type: ignore[index]
+        raise InvalidInput(f"{folder} holds another model by now than {name}")
+    network = load(folder)
+    device = chosen(settings.load().device)
+    return network.to(device), network.side, device

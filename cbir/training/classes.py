@@ -1,0 +1,77 @@
+"""Which class the images of a manifest belong to, and which of them are for training, validation and test."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.collection.filters import parse
+from cbir.datasets.manifest import Manifest
+from cbir.errors import InvalidInput
+from cbir.training.positives import PARTS, holds
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A row of the manifest. patient: "" where nobody says."""
+
+    path: Path
+    label: str
+    patient: str
+
+
+def labelled(manifest: Manifest, column: str, where: Sequence[str] = ()) -> list[Labelled]:
+    """Rows that have a label in `column`, in the order of the manifest; conditions `where` must all hold.
+
+    Raises InvalidInput for a column that is not there, and for fewer than two classes.
+    """
+    needed = [parse(text) for text in where]
+    for key in (column, *(condition.key for condition in needed)):
+        if key not in manifest.columns:
+            raise InvalidInput(f"{manifest.path} has no column {key}; it has {', '.join(manifest.columns)}")
+    found = [
+        Labelled(path, labels[column], labels.get("patient", ""))
+        for path, labels in manifest.rows()
+        if column in labels and all(holds(condition, labels.get(condition.key)) for condition in needed)
+    ]
+    if len({row.label for row in found}) < 2:
+        raise InvalidInput(f"an embedding learns from at least two classes of {column} in {manifest.path}")
+    return found
+
+
+def split_classes(
+    labels: Sequence[str],
+    groups: Sequence[str],
+    shares: tuple[float, float, float] = (0.6, 0.2, 0.2),
+    seed: int = 0,
+) -> dict[str, NDArray[np.int64]]:
+    """Ascending places of the images of "training", "validation" and "test", by those names.
+
+    Images of one group, a patient for instance, stay together, and count for the class that most of them have. Each
+    class is divided on its own: its first group goes to training, then each part gets what it lacks most.
+    """
+    if len(shares) != len(PARTS) or not min(shares) > 0 or not abs(sum(shares) - 1) < 1e-6:
+        raise InvalidInput("the shares of training, validation and test must be above 0 and add up to 1")
+    random = np.random.default_rng(seed)
+    members: dict[str, list[int]] = {}
+    for place, group in enumerate(groups):
+        members.setdefault(group, []).append(place)
+    of_class: dict[str, list[list[int]]] = {}
+    for places in members.values():
+        most = Counter(labels[place] for place in places).most_common(1)[0][0]
+        of_class.setdefault(most, []).append(places)
+    parts: tuple[list[int], ...] = ([], [], [])
+    for label in sorted(of_class):
+        sizes = np.zeros(len(PARTS))
+        for number in random.permutation(len(of_class[label])).tolist():
+            part = int(np.argmin(sizes / np.array(shares)))  # the first of equals is training
+            parts[part].extend(of_class[label][number])
+            sizes[part] += len(of_class[label][number])
+    found = {name: np.sort(np.array(places, np.int64)) for name, places in zip(PARTS, parts, strict=True)}
+    for name, chosen in found.items():
+        if len({labels[place] for place in chosen}) < 2:
+            raise InvalidInput(f"the images are too few: {name} would have fewer than two classes")
+    return found

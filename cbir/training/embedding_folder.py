@@ -1,0 +1,157 @@
+"""From a manifest to a folder with a trained embedding, its card and its report."""
+
+import csv
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torchvision
+
+import cbir
+from cbir import settings
+from cbir.datasets.manifest import Manifest
+from cbir.errors import InvalidInput
+from cbir.images import Limits
+from cbir.models.embedder import Embedder, save
+from cbir.training.classes import Labelled, labelled, split_classes
+from cbir.training.embedding import Material, Recipe, embed, retrieved, train
+from cbir.training.embedding_report import Shown, write
+from cbir.training.pictures import Pictures, read_all
+
+NAMED = 5  # files that could not be read and are named
+INTENDED_USE = (
+    "Research: finding images that look alike, among images of the kinds it was trained on. Not a medical device. "
+    "On images of other kinds, devices or populations nothing is known of its vectors."
+)
+Show = Callable[[str, int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to learn. column: of the manifest, whose values are the classes; where: conditions that rows must fulfil.
+
+    backbone, pooling, dimensions, side, weights: as `Embedder` takes them.
+    """
+
+    manifest: Path
+    column: str = "label"
+    where: tuple[str, ...] = ()
+    backbone: str = "small"
+    pooling: str = "gem"
+    dimensions: int = 128
+    side: int = 64
+    weights: str | None = None
+
+
+def run(
+    task: Task,
+    recipe: Recipe,
+    folder: Path,
+    device: str = "cpu",
+    save_every: float = 60.0,
+    show: Show = lambda stage, done, total, told: None,
+) -> dict[str, Any]:
+    """Train an embedding and write weights, card, report.html, history.csv and TensorBoard's events into `folder`.
+
+    60 % of the patients (of the pictures, where none are named) are for training, 20 for validation, 20 for the test,
+    each class on its own. Returns the card, and "notes" for the person. show: is told stage, steps done, steps in
+    all, and a few words. Raises InvalidInput for what does not fit, NotFound where files are missing.
+    """
+    rows = labelled(Manifest(task.manifest), task.column, task.where)
+    limits = Limits(pixels=settings.load().max_pixels)
+    paths = [row.path for row in rows]
+    pictures = read_all(paths, task.side, limits, lambda done: show("reading", done, len(paths), ""))
+    if len(pictures.refused) > len(pictures.places):
+        raise InvalidInput(f"most files cannot be read; the first: {pictures.refused[0]}")
+    rows = [rows[place] for place in pictures.places]
+    material, names, known = _material(rows, pictures, recipe.seed)
+    torch.manual_seed(recipe.seed)
+    embedder = Embedder(task.backbone, task.pooling, task.dimensions, task.side, task.weights)
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def progress(step: int, steps: int, loss: float, reached: float) -> None:
+        show("training", step, steps, f"loss {loss:.4f}" + (f", mAP {reached:.3f}" if reached >= 0 else ""))
+
+    told = train(embedder, material, recipe, folder, device, save_every, progress)
+    _keep_history(folder, told["history"])
+    show("testing", 0, 1, "")
+    vectors = embed(embedder, pictures.pixels, device)
+    parts = material.parts
+    results = {
+        name: _measured(retrieved(vectors, material.classes, material.groups, parts[name], parts["training"]))
+        for name in ("validation", "test")
+    }
+    facts = {
+        "data": {
+            "manifest_sha256": hashlib.sha256(task.manifest.read_bytes()).hexdigest(),
+            "column": task.column,
+            "where": list(task.where),
+            "classes": dict(Counter(row.label for row in rows)),
+            "images": {name: len(places) for name, places in parts.items()},
+            "split_by": "patient where one is named, else by picture" if known else "picture: no patients are named",
+        },
+        "training": asdict(recipe) | {"weights": task.weights, "device": device}
+        | {name: told[name] for name in ("best_epoch", "seconds", "images_a_second")},
+        "results": results,
+        "intended_use": INTENDED_USE,
+        "versions": {"cbir": cbir.__version__, "torch": torch.__version__, "torchvision": torchvision.__version__},
+    }  # fmt: skip
+    save(embedder, folder, facts)
+    shown = Shown(vectors, material, names, paths=[row.path for row in rows], contents=pictures.contents,
+                  burned_in=pictures.burned_in)  # fmt: skip
+    write(folder, f"Embedding of {task.column}", shown, told["history"], facts, limits.pixels, recipe.seed)
+    show("testing", 1, 1, "")
+    return {**facts, "notes": _notes(pictures.refused, known)}
+
+
+def _material(rows: list[Labelled], pictures: Pictures, seed: int) -> tuple[Material, list[str], bool]:
+    """What is trained with, the names of the classes, and whether any patient is known."""
+    people = [row.patient or header for row, header in zip(rows, pictures.patients, strict=True)]
+    groups = [
+        person or f"picture {content}" for person, content in zip(people, pictures.contents, strict=True)
+    ]
+    names = sorted({row.label for row in rows})
+    number = {name: place for place, name in enumerate(names)}
+    classes = np.array([number[row.label] for row in rows], np.int64)
+    parts = split_classes([row.label for row in rows], groups, seed=seed)
+    numbered = np.unique(groups, return_inverse=True)[1].astype(np.int64)
+    return Material(pictures.pixels, classes, numbered, parts), names, any(people)
+
+
+def _measured(found: Any) -> dict[str, float]:
+    return {"map": round(found.map, 4), "p_at_1": round(found.p_at_1, 4), "p_at_10": round(found.p_at_10, 4)}
+
+
+def _keep_history(folder: Path, history: list[dict[str, float]]) -> None:
+    """The epochs as csv, and for TensorBoard."""
+    with (folder / "history.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["epoch", *history[0]])
+        writer.writeheader()
+        writer.writerows({"epoch": epoch, **row} for epoch, row in enumerate(history, 1))
+    from torch.utils.tensorboard import SummaryWriter
+
+    events = folder / "events"
+    for old in events.glob("events.*"):
+        old.unlink()
+    with closing(SummaryWriter(str(events))) as board:
+        for epoch, row in enumerate(history, 1):
+            for name, value in row.items():
+                board.add_scalar(name, value, epoch)
+
+
+def _notes(refused: list[str], known: bool) -> list[str]:
+    """What the person should know about the images."""
+    notes = [f"left out: {line}" for line in refused[:NAMED]]
+    if len(refused) > NAMED:
+        notes.append(f"left out: {len(refused) - NAMED} more files that cannot be read")
+    if not known:
+        notes.append(
+            "no patients are known: images of one patient may stand in training and test, which flatters"
+        )
+    return notes
