@@ -145,9 +145,8 @@ def main() -> None:
         torch.cuda.get_device_name() if device == "cuda" else f"processor, {torch.get_num_threads()} threads"
     )
     print(f"{name}, torch {torch.__version__}: {bytes_a_second / 1e9:.0f} GB/s, {rate / 1e12:.2f} TFLOP/s")
-    print(
-        f"vectors in {asked.precision}, {asked.dimensions} dimensions; faiss uses {faiss_index.gpus()} GPUs"
-    )
+    place = "the processor" if faiss_index.missing() else device
+    print(f"vectors in {asked.precision}, {asked.dimensions} dimensions; indexes of FAISS on {place}")
     print(f"{'images':>9} {'method':<12} {'median':>8} {'p95':>8} {'MB moved':>9} {'GFLOP':>8} {'floor':>7} "
           f"{'ratio':>6}  same")  # fmt: skip
     results = []
@@ -160,7 +159,7 @@ def main() -> None:
         for method in asked.methods:
             member = rerank.get("none" if method in INDEXES else method)
             if method in INDEXES:
-                search = by_index(method, device if faiss_index.gpus() else "cpu", gallery, asked.k)
+                search = by_index(method, "cpu" if faiss_index.missing() else device, gallery, asked.k)
             else:
                 search = lambda query: accelerator.rank(query, gallery, None, member, asked.k)  # noqa: B023, E731
             times, found = measure(search, queries)

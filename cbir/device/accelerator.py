@@ -1,6 +1,8 @@
 """Whole-collection re-ranking on a device: one copy of the vectors there, one query at a time."""
 
 from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 
 import numpy as np
@@ -9,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cbir.collection.gallery import Gallery, Rows
-from cbir.device.found import Found
+from cbir.device.found import DoesNotFit, Found
 from cbir.device.graph import DeviceGraph
 from cbir.device.members import Question, answer
 from cbir.device.vectors import DeviceVectors
@@ -43,7 +45,7 @@ class Accelerator:
         count = len(gallery) if rows is None else len(rows)
         if count < max(self.least, 1):
             return None
-        with self._lock, torch.inference_mode():
+        with self._lock, torch.inference_mode(), _told_when_full(gallery):
             self.vectors.follow(gallery)
             allowed = None if rows is None else self._mask(rows, len(gallery))
             question = Question(
@@ -68,6 +70,17 @@ class Accelerator:
         named = np.zeros(count, bool)
         named[rows] = True
         return torch.from_numpy(named).to(self.vectors.device)
+
+
+@contextmanager
+def _told_when_full(gallery: Gallery) -> Iterator[None]:
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise DoesNotFit(
+            f"{len(gallery)} images of {gallery.dimensions} values and a query do not fit into the GPU's memory; "
+            "search with device=cpu"
+        ) from error
 
 
 def left_out(rows: Rows, count: int) -> Rows:

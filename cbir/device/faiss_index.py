@@ -32,20 +32,23 @@ def empty(kind: Kind, device: str, dimensions: int, sample: NDArray[np.float32],
     return index if device == "cpu" else _on_gpu(index, kind)
 
 
-def gpus() -> int:
-    """How many GPUs the installed faiss can use; 0 for faiss-cpu."""
-    return int(faiss.get_num_gpus()) if hasattr(faiss, "StandardGpuResources") else 0
+def missing() -> str | None:
+    """What the installed faiss can use no GPU for want of; None where it can."""
+    if not hasattr(faiss, "StandardGpuResources"):
+        return (
+            "index=flat and index=ivf on a GPU need faiss-gpu in place of faiss-cpu "
+            "(pip uninstall faiss-cpu, then pip install faiss-gpu: never both)"
+        )
+    if not faiss.get_num_gpus():
+        return f"faiss-gpu {faiss.__version__} finds no GPU that it can use on this machine"
+    return None
 
 
 def _on_gpu(index: Any, kind: Kind) -> Any:
     """The classic index of the same kind and lists on the first GPU, whose resources live as long as it does."""
-    if not hasattr(faiss, "StandardGpuResources"):
-        raise InvalidInput(
-            "index=flat and index=ivf on a GPU need faiss-gpu in place of faiss-cpu "
-            "(pip uninstall faiss-cpu, then pip install faiss-gpu: never both)"
-        )
-    if not gpus():
-        raise InvalidInput(f"faiss-gpu {faiss.__version__} finds no GPU that it can use on this machine")
+    wanting = missing()
+    if wanting:
+        raise InvalidInput(wanting)
     resources = faiss.StandardGpuResources()
     resources.setTempMemory(SCRATCH)
     options = faiss.GpuClonerOptions()

@@ -6,12 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.collection.gallery import Gallery, Rows
+from cbir.errors import InvalidInput
 from cbir.ranking import RankingList, best
 from cbir.rerank.base import Reranked, Reranker
 from cbir.rerank.k_reciprocal import KReciprocal
 from cbir.rerank.none import NoReranking
 from cbir.rerank.pc import PostRetrievalClustering
 from cbir.rerank.pearson import Pearson
+
+
+class DoesNotFit(InvalidInput):
+    """A collection is too large for the memory of a device."""
 
 
 @dataclass(frozen=True, eq=False)

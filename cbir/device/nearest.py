@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cbir.collection.gallery import Gallery, Rows
 from cbir.device import faiss_index
 from cbir.device.faiss_index import LEARNT_FROM, LISTS, Kind
+from cbir.device.found import DoesNotFit
 from cbir.ranking import CANCELLATION, RankingList, rank, similarities
 
 MOST_FETCHED = 2048  # places: what a GPU index gives at most
@@ -94,7 +95,13 @@ class NearestIndex:
             return
         for start in range(first, last, ADDED):
             added = gallery.vectors(np.arange(start, min(start + ADDED, last)))
-            self._index.add(added)
+            try:
+                self._index.add(added)
+            except RuntimeError as error:  # FAISS's only one, whatever went wrong
+                self._index, self._blocks = None, ()
+                raise DoesNotFit(
+                    f"FAISS cannot take {last} images on {self.device}; set index=exact"
+                ) from error
             self._largest_norm = max(self._largest_norm, float(np.square(added).sum(axis=1).max()))
         self._sample_rows = np.unique(np.linspace(0, last - 1, SAMPLE).astype(np.int64))
         self._sample = gallery.vectors(self._sample_rows)

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.collection.gallery import Gallery, Rows
+from cbir.device import faiss_index
 from cbir.device.choice import Device, chosen
-from cbir.device.found import Found, looked_at, of_head
+from cbir.device.found import DoesNotFit, Found, looked_at, of_head
 from cbir.device.nearest import NearestIndex
-from cbir.errors import CollectionBusy
+from cbir.errors import CollectionBusy, InvalidInput
 from cbir.rerank.base import Reranker
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Owner:
         self._folder, self._least, self._process = folder, least, os.getpid()
         self._lock = Lock()
         self._accelerator: Accelerator | None = None
-        self._nearest = NearestIndex(index, self.device) if index != "exact" else None
+        self._nearest = NearestIndex(index, self._index_device()) if index != "exact" else None
 
     def rank(
         self, query: NDArray[np.float32], gallery: Gallery, rows: Rows | None, reranker: Reranker, k: int
@@ -54,14 +55,33 @@ class Owner:
         # What is on a GPU belongs to the process that put it there, and not to its children.
         if count < self._least or os.getpid() != self._process or not self._has_use():
             return None
-        places = looked_at(reranker)
-        if self._nearest is not None and places is not None and self._may():
-            head = self._nearest.head(query, gallery, rows, min(places + k, count))
-            found = of_head(reranker, query, head, gallery, min(k, count))
+        try:
+            return self._found(query, gallery, rows, reranker, min(k, count))
+        except DoesNotFit:
+            if self._insists or self.device == "cpu":
+                raise
+            self.device, self._accelerator, self._nearest = "cpu", None, None  # auto: from now on
+            return None
+
+    def _found(
+        self, query: NDArray[np.float32], gallery: Gallery, rows: Rows | None, reranker: Reranker, k: int
+    ) -> Found | None:
+        places, count = looked_at(reranker), len(gallery) if rows is None else len(rows)
+        nearest = self._nearest
+        if nearest is not None and places is not None and (nearest.device == "cpu" or self._may()):
+            head = nearest.head(query, gallery, rows, min(places + k, count))
+            found = of_head(reranker, query, head, gallery, k)
             return found if len(head) == count else found.told(SCALED)
         if self.device == "cuda" and self._may():
             return self._accelerated().rank(query, gallery, rows, reranker, k)
         return None
+
+    def _index_device(self) -> str:
+        """Where FAISS's index is: on the processor too where auto finds a GPU that only torch can use."""
+        wanting = faiss_index.missing() if self.device == "cuda" else None
+        if wanting and self._insists:
+            raise InvalidInput(wanting)
+        return "cpu" if wanting else self.device
 
     def _has_use(self) -> bool:
         return self.device == "cuda" or self._nearest is not None

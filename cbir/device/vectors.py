@@ -70,7 +70,9 @@ class DeviceVectors:
 
     def products(self, columns: Floats) -> Tensor:
         """(n, c) float32: every vector times the columns (d, c), which keep their full precision. One pass."""
-        exact = torch.from_numpy(np.ascontiguousarray(columns)).to(self.device)
+        # A power of two takes no digit of any value, and the largest fits half precision.
+        scale = 2.0 ** max(0, int(np.frexp(np.abs(columns).max(initial=0.0))[1]))
+        exact = torch.from_numpy(np.ascontiguousarray(columns / np.float32(scale))).to(self.device)
         count = exact.shape[1]
         out = torch.empty((len(self), count), dtype=torch.float32, device=self.device)
         upper = exact.half()
@@ -82,7 +84,7 @@ class DeviceVectors:
                 torch.add(parts[:, :count], parts[:, count : 2 * count], out=out[where])
             else:
                 torch.mm(vectors, exact, out=out[where])
-        return out
+        return out.mul_(scale)
 
     def _uploaded(self, block: Floats) -> tuple[Tensor, Tensor]:
         largest = max((float(np.abs(piece).max(initial=0.0)) for piece in _pieces(block)), default=0.0)

@@ -188,3 +188,20 @@ def test_a_graph_without_edges():
     found = Accelerator("cpu", least=1).rank(clustered(4)[3], alone, None, rerank.get("diffusion"), 5)
     assert found.rows.tolist() == [0]
     assert found.scores.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("name", ["none", "eprf", "aqe", "diffusion"])
+def test_a_query_far_beyond_half_precision(name):
+    gallery = linked(clustered(2000))
+    found, scores = both(gallery, name, gallery.blocks[0][5] * np.float32(1e5), half=True)
+    assert found is None or np.isfinite(found.scores).all()
+    if name == "none":
+        assert len(np.intersect1d(found.rows, best(scores, 50))) >= 45
+
+
+def test_machines_that_learn_from_images_beyond_half_precision():
+    vectors = clustered(3000)
+    vectors[2900:] *= 1e6
+    found, _ = both(linked(vectors, snapshot=2900), "eprf", vectors[3], half=True)
+    assert np.isfinite(found.scores).all()
+    assert (found.rows < 2900).all()

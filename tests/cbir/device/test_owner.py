@@ -9,7 +9,7 @@ import torch
 
 from cbir import rerank
 from cbir.collection.gallery import Gallery
-from cbir.device import accelerator, choice, owner
+from cbir.device import accelerator, choice, faiss_index, owner
 from cbir.device.choice import chosen
 from cbir.device.owner import SCALED, Owner
 from cbir.device.vectors import DeviceVectors
@@ -108,3 +108,32 @@ def test_the_torch_path_answers_through_the_owner(gallery, tmp_path, monkeypatch
     found = Owner(tmp_path, "cuda", least=1).rank(query, gallery, None, member, 20)
     scores = member(query, rank(query, gallery), gallery).scores
     assert len(np.intersect1d(found.rows, best(scores, 20))) >= 18
+
+
+class Full:
+    """Vectors on a device without room."""
+
+    device = torch.device("cpu")
+
+    def follow(self, gallery):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+def test_a_collection_that_does_not_fit(gallery, tmp_path, monkeypatch):
+    monkeypatch.setattr(owner, "chosen", lambda device: "cuda")
+    monkeypatch.setattr(accelerator, "DeviceVectors", lambda device, half: Full())
+    query, member = clustered(1)[0], rerank.get("none")
+    with pytest.raises(InvalidInput, match=r"3000 images of 24 values .* do not fit .* device=cpu"):
+        Owner(tmp_path, "cuda", least=1).rank(query, gallery, None, member, 5)
+    unsure = Owner(tmp_path, "auto", least=1)
+    assert unsure.rank(query, gallery, None, member, 5) is None
+    assert unsure.device == "cpu"
+
+
+@pytest.mark.skipif(not faiss_index.missing(), reason="faiss can use a GPU here")
+def test_an_index_needs_a_faiss_that_has_the_gpu(gallery, tmp_path, monkeypatch):
+    monkeypatch.setattr(owner, "chosen", lambda device: "cuda")
+    with pytest.raises(InvalidInput, match="faiss-gpu"):
+        Owner(tmp_path, "cuda", "ivf")
+    unsure = Owner(tmp_path, "auto", "flat", least=1)
+    assert len(unsure.rank(clustered(1)[0], gallery, None, rerank.get("none"), 5).rows) == 5
