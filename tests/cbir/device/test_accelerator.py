@@ -1,9 +1,10 @@
-"""The torch code, run on the processor, against the numpy path: every re-ranker, filters, additions, ties."""
+"""The torch code, on a GPU or else the processor, against the numpy path: every re-ranker, filters, additions, ties."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from cbir import rerank
 from cbir.collection import neighbours
@@ -13,6 +14,7 @@ from cbir.device.accelerator import Accelerator, left_out
 from cbir.ranking import best, rank
 
 MEMBERS = pytest.mark.parametrize("name", rerank.names())
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CLOSE = 2e-5  # scores nearer than this may change places: float32 sums in another order
 
 
@@ -39,7 +41,7 @@ def gallery() -> Gallery:
 def both(gallery, name, query, rows=None, k=50, half=False, **parameters):
     """What the device finds, and the score of every row on the processor (-inf where it is not asked for)."""
     member = rerank.get(name, **parameters)
-    found = Accelerator("cpu", half=half, least=1).rank(query, gallery, rows, member, k)
+    found = Accelerator(DEVICE, half=half, least=1).rank(query, gallery, rows, member, k)
     ranking = rank(query, gallery, rows)
     scores = np.full(len(gallery), -np.inf)
     scores[ranking.rows] = member(query, ranking, gallery).scores
@@ -115,7 +117,7 @@ def test_diffusion_through_a_part_of_the_graph(gallery):
 def test_images_all_alike_are_left_to_the_processor(name):
     alike = linked(np.tile(clustered(1)[0], (500, 1)))
     member = rerank.get(name)
-    found = Accelerator("cpu", half=False, least=1).rank(alike.blocks[0][0], alike, None, member, 20)
+    found = Accelerator(DEVICE, half=False, least=1).rank(alike.blocks[0][0], alike, None, member, 20)
     assert found is None or name == "diffusion"
 
 
@@ -128,7 +130,7 @@ def test_copies_of_an_image_are_in_the_order_of_their_rows():
 
 
 def test_the_same_question_has_the_same_answer(gallery):
-    accelerator, query = Accelerator("cpu", least=1), clustered(1, seed=3)[0]
+    accelerator, query = Accelerator(DEVICE, least=1), clustered(1, seed=3)[0]
     for name in rerank.names():
         first, again = (accelerator.rank(query, gallery, None, rerank.get(name), 30) for _ in range(2))
         assert first.rows.tolist() == again.rows.tolist()
@@ -138,7 +140,7 @@ def test_the_same_question_has_the_same_answer(gallery):
 def test_additions_are_followed_and_the_snapshot_is_not_sent_again():
     vectors = clustered(2200)
     smaller, larger = linked(vectors[:2000]), None
-    accelerator = Accelerator("cpu", half=False, least=1)
+    accelerator = Accelerator(DEVICE, half=False, least=1)
     accelerator.rank(vectors[0], smaller, None, rerank.get("none"), 5)
     kept = accelerator.vectors._held[0][1]
     larger = replace(smaller, blocks=(*smaller.blocks, vectors[2000:]), ids=np.arange(2200))
@@ -152,18 +154,18 @@ def test_additions_are_followed_and_the_snapshot_is_not_sent_again():
 
 def test_few_images_and_narrow_filters_are_left_to_the_processor(gallery):
     query = clustered(1)[0]
-    assert Accelerator("cpu").rank(query, gallery, None, rerank.get("none"), 5) is None
+    assert Accelerator(DEVICE).rank(query, gallery, None, rerank.get("none"), 5) is None
     narrow = np.arange(1000)
-    assert Accelerator("cpu", least=1).rank(query, gallery, narrow, rerank.get("diffusion"), 5) is None
+    assert Accelerator(DEVICE, least=1).rank(query, gallery, narrow, rerank.get("diffusion"), 5) is None
     unlinked = replace(gallery, neighbourhood=None)
-    assert Accelerator("cpu", least=1).rank(query, unlinked, None, rerank.get("diffusion"), 5) is None
-    assert Accelerator("cpu", least=1).rank(query, gallery, np.arange(0), rerank.get("none"), 5) is None
+    assert Accelerator(DEVICE, least=1).rank(query, unlinked, None, rerank.get("diffusion"), 5) is None
+    assert Accelerator(DEVICE, least=1).rank(query, gallery, np.arange(0), rerank.get("none"), 5) is None
 
 
 def test_values_beyond_half_precision_are_kept_whole():
     vectors = clustered(2000)
     vectors[3, 0] = 1e6
-    accelerator = Accelerator("cpu", half=True, least=1)
+    accelerator = Accelerator(DEVICE, half=True, least=1)
     found = accelerator.rank(vectors[3], linked(vectors), None, rerank.get("none"), 5)
     assert found.rows[0] == 3
     assert accelerator.vectors.nbytes == vectors.nbytes
@@ -185,7 +187,7 @@ def test_rows_left_out(missing):
 def test_a_graph_without_edges():
     alone = linked(clustered(1))
     assert alone.neighbourhood.covering(alone)[0].weights.nnz == 0
-    found = Accelerator("cpu", least=1).rank(clustered(4)[3], alone, None, rerank.get("diffusion"), 5)
+    found = Accelerator(DEVICE, least=1).rank(clustered(4)[3], alone, None, rerank.get("diffusion"), 5)
     assert found.rows.tolist() == [0]
     assert found.scores.tolist() == [0.0]
 
