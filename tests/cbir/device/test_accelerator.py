@@ -1,4 +1,4 @@
-"""The torch code, on a GPU or else the processor, against the numpy path: every re-ranker, filters, additions, ties."""
+"""The torch code, on a GPU or else the processor, against the numpy path: re-rankers, filters, additions, ties."""
 
 from dataclasses import replace
 
