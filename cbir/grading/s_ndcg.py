@@ -14,7 +14,7 @@ from cbir.grading.positions import Steps
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-ALPHA = {"sigmoid": 2.0, "paper": 0.001}
+ALPHA = {"sigmoid": 0.2, "paper": 0.001}
 FUNCTIONS = ("linear", "exponential")
 HIGHEST = 30.0  # of the exponent of an exponential ranking function
 NARROWEST = 1e-9  # a spread of scores below this is none
@@ -25,7 +25,7 @@ class SNdcgRanker(Ranker):
     """Climbs the mean S-NDCG (eq. 8) of lists; of the T functions on the way, the best by NDCG on lists put aside.
 
     form "sigmoid": pi'(x) = 1 + sum over y != x of (1 + tanh(alpha (s_y - s_x) / spread of the list's scores)) / 2,
-        alpha 2: always from 1 to n. A step is of the length `rate` times that of theta, as only its direction counts.
+        alpha 0.2: always from 1 to n. A step is `rate` times as long as theta, of which only the direction counts.
     form "paper": pi'(x) = 1 + sum over y != x of tanh(alpha (s_y - s_x)), alpha 0.001, and theta + rate * gradient,
         as printed, from theta 0. InvalidInput where scores leave the domain of the logarithm.
     function "linear": s = <theta, x>; "exponential": s = exp(<theta, x>).
