@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from cbir.images import from_array
+from cbir.images.square import square
 from cbir.training.augmentation import augmented
-from cbir.training.pictures import read_all, square
+from cbir.training.pictures import read_all
 
 
 def test_the_shape_of_an_image_is_kept():
