@@ -11,9 +11,9 @@ from cbir.evaluation.report.charts import BOTTOM, LEFT, RIGHT, WIDTH
 Floats = NDArray[np.float64]
 Place = Callable[[float], float]
 
-HEIGHT, TOP = 400, 20
-TICKS = 6
-BINS_A_GRADE = 4
+HEIGHT, TOP = 400, 24
+MOST_TICKS = 8
+BINS_A_GRADE, MOST_BINS = 4, 400
 JITTER = 0.12  # of a grade, so that equal ones do not cover each other
 MOST_POINTS = 3000
 BOX = 26  # half the width of a box, pixels
@@ -50,9 +50,10 @@ def boxes(samples: Sequence[tuple[str, Floats]]) -> str:
 def histogram(errors: Floats) -> str:
     """How many images have which error, predicted less true grade."""
     reach = max(1.0, np.ceil(float(np.abs(errors).max(initial=0.0))))
-    counts, edges = np.histogram(errors, int(2 * reach * BINS_A_GRADE) + 1, (-reach - 0.125, reach + 0.125))
+    bins = min(int(2 * reach * BINS_A_GRADE), MOST_BINS) + 1
+    counts, edges = np.histogram(errors, bins, (-reach - 0.125, reach + 0.125))
     parts, x, y = _frame(
-        (edges[0], edges[-1]), (0, max(1, counts.max())), "predicted less true grade", "images", whole=True
+        (edges[0], edges[-1]), (0, max(1, counts.max())), "predicted less true grade", "images"
     )
     for count, left, right in zip(counts, edges, edges[1:], strict=False):
         parts.append(
@@ -69,20 +70,22 @@ def scatter(predicted: Floats, grades: Floats) -> str:
     parts, x, y = _frame(within, within, "true grade", "predicted grade")
     random = np.random.default_rng(0)
     shown = np.sort(random.permutation(len(grades))[:MOST_POINTS])
-    for true, found in zip(
-        grades[shown] + random.uniform(-JITTER, JITTER, len(shown)), predicted[shown], strict=True
-    ):
+    off = random.uniform(-JITTER, JITTER, (2, len(shown)))
+    for true, found in zip(grades[shown] + off[0], predicted[shown] + off[1], strict=True):
         parts.append(f'<circle class="bar s0" cx="{x(true):.1f}" cy="{y(found):.1f}" r="2" opacity="0.5"/>')
-    for off in (-1.0, 1.0):
-        start, stop = max(within[0], within[0] - off), min(within[1], within[1] - off)
-        parts.append(_line("line s1 d1", x(start), y(start + off), x(stop), y(stop + off)))
+    for apart in (-1.0, 1.0):
+        start, stop = max(within[0], within[0] - apart), min(within[1], within[1] - apart)
+        parts.append(_line("line s1 d1", x(start), y(start + apart), x(stop), y(stop + apart)))
     return _svg(parts, "predicted and true grades")
 
 
 def _frame(
-    x_range: tuple[float, float], y_range: tuple[float, float], x_title: str, y_title: str, with_x: bool = True,
-    whole: bool = False,
-) -> tuple[list[str], Place, Place]:  # fmt: skip
+    x_range: tuple[float, float],
+    y_range: tuple[float, float],
+    x_title: str,
+    y_title: str,
+    with_x: bool = True,
+) -> tuple[list[str], Place, Place]:
     """Grid and axes, and where values are on them."""
     width, height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 
@@ -93,16 +96,22 @@ def _frame(
         return TOP + (1 - (value - y_range[0]) / (y_range[1] - y_range[0])) * height
 
     parts = []
-    for value in np.linspace(*y_range, TICKS):
+    for value in _ticks(*y_range):
         parts.append(_line("grid", LEFT, y(value), WIDTH - RIGHT, y(value)))
-        parts.append(
-            _text("tick", LEFT - 8, y(value) + 4, f"{value:.0f}" if whole else f"{value:.2f}", "end")
-        )
-    shown = np.linspace(*x_range, TICKS) if with_x else ()
-    parts += [_text("tick", x(value), HEIGHT - 24, f"{value:.2f}") for value in shown]
+        parts.append(_text("tick", LEFT - 8, y(value) + 4, f"{value:g}", "end"))
+    shown = _ticks(*x_range) if with_x else []
+    parts += [_text("tick", x(value), HEIGHT - 24, f"{value:g}") for value in shown]
     parts.append(_text("axis", LEFT + width / 2, HEIGHT - 5, x_title))
-    parts.append(_text("axis", LEFT, TOP - 7, y_title, "end"))
+    parts.append(_text("axis", 4, TOP - 10, y_title, "start"))
     return parts, x, y
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round values within a range, 8 at most."""
+    steps = (step * 10.0**power for power in range(-2, 300) for step in (1, 2, 5))
+    step = next(step for step in steps if (high - low) / step < MOST_TICKS)
+    first, last = int(np.ceil(low / step - 1e-9)), int(np.floor(high / step + 1e-9))
+    return [round(step * place, 6) for place in range(first, last + 1)]
 
 
 def _line(look: str, x1: float, y1: float, x2: float, y2: float) -> str:

@@ -1,5 +1,7 @@
 """Measures of agreement, folds, and the comparison of methods."""
 
+import xml.etree.ElementTree as ElementTree
+
 import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
@@ -8,6 +10,7 @@ from statsmodels.stats.multicomp import pairwise_tukeyhsd
 from cbir.errors import InvalidInput
 from cbir.grading.agreement import agreement, nearest_level, quadratic_kappa
 from cbir.grading.evaluation import compare, evaluate, known, splits_by_patient
+from cbir.grading.figures import boxes, histogram, scatter
 from tests.cbir.grading.cases import drawn
 
 
@@ -99,3 +102,28 @@ def test_anova_and_tukey():
         assert one.p == pytest.approx(row[3], abs=1e-3)
         assert one.high - one.low == pytest.approx(row[5] - row[4], abs=1e-3)
     assert np.isnan(compare(found[:1])[0])
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e-3, 1e9])
+def test_figures_of_any_grades(factor):
+    _, y, _ = drawn(100)
+    grades = y * factor
+    predicted = grades + factor * np.random.default_rng(0).normal(size=100)
+    for figure in (
+        histogram(predicted - grades),
+        scatter(predicted, grades),
+        boxes([("a", y / 4), ("<b>", y[:0])]),
+    ):
+        root = ElementTree.fromstring(figure)
+        assert len(figure) < 100_000
+        assert "nan" not in figure
+        assert "inf" not in figure
+        assert root.get("role") == "img"
+
+
+def test_the_boxes_are_those_of_the_numbers():
+    values = np.array([0.1, 0.5, 0.6, 0.7, 0.8, 0.9])
+    figure = boxes([("a", values)])
+    assert f"median {np.median(values):.4f}" in figure
+    assert figure.count("<circle") == 1  # 0.1 is beyond 1.5 interquartile ranges
+    assert histogram(np.array([-1.0, 0, 0])).count("<rect") == 9
