@@ -27,3 +27,7 @@ class CollectionDamaged(CbirError):
 
 class StorageFull(CbirError):
     """There is no room left where a collection is stored."""
+
+
+class ArchiveFailed(CbirError):
+    """An archive that images are fetched from does not answer, or is none."""

@@ -27,7 +27,9 @@ from indexer.receive.commands import receive
 from indexer.receive.syntaxes import decodable
 from tests.indexer.receiving import (
     CBIR,
+    Receiver,
     association,
+    file_of,
     instances_in,
     phantom,
     receiver,
