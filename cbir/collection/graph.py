@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from cbir.collection.neighbours import NEAREST, Neighbours
 
 SCALE = 5  # the neighbour whose distance is an image's own scale
+ROUNDING = 1e-5  # of squared distances up to 4, in float32
 LEAST = 1e-9  # of a scale: copies of one image are 0 apart
 
 Floats = NDArray[np.float32]
@@ -46,7 +47,8 @@ class Graph:
             return weights
         nearest = np.sort(np.partition(squared[known], min(NEAREST, len(known)) - 1)[:NEAREST])
         own_scale = _scale(nearest[None, :])[0]
-        reached, reaches = squared <= nearest[-1], squared <= self.reach
+        # An image that is asked with may itself be the last neighbour of another: not for rounding to decide.
+        reached, reaches = squared <= nearest[-1], squared <= self.reach + ROUNDING
         joined = np.flatnonzero((reached | reaches) & np.isfinite(squared))
         similar = np.exp(-squared[joined] / (own_scale * self.scale[joined]))
         weights[joined] = similar * (0.5 * reached[joined] + 0.5 * reaches[joined])

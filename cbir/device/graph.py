@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cbir.collection.graph import LEAST, SCALE, Graph
+from cbir.collection.graph import LEAST, ROUNDING, SCALE, Graph
 from cbir.collection.neighbours import NEAREST
 from cbir.rerank.diffusion import Diffusion
 
@@ -20,7 +20,7 @@ class DeviceGraph:
         self.weights = torch.from_numpy(graph.weights.data).to(device)
         self.degrees, self.scale, self.reach, self.lengths = (
             torch.from_numpy(np.ascontiguousarray(values)).to(device)
-            for values in (graph.degrees, graph.scale, graph.reach, lengths)
+            for values in (graph.degrees, graph.scale, graph.reach + ROUNDING, lengths)
         )
 
     def __len__(self) -> int:
