@@ -1,0 +1,121 @@
+"""With a real Orthanc: fetched from, followed, forwarding."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pydicom import dcmread
+
+from cbir.datasets.phantoms import write
+from tests.indexer.orthanc import DICOM, RECEIVER, URL, Namespace, namespace, needs_orthanc, orthanc
+from tests.indexer.receiving import CBIR, file_of, instances_in, slices
+
+pytestmark = needs_orthanc
+
+STUDIES = f"{URL}/dicom-web"
+SCRIPT = Path(__file__).parents[3] / "docs" / "orthanc.md"
+
+
+@pytest.fixture(scope="module")
+def phantoms(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("phantoms")
+    write(folder, 12, format="dicom", size=64)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[Namespace]:
+    with namespace() as made:
+        yield made
+
+
+def put(network: Namespace, files: list[Path]) -> None:
+    """Send files into Orthanc over its own address."""
+    script = (
+        "import sys,urllib.request as u\n"
+        "for name in sys.argv[2:]: u.urlopen(sys.argv[1]+'/instances', open(name,'rb').read(), timeout=20).read()"
+    )
+    network.run(sys.executable, "-c", script, URL, *files)
+
+
+def until(true: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.1)
+
+
+def count(collection: Path) -> int:
+    return len(instances_in(collection)) if (collection / "collection.sqlite").exists() else 0
+
+
+def test_an_archive_is_fetched_filtered_followed_and_may_go_away(
+    network: Namespace, phantoms: Path, tmp_path: Path
+) -> None:
+    files = sorted(phantoms.glob("*.dcm"))
+    place = tmp_path / "collection"
+    index = (*CBIR, "index", "dicomweb")
+    modality = str(dcmread(files[0]).Modality)
+    with orthanc(network, tmp_path / "orthanc") as archive:
+        put(network, files)
+        wrong = network.run(*index, URL, "--collection", place, code=2)
+        assert "is no DICOMweb service" in wrong
+        assert not place.exists()
+        some = json.loads(
+            network.run(*index, STUDIES, "--collection", place, "--modality", modality, "--format", "json")
+        )
+        assert 0 < some["stored"] < 12
+        rest = json.loads(network.run(*index, STUDIES, "--collection", place, "--format", "json"))
+        assert rest == {"stored": 12 - some["stored"], "there already": some["stored"]}
+        assert len(set(instances_in(place))) == 12
+        watching = network.start(
+            *index, STUDIES, "--collection", place, "--watch", "--every", "0.3", "--changes", URL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            assert watching.stdout
+            assert watching.stdout.readline() == "watching\n"
+            (tmp_path / "new").mkdir()
+            for number, one in enumerate(slices(5, 32)):
+                (tmp_path / "new" / f"{number}.dcm").write_bytes(file_of(one))
+            put(network, sorted((tmp_path / "new").iterdir()))
+            until(lambda: count(place) == 17)
+            archive.kill()
+            assert "trying on" in watching.stdout.readline()
+            watching.terminate()
+            assert watching.wait(30) == 0
+        finally:
+            watching.kill()
+    gone = network.run(*index, STUDIES, "--collection", place, code=2)
+    assert "nobody answers" in gone
+    assert count(place) == 17
+
+
+def test_stable_studies_are_forwarded(network: Namespace, phantoms: Path, tmp_path: Path) -> None:
+    place = tmp_path / "collection"
+    text = SCRIPT.read_text()
+    lua = tmp_path / "forward.lua"
+    lua.write_text(text.partition("```lua\n")[2].partition("```")[0])
+    receiver = network.start(
+        *CBIR, "receive", "--collection", place, "--port", str(RECEIVER), "--allow", "ORTHANC",
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert receiver.stdout
+        assert "port" in receiver.stdout.readline()
+        modalities = {"cbir": ["CBIR", "127.0.0.1", RECEIVER]}
+        settings = {"DicomModalities": modalities, "LuaScripts": [str(lua)], "DicomAet": "ORTHANC"}
+        with orthanc(network, tmp_path / "orthanc", **settings):
+            plain = sorted(phantoms.glob("*.dcm"))
+            network.run("storescu", "-aec", "ORTHANC", "127.0.0.1", str(DICOM), *plain[:3])
+            put(network, plain)
+            until(lambda: count(place) == 12, 60)
+        receiver.terminate()
+        printed, _ = receiver.communicate(timeout=30)
+        assert json.loads(printed.splitlines()[-1])["stored"] == 12
+    finally:
+        receiver.kill()
