@@ -56,6 +56,7 @@ def prepare() -> None:
 
     cv2.setNumThreads(1)
     threadpool_limits(1)
+    os.environ["OMP_NUM_THREADS"] = "1"  # of torch, which is imported with the first network
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us in order
     parent = parent_process()
     if parent is not None:
