@@ -6,6 +6,7 @@ with Client("http://127.0.0.1:8000") as client:
 """
 
 import json
+import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -219,6 +220,22 @@ class Client:
             data["labels"] = json.dumps(given)
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
         return self._model(AddedImages, "POST", "/v1/images", files=_files(files), data=data, headers=headers)
+
+    def store_instances(self, instances: Data | Sequence[Data]) -> dict[str, Any]:
+        """Add DICOM files by STOW-RS; the store instances response in the DICOM JSON model (PS3.18, I.2)."""
+        files = [instances] if isinstance(instances, Path | bytes) else list(instances)
+        edge = secrets.token_hex(16)
+        head = f"--{edge}\r\nContent-Type: application/dicom\r\n\r\n".encode()
+        content = b"".join(head + data + b"\r\n" for _, (_, data) in _files(files))
+        kind = f'multipart/related; type="application/dicom"; boundary={edge}'
+        answer = self._ask(
+            "POST",
+            "/dicomweb/studies",
+            content=content + f"--{edge}--\r\n".encode(),
+            headers={"Content-Type": kind},
+        )
+        found: dict[str, Any] = answer.json()
+        return found
 
     def set_labels(
         self, image_id: str, labels: Mapping[str, str | None], *, if_match: str | None = None

@@ -100,14 +100,15 @@ def _write(
         about(added.ids)
         if said[0].status == 409:
             raise Conflict("the picture was deleted earlier by somebody; restore=true takes it in again")
-        collection = place.searcher().collection
-        if added.ids and (collection.statistics() or len(collection) >= ENOUGH):
-            _renew_snapshot(writer)
+        renew_where_needed(writer, place, added)
     return _answer(said[0])
 
 
-def _renew_snapshot(writer: Writer) -> None:
+def renew_where_needed(writer: Writer, place: Place, added: Added) -> None:
     """A new snapshot where too much has changed; what was added is safe without it."""
+    collection = place.searcher().collection
+    if not added.ids or not (collection.statistics() or len(collection) >= ENOUGH):
+        return
     try:
         writer.finish()
     except (CbirError, DatabaseError, OSError) as error:

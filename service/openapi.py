@@ -154,7 +154,7 @@ def _content(one: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
 def _answer(status: int, model: type[BaseModel] | str | None) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": WHAT_FOR[status]}
     if isinstance(model, str):
-        answer["content"] = {model: {} if "/json" in model else {"schema": {"type": "string"}}}
+        answer["content"] = {model: {} if "json" in model else {"schema": {"type": "string"}}}
     elif model:
         answer["content"] = {"application/json": {"schema": _reference(model)}}
     return answer

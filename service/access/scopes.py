@@ -53,6 +53,7 @@ TABLE: dict[str, Entry] = {
     "GET /v1/collection/statistics": Entry(Scope.search),
     # Bringing in.
     "POST /v1/images": Entry(Scope.ingest, "ingest"),
+    "POST /dicomweb/studies": Entry(Scope.ingest, "ingest"),
     "POST /v1/jobs": Entry(Scope.ingest, "ingest"),
     "GET /v1/jobs": Entry(Scope.ingest),
     "GET /v1/jobs/*": Entry(Scope.ingest),
