@@ -22,8 +22,9 @@ import torch
 from numpy.typing import NDArray
 
 from cbir import descriptors, rerank
-from cbir.collection import profile, statistics
+from cbir.collection import neighbours, profile, space, statistics, view
 from cbir.collection.gallery import Gallery
+from cbir.collection.neighbourhood import Neighbourhood
 from cbir.datasets.manifest import Manifest
 from cbir.evaluation.retrieval import Retrieved
 from cbir.images import read
@@ -40,6 +41,7 @@ UNSEEN = 1 / 3  # of the labels
 MEASURES = ("map", "p_at_1", "p_at_10")
 Floats = NDArray[np.float32]
 Places = NDArray[np.int64]
+Parts = tuple[tuple[int, int], ...]  # of a descriptor: start and stop of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +98,9 @@ def trial(images: Images, seed: int) -> Trial:
     return Trial(seed, material, sorted(images.names[of] for of in held_out), looked_for)
 
 
-def measured(vectors: Floats, of: Trial, args: argparse.Namespace) -> dict[str, dict[str, float]]:
+def measured(
+    vectors: Floats, of: Trial, parts: Parts, args: argparse.Namespace
+) -> dict[str, dict[str, float]]:
     """mAP, P@1 and P@10 on seen and unseen classes, of all queries, and of --reranked ones re-ranked and not."""
     classes, groups = of.material.classes, of.material.groups
     found = {}
@@ -106,7 +110,7 @@ def measured(vectors: Floats, of: Trial, args: argparse.Namespace) -> dict[str, 
         if len(some):
             found[f"{kind}, {len(some)} queries"] = _told(retrieved(vectors, classes, groups, some, gallery))
             name = f"{kind}, {len(some)} queries re-ranked by {rerank.resolved(args.rerank)}"
-            found[name] = reranked(vectors, of, some, gallery, args.rerank)
+            found[name] = reranked(vectors, of, some, gallery, parts, args.rerank)
     return found
 
 
@@ -114,10 +118,12 @@ def _told(found: Retrieved) -> dict[str, float]:
     return {"map": found.map, "p_at_1": found.p_at_1, "p_at_10": found.p_at_10}
 
 
-def reranked(vectors: Floats, of: Trial, queries: Places, gallery: Places, name: str) -> dict[str, float]:
+def reranked(
+    vectors: Floats, of: Trial, queries: Places, gallery: Places, parts: Parts, name: str
+) -> dict[str, float]:
     """The same measures after re-ranking the whole gallery for each query."""
     classes, groups = of.material.classes, of.material.groups
-    among = _gallery(vectors[gallery])
+    among = _gallery(vectors[gallery], parts)
     method = rerank.get(name)
     values = []
     for query in queries.tolist():
@@ -130,14 +136,11 @@ def reranked(vectors: Floats, of: Trial, queries: Places, gallery: Places, name:
     return dict(zip(MEASURES, np.mean(values, axis=0).tolist(), strict=True))
 
 
-def _gallery(vectors: Floats) -> Gallery:
+def _gallery(vectors: Floats, parts: Parts) -> Gallery:
     """With neighbours, as a collection has them."""
-    from cbir.collection import neighbours, space
-    from cbir.collection.neighbourhood import Neighbourhood
-
     block = np.ascontiguousarray(vectors)
-    lie = Neighbourhood(neighbours.find(block, space.fit(block)))
-    return Gallery((block,), np.arange(len(block), dtype=np.int64), neighbourhood=lie)
+    lie = Neighbourhood(neighbours.find(block, space.fit(block, parts)))
+    return Gallery((block,), np.arange(len(block), dtype=np.int64), parts, lie)
 
 
 def rival_vectors(images: Images, training: Places, args: argparse.Namespace) -> Floats:
@@ -154,7 +157,9 @@ def one_run(loss: str, images: Images, of: Trial, kept: Path, args: argparse.Nam
     """Train and measure one loss, or measure the rival."""
     about: dict[str, Any] = {"loss": loss, "seed": of.seed, "held_out": of.held_out, "side": args.side}
     about["images"] = {part: len(places) for part, places in of.material.parts.items()}
+    parts: Parts = ()
     if loss == RIVAL:
+        parts = view.parts(profile.get(RIVAL))
         vectors = rival_vectors(images, of.material.parts["training"], args)
     else:
         recipe = Recipe(
@@ -165,7 +170,7 @@ def one_run(loss: str, images: Images, of: Trial, kept: Path, args: argparse.Nam
         told = train(embedder, of.material, recipe, kept, args.device, save_every=30.0, told=_say)
         vectors = embed(embedder, images.pixels, args.device)
         about |= {"backbone": args.backbone, "epochs": args.epochs, **told}
-    about["results"] = measured(vectors, of, args)
+    about["results"] = measured(vectors, of, parts, args)
     kept.with_name(f"{kept.name}.json").write_text(json.dumps(about, indent=1) + "\n")
     shutil.rmtree(kept, ignore_errors=True)
 
