@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.grading.base import LinearRanker
+from cbir.grading.kernel import Kernel, KernelRanker
 from cbir.grading.lists import ListSize, cut
 from cbir.grading.pairs import Pairs, Within
 
@@ -17,12 +17,13 @@ HALVINGS = 30
 SUFFICIENT = 1e-4  # share of the fall that the slope promises (Armijo)
 
 
-class RankingSVM(LinearRanker):
+class RankingSVM(KernelRanker):
     """min 1/2 |w|^2 + C sum over pairs max(0, 1 - (s_i - s_j))^2, i graded higher than j, within lists.
 
     The squared hinge, as LinearSVC has it: with equal C this is LinearSVC without intercept on the differences of
     all pairs. One iteration takes O(n log n) time for a fixed number of grades and memory linear in n.
 
+    kernel: see `KernelRanker`.
     C: of the whole sum. list_size: None pairs all images. tolerance: of the gradient, as a share of its first size.
     iterations_: Newton steps taken.
     """
@@ -36,14 +37,16 @@ class RankingSVM(LinearRanker):
         tolerance: float = 1e-6,
         max_iterations: int = 100,
         seed: int = 0,
+        kernel: Kernel = "linear",
     ) -> None:
         self.C = C
         self.list_size = list_size
         self.tolerance = tolerance
         self.max_iterations = max_iterations
         self.seed = seed
+        self.kernel = kernel
 
-    def _learn(self, Z: Floats, grades: Floats, groups: NDArray[np.int64]) -> None:
+    def _weights(self, Z: Floats, grades: Floats, groups: NDArray[np.int64]) -> Floats:
         if not 0 < self.C < np.inf:
             raise InvalidInput(f"the C of {self.name} must be a number above 0, not {self.C!r}")
         pairs = Pairs(grades, cut(len(Z), self.list_size, np.random.default_rng(self.seed)))
@@ -65,7 +68,7 @@ class RankingSVM(LinearRanker):
             w, scores = w + length * step, scores + length * along
             loss, gradient, active = tried
             self.iterations_ += 1
-        self.coef_ = w
+        return w
 
     def _at(self, pairs: Pairs, Z: Floats, w: Floats, scores: Floats) -> tuple[float, Floats, "_Active"]:
         """The loss, its gradient (d,), and the pairs within the margin."""

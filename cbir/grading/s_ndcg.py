@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.grading.base import Ranker
+from cbir.grading.kernel import Kernel, KernelRanker
 from cbir.grading.lists import ListSize, cut, rows_of
 from cbir.grading.measures import gains, mean_ndcg
 from cbir.grading.positions import Steps
@@ -21,7 +21,7 @@ NARROWEST = 1e-9  # a spread of scores below this is none
 RIDGE = 0.1  # added to the variances that features are decorrelated by
 
 
-class SNdcgRanker(Ranker):
+class SNdcgRanker(KernelRanker):
     """Climbs the mean S-NDCG (eq. 8) of lists; of the T functions on the way, the best by NDCG on lists put aside.
 
     form "sigmoid": pi'(x) = 1 + sum over y != x of (1 + tanh(alpha (s_y - s_x) / spread of the list's scores)) / 2,
@@ -31,8 +31,9 @@ class SNdcgRanker(Ranker):
     function "linear": s = <theta, x>; "exponential": s = exp(<theta, x>).
     Features are decorrelated before, so that a step moves along all of them alike.
 
+    kernel: see `KernelRanker`.
     steps: T. list_size: images a list, None for all. validation: share of the groups put aside; all train and
-    choose where there are too few. coef_: (d,) of standardised features; chosen_: the step that was best, from 0.
+    choose where there are too few. chosen_: the step that was best, from 0.
     """
 
     name: ClassVar[str] = "s-ndcg"
@@ -47,6 +48,7 @@ class SNdcgRanker(Ranker):
         list_size: ListSize = 100,
         validation: float = 1 / 9,
         seed: int = 0,
+        kernel: Kernel = "linear",
     ) -> None:
         self.form = form
         self.function = function
@@ -56,8 +58,9 @@ class SNdcgRanker(Ranker):
         self.list_size = list_size
         self.validation = validation
         self.seed = seed
+        self.kernel = kernel
 
-    def _learn(self, Z: Floats, grades: Floats, groups: Integers) -> None:
+    def _weights(self, Z: Floats, grades: Floats, groups: Integers) -> Floats:
         self._check()
         generator = np.random.default_rng(self.seed)
         aside = put_aside(groups, grades, self.validation, generator)
@@ -68,7 +71,7 @@ class SNdcgRanker(Ranker):
         gain = gains(grades[train])
         lists = rows_of(cut(len(W), self.list_size, generator))
         judged = cut(len(V), self.list_size, generator)
-        theta = np.zeros(W.shape[1])
+        theta = chosen_theta = np.zeros(W.shape[1])
         best = -np.inf
         for step in range(self.steps + 1):
             if step or self.form == "paper":
@@ -78,7 +81,8 @@ class SNdcgRanker(Ranker):
                 theta /= max(float(np.std(W @ theta)), NARROWEST)
             found = mean_ndcg(V @ theta, grades[chosen], judged)
             if found > best or not step:
-                best, self.chosen_, self.coef_ = found, step, basis @ theta
+                best, self.chosen_, chosen_theta = found, step, theta
+        return basis @ chosen_theta
 
     def _check(self) -> None:
         if self.form not in ALPHA:
@@ -115,7 +119,7 @@ class SNdcgRanker(Ranker):
         return products if self.function == "linear" else np.exp(np.clip(products, -HIGHEST, HIGHEST))
 
     def _scores(self, Z: Floats) -> Floats:
-        return self._outputs(Z @ self.coef_)
+        return self._outputs(self._products(Z))
 
 
 def s_ndcg(scores: Floats, gain: Floats, form: str, alpha: float) -> tuple[float, Floats]:

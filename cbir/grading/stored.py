@@ -32,7 +32,7 @@ class StoredGrading(BaseModel):
     where: tuple[str, ...]
     ranker: str
     options: dict[str, Any]
-    learned: dict[str, list[float] | float]
+    learned: dict[str, list[float] | list[list[float]] | float]
     smoothing: Smoothing
     error: float
     coverage: float
@@ -55,7 +55,7 @@ class StoredGrading(BaseModel):
         return made
 
 
-def learned(ranker: Ranker) -> dict[str, list[float] | float]:
+def learned(ranker: Ranker) -> dict[str, Any]:
     """What a fitted ranker has learnt; of the deviations their inverse, 0 for infinite ones."""
     check_is_fitted(ranker, "scale_")
     found = {

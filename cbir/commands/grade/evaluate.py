@@ -13,10 +13,13 @@ from cbir.commands.grade.options import (
     Column,
     Folder,
     Format,
+    KernelName,
+    Kernels,
     Printed,
     SmoothingText,
     Where,
     list_size,
+    ranker_options,
     smoothing,
 )
 from cbir.errors import InvalidInput
@@ -35,6 +38,7 @@ def evaluate(
             help="s-ndcg, ranking-svm, adarank, rankboost, regression, classification, ordinal; several are compared."
         ),
     ] = None,
+    kernel: KernelName = Kernels.auto,
     folds: Annotated[int, typer.Option(min=2, max=100, help="Parts of the patients, each graded once.")] = 5,
     held_out: Annotated[
         str | None,
@@ -54,6 +58,7 @@ def evaluate(
     """Grade images that a method has not seen, and compare with their own grades."""
     import numpy as np
 
+    from cbir import grading
     from cbir.grading import evaluation as measuring
     from cbir.grading.cases import graded_cases, need_grades
 
@@ -78,7 +83,17 @@ def evaluate(
     )
     vectors = cases.vectors.astype(np.float64)
     found = [
-        measuring.evaluate(name, vectors, cases.grades, splits, patients, size, smoothed, seed)
+        measuring.evaluate(
+            name,
+            vectors,
+            cases.grades,
+            splits,
+            patients,
+            size,
+            smoothed,
+            seed,
+            ranker_options(name, kernel) if name in grading.names() else {},
+        )
         for name in names
     ]
     if report is not None:

@@ -5,13 +5,25 @@ from typing import Annotated
 import typer
 
 from cbir.collection import Collection
-from cbir.commands.grade.options import Column, Folder, Format, Printed, SmoothingText, Where, smoothing
+from cbir.commands.grade.options import (
+    Column,
+    Folder,
+    Format,
+    KernelName,
+    Kernels,
+    Printed,
+    SmoothingText,
+    Where,
+    ranker_options,
+    smoothing,
+)
 
 
 def fit(
     collection: Folder,
     grade_column: Column = "grade",
     ranker: Annotated[str, typer.Option(help="s-ndcg, ranking-svm, adarank or rankboost.")] = "s-ndcg",
+    kernel: KernelName = Kernels.auto,
     where: Where = None,
     smooth: SmoothingText = "auto",
     coverage: Annotated[
@@ -24,7 +36,7 @@ def fit(
     from cbir import grading
     from cbir.grading import grader
 
-    made = grading.ranker(ranker, seed=seed)
+    made = grading.ranker(ranker, seed=seed, **ranker_options(ranker, kernel))
     with Collection(collection) as opened:
         kept = grader.fit(opened, grade_column, made, where or (), smoothing(smooth), coverage)
     if format is Format.json:

@@ -20,6 +20,22 @@ SmoothingText = Annotated[
 ]
 
 
+class Kernels(StrEnum):
+    """What a ranking function is linear in."""
+
+    auto = "auto"
+    linear = "linear"
+    rbf = "rbf"
+
+
+KernelName = Annotated[
+    Kernels,
+    typer.Option(
+        "--kernel", help="Of s-ndcg and ranking-svm; auto: whichever ranks held-out patients better."
+    ),
+]
+
+
 class Format(StrEnum):
     """How results are printed."""
 
@@ -28,6 +44,13 @@ class Format(StrEnum):
 
 
 Printed = Annotated[Format, typer.Option("--format", help="How it is printed.")]
+
+
+def ranker_options(name: str, kernel: Kernels) -> dict[str, str]:
+    """The kernel for rankers that have one; raises InvalidInput for an unknown ranker."""
+    from cbir import grading
+
+    return {"kernel": kernel.value} if "kernel" in grading.ranker(name).get_params() else {}
 
 
 def smoothing(text: str) -> int | Literal["auto"]:

@@ -217,36 +217,34 @@ def test_ranking_svm_refuses(C):
 # boosting
 
 
-def slow_rank_boost(Z, y, lists, rounds):
-    """Freund et al. 2003, with a weight for every pair."""
-    i, j = np.nonzero((y[:, None] > y) & (lists[:, None] == lists))
-    D, scores = np.full(len(i), 1 / len(i)), np.zeros(len(y))
-    for _ in range(rounds):
-        best = 0, None
-        for feature in range(Z.shape[1]):
-            values = np.unique(Z[:, feature])
-            for threshold in (values[1:] + values[:-1]) / 2:
-                h = (Z[:, feature] > threshold).astype(float)
-                r = D @ (h[i] - h[j])
-                if abs(r) > abs(best[0]) + 1e-12:
-                    best = r, h
-        r, h = best
-        alpha = 0.5 * math.log((1 + r) / (1 - r))
-        scores += alpha * h
-        D = D * np.exp(-alpha * (h[i] - h[j]))
-        D /= D.sum()
-    return scores
+def best_threshold(Z, D, i, j):
+    """The largest |r| of Freund et al. 2003, with a weight D for every pair (i, j)."""
+    best = 0.0
+    for feature in range(Z.shape[1]):
+        values = np.unique(Z[:, feature])
+        for threshold in (values[1:] + values[:-1]) / 2:
+            h = (Z[:, feature] > threshold).astype(float)
+            best = max(best, abs(D @ (h[i] - h[j])))
+    return best
 
 
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 1000), st.sampled_from([None, 10]))
-def test_rank_boost(seed, size):
+def test_rank_boost_takes_the_best_threshold_of_every_round(seed, size):
     X, y, _ = drawn(30, 3, seed=seed)
     X = np.round(X, -1)  # equal values have no threshold between them
     lists = cut(30, size, np.random.default_rng(0))
-    Z = (X - X.mean(0)) / np.where(X.std(0) > 0, X.std(0), 1)
     made = RankBoost(rounds=4, list_size=size).fit(X, y)
-    np.testing.assert_allclose(made.predict(X), slow_rank_boost(Z, y, lists, 4), atol=1e-9)
+    Z = (X - made.mean_) / made.scale_
+    i, j = np.nonzero((y[:, None] > y) & (lists[:, None] == lists))
+    D = np.full(len(i), 1 / len(i))
+    for feature, threshold, weight in zip(made.features_, made.thresholds_, made.weights_, strict=True):
+        h = (Z[:, feature] > threshold).astype(float)
+        r = D @ (h[i] - h[j])
+        assert abs(r) == pytest.approx(best_threshold(Z, D, i, j), abs=1e-9)
+        assert weight == pytest.approx(0.5 * math.log((1 + r) / (1 - r)), abs=1e-9)
+        D = D * np.exp(-weight * (h[i] - h[j]))
+        D /= D.sum()
 
 
 def test_a_perfect_threshold_weighs_much_but_not_infinitely():
