@@ -180,17 +180,18 @@ def _say(row: dict[str, float]) -> None:
 
 
 def table(results: Sequence[dict[str, Any]], kind: str) -> None:
-    """A row for each loss: means over the seeds, with the lowest and highest mAP."""
-    print(f"\n{kind}\n{'':<18}{'mAP':>8}{'lowest':>8}{'highest':>8}{'P@1':>8}{'P@10':>8}{'seeds':>7}{'s':>7}")
+    """A row for each loss and number of epochs: means over the seeds, with the lowest and highest mAP."""
+    print(f"\n{kind}\n{'':<28}{'mAP':>8}{'lowest':>8}{'highest':>8}{'P@1':>8}{'P@10':>8}{'seeds':>7}{'s':>7}")
     by_loss: dict[str, list[dict[str, Any]]] = {}
     for row in results:
         if kind in row["results"]:
-            by_loss.setdefault(row["loss"], []).append(row)
+            name = row["loss"] + (f", {row['epochs']} epochs" if "epochs" in row else "")
+            by_loss.setdefault(name, []).append(row)
     for loss, rows in by_loss.items():
         mean = {name: float(np.mean([row["results"][kind][name] for row in rows])) for name in MEASURES}
         maps = [row["results"][kind]["map"] for row in rows]
         seconds = float(np.mean([row.get("seconds", 0.0) for row in rows]))
-        print(f"{loss:<18}{mean['map']:>8.3f}{min(maps):>8.3f}{max(maps):>8.3f}{mean['p_at_1']:>8.3f}"
+        print(f"{loss:<28}{mean['map']:>8.3f}{min(maps):>8.3f}{max(maps):>8.3f}{mean['p_at_1']:>8.3f}"
               f"{mean['p_at_10']:>8.3f}{len(rows):>7}{seconds:>7.0f}")  # fmt: skip
 
 

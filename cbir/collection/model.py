@@ -13,7 +13,11 @@ from cbir.errors import CbirError
 from cbir.models import embedding_card
 
 FOLDER = "model"
-FILES = (embedding_card.WEIGHTS, embedding_card.CARD)  # the card last: it says that the model is complete
+FILES = (
+    embedding_card.WEIGHTS,
+    embedding_card.ONNX,
+    embedding_card.CARD,
+)  # the card last: it says that the model is complete
 
 
 def keep(folder: Path, profile: Profile) -> None:
@@ -26,6 +30,8 @@ def copy(source: Path, target: Path) -> None:
     """The files of a model, on the disk before they have their names."""
     target.mkdir(exist_ok=True)
     for name in FILES:
+        if name == embedding_card.ONNX and not (source / name).exists():
+            continue  # torch will do
         partial = target / f"{name}.partial"
         shutil.copyfile(source / name, partial)
         with partial.open("rb") as file:

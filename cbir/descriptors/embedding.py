@@ -3,7 +3,6 @@
 import re
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from cbir.errors import InvalidInput
 from cbir.images import Image
 from cbir.images.square import square
 from cbir.models import embedding_card
+from cbir.models.onnx_network import Network, network_of
 
 NAME = re.compile(r"embedding:([0-9a-f]{16}):([0-9]{1,4})")  # of the weights, dimensions
 BATCH = 64  # images that go through the network together
@@ -64,33 +64,43 @@ class Embedding:
 
     def all_of(self, prepared: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
         """The vectors (n, dimensions) of n prepared images, BATCH at a time."""
-        import torch
-
-        network, _, device = self._network()
+        network, _ = self._network()
         found = [np.empty((0, self.dimensions), np.float32)]
-        with torch.inference_mode():
-            for start in range(0, len(prepared), BATCH):
-                pixels = torch.from_numpy(np.stack(prepared[start : start + BATCH])).to(device)
-                vectors = network(pixels[:, None].float() / 255.0)
-                found.append(vectors.float().cpu().numpy())
+        for start in range(0, len(prepared), BATCH):
+            pixels = np.stack(prepared[start : start + BATCH])[:, None]
+            found.append(network(pixels.astype(np.float32) / np.float32(255.0)))
         return np.concatenate(found)
 
-    def _network(self) -> tuple[Any, int, str]:
+    def _network(self) -> tuple[Network, int]:
         return _loaded(self.name, folder_of(self.name))
 
 
 @lru_cache(maxsize=2)
-def _loaded(name: str, folder: Path) -> tuple[Any, int, str]:
-    """The network, the side of its images and its device."""
-    try:
-        from cbir.models.embedder import load
-    except ModuleNotFoundError as error:
-        raise InvalidInput("an embedding needs torch: pip install 'cbir[deep]'") from error
+def _loaded(name: str, folder: Path) -> tuple[Network, int]:
+    """The network, on the device of the settings, and the side of its images."""
     from cbir import settings
     from cbir.device.choice import chosen
 
-    if embedding_card.read(folder)["sha256"][:16] != NAME.fullmatch(name)[1]:  # type: ignore[index]
+    card = embedding_card.read(folder)
+    if not name.startswith(f"embedding:{card['sha256'][:16]}:"):
         raise InvalidInput(f"{folder} holds another model by now than {name}")
-    network = load(folder)
     device = chosen(settings.load().device)
-    return network.to(device), network.side, device
+    found = network_of(folder, card) if device == "cpu" else None
+    return found or _of_torch(folder, device), int(card["model"]["side"])
+
+
+def _of_torch(folder: Path, device: str) -> Network:
+    try:
+        import torch
+
+        from cbir.models.embedder import load
+    except ModuleNotFoundError as error:
+        raise InvalidInput("an embedding needs torch: pip install 'cbir[deep]'") from error
+    network = load(folder).to(device)
+
+    def run(images: NDArray[np.float32]) -> NDArray[np.float32]:
+        with torch.inference_mode():
+            vectors: NDArray[np.float32] = network(torch.from_numpy(images).to(device)).float().cpu().numpy()
+        return vectors
+
+    return run

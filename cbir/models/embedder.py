@@ -14,6 +14,7 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.models import embedding_card
 from cbir.models.backbones import build
 from cbir.models.embedding_card import CARD, WEIGHTS
+from cbir.models.onnx_network import export
 
 LARGEST = 1 << 30  # bytes of weights
 
@@ -42,7 +43,8 @@ class Embedder(nn.Module):
 def save(embedder: Embedder, folder: Path, facts: dict[str, Any]) -> None:
     """Write weights and card (what the embedder is, the hash of its weights, and `facts`) into `folder`."""
     content = write_tensors({name: value.cpu().contiguous() for name, value in embedder.state_dict().items()})
-    card = {"model": embedder.options, "sha256": hashlib.sha256(content).hexdigest()} | facts
+    card = {"model": embedder.options, "sha256": hashlib.sha256(content).hexdigest()}
+    card |= export(embedder, embedder.side, folder) | facts
     (folder / WEIGHTS).write_bytes(content)
     (folder / CARD).write_text(json.dumps(card, indent=2, allow_nan=False) + "\n")
 

@@ -7,6 +7,7 @@ from typing import Any
 from cbir.errors import InvalidInput, NotFound
 
 WEIGHTS, CARD = "embedding.safetensors", "embedding.json"
+ONNX = "embedding.onnx"  # the same network for onnxruntime, where there is one
 SIDES = (32, 1024)
 DIMENSIONS = (2, 4096)
 LARGEST = 1 << 20  # bytes of a card

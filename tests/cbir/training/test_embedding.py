@@ -23,6 +23,7 @@ from cbir.main import app
 from cbir.models import embedder as models
 from cbir.models import embedding_card
 from cbir.models.embedder import Embedder
+from cbir.models.onnx_network import network_of
 from cbir.training.classes import split_classes
 from cbir.training.embedding import Material, Recipe, embed, retrieved, train
 
@@ -279,6 +280,18 @@ class TestDescriptor:
         assert together == pytest.approx(alone, abs=1e-5)
         assert together.shape == (5, 16)
         assert describe.all_of([]).shape == (0, 16)
+
+    def test_onnxruntime_and_torch_agree(self, model, images, tmp_path):
+        pytest.importorskip("onnxruntime", reason="onnxruntime, of the extra deep, is not installed")
+        card = embedding_card.read(model)
+        pixels = drawn(7)[0][:, None].astype(np.float32) / np.float32(255.0)
+        with torch.inference_mode():
+            expected = models.load(model)(torch.from_numpy(pixels)).numpy()
+        assert network_of(model, card)(pixels) == pytest.approx(expected, abs=1e-5)
+        assert network_of(model, {"sha256": card["sha256"]}) is None
+        (tmp_path / embedding_card.ONNX).write_bytes(b"other")
+        with pytest.raises(InvalidInput, match="not the file that its card describes"):
+            network_of(tmp_path, card)
 
     def test_described_by_the_command(self, model, images):
         found = CliRunner().invoke(
