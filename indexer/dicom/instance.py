@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from io import BytesIO
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pydicom
@@ -13,6 +14,7 @@ from cbir import descriptors
 from cbir.collection import originals
 from cbir.collection.instances import shifted
 from cbir.collection.records import Record, describe_record
+from cbir.descriptors import embedding
 from cbir.errors import UnreadableImage
 from cbir.images import DicomHeader, Image, Limits, decode
 from cbir.images.dicom_dataset import NoPixels, frame_count
@@ -35,12 +37,13 @@ class Fate(Enum):
 
 @dataclass(frozen=True)
 class Task:
-    """What a process needs to know besides the bytes."""
+    """What a process needs to know besides the bytes. model: folder of the descriptor's network, if it has one."""
 
     descriptor: str
     secret: bytes
     limits: Limits
     choice: Choice
+    model: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class Described:
 
 def describe(data: bytes, task: Task) -> Described:
     """Decode a DICOM file's bytes and describe the frames that are chosen of it."""
+    if task.model is not None:
+        embedding.register(task.model)
     compute = descriptors.get(task.descriptor)
     records: list[Record] = []
     vectors: list[NDArray[np.float32]] = []

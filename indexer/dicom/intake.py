@@ -13,6 +13,7 @@ from sqlalchemy import Connection, insert
 from sqlalchemy.exc import DatabaseError
 
 from cbir.collection import Collection, instances, originals, schema
+from cbir.collection.model import FOLDER as MODEL
 from cbir.collection.writer import Added, Entry, Writer
 from cbir.errors import CbirError, CollectionBusy, StorageFull
 from cbir.images import Limits
@@ -66,7 +67,15 @@ class Intake:
         self.keep_originals = keep_originals
         self.counts: Counter[Fate] = Counter()
         self._counting = Lock()
-        self._workers = Workers(Task(collection.profile.descriptor, collection.secret, limits, choice), jobs)
+        model = collection.folder / MODEL
+        task = Task(
+            collection.profile.descriptor,
+            collection.secret,
+            limits,
+            choice,
+            model if model.is_dir() else None,
+        )
+        self._workers = Workers(task, jobs)
         self._queue: Queue[_Waiting | None] = Queue()
         self._stored = 0  # images since the snapshot was last looked at
         self._looked = time.monotonic()
