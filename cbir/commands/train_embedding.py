@@ -24,10 +24,10 @@ def embedding(
     loss: Annotated[
         str,
         typer.Option(
-            help="sodeep-map, sodeep-spearman, sodeep-recall, triplet, contrastive, multi-similarity, smooth-ap, "
+            help="multi-similarity, sodeep-map, sodeep-spearman, sodeep-recall, triplet, contrastive, smooth-ap, "
             "cross-entropy, focal, ranknet, ..."
         ),
-    ] = "sodeep-map",
+    ] = "multi-similarity",
     backbone: Annotated[
         str,
         typer.Option(help="small, toprank, fcn10, resnet18, resnet34, resnet50, densenet169 or mobilenetv3."),

@@ -226,7 +226,7 @@ class TestCommand:
         assert card["model"] == {"backbone": "small", "pooling": "gem", "dimensions": 16, "side": SIDE}
         assert card["data"]["classes"] == {"kind 0": 20, "kind 1": 20, "kind 2": 20}
         assert card["data"]["split_by"].startswith("patient")
-        assert card["training"]["loss"] == "sodeep-map"
+        assert card["training"]["loss"] == "multi-similarity"
         assert set(card["results"]) == {"validation", "test"}
         assert set(card["versions"]) == {"cbir", "torch", "torchvision"}
         assert "Not a medical device" in card["intended_use"]
