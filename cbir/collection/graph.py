@@ -11,7 +11,8 @@ from cbir.collection.neighbours import NEAREST, Neighbours
 
 SCALE = 5  # the neighbour whose distance is an image's own scale
 ROUNDING = 1e-5  # of squared distances up to 4, in float32
-LEAST = 1e-9  # of a scale: copies of one image are 0 apart
+LEAST = 0.25  # of the median scale: copies are 0 apart, and with a scale of 0 out of reach of all others
+COPIES = 0.01  # scales below this are those of copies
 
 Floats = NDArray[np.float32]
 
@@ -21,12 +22,14 @@ class Graph:
     """weights: symmetric sparse matrix (n, n) float32 of exp(-d^2 / (scale_i scale_j)) where one is among the other's
     nearest, half where the other is not among its (self-tuning scales: Zelnik-Manor & Perona 2004).
 
-    scale: (n,) float32, distance to the fifth neighbour. reach: (n,) float32, squared distance to the last one kept.
+    scale: (n,) float32, distance to the fifth neighbour, at least `least`. reach: (n,) float32,
+    squared distance to the last one kept.
     """
 
     weights: Any
     scale: Floats
     reach: Floats
+    least: float
 
     def __len__(self) -> int:
         return len(self.scale)
@@ -46,7 +49,7 @@ class Graph:
         if not len(known):
             return weights
         nearest = np.sort(np.partition(squared[known], min(NEAREST, len(known)) - 1)[:NEAREST])
-        own_scale = _scale(nearest[None, :])[0]
+        own_scale = _scale(nearest[None, :], self.least)[0]
         # An image that is asked with may itself be the last neighbour of another: not for rounding to decide.
         reached, reaches = squared <= nearest[-1], squared <= self.reach + ROUNDING
         joined = np.flatnonzero((reached | reaches) & np.isfinite(squared))
@@ -56,20 +59,23 @@ class Graph:
 
     def joined(self, rows: NDArray[np.int32], squared: Floats) -> "Graph":
         """This graph with t further images, whose nearest `rows` (t, k) and `squared` distances (t, k) are given."""
-        scale = np.concatenate([self.scale, _scale(squared)])
+        scale = np.concatenate([self.scale, _scale(squared, self.least)])
         reach = np.concatenate([self.reach, _reach(rows, squared)])
         one_way = _one_way(rows, squared, scale, first=len(self))
         old = self.weights.copy()
         old.resize(one_way.shape)
-        return Graph((old + one_way + one_way.T).tocsr(), scale, reach)
+        return Graph((old + one_way + one_way.T).tocsr(), scale, reach, self.least)
 
 
 def join(neighbours: Neighbours) -> Graph:
     """The graph of what `neighbours` tells."""
     rows, squared = neighbours.rows, neighbours.squared
-    scale = _scale(squared)
+    plain = _scale(squared, 0.0)
+    apart = plain[plain > COPIES]
+    least = LEAST * float(np.median(apart)) if len(apart) else LEAST
+    scale = _scale(squared, least)
     one_way = _one_way(rows, squared, scale)
-    return Graph((one_way + one_way.T).tocsr(), scale, _reach(rows, squared))
+    return Graph((one_way + one_way.T).tocsr(), scale, _reach(rows, squared), least)
 
 
 def _one_way(rows: NDArray[np.int32], squared: Floats, scale: Floats, first: int = 0) -> Any:
@@ -90,8 +96,12 @@ def _reach(rows: NDArray[np.int32], squared: Floats) -> Floats:
     return np.where(rows >= 0, squared, -np.inf).max(axis=1, initial=-np.inf).astype(np.float32)
 
 
-def _scale(squared: Floats) -> Floats:
-    """Distances (n,) to the SCALEth neighbour of sorted squared distances (n, k), or to the last there is."""
+def _scale(squared: Floats, least: float) -> Floats:
+    """Distances (n,) to the SCALEth neighbour of sorted squared distances (n, k), or to the last there is.
+
+    At least `least`; the median where there is no neighbour, as of images that were added in great number.
+    """
     last = np.clip(np.isfinite(squared).sum(axis=1), 1, SCALE) - 1
     chosen = squared[np.arange(len(squared)), last]
-    return np.sqrt(np.maximum(np.where(np.isfinite(chosen), chosen, 0.0), LEAST)).astype(np.float32)
+    distances = np.sqrt(np.maximum(chosen, least**2))
+    return np.where(np.isfinite(chosen), distances, least / LEAST).astype(np.float32)

@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cbir.collection.graph import LEAST, ROUNDING, SCALE, Graph
+from cbir.collection.graph import ROUNDING, SCALE, Graph
 from cbir.collection.neighbours import NEAREST
 from cbir.rerank.diffusion import Diffusion
 
@@ -55,7 +55,7 @@ class DeviceGraph:
         """The query's neighbours, ascending, and the weights of its edges to them: `Graph.edges`."""
         nearest = torch.topk(squared, min(NEAREST, len(squared)), largest=False).values.sort().values
         nearest = nearest[torch.isfinite(nearest)]
-        own = nearest[min(SCALE, len(nearest)) - 1].clamp(min=LEAST).sqrt()
+        own = nearest[min(SCALE, len(nearest)) - 1].sqrt().clamp(min=self.source.least)
         rows = torch.nonzero((squared <= nearest[-1]) | (squared <= self.reach))[:, 0]
         apart = squared[rows]
         mutual = 0.5 * (apart <= nearest[-1]) + 0.5 * (apart <= self.reach[rows])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cbir import rerank
-from cbir.collection import neighbours, space
+from cbir.collection import neighbourhood, neighbours, space
 from cbir.collection.gallery import Gallery
 from cbir.collection.graph import SCALE
 from cbir.collection.neighbourhood import Neighbourhood
@@ -105,6 +105,25 @@ def test_images_added_since_the_snapshot_are_found() -> None:
     assert np.argmax(found.scores) == 290
     on_top = np.argsort(-found.scores)[:60]
     assert (on_top >= 280).sum() >= 2
+
+
+@pytest.mark.parametrize("copies", [2, 5, 6, 8, 9, 20])
+def test_copies_of_one_image_are_not_out_of_reach(copies: int) -> None:
+    """Their fifth neighbour is a copy too, and as far as nothing: that must not cut them off from the query."""
+    held = np.concatenate([vectors(300), np.repeat(vectors(1, 8), copies, axis=0)])
+    whole, query = gallery(held), vectors(1, 8)[0] + np.float32(0.05)
+    found = Diffusion()(query, rank(query, whole), whole)
+    assert np.argsort(-found.scores)[:copies].min() >= 300
+
+
+def test_images_added_in_great_number_are_found_before_their_neighbours_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(neighbourhood, "COMPARED", 0)
+    held = vectors(300)
+    late, query = gallery(held, linked=250), held[290] + np.float32(0.01)
+    found = Diffusion()(query, rank(query, late), late)
+    assert np.argmax(found.scores) == 290
 
 
 def test_flow_through_few_nodes_keeps_the_first_answers() -> None:
