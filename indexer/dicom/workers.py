@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from threading import Lock
 
+from indexer.dicom.handing import Handed, handed, received
 from indexer.dicom.instance import Described, Fate, Task, describe
 from indexer.extract import prepare
 
@@ -22,15 +23,19 @@ class Workers:
 
     def describe(self, data: bytes) -> Described:
         """See `indexer.dicom.instance.describe`; an instance whose decoder crashes is one that is not understood."""
+        with handed(data) as given:
+            return self._described(given)
+
+    def _described(self, given: Handed) -> Described:
         pool = self._pool
         try:
-            return pool.submit(describe, data, self.task).result()
+            return pool.submit(_describe, given, self.task).result()
         except BrokenProcessPool:
             self._replace(pool)
         # Which of those under way did it is told by trying each in a process that no other shares.
         with self._alone, _pool(1) as own:
             try:
-                return own.submit(describe, data, self.task).result()
+                return own.submit(_describe, given, self.task).result()
             except BrokenProcessPool:
                 return Described(
                     fate=Fate.unreadable, reason="makes its decoder crash, or needs too much memory"
@@ -45,6 +50,10 @@ class Workers:
     def close(self) -> None:
         """End the processes."""
         self._pool.shutdown(cancel_futures=True)
+
+
+def _describe(given: Handed, task: Task) -> Described:
+    return describe(received(given), task)
 
 
 def _pool(jobs: int) -> ProcessPoolExecutor:
