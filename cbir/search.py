@@ -252,12 +252,12 @@ class Searcher:
         watch.lap("search")
         ranking, tail_left_out = self._bounded(ranking, request.k)
         method = request.rerank or self.settings.rerank
+        if method != Feedback.name:
+            rerank.get(method, **request.parameters)  # what it would refuse is refused here too
         if rerank.resolved(method) == "none":
             reranked, name, parameters = rerank.Reranked(ranking.similarities), "none", {}
         else:
-            named = method == Feedback.name
-            rerank.get("none" if named else method)  # an unknown name is refused here too
-            learner = _learner(request.parameters if named else {})
+            learner = _learner(request.parameters if method == Feedback.name else {})
             reranked, name = learner(examples, judged, ranking, view.gallery), learner.name
             parameters = learner.parameters
         scores = reranked.scores if judged_in_place else settled(reranked.scores, judged, ranking.rows)

@@ -100,7 +100,7 @@ class Diffusion:
         if len(graph) <= self.nodes:
             return np.arange(len(graph))
         flow, support = start, np.flatnonzero(start)
-        while True:
+        for _ in range(self.steps):  # beyond that many edges nothing arrives
             arriving = start + graph.weights[support].T @ flow[support]
             arriving *= allowed
             reached = np.flatnonzero(arriving)
@@ -109,6 +109,7 @@ class Diffusion:
             if len(reached) == len(support):
                 return support
             flow, support = arriving, reached
+        return support
 
 
 def _local(query: Floats, vectors: Floats, learnt: Space) -> tuple[Graph, Floats]:

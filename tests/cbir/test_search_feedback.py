@@ -84,6 +84,9 @@ def test_what_does_not_fit_is_refused(ask, ids):
         ask(examples=ids[:1], feedback=said_of(ids[1:2] * 2, 1.0))
     with pytest.raises(InvalidInput, match="images are needed"):
         ask()
+    for method in ("none", "eprf", "feedback"):
+        with pytest.raises(InvalidInput, match="has no parameter 'nonsense'"):
+            ask(examples=ids[:2], rerank=method, parameters={"nonsense": 1})
     for relevance in (1.01, -2, float("nan"), float("inf")):
         with pytest.raises(ValidationError):
             Request(feedback=said_of(ids[:1], relevance))

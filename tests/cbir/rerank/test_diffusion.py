@@ -136,6 +136,20 @@ def test_flow_through_few_nodes_keeps_the_first_answers() -> None:
     assert len(np.intersect1d(first, np.argsort(-few)[:10])) >= 8
 
 
+def test_a_long_chain_is_followed_no_farther_than_relevance_flows() -> None:
+    turn = np.linspace(0, 5, 2000, dtype=np.float32)
+    chain = np.stack([np.cos(turn), np.sin(turn), np.cos(2 * turn), np.sin(2 * turn)], axis=1)
+    whole = gallery(chain)
+    ranking = rank(chain[0], whole, np.arange(1, 2000))
+    everything = Diffusion()(chain[0], ranking, whole).scores
+    few = Diffusion(nodes=1500)(chain[0], ranking, whole).scores
+    np.testing.assert_allclose(few, everything, rtol=1e-5)
+    graph, _ = whole.neighbourhood.covering(whole)
+    start = np.zeros(2000, np.float32)
+    start[0] = 1.0
+    assert len(Diffusion(nodes=1999)._support(graph, start, np.ones(2000, bool))) <= 20 * 16 + 1
+
+
 def test_finds_along_a_chain_what_is_unlike_the_query() -> None:
     """Two half circles: the far end of the query's own lies farther away than the middle of the other."""
     angle = np.linspace(0, np.pi, 150)
