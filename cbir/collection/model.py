@@ -58,9 +58,16 @@ def problem(folder: Path, profile: Profile) -> str | None:
         return None
     try:
         card = embedding_card.read(folder / FOLDER)
-        digest = hashlib.sha256((folder / FOLDER / embedding_card.WEIGHTS).read_bytes()).hexdigest()
+        digest = _sha256(folder / FOLDER / embedding_card.WEIGHTS)
+        exported = folder / FOLDER / embedding_card.ONNX
+        used = "onnx_sha256" in card and exported.exists()  # else torch computes
+        damaged = used and _sha256(exported) != card["onnx_sha256"]
     except (CbirError, OSError) as error:
         return f"the model cannot be read: {error}"
     if digest != card["sha256"] or digest[:16] != named[1]:
         return "the model is not the one that the vectors were made with"
-    return None
+    return f"{embedding_card.ONNX} of the model is not the file that its card describes" if damaged else None
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -48,6 +48,7 @@ def network_of(folder: Path, card: dict[str, Any]) -> Network | None:
     if hashlib.sha256(content).hexdigest() != card["onnx_sha256"]:
         raise InvalidInput(f"{path} is not the file that its card describes; fetch both again")
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", "0"))  # 0: all cores
+    threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]  # it may have a number for each level
+    options.intra_op_num_threads = int(threads) if threads.isdecimal() else 0  # 0: all cores
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     return lambda images: np.asarray(session.run(["vectors"], {"images": images})[0], np.float32)

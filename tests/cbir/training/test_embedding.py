@@ -293,6 +293,14 @@ class TestDescriptor:
         with pytest.raises(InvalidInput, match="not the file that its card describes"):
             network_of(tmp_path, card)
 
+    @pytest.mark.parametrize("threads", ["2,1", "1", "", "many"])
+    def test_threads_of_any_form(self, threads, model, monkeypatch):
+        pytest.importorskip("onnxruntime", reason="onnxruntime, of the extra deep, is not installed")
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+        network = network_of(model, embedding_card.read(model))
+        assert network is not None
+        assert network(np.zeros((1, 1, SIDE, SIDE), np.float32)).shape == (1, 16)
+
     def test_described_by_the_command(self, model, images):
         found = CliRunner().invoke(
             app, ["describe", str(images / "00.png"), "--descriptor", str(model), "--format", "json"]
@@ -330,6 +338,12 @@ class TestDescriptor:
                 ["index", str(images), "--profile", str(tmp_path), "--collection", str(collection)],
                 catch_exceptions=False,
             )
+        exported = collection / "model" / embedding_card.ONNX
+        if exported.exists():
+            content = exported.read_bytes()
+            exported.write_bytes(content[:-1])
+            assert embedding_card.ONNX in verify(opened)[0]
+            exported.write_bytes(content)
         weights = collection / "model" / embedding_card.WEIGHTS
         weights.write_bytes(weights.read_bytes()[:-1])
         assert "model" in (problem(collection, opened.profile) or "")
