@@ -28,6 +28,7 @@ class BoundedSocket(AssociationSocket):
         """As of the base class, in larger pieces; an OSError, which ends the association, beyond the bounds."""
         self.received += nr_bytes
         if nr_bytes > MOST_PDU_BYTES or self.received > self.most_bytes:
+            self.close()  # at once: pynetdicom takes its time
             raise OSError("the peer sends more than is taken")
         found = bytearray(nr_bytes)
         view, done, until = memoryview(found), 0, time.monotonic() + PDU_SECONDS
