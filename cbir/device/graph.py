@@ -66,7 +66,7 @@ class DeviceGraph:
         if len(self) <= diffusion.nodes:
             return torch.arange(len(self), device=start.device)
         flow, support = start, torch.nonzero(start)[:, 0]
-        while True:
+        for _ in range(diffusion.steps):  # beyond that many edges nothing arrives
             touched = start > 0.0
             touched[self._edges_of(support)[1]] = True
             rows = torch.nonzero(touched & allowed)[:, 0]
@@ -83,6 +83,7 @@ class DeviceGraph:
             support = rows
             flow = torch.zeros_like(start)
             flow[rows] = arriving
+        return support
 
     def _edges_of(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Of named rows: how many edges each has (r,), and their ends and weights (e,), row after row."""
