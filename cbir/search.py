@@ -250,7 +250,7 @@ class Searcher:
         rows = self._rows(view, contents, request)
         ranking = nearest_of([rank(one, view.gallery, rows) for one in examples])
         watch.lap("search")
-        ranking, tail_left_out = self._bounded(ranking, request.k)
+        ranking, tail_left_out = self._bounded(ranking, request.k, judged.rows)
         method = request.rerank or self.settings.rerank
         if method != Feedback.name:
             rerank.get(method, **request.parameters)  # what it would refuse is refused here too
@@ -290,8 +290,10 @@ class Searcher:
         relevance = np.array([judgement.relevance for judgement in request.feedback], np.float64)
         return Judged(rows[relevance != 0.0], relevance[relevance != 0.0])
 
-    def _bounded(self, ranking: RankingList, k: int) -> tuple[RankingList, str | None]:
-        """The list itself, or beyond the exact limit its best places and a fixed sample of all others."""
+    def _bounded(
+        self, ranking: RankingList, k: int, judged: Sequence[int] | NDArray[np.int64] = ()
+    ) -> tuple[RankingList, str | None]:
+        """The list itself, or beyond the exact limit its best places, judged rows and a fixed sample."""
         if len(ranking) <= self.settings.exact_limit:
             return ranking, None
         count = min(max(self.settings.candidates, k), len(ranking))
@@ -299,6 +301,7 @@ class Searcher:
             len(ranking), min(count, len(ranking)), replace=False
         )
         kept = np.union1d(best(ranking.similarities, count), sample)
+        kept = np.union1d(kept, np.flatnonzero(np.isin(ranking.rows, judged)))
         return subset(ranking, kept), f"the best {count} of {len(ranking)} and a sample of {count}"
 
     def _hits(self, ranked: Ranked) -> list[Hit]:

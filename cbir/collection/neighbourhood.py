@@ -17,7 +17,7 @@ from cbir.threads import cores, for_each
 if TYPE_CHECKING:
     from cbir.collection.gallery import Gallery
 
-AT_ONCE = 64  # added images compared with all at a time
+AT_ONCE = 16  # added images compared with all at a time: 12 bytes for each comparison
 COMPARED = 2_000_000_000  # comparisons spent on added images; those beyond have no neighbours until the next snapshot
 
 Floats = NDArray[np.float32]

@@ -58,6 +58,13 @@ def test_judged_images_stand_at_both_ends(ask, ids):
     assert scores == sorted(scores, reverse=True)
 
 
+def test_judged_images_are_shown_beyond_the_exact_limit_too(collection, ask, ids):
+    last = ask(examples=ids[:1], rerank="none", k=40).results[-1].image_id
+    searcher = Searcher(collection, settings.load().model_copy(update={"exact_limit": 5, "candidates": 2}))
+    request = Request(examples=ids[:1], feedback=said_of([last], 1.0), k=2)
+    assert searcher.by_examples([], request, Stopwatch()).results[0].image_id == last
+
+
 def test_without_reranking_judgements_are_heeded_and_nothing_is_learnt(ask, ids):
     plain = [hit.image_id for hit in ask(examples=ids[:1], rerank="none", k=40).results]
     answer = ask(examples=ids[:1], rerank="none", feedback=said_of(plain[-1:], 1.0), k=40)
