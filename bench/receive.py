@@ -65,7 +65,17 @@ def measure(datasets: list[Dataset], associations: int) -> dict[str, float]:
     """Slices a second, and seconds from the last success until all can be searched."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "collection"
-        command = [sys.executable, "-u", "-m", "cbir.main", "receive", "--collection", str(place), "--port", "0"]
+        command = [
+            sys.executable,
+            "-u",
+            "-m",
+            "cbir.main",
+            "receive",
+            "--collection",
+            str(place),
+            "--port",
+            "0",
+        ]
         receiver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
             assert receiver.stdout

@@ -419,7 +419,9 @@ def test_header():
         "PatientID": "77 ",
     }  # fmt: skip
     (image,) = decode(written(dicom_set(**attributes)))
-    assert image.dicom == DicomHeader("1.2", "1.2.4", "1.2.3", "CT", "CHEST", "PA", "R", True, "77", "MONOCHROME2")
+    assert image.dicom == DicomHeader(
+        "1.2", "1.2.4", "1.2.3", "CT", "CHEST", "PA", "R", True, "77", "MONOCHROME2"
+    )
     assert "77" not in repr(image.dicom)
     (image,) = decode(written(dicom_set(Laterality="L", BurnedInAnnotation="NO", Modality=None)))
     assert image.dicom == DicomHeader(instance="1.2.3", laterality="L", photometric="MONOCHROME2")
