@@ -77,7 +77,9 @@ class _Point:
         step, _, low_step, high_step = direction
         slope = self.low * low_step + self.low_dual * step + self.high * high_step - self.high_dual * step
         bend = step * (low_step - high_step)
-        ratio = -slope.sum(axis=1, keepdims=True) / (2.0 * np.maximum(bend.sum(axis=1, keepdims=True), 1e-300))
+        ratio = -slope.sum(axis=1, keepdims=True) / (
+            2.0 * np.maximum(bend.sum(axis=1, keepdims=True), 1e-300)
+        )
         return np.where(ratio > 0.0, ratio, 1.0)
 
 
