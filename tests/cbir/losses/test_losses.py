@@ -34,7 +34,7 @@ PS = (1.0, 2.0, 8.0, 16.0, 32.0, 64.0, 1000.0, math.inf)
 SMOOTH = HandcraftedSorter()
 ON_SCORES = {
     "spearman": lambda: SpearmanLoss(SMOOTH),
-    "map": lambda: MapLoss(SMOOTH),
+    "map": lambda: MapLoss(SMOOTH, "ranks"),
     "map precision": lambda: MapLoss(SMOOTH, "precision"),
     "recall": lambda: RecallLoss(SMOOTH),
     "toprank 1": lambda: TopRankLoss(1),
@@ -82,7 +82,7 @@ def test_map_is_equation_7_scaled():
         (row[mask].mean() - (mask.sum() + 1) / 2) / 8
         for row, mask in zip(ranks, relevant.numpy() > 0, strict=True)
     ]
-    assert float(MapLoss()(scores, relevant)) == pytest.approx(np.mean(expected))
+    assert float(MapLoss(form="ranks")(scores, relevant)) == pytest.approx(np.mean(expected))
 
 
 def test_map_of_precision_is_average_precision():
@@ -94,7 +94,7 @@ def test_map_of_precision_is_average_precision():
 def test_nothing_is_lost_on_a_perfect_order():
     scores, relevant = torch.tensor([5.0, 4, 3, 2, 1, 0]), torch.tensor([1, 1, 1, 0, 0, 0])
     assert float(SpearmanLoss()(scores, relevant)) == 0
-    assert float(MapLoss()(scores, relevant)) == 0
+    assert float(MapLoss(form="ranks")(scores, relevant)) == 0
     assert float(MapLoss(form="precision")(scores, relevant)) == 0
     assert float(RecallLoss()(scores, relevant)) == 0
     assert float(SNdcgLoss(alpha=1e3)(scores, relevant)) == pytest.approx(0, abs=1e-6)
