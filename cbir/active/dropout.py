@@ -1,0 +1,59 @@
+"""Dropout whose draws can be kept: training draws anew for each image, a sample of the weights is one draw for all."""
+
+import torch
+from torch import Tensor, nn
+
+
+class UnitDropout(nn.Module):
+    """Drops channels of a map (n, c, h, w), or values of (n, c), and scales those that stay (Gal & Ghahramani 2016).
+
+    A channel that is dropped is a row of the next layer's weights set to zero: W = M diag(z), as in eq. 9 of Kadota
+    et al. While training, each image has a draw of its own. Where `masks` (passes, c) are set, images come `passes`
+    times, one pass after the other, and each pass has its mask. Otherwise nothing is dropped.
+    """
+
+    masks: Tensor | None
+    generator: torch.Generator | None
+
+    def __init__(self, units: int, share: float) -> None:
+        super().__init__()
+        self.units, self.share = units, share
+        self.masks = self.generator = None
+
+    def draw(self, count: int, generator: torch.Generator | None) -> Tensor:
+        """(count, units) float32: 0 for a dropped unit, else 1 / (1 - share)."""
+        kept = 1.0 - self.share
+        return torch.empty(count, self.units).bernoulli_(kept, generator=generator) / kept
+
+    def forward(self, features: Tensor) -> Tensor:
+        around = (1,) * (features.ndim - 2)
+        if self.masks is not None:
+            passes = len(self.masks)
+            seen = features.unflatten(0, (passes, -1))
+            return (seen * self.masks.view(passes, 1, self.units, *around)).flatten(0, 1)
+        if not self.training:
+            return features
+        drawn = self.draw(len(features), self.generator).to(features.device)
+        return features * drawn.view(*drawn.shape, *around)
+
+
+def with_dropout(network: nn.Module, share: float) -> list[UnitDropout]:
+    """Put a dropout before every convolution and dense layer of `network` but the first, which sees pixels.
+
+    Convolutions of each channel alone (depthwise) mix nothing and are left as they are. Returns the dropouts.
+    """
+    placed: list[UnitDropout] = []
+    first = True
+    for parent in list(network.modules()):
+        for name, layer in list(parent.named_children()):
+            if not isinstance(layer, nn.Conv2d | nn.Linear):
+                continue
+            if first:
+                first = False
+                continue
+            if isinstance(layer, nn.Conv2d) and layer.groups > 1:
+                continue
+            units = layer.in_channels if isinstance(layer, nn.Conv2d) else layer.in_features
+            placed.append(UnitDropout(units, share))
+            setattr(parent, name, nn.Sequential(placed[-1], layer))
+    return placed
