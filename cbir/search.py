@@ -70,10 +70,12 @@ class DicomPlace(BaseModel):
 
 
 class Links(BaseModel):
-    """Addresses on the service."""
+    """Addresses: thumbnail, image on the service; rendered in the archive and viewer where the settings name them."""
 
     thumbnail: str
     image: str
+    rendered: str | None = None
+    viewer: str | None = None
 
 
 class Hit(BaseModel):

@@ -14,6 +14,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from cbir.addresses import origin, viewer_template, web_address
 from cbir.errors import InvalidInput
 
 
@@ -39,8 +40,15 @@ def _networks(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(str(ip_network(word)) for word in words)
 
 
+def _origins(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(origin, words))
+
+
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
 Networks = Annotated[Words, AfterValidator(_networks)]
+Origins = Annotated[Words, AfterValidator(_origins)]
+WebAddress = Annotated[str, AfterValidator(web_address)]
+ViewerTemplate = Annotated[str, AfterValidator(viewer_template)]
 
 
 class Settings(BaseSettings):
@@ -66,6 +74,19 @@ class Settings(BaseSettings):
     keep_originals: bool = Field(
         False, description="whether files sent to a collection are kept; else only thumbnails"
     )
+    store_thumbnails: bool = Field(
+        True, description="whether small pictures of images that are sent are kept; else the archive's are shown"
+    )
+    archive_url: WebAddress | None = Field(
+        None, description="archive's DICOMweb service, before /studies: for links, thumbnails and reports"
+    )
+    archive_public_url: WebAddress | None = Field(
+        None, description="the same as clients reach it, for links; unset: archive_url"
+    )
+    viewer_link: ViewerTemplate | None = Field(
+        None, description="address of a study in a viewer, with {study}, {series}, {instance}, {frame} in it"
+    )
+    frame_origins: Origins = Field((), description="origins whose pages may frame /similar; empty: none may")
     index_roots: Words = Field((), description="folders below which jobs may index; empty: none may")
     exact_limit: int = Field(
         2_000_000, ge=1, description="images up to which the whole collection is re-ranked"

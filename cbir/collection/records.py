@@ -15,6 +15,7 @@ class Record:
     source: absolute path, or address, the image was read from.
     source_stamp: changes when the file does (size and modification time); empty where unknown.
     patient_key: keyed hash of the patient's identifier, never the identifier itself; None where unknown.
+    sop_class: SOP Class UID; empty where unknown, as of images that an older version took in.
     labels: free keys and values, for instance {"label": "knee", "modality": "CR"}.
     """
 
@@ -32,6 +33,7 @@ class Record:
     patient_key: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
     image_id: str = ""
+    sop_class: str = ""
 
 
 def hash_patient(secret: bytes, patient: str) -> str | None:
@@ -66,6 +68,7 @@ def describe_record(image: Image, *, source: str, source_stamp: str, secret: byt
         burned_in=header.burned_in,
         patient_key=hash_patient(secret, header.patient_id),
         labels={key: value for key, value in said.items() if value},
+        sop_class=header.sop_class,
     )
 
 

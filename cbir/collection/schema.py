@@ -19,6 +19,7 @@ from sqlalchemy import (
     inspect,
 )
 from sqlalchemy.engine import URL
+from sqlalchemy.exc import OperationalError
 
 FORMAT = 1  # of these tables and of the snapshot; raised when an older program could misread a newer file
 DATABASE = "collection.sqlite"
@@ -46,6 +47,7 @@ images = Table(
     Column("instance", Text, nullable=False, index=True),
     Column("burned_in", Integer, nullable=False),
     Column("patient_key", Text, index=True),
+    Column("sop_class", Text, nullable=False, server_default=""),
     sqlite_autoincrement=True,
 )
 
@@ -132,9 +134,22 @@ def _as_number(text: str) -> float | None:
 
 
 def complete(engine: Engine) -> None:
-    """Make the tables that a collection of this format may lack because it is older than they are."""
+    """Make the tables and columns that a collection of this format may lack because it is older than they are."""
     if not inspect(engine).has_table(replies.name):
         tables.create_all(engine)
+    if not _has_sop_class(engine):
+        try:
+            with engine.begin() as connection:
+                connection.exec_driver_sql("ALTER TABLE images ADD COLUMN sop_class TEXT DEFAULT '' NOT NULL")
+        except OperationalError:
+            if not _has_sop_class(engine):  # another process was not faster
+                raise
+
+
+def _has_sop_class(engine: Engine) -> bool:
+    return any(
+        column["name"] == images.c.sop_class.name for column in inspect(engine).get_columns(images.name)
+    )
 
 
 def connect(folder: Path) -> Engine:

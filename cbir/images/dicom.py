@@ -66,6 +66,7 @@ def _header(dataset: Dataset) -> DicomHeader:
         photometric=said("PhotometricInterpretation"),
         secondary_capture=said("SOPClassUID") in SECONDARY_CAPTURES,
         study_date=said("StudyDate"),
+        sop_class=said("SOPClassUID"),
     )
 
 

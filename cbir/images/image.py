@@ -29,6 +29,7 @@ class DicomHeader:
     photometric: str = ""
     secondary_capture: bool = False
     study_date: str = field(default="", repr=False)
+    sop_class: str = ""
 
 
 class Windowing(NamedTuple):

@@ -420,11 +420,13 @@ def test_header():
     }  # fmt: skip
     (image,) = decode(written(dicom_set(**attributes)))
     assert image.dicom == DicomHeader(
-        "1.2", "1.2.4", "1.2.3", "CT", "CHEST", "PA", "R", True, "77", "MONOCHROME2"
+        "1.2", "1.2.4", "1.2.3", "CT", "CHEST", "PA", "R", True, "77", "MONOCHROME2", sop_class=CT
     )
     assert "77" not in repr(image.dicom)
     (image,) = decode(written(dicom_set(Laterality="L", BurnedInAnnotation="NO", Modality=None)))
-    assert image.dicom == DicomHeader(instance="1.2.3", laterality="L", photometric="MONOCHROME2")
+    assert image.dicom == DicomHeader(
+        instance="1.2.3", laterality="L", photometric="MONOCHROME2", sop_class=CT
+    )
 
 
 def refused(dataset, **options):

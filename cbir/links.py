@@ -1,0 +1,36 @@
+"""Addresses of an image elsewhere: in the archive that it is of, and in a viewer."""
+
+from urllib.parse import quote
+
+from cbir.addresses import filled
+from cbir.settings import Settings
+
+
+def resource(archive: str, study: str, series: str = "", instance: str = "") -> str:
+    """The address of a study, series or instance in an archive (PS3.18, 10.1)."""
+    parts = (("studies", study), ("series", series), ("instances", instance))
+    return archive + "".join(f"/{name}/{quote(uid, safe='')}" for name, uid in parts if uid)
+
+
+def public_archive(settings: Settings) -> str | None:
+    """The archive's address as clients reach it; None where the settings name no archive."""
+    return settings.archive_public_url or settings.archive_url
+
+
+def rendered(archive: str, study: str, series: str, instance: str, frame: int | None) -> str:
+    """Where the archive draws an image, or one of its frames (PS3.18, 10.4, Rendered Resources)."""
+    address = resource(archive, study, series, instance)
+    return f"{address}/frames/{frame}/rendered" if frame else f"{address}/rendered"
+
+
+def elsewhere(
+    settings: Settings, study: str, series: str, instance: str, frame: int | None
+) -> dict[str, str | None]:
+    """`rendered` and `viewer` of an image; None where the settings do not say, and for images without UIDs."""
+    archive, template = public_archive(settings), settings.viewer_link
+    known = bool(study and series and instance)
+    drawn = rendered(archive, study, series, instance, frame) if archive and known else None
+    viewer = None
+    if template and known:
+        viewer = filled(template, study=study, series=series, instance=instance, frame=str(frame or 1))
+    return {"rendered": drawn, "viewer": viewer}
