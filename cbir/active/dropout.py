@@ -1,4 +1,4 @@
-"""Dropout whose draws can be kept: training draws anew for each image, a sample of the weights is one draw for all."""
+"""Dropout whose draws can be kept: training draws for each image, a sample of the weights is one draw for all."""
 
 import torch
 from torch import Tensor, nn
@@ -43,17 +43,14 @@ def with_dropout(network: nn.Module, share: float) -> list[UnitDropout]:
     Convolutions of each channel alone (depthwise) mix nothing and are left as they are. Returns the dropouts.
     """
     placed: list[UnitDropout] = []
-    first = True
-    for parent in list(network.modules()):
-        for name, layer in list(parent.named_children()):
-            if not isinstance(layer, nn.Conv2d | nn.Linear):
-                continue
-            if first:
-                first = False
-                continue
-            if isinstance(layer, nn.Conv2d) and layer.groups > 1:
-                continue
-            units = layer.in_channels if isinstance(layer, nn.Conv2d) else layer.in_features
-            placed.append(UnitDropout(units, share))
-            setattr(parent, name, nn.Sequential(placed[-1], layer))
+    mixing = [
+        (path, layer) for path, layer in network.named_modules() if isinstance(layer, nn.Conv2d | nn.Linear)
+    ]
+    for path, layer in mixing[1:]:
+        if isinstance(layer, nn.Conv2d) and layer.groups > 1:
+            continue
+        units = layer.in_channels if isinstance(layer, nn.Conv2d) else layer.in_features
+        placed.append(UnitDropout(units, share))
+        parent, _, name = path.rpartition(".")
+        setattr(network.get_submodule(parent), name, nn.Sequential(placed[-1], layer))
     return placed

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from cbir.active.dropout import with_dropout
+from cbir.active.dropout import UnitDropout, with_dropout
 from cbir.models import backbones
 
 
@@ -16,12 +16,23 @@ class BayesianNetwork(nn.Module):
     Raises InvalidInput and NotFound as `backbones.build` does.
     """
 
-    def __init__(self, backbone: str = "small", dropout: float = 0.2, weights: Path | str | None = None) -> None:
+    def __init__(
+        self, backbone: str = "small", dropout: float = 0.2, weights: Path | str | None = None
+    ) -> None:
         super().__init__()
         built = backbones.build(backbone, dimensions=None, pooling="average", weights=weights)
         self.layers = nn.Sequential(*_in_a_row(built.network), built.pool)
-        self.head = nn.Linear(built.features, 1)
+        self.head: nn.Module = nn.Linear(built.features, 1)
+        self.width = built.features
         self.dropouts = with_dropout(self, dropout)
+
+    @property
+    def biased(self) -> nn.Linear:
+        """The layer that gives the score, without its dropout."""
+        assert isinstance(self.head, nn.Sequential)
+        layer = self.head[1]
+        assert isinstance(layer, nn.Linear)
+        return layer
 
     def draw_with(self, generator: torch.Generator) -> None:
         """From now on dropout in training draws from `generator`."""
@@ -64,6 +75,4 @@ def _in_a_row(network: nn.Module) -> list[nn.Module]:
 
 
 def _drops(layer: nn.Module) -> bool:
-    from cbir.active.dropout import UnitDropout
-
     return any(isinstance(part, UnitDropout) for part in layer.modules())

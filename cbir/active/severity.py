@@ -13,12 +13,13 @@ class Severity:
     """Mean and variance of the stochastic passes, and features for strategies that look at variety.
 
     mean: (n,) float32, the higher, the more severe. variance: (n,) float32, 0 or above. features: (n, d) float32,
-    what the last layer sees, mean of the passes.
+    what the last layer sees, mean of the passes. scores: (T, n) float32, of each pass; None where they are not kept.
     """
 
     mean: Floats
     variance: Floats
     features: Floats
+    scores: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.mean)

@@ -1,0 +1,197 @@
+"""Learning to rank from comparisons with uncertainty (Kadota et al., Deep Bayesian active learning-to-rank)."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from cbir.active.judged import Judged, judged
+from cbir.active.network import BayesianNetwork
+from cbir.active.severity import Severity
+from cbir.errors import InvalidInput
+from cbir.losses import ranknet
+from cbir.training.augmentation import augmented
+
+AT_ONCE = 1024  # images in a sampled batch, all passes together
+
+Pictures = NDArray[np.uint8]
+Stop = Callable[[], bool]
+
+
+class BayesianRanker:
+    """Severity of images from pairs of them: the mean of stochastic passes, and their variance as uncertainty.
+
+    backbone: one of `cbir.models.backbones.names()`. side: pixels that images are scaled to. dropout: share of units
+    dropped before every layer but the first. passes: T. weight_decay: lambda of eq. 2. epochs: times through the
+    pairs. rate: of Adam, at its highest. batch: pairs. weights: a file that the backbone starts from. device: cpu, or
+    cuda. The same seed, settings and pairs give the same ranker on the same machine.
+    """
+
+    def __init__(
+        self,
+        backbone: str = "small",
+        side: int = 64,
+        dropout: float = 0.2,
+        passes: int = 30,
+        weight_decay: float = 1e-4,
+        epochs: int = 30,
+        rate: float = 1e-3,
+        batch: int = 32,
+        weights: str | None = None,
+        seed: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        if not 0 <= dropout < 1 or passes < 2 or epochs < 1 or rate <= 0 or batch < 2 or weight_decay < 0:
+            raise InvalidInput(
+                "dropout is from 0 to below 1; passes and batch are 2 or more, epochs 1; the rate is above 0"
+            )
+        if not 32 <= side <= 1024:
+            raise InvalidInput(f"images are scaled to 32 to 1024 pixels, not {side}")
+        self.backbone, self.side, self.dropout, self.passes = backbone, side, dropout, passes
+        self.weight_decay, self.epochs, self.rate, self.batch = weight_decay, epochs, rate, batch
+        self.weights, self.seed, self.device = weights, seed, device
+
+    def settings(self) -> dict[str, Any]:
+        """What the constructor was given, but for the device."""
+        return {name: value for name, value in vars(self).items() if name != "device" and name[-1] != "_"}
+
+    def fit(
+        self,
+        images: Pictures,
+        pairs: ArrayLike,
+        labels: ArrayLike,
+        grades: ArrayLike | None = None,
+        stop: Stop | None = None,
+    ) -> Self:
+        """Learn from images (n, h, w) uint8 and pairs (m, 2) of their rows.
+
+        labels: (m,) 1 where the first is the more severe, 0.5 where both are alike, 0 where the second is. grades:
+        (n,), NaN where unknown; where there are any, scores are also drawn to them (eq. 4), so that a score is a
+        grade. stop: asked before every batch; the ranker keeps what it has learnt so far where it says True.
+        Raises InvalidInput for what does not fit.
+        """
+        known = judged(len(images), pairs, labels, grades)
+        with torch.random.fork_rng(devices=[]):  # for whoever else draws from torch in this process
+            torch.manual_seed(self.seed)
+            network = BayesianNetwork(self.backbone, self.dropout, self.weights)
+        if known.mean_grade is not None:
+            nn.init.constant_(network.biased.bias, known.mean_grade)
+        self.network_ = network.to(self.device).to(memory_format=torch.channels_last)
+        self.calibrated_ = known.mean_grade is not None
+        self._learn(_squares(images, self.side), known, stop or (lambda: False))
+        return self
+
+    def _learn(self, pictures: Pictures, known: Judged, stop: Stop) -> None:
+        network, generator = self.network_, torch.Generator().manual_seed(self.seed)
+        network.draw_with(generator)
+        network.train()
+        optimizer = torch.optim.Adam(_groups(network, self.weight_decay), self.rate)
+        every = max(1, -(-len(known.pairs) // self.batch))
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimizer, self.rate, total_steps=every * self.epochs + 1
+        )
+        for _ in range(self.epochs):
+            order = torch.randperm(len(known.pairs), generator=generator).numpy()
+            for rows in np.array_split(order, every):
+                if stop():
+                    network.eval()
+                    return
+                loss = self._loss(pictures, known, rows, generator)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                schedule.step()
+        network.eval()
+
+    def _loss(
+        self, pictures: Pictures, known: Judged, rows: NDArray[np.int64], generator: torch.Generator
+    ) -> Tensor:
+        """Eq. 2, and eq. 4 where grades are known, as means over the pairs; weight decay is the optimizer's."""
+        places, inverse = np.unique(known.pairs[rows], return_inverse=True)
+        images = augmented(_input(pictures[places], "cpu"), generator).to(self.device)
+        scores = self.network_(images.contiguous(memory_format=torch.channels_last))
+        first, second = scores[torch.from_numpy(inverse.reshape(-1, 2).T)]
+        wanted = torch.from_numpy(known.labels[rows]).to(scores)
+        loss = ranknet(first, second, wanted).mean()
+        if self.calibrated_:
+            grades = torch.from_numpy(known.grades[places]).to(scores)
+            graded = ~grades.isnan()
+            if graded.any():
+                loss = loss + ((scores[graded] - grades[graded]) ** 2).mean()
+        return loss
+
+    def severity(self, images: Pictures) -> Severity:
+        """Mean and variance of T stochastic passes over images (n, h, w) uint8, n from 0 on.
+
+        All images see the same T samples of the weights. Raises InvalidInput before `fit`.
+        """
+        if not hasattr(self, "network_"):
+            raise InvalidInput("the ranker has learnt nothing yet; call fit with judged pairs")
+        pictures, network = _squares(images, self.side), self.network_
+        masks = network.masks(self.passes, torch.Generator().manual_seed(self.seed))
+        parts = []
+        with torch.inference_mode():
+            step = max(1, AT_ONCE // self.passes)
+            for start in range(0, max(len(pictures), 1), step):
+                seen = _input(pictures[start : start + step], self.device)
+                if len(seen):
+                    parts.append([of.float().cpu() for of in network.sampled(seen, masks)])
+        if not parts:
+            width = network.width
+            return Severity(
+                np.zeros(0, np.float32), np.zeros(0, np.float32), np.zeros((0, width), np.float32)
+            )
+        scores = torch.cat([scores for scores, _ in parts], dim=1)
+        return Severity(
+            scores.mean(dim=0).numpy(),
+            scores.var(dim=0, correction=0).numpy(),
+            torch.cat([features for _, features in parts]).numpy(),
+            scores.numpy(),
+        )
+
+    def save(self, folder: Path, facts: dict[str, Any] | None = None) -> None:
+        """Write weights and card into `folder`, which is made; `facts` go into the card."""
+        from cbir.active.files import save
+
+        save(self, folder, facts or {})
+
+    @classmethod
+    def load(cls, folder: Path, device: str = "cpu") -> "BayesianRanker":
+        """The ranker in `folder`; nothing is unpickled. Raises NotFound, InvalidInput."""
+        from cbir.active.files import load
+
+        return load(folder, device)
+
+
+def _groups(network: nn.Module, decay: float) -> list[dict[str, Any]]:
+    """Weights, which decay, and all that is no weight of a layer, which does not."""
+    weights = [parameter for parameter in network.parameters() if parameter.ndim > 1]
+    others = [parameter for parameter in network.parameters() if parameter.ndim <= 1]
+    # The gradient of lambda ||W||^2 (eq. 2) is 2 lambda W.
+    return [{"params": weights, "weight_decay": 2 * decay}, {"params": others, "weight_decay": 0.0}]
+
+
+def _squares(images: Pictures, side: int) -> Pictures:
+    """(n, side, side) uint8. Raises InvalidInput."""
+    images = np.asarray(images)
+    if images.dtype != np.uint8 or images.ndim != 3:
+        raise InvalidInput(
+            f"images are uint8 of the shape (images, height, width), not {images.dtype} {images.shape}"
+        )
+    if images.shape[1:] == (side, side) or not len(images):
+        return images
+    way = cv2.INTER_AREA if min(images.shape[1:]) > side else cv2.INTER_LINEAR
+    return np.stack(
+        [np.asarray(cv2.resize(one, (side, side), interpolation=way), np.uint8) for one in images]
+    )
+
+
+def _input(pictures: Pictures, device: str) -> Tensor:
+    """(n, 1, side, side) float32 from 0 to 1."""
+    seen = torch.from_numpy(np.ascontiguousarray(pictures)).to(device)[:, None].float() / 255.0
+    return seen.contiguous(memory_format=torch.channels_last)
