@@ -1,12 +1,14 @@
 """Single facts about a collection, kept in the table `meta`."""
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, select
 from sqlalchemy.dialects.sqlite import insert
 
 from cbir.collection.schema import meta
 from cbir.collection.snapshot import SnapshotInfo
 from cbir.collection.statistics import Statistics
 from cbir.errors import CollectionDamaged
+
+COUNT_UP = "UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'"
 
 
 def need(connection: Connection, key: str) -> str:
@@ -23,11 +25,10 @@ def store(connection: Connection, key: str, value: str) -> None:
     connection.execute(adding.on_conflict_do_update(index_elements=["key"], set_={"value": value}))
 
 
-def count_up(connection: Connection) -> int:
-    """Raise the generation, which tells readers that something changed; the new one."""
-    generation = int(need(connection, "generation")) + 1
-    connection.execute(update(meta).where(meta.c.key == "generation").values(value=str(generation)))
-    return generation
+def count_up(connection: Connection) -> None:
+    """Raise the generation, which tells readers that something changed."""
+    if connection.exec_driver_sql(COUNT_UP).rowcount == 0:
+        need(connection, "generation")  # says what is wrong
 
 
 def statistics(connection: Connection) -> Statistics | None:

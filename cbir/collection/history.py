@@ -9,6 +9,7 @@ from sqlalchemy import Connection, delete, insert, select
 from cbir.collection.schema import AT_ONCE, changed_images, changes, images
 
 WHAT = ("added", "deleted", "labelled", "erased", "profile")
+NOTE = 'INSERT INTO changes (at, who, what, images, "first", "last") VALUES (?, ?, ?, ?, ?, ?)'
 NAMED = 100  # ids told of one change; `images` counts them all
 
 
@@ -36,10 +37,9 @@ def note(
     assert what in WHAT, what
     first, last = numbers or (None, None)
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    row = {"at": at, "who": who, "what": what, "images": count, "first": first, "last": last}
-    number = connection.execute(insert(changes).values(row)).inserted_primary_key
-    if image_ids and number:
-        rows = [{"change": number[0], "image_id": image_id} for image_id in image_ids]
+    number = connection.exec_driver_sql(NOTE, (at, who, what, count, first, last)).lastrowid
+    if image_ids:
+        rows = [{"change": number, "image_id": image_id} for image_id in image_ids]
         connection.execute(insert(changed_images), rows)
 
 

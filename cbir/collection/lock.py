@@ -8,20 +8,26 @@ from pathlib import Path
 
 from cbir.errors import CollectionBusy
 
+LENGTH = 32  # bytes of the file: the number of the process that holds it, and spaces
+
 
 @contextmanager
 def writer_lock(folder: Path) -> Iterator[None]:
     """Hold the collection's writer lock; raises CollectionBusy at once where somebody else does."""
-    with (folder / "writer.lock").open("a+") as file:
+    with open(folder / "writer.lock", "rb", buffering=0, opener=_to_read_and_write) as file:
+        held = os.pread(file.fileno(), LENGTH, 0)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            file.seek(0)
-            holder = file.read(32).strip() or "unknown"
+            holder = held.decode(errors="replace").strip() or "unknown"
             raise CollectionBusy(
                 f"another process (number {holder}) is writing to {folder}; wait for it to end, then try again"
             ) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+        own = str(os.getpid()).encode().ljust(LENGTH)
+        if held != own:  # a file that is written anew, or cut, makes the next commit wait for the disk
+            os.pwrite(file.fileno(), own, 0)
         yield
+
+
+def _to_read_and_write(path: str, _flags: int) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

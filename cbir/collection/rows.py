@@ -1,37 +1,56 @@
 """Rows of images in the database, many at once; each function works within the transaction it is given."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, delete, insert, select, text
+from sqlalchemy import Column, Connection, delete, insert, select
 
 from cbir.collection.records import Record
 from cbir.collection.schema import AT_ONCE, images, tombstones
 
 Entry = tuple[Record, NDArray[np.float32]]
 
+_INSERT_IMAGE = (
+    f"INSERT INTO images ({', '.join(column.name for column in images.c)}) "
+    f"VALUES ({', '.join(f':{column.name}' for column in images.c)})"
+)
+
 
 def insert_entries(connection: Connection, entries: Sequence[Entry]) -> dict[str, int]:
     """Insert records and vectors under the numbers that follow the last one ever given; these, by image id."""
     if not entries:
         return {}
-    last = connection.scalar(text("SELECT seq FROM sqlite_sequence WHERE name = 'images'")) or 0
+    given = connection.exec_driver_sql("SELECT seq FROM sqlite_sequence WHERE name = 'images'").scalar()
     image_rows: list[dict[str, Any]] = []
     label_rows: list[tuple[str, str, int]] = []
     vector_rows: list[tuple[int, bytes]] = []
-    for number, (record, vector) in enumerate(entries, start=last + 1):
+    for number, (record, vector) in enumerate(entries, start=(given or 0) + 1):
         values = dict(record.__dict__)
         label_rows += [(key, value, number) for key, value in values.pop("labels").items()]
         image_rows.append({"number": number, **values})
         vector_rows.append((number, np.asarray(vector, "<f4").tobytes()))
-    connection.execute(insert(images), image_rows)
     # The many small rows go to the driver as they are: a quarter of an indexing run's own work otherwise.
+    connection.exec_driver_sql(_INSERT_IMAGE, image_rows)
     connection.exec_driver_sql("INSERT INTO vectors (number, vector) VALUES (?, ?)", vector_rows)
     if label_rows:
         connection.exec_driver_sql("INSERT INTO labels (key, value, number) VALUES (?, ?, ?)", label_rows)
     return {row["image_id"]: row["number"] for row in image_rows}
+
+
+def matching(
+    connection: Connection, wanted: Sequence[Column[Any]], column: Column[Any], values: Iterable[str]
+) -> list[Any]:
+    """The wanted columns of the rows of a table that have one of `values` in `column`.
+
+    A statement that never changes, run by the driver: `IN` with a list is put together anew each time, which takes
+    longer than finding the rows where they are few.
+    """
+    names = ", ".join(one.name for one in wanted)
+    query = f"SELECT {names} FROM {column.table.name} WHERE {column.name} IN (SELECT value FROM json_each(?))"
+    return list(connection.exec_driver_sql(query, (json.dumps(list(values)),)).all())
 
 
 def delete_images(connection: Connection, numbers: Sequence[int]) -> None:

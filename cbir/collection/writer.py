@@ -13,7 +13,7 @@ from sqlalchemy.exc import DatabaseError
 from cbir.collection import derived, facts, gradings, history, last_good, originals, replies, schema
 from cbir.collection.profile import Profile
 from cbir.collection.records import Record
-from cbir.collection.rows import Entry, delete_images, delete_rows, ids_of, insert_entries, parts
+from cbir.collection.rows import Entry, delete_images, delete_rows, ids_of, insert_entries, matching, parts
 from cbir.collection.schema import forgotten, images, labels
 from cbir.errors import CollectionBusy
 
@@ -129,8 +129,7 @@ class Writer:
         )
         stale = [
             row
-            for part in parts(list(stamps))
-            for row in connection.execute(select(*wanted).where(images.c.source.in_(part)))
+            for row in matching(connection, wanted, images.c.source, stamps)
             if row.source_stamp != stamps[row.source]
         ]
         gone = [row for row in stale if (row.source, row.content_hash) not in by_picture]
@@ -163,18 +162,15 @@ class Writer:
     def _present(self, connection: Connection, hashes: Sequence[str]) -> dict[str, set[str]]:
         """Ids of the images that already show these pictures, by content hash."""
         found: dict[str, set[str]] = {}
-        for part in parts(sorted(set(hashes))):
-            query = select(images.c.content_hash, images.c.image_id).where(images.c.content_hash.in_(part))
-            for content_hash, image_id in connection.execute(query):
-                found.setdefault(content_hash, set()).add(image_id)
+        wanted = images.c.content_hash, images.c.image_id
+        for content_hash, image_id in matching(connection, wanted, images.c.content_hash, set(hashes)):
+            found.setdefault(content_hash, set()).add(image_id)
         return found
 
     def _forgotten(self, connection: Connection, entries: Sequence[Entry]) -> set[str]:
-        found: set[str] = set()
-        for part in parts([record.content_hash for record, _ in entries]):
-            column = forgotten.c.content_hash
-            found.update(connection.scalars(select(column).where(column.in_(part))))
-        return found
+        column = forgotten.c.content_hash
+        hashes = [record.content_hash for record, _ in entries]
+        return {row[0] for row in matching(connection, [column], column, hashes)}
 
     def relabel(self, source: str, changed: dict[str, str], patient_key: str | None = None) -> bool:
         """Set labels, and the patient where given, of all images of a source; whether anything changed."""
