@@ -1,0 +1,111 @@
+"""How far several people agree on the pairs that more than one of them judged."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import cohen_kappa_score
+
+from cbir.active.journal import Answer, Judgement
+
+Level = Literal["nominal", "ordinal"]
+
+
+@dataclass(frozen=True)
+class Between:
+    """Two people. pairs: that both judged. kappa: Cohen's, None where it is not defined."""
+
+    one: str
+    other: str
+    pairs: int
+    kappa: float | None
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Of all people. pairs: that two or more judged. alpha: Krippendorff's; None where it is not defined.
+
+    The answers "first, alike, second" are ordered: the ordinal alpha minds an opposite answer more than "alike".
+    """
+
+    people: int
+    pairs: int
+    alpha: float | None
+    alpha_nominal: float | None
+    between: tuple[Between, ...]
+
+
+def agreement(judgements: Iterable[Judgement]) -> Agreement:
+    """Agreement in standing judgements; a skipped pair is not judged."""
+    answers = _answers(judgements)
+    people = sorted({who for said in answers.values() for who in said})
+    shared = [said for said in answers.values() if len(said) > 1]
+    table = np.array([[said.get(who, np.nan) for said in shared] for who in people], np.float64)
+    table = table.reshape(len(people), len(shared))
+    return Agreement(
+        len(people),
+        len(shared),
+        alpha(table, "ordinal"),
+        alpha(table, "nominal"),
+        tuple(_between(one, other, shared) for one, other in combinations(people, 2)),
+    )
+
+
+def kappa(one: Sequence[int], other: Sequence[int]) -> float | None:
+    """Cohen's kappa of two people's answers to the same questions (Cohen 1960), by scikit-learn.
+
+    None without answers, and where both always gave the same one, which leaves nothing to agree on by chance.
+    """
+    if not len(one) or len(set(one) | set(other)) < 2:
+        return None
+    return float(cohen_kappa_score(list(one), list(other)))
+
+
+def alpha(table: ArrayLike, level: Level = "ordinal") -> float | None:
+    """Krippendorff's alpha of answers (people, questions) of whole numbers, NaN where somebody did not answer.
+
+    Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), section C with the coincidence matrix.
+    None where nobody answered what another did, and where all answers are the same.
+    """
+    answers = np.asarray(table, np.float64)
+    given = ~np.isnan(answers)
+    questions = np.flatnonzero(given.sum(axis=0) > 1) if answers.size else np.empty(0, np.int64)
+    values = np.unique(answers[:, questions][given[:, questions]]) if len(questions) else np.empty(0)
+    if len(values) < 2:
+        return None
+    # (questions, values): how many people gave that value
+    counts = np.stack([(answers[:, questions] == value).sum(axis=0) for value in values], axis=1)
+    weights = 1.0 / (counts.sum(axis=1) - 1)
+    together = (counts * weights[:, None]).T @ counts - np.diag((counts * weights[:, None]).sum(axis=0))
+    totals = together.sum(axis=0)
+    distance = _distances(totals, level)
+    expected = float((np.outer(totals, totals) * distance).sum() / (totals.sum() - 1))
+    return 1.0 - float((together * distance).sum()) / expected
+
+
+def _distances(totals: NDArray[np.float64], level: Level) -> NDArray[np.float64]:
+    """Squared differences of the values (section D of the source); totals: how often each was given."""
+    count = len(totals)
+    if level == "nominal":
+        return 1.0 - np.eye(count)
+    middles = np.cumsum(totals) - totals / 2
+    return np.asarray((middles[:, None] - middles[None, :]) ** 2)
+
+
+def _answers(judgements: Iterable[Judgement]) -> dict[tuple[str, str], dict[str, int]]:
+    """By pair and person, seen from the image with the lesser id: whoever had it on the right says the opposite."""
+    found: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    for one in judgements:
+        if one.answer is not Answer.skip:
+            value = {Answer.first: 1, Answer.alike: 0, Answer.second: -1}[one.answer]
+            found[one.pair][one.who] = value if one.pair[0] == one.first else -value
+    return found
+
+
+def _between(one: str, other: str, shared: Sequence[dict[str, int]]) -> Between:
+    both = [(said[one], said[other]) for said in shared if one in said and other in said]
+    return Between(one, other, len(both), kappa([a for a, _ in both], [b for _, b in both]))
