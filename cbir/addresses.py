@@ -13,7 +13,9 @@ def web_address(text: str) -> str:
     """An http or https address without a slash at its end; raises ValueError."""
     parts = _split(text)
     if parts.query or parts.fragment:
-        raise ValueError(f"{text} has a ? or a #; name the part before them, as http://localhost:8042/dicom-web")
+        raise ValueError(
+            f"{text} has a ? or a #; name the part before them, as http://localhost:8042/dicom-web"
+        )
     return text.rstrip("/")
 
 

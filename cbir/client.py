@@ -6,7 +6,6 @@ with Client("http://127.0.0.1:8000") as client:
 """
 
 import json
-import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel
 
+from cbir.client_dicomweb import DicomwebMethods
 from cbir.errors import CbirError, InvalidInput
 from cbir.images import Region
 from cbir.messages import (
@@ -59,7 +59,7 @@ class ServiceError(CbirError):
         self.retry_after = retry_after
 
 
-class Client:
+class Client(DicomwebMethods):
     """Asks a service. Thread-safe. Every method raises ServiceError where the service answers with a problem, and
     httpx.TransportError where it does not answer.
     """
@@ -220,22 +220,6 @@ class Client:
             data["labels"] = json.dumps(given)
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
         return self._model(AddedImages, "POST", "/v1/images", files=_files(files), data=data, headers=headers)
-
-    def store_instances(self, instances: Data | Sequence[Data]) -> dict[str, Any]:
-        """Add DICOM files by STOW-RS; the store instances response in the DICOM JSON model (PS3.18, I.2)."""
-        files = [instances] if isinstance(instances, Path | bytes) else list(instances)
-        edge = secrets.token_hex(16)
-        head = f"--{edge}\r\nContent-Type: application/dicom\r\n\r\n".encode()
-        content = b"".join(head + data + b"\r\n" for _, (_, data) in _files(files))
-        kind = f'multipart/related; type="application/dicom"; boundary={edge}'
-        answer = self._ask(
-            "POST",
-            "/dicomweb/studies",
-            content=content + f"--{edge}--\r\n".encode(),
-            headers={"Content-Type": kind},
-        )
-        found: dict[str, Any] = answer.json()
-        return found
 
     def set_labels(
         self, image_id: str, labels: Mapping[str, str | None], *, if_match: str | None = None

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from cbir.search import Links
+from cbir.search import Hit, Links, RerankFacts
 
 
 class ImageRecord(BaseModel):
@@ -28,6 +28,44 @@ class ImageRecord(BaseModel):
     labels: dict[str, str]
     original: bool
     links: Links
+
+
+class SimilarPlace(BaseModel):
+    """An instance, series or study that was found.
+
+    rank from 1. score: of its images, combined. found: how often its images are in the lists of the query's images.
+    series, instance: null above their level. best: its image with the greatest score; its rank is that in its list.
+    """
+
+    rank: int
+    score: float
+    found: int
+    study: str
+    series: str | None
+    instance: str | None
+    best: Hit
+
+
+class SimilarQuery(BaseModel):
+    """What was searched with. images: how many of its images, each of which brought a list of its own."""
+
+    study: str
+    series: str | None
+    instance: str | None
+    images: int
+
+
+class SimilarAnswer(BaseModel):
+    """A page of what is similar. total: how many there are on all pages."""
+
+    query: SimilarQuery
+    level: str
+    combine: str
+    exclude: str
+    total: int
+    results: list[SimilarPlace]
+    rerank: RerankFacts
+    timings_ms: dict[str, float]
 
 
 class GradedNeighbour(BaseModel):

@@ -12,12 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from cbir import descriptors, rerank
 from cbir.collection import Collection, Record
 from cbir.collection.filters import parse
+from cbir.collection.instances import DicomScope
 from cbir.collection.lookup import numbers_of, showing
 from cbir.collection.view import View
 from cbir.device.found import Found
 from cbir.device.owner import Owner
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
 from cbir.images import Image
+from cbir.links import elsewhere
 from cbir.ranking import RankingList, best, nearest_of, rank, subset
 from cbir.rerank.feedback import Feedback, settled
 from cbir.rerank.seeds import Judged
@@ -47,6 +49,7 @@ class Request(BaseModel):
     k: number of answers. rerank: name of a re-ranker, None for the settings' one; parameters: of the re-ranker,
     where they differ from the profile's. where: conditions such as "modality=CT", all of which must hold.
     exclude_patient: a patient key or the identifier behind it, whose images are left out.
+    outside: only DICOM images are answers, and none of this study, series or instance.
     examples: ids of further examples, all left out of the answer. feedback: judgements of images. With either of
     them the answer is learnt by `cbir.rerank.feedback` in place of the re-ranker, but for "none".
     """
@@ -56,6 +59,7 @@ class Request(BaseModel):
     parameters: dict[str, Any] = {}
     where: list[str] = []
     exclude_patient: str | None = None
+    outside: DicomScope | None = None
     examples: Examples = []
     feedback: Judgements = []
 
@@ -272,7 +276,9 @@ class Searcher:
     def _rows(self, view: View, contents: Sequence[str], request: Request) -> NDArray[np.int64] | None:
         """Rows to search, without those that show one of `contents`; None for all."""
         conditions = [parse(text) for text in request.where]
-        rows = self.collection.select_rows(view, conditions, request.exclude_patient, contents[0])
+        rows = self.collection.select_rows(
+            view, conditions, request.exclude_patient, contents[0], request.outside
+        )
         if len(contents) == 1:
             return rows
         rows = np.arange(len(view.gallery)) if rows is None else rows
@@ -314,7 +320,7 @@ class Searcher:
             for number, score, distance in zip(numbers, ranked.shown, ranked.distances, strict=True)
             if number in records
         ]
-        return [_hit(place, *what) for place, what in enumerate(found, start=1)]
+        return [_hit(self.settings, place, *what) for place, what in enumerate(found, start=1)]
 
 
 def _learner(parameters: dict[str, Any]) -> Feedback:
@@ -351,7 +357,7 @@ def _found(view: View, found: Found, reranker: rerank.Reranker) -> Ranked:
     return Ranked(view.gallery.ids[found.rows], found.scores, shown, found.distances, how)
 
 
-def _hit(place: int, record: Record, score: float, distance: float) -> Hit:
+def _hit(settings: Settings, place: int, record: Record, score: float, distance: float) -> Hit:
     archive = DicomPlace(
         study=record.study, series=record.series, instance=record.instance, frame=record.frame
     )
@@ -364,7 +370,11 @@ def _hit(place: int, record: Record, score: float, distance: float) -> Hit:
         labels=record.labels,
         patient=record.patient_key,
         dicom=archive if record.instance else None,
-        links=Links(thumbnail=f"{address}/thumbnail", image=address),
+        links=Links(
+            thumbnail=f"{address}/thumbnail",
+            image=address,
+            **elsewhere(settings, record.study, record.series, record.instance, record.frame),
+        ),
     )
 
 

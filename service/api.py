@@ -7,7 +7,7 @@ from cbir.errors import InvalidInput
 from cbir.search import Answer
 from service import asked, metrics, pictures
 from service.access.audit import about
-from service.links import links
+from service.links import of_hit
 from service.operations import FILE, operation
 from service.patience import Watch
 from service.state import state
@@ -72,7 +72,7 @@ def search() -> Response:
     metrics.observe_stages(answer.timings_ms)
     if name:
         for hit in answer.results:
-            hit.links = links(hit.image_id, name)
+            hit.links = of_hit(hit, name)
     about([named or answer.query.image_id, *wanted.examples, *(hit.image_id for hit in answer.results)])
     return Response(answer.model_dump_json(), mimetype="application/json")
 

@@ -14,7 +14,7 @@ from cbir.messages import ImagePage, ImageRecord, LabelChange
 from service import asked, thumbnails
 from service.access.audit import about
 from service.conditional import check_expected, finish
-from service.links import links
+from service.links import of_record
 from service.operations import operation
 from service.problems import Malformed, SourceGone
 from service.state import state
@@ -166,7 +166,9 @@ def describe(collection: Collection, record: Record, name: str | None) -> ImageR
     """A record as the client sees it. name: of the collection, None where the client named none."""
     kept = originals.path(collection.folder, record.source)
     values = {field: getattr(record, field) for field in ImageRecord.model_fields if hasattr(record, field)}
-    return ImageRecord(original=bool(kept and kept.is_file()), links=links(record.image_id, name), **values)
+    uids = record.study, record.series, record.instance
+    places = of_record(state().settings, record.image_id, name, uids, record.frame)
+    return ImageRecord(original=bool(kept and kept.is_file()), links=places, **values)
 
 
 def check_labels(given: dict[str, str | None]) -> None:

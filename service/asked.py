@@ -31,12 +31,13 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_KINDS = (JSON, MERGE_PATCH)
 RAW = ("application/dicom", "application/octet-stream")
 MOST_CONDITIONS = 32
-LISTS = ("where", "examples")  # may be given several times
+LISTS = ("where", "examples", "includefield")  # may be given several times
 PATIENT_KEY = re.compile(r"[0-9a-f]{32}")
 NAME = "the image sent"  # stands for the upload in messages: its file name may be a patient's
 
 
-def _list(value: Any) -> Any:
+def one_or_more(value: Any) -> Any:
+    """A list, of a value that stands alone too."""
     return [value] if isinstance(value, str) else value
 
 
@@ -50,7 +51,7 @@ def _listed(value: Any) -> Any:
         raise ValueError("must be a JSON list") from None
 
 
-Where = Annotated[list[str], BeforeValidator(_list), Field(max_length=MOST_CONDITIONS)]
+Where = Annotated[list[str], BeforeValidator(one_or_more), Field(max_length=MOST_CONDITIONS)]
 
 
 class Parameters(BaseModel):
@@ -67,7 +68,7 @@ class Parameters(BaseModel):
         "since addresses are written into logs",
     )
     collection: str | None = None
-    examples: Annotated[Examples, BeforeValidator(_list)] = Field(
+    examples: Annotated[Examples, BeforeValidator(one_or_more)] = Field(
         [], description="ids of further examples, all left out of the answer"
     )
     feedback: Judgements = Field([], description="what the person said of images")

@@ -1,11 +1,28 @@
-"""Addresses of images on the service."""
+"""Addresses of images on the service, and elsewhere."""
 
 from urllib.parse import quote
 
-from cbir.search import Links
+from cbir.links import elsewhere
+from cbir.search import Hit, Links
+from cbir.settings import Settings
 
 
-def links(image_id: str, collection: str | None) -> Links:
-    """Where an image is; collection: None for the first one, which needs not be named."""
+def links(image_id: str, collection: str | None, **places: str | None) -> Links:
+    """Where an image is; collection: None for the first one, which needs not be named.
+
+    places: `rendered` and `viewer`, see `cbir.links.elsewhere`.
+    """
     address, query = f"/v1/images/{quote(image_id)}", f"?collection={quote(collection)}" if collection else ""
-    return Links(thumbnail=f"{address}/thumbnail{query}", image=f"{address}{query}")
+    return Links(thumbnail=f"{address}/thumbnail{query}", image=f"{address}{query}", **places)
+
+
+def of_hit(hit: Hit, collection: str | None) -> Links:
+    """Those of an answer, in a collection that the client named."""
+    return links(hit.image_id, collection, rendered=hit.links.rendered, viewer=hit.links.viewer)
+
+
+def of_record(
+    settings: Settings, image_id: str, collection: str | None, uids: tuple[str, str, str], frame: int | None
+) -> Links:
+    """Those of an image with these UIDs of study, series and instance."""
+    return links(image_id, collection, **elsewhere(settings, *uids, frame))

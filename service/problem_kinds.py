@@ -47,6 +47,12 @@ KINDS: dict[str, Kind] = {
         "The address exists, but not for that method.",
         "The header `Allow` names the methods it answers.",
     ),
+    "not-acceptable": Kind(
+        HTTPStatus.NOT_ACCEPTABLE,
+        "Not acceptable",
+        "The header `Accept` names no media type that this address answers in.",
+        "The detail names those it does; `Accept: */*` takes what there is.",
+    ),
     "too-slow": Kind(
         HTTPStatus.REQUEST_TIMEOUT,
         "Took too long",

@@ -16,6 +16,7 @@ from sqlalchemy.exc import DatabaseError
 from cbir.collection import facts, model, neighbours, schema, view
 from cbir.collection.filters import Condition
 from cbir.collection.gallery import Rows
+from cbir.collection.instances import DicomScope
 from cbir.collection.lock import writer_lock
 from cbir.collection.neighbourhood import Neighbourhood
 from cbir.collection.profile import Profile
@@ -254,11 +255,11 @@ class Collection:
         where: Sequence[Condition] = (),
         exclude_patient: str | None = None,
         exclude_content: str | None = None,
+        outside: DicomScope | None = None,
     ) -> Rows | None:
         """Rows of a view to search; None for all of them.
 
-        exclude_patient: a patient key, or the identifier it was made from. exclude_content: a content hash,
-        whose pictures are left out.
+        exclude_patient, outside: see `cbir.search.Request`. exclude_content: a content hash, left out.
         """
         with self.engine.connect() as connection:
             matching = current.rows_of(view.matching_numbers(connection, where)) if where else None
@@ -268,6 +269,8 @@ class Collection:
             if exclude_patient:
                 keys = [exclude_patient, hash_patient(self.secret, exclude_patient)]
                 unwanted.append(images.c.patient_key.in_([key for key in keys if key]))
+            if outside:
+                unwanted.append(outside.leaves_out())
             without = [
                 np.fromiter(connection.scalars(select(images.c.number).where(u)), np.int64) for u in unwanted
             ]
@@ -318,10 +321,9 @@ class Collection:
 
     def vector(self, image_id: str) -> np.ndarray:
         """The raw vector (d,) float32 of one image; raises NotFound."""
+        wanted = select(schema.vectors.c.vector).join(images).where(images.c.image_id == image_id)
         with self.engine.connect() as connection:
-            found = connection.scalar(
-                select(schema.vectors.c.vector).join(images).where(images.c.image_id == image_id)
-            )
+            found = connection.scalar(wanted)
         if found is None:
             raise NotFound(f"there is no image {image_id} in the collection")
         return np.frombuffer(found, "<f4").astype(np.float32)

@@ -42,7 +42,7 @@ images = Table(
     Column("frame", Integer),
     Column("width", Integer, nullable=False),
     Column("height", Integer, nullable=False),
-    Column("study", Text, nullable=False),
+    Column("study", Text, nullable=False, index=True),
     Column("series", Text, nullable=False),
     Column("instance", Text, nullable=False, index=True),
     Column("burned_in", Integer, nullable=False),
@@ -140,6 +140,7 @@ def complete(engine: Engine) -> None:
     if not _has_sop_class(engine):
         try:
             with engine.begin() as connection:
+                connection.exec_driver_sql("CREATE INDEX IF NOT EXISTS ix_images_study ON images (study)")
                 connection.exec_driver_sql("ALTER TABLE images ADD COLUMN sop_class TEXT DEFAULT '' NOT NULL")
         except OperationalError:
             if not _has_sop_class(engine):  # another process was not faster

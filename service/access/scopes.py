@@ -39,6 +39,10 @@ TABLE: dict[str, Entry] = {
     # Looking.
     "GET /": Entry(Scope.search),
     "POST /v1/search": Entry(Scope.search, "search"),
+    "GET /v1/similar": Entry(Scope.search, "search"),
+    "GET /dicomweb/studies/*/similar": Entry(Scope.search, "search"),
+    "GET /dicomweb/studies/*/series/*/similar": Entry(Scope.search, "search"),
+    "GET /dicomweb/studies/*/series/*/instances/*/similar": Entry(Scope.search, "search"),
     "POST /v1/grade": Entry(Scope.search, "grade"),
     "POST /v1/render": Entry(Scope.search),  # no action: it shows what was sent, and nothing of a collection
     "GET /v1/images": Entry(Scope.search, "list"),

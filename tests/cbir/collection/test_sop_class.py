@@ -21,6 +21,7 @@ def test_an_older_collection_is_opened_and_added_to(tmp_path: Path) -> None:
             writer.add([(record(1, "1.2.840.10008.5.1.4.1.1.2"), vector)])
         with made.engine.begin() as connection:
             connection.exec_driver_sql("ALTER TABLE images DROP COLUMN sop_class")
+            connection.exec_driver_sql("DROP INDEX ix_images_study")
     for _ in range(2):
         with Collection(tmp_path / "c") as opened:
             schema.complete(opened.engine)
