@@ -97,6 +97,24 @@ def percentiles(values: NDArray[np.float64]) -> tuple[float, float]:
     return (float(low), float(high)) if low < high < np.inf else (float(values.min()), float(values.max()))
 
 
+def counted_percentiles(values: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[float, float]:
+    """As `percentiles` of each finite value as many times as its count says, in a fraction of the time.
+
+    values, counts: (n,), at least one count above 0. Interpolated linearly, to the last bit as numpy does.
+    """
+    values, counts = values[counts > 0], counts[counts > 0]
+    order = np.argsort(values)
+    values, until = values[order], np.cumsum(counts[order])
+    place = (until[-1] - 1) * (np.array((LOWEST, HIGHEST)) / 100)
+    before = np.floor(place)
+    lower = values[np.searchsorted(until, before, "right")]
+    upper = values[np.searchsorted(until, np.minimum(before + 1, until[-1] - 1), "right")]
+    part = place - before
+    with np.errstate(over="ignore", invalid="ignore"):  # the difference of two huge values
+        low, high = np.where(part < 0.5, lower + (upper - lower) * part, upper - (upper - lower) * (1 - part))
+    return (float(low), float(high)) if low < high < np.inf else (float(values[0]), float(values[-1]))
+
+
 def window(values: NDArray[np.float64], low: float, high: float) -> Pixels:
     """Map low to 0 and high to 255, linearly, clipped and rounded; where they are equal, what is greater is 255."""
     if not low < high:

@@ -6,7 +6,7 @@ from pydicom.dataset import Dataset
 from pydicom.pixels import apply_color_lut
 
 from cbir.errors import UnreadableImage
-from cbir.images.depth import Pixels, percentiles, simplest, window
+from cbir.images.depth import Pixels, counted_percentiles, percentiles, simplest, window
 from cbir.images.dicom_dataset import first_number, integer
 from cbir.images.dicom_frames import Stored
 from cbir.images.dicom_tables import table
@@ -59,11 +59,22 @@ def _grey(
     center, width = wanted or _window_of(item) or _between(least, greatest)
     grey = _windowed(values, item, little, negative, wanted)
     if grey is None:
-        seen = values[places][_visible(stored, dataset)]
-        low, high = percentiles(seen if seen.size else values)
+        low, high = _percentiles(values, places, _visible(stored, dataset))
         center, width = _between(low, high)
         grey = window(values, low, high)
     return np.ascontiguousarray(grey[places]), Windowing(center, width, least, greatest)
+
+
+def _percentiles(
+    values: Values, places: tuple[NDArray[np.intp]] | tuple[()], visible: NDArray[np.bool_]
+) -> tuple[float, float]:
+    """Of the visible pixels' values; where there are none, of all values."""
+    if not visible.any():
+        return percentiles(values)
+    if not places:
+        return percentiles(values[visible])
+    seen = places[0].ravel() if visible.all() else places[0][visible]
+    return counted_percentiles(values, np.bincount(seen, minlength=values.size))
 
 
 def _between(low: float, high: float) -> tuple[float, float]:

@@ -2,64 +2,76 @@
 
 import multiprocessing
 import signal
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from threading import Lock
+from multiprocessing.connection import Connection
+from queue import Queue
 
 from indexer.dicom.handing import Handed, handed, received
 from indexer.dicom.instance import Described, Fate, Task, describe
 from indexer.extract import prepare
 
+CRASHED = Described(fate=Fate.unreadable, reason="makes its decoder crash, or needs too much memory")
+END_SECONDS = 5.0
+
+_context = multiprocessing.get_context("spawn")
+
 
 class Workers:
-    """Describes instances in `jobs` processes. Thread-safe."""
+    """Describes instances in `jobs` processes, each one at a time. Thread-safe."""
 
     def __init__(self, task: Task, jobs: int) -> None:
         self.task = task
         self.jobs = jobs
-        self._lock = Lock()
-        self._alone = Lock()
-        self._pool = _pool(jobs)
+        self._idle: Queue[_Worker] = Queue()
+        for _ in range(jobs):
+            self._idle.put(_Worker(task))
 
     def describe(self, data: bytes) -> Described:
         """See `indexer.dicom.instance.describe`; an instance whose decoder crashes is one that is not understood."""
         with handed(data) as given:
-            return self._described(given)
-
-    def _described(self, given: Handed) -> Described:
-        pool = self._pool
-        try:
-            return pool.submit(_describe, given, self.task).result()
-        except BrokenProcessPool:
-            self._replace(pool)
-        # Which of those under way did it is told by trying each in a process that no other shares.
-        with self._alone, _pool(1) as own:
+            worker = self._idle.get()
             try:
-                return own.submit(_describe, given, self.task).result()
-            except BrokenProcessPool:
-                return Described(
-                    fate=Fate.unreadable, reason="makes its decoder crash, or needs too much memory"
-                )
-
-    def _replace(self, broken: ProcessPoolExecutor) -> None:
-        with self._lock:
-            if self._pool is broken:
-                self._pool = _pool(self.jobs)
-        broken.shutdown(wait=False)
+                return worker.describe(given)
+            except (EOFError, OSError):
+                worker.end()
+                worker = _Worker(self.task)
+                return CRASHED
+            finally:
+                self._idle.put(worker)
 
     def close(self) -> None:
-        """End the processes."""
-        self._pool.shutdown(cancel_futures=True)
+        """End the processes, after what they are at."""
+        for _ in range(self.jobs):
+            self._idle.get().end()
 
 
-def _describe(given: Handed, task: Task) -> Described:
-    return describe(received(given), task)
+class _Worker:
+    """A process, and the way to it: the thread that has it talks to it without others between."""
+
+    def __init__(self, task: Task) -> None:
+        self.way, other = _context.Pipe()
+        self.process = _context.Process(target=_work, args=(other, task), daemon=True)
+        self.process.start()
+        other.close()  # so that the way ends with the process
+
+    def describe(self, given: Handed) -> Described:
+        """Raises EOFError or OSError where the process dies."""
+        self.way.send(given)
+        described = self.way.recv()
+        assert isinstance(described, Described)
+        return described
+
+    def end(self) -> None:
+        self.way.close()
+        self.process.join(END_SECONDS)
+        self.process.kill()
 
 
-def _pool(jobs: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_prepare)
-
-
-def _prepare() -> None:
+def _work(way: Connection, task: Task) -> None:
     prepare()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent to the whole group; the parent ends us in order
+    while True:
+        try:
+            given = way.recv()
+        except EOFError:
+            return
+        way.send(describe(received(given), task))

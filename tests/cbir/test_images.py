@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from cbir.errors import UnreadableImage
 from cbir.images import Image, Limits, decode, from_array, read
-from cbir.images.depth import window
+from cbir.images.depth import counted_percentiles, percentiles, window
 from cbir.images.quiet import quiet
 
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 6))
@@ -71,6 +71,16 @@ def test_wide_ranges_use_the_percentiles():
     expected = np.rint((np.clip(ramp, low, high) - low) / (high - low) * 255)
     np.testing.assert_array_equal(from_array(ramp).pixels, expected)
     np.testing.assert_array_equal(from_array(ramp.astype(np.float32)).pixels, expected)
+
+
+@given(
+    hnp.arrays(np.float64, st.integers(1, 30), elements=st.floats(-1e308, 1e308)),
+    st.lists(st.integers(0, 29), min_size=1, max_size=300),
+)
+def test_percentiles_of_counted_values_are_those_of_all_of_them(values, places):
+    places = np.array(places) % values.size
+    counts = np.bincount(places, minlength=values.size)
+    assert counted_percentiles(values, counts) == percentiles(values[places])
 
 
 def test_equal_percentiles_give_way_to_the_range():
