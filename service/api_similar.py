@@ -158,7 +158,7 @@ def _qido(*uids: str) -> Response:
     response = Response(json.dumps(told), mimetype=media)
     left = len(found.groups) - wanted.offset - len(shown)
     if left:
-        text = f'299 {request.host} "There are {left} additional results that can be requested"'
+        text = f'299 cbir "There are {left} additional results that can be requested"'
         response.headers["Warning"] = text
     return response
 
@@ -196,7 +196,7 @@ def _datasets(
         record = records.get(group.best.image_id)
         if record is None:  # deleted meanwhile
             continue
-        thumbnail = request.host_url.rstrip("/") + of_hit(group.best, wanted.collection).thumbnail
+        thumbnail = of_hit(group.best, wanted.collection).thumbnail
         of = counts[record.study, record.series]
         found = dicom_json.Found(rank, group, wanted.level, record, of, archive, thumbnail)
         told.append(dicom_json.dataset(found, included))

@@ -21,7 +21,10 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Found:
-    """A group, and what is told of it. rank: from 1. archive: address that clients reach, None without one."""
+    """A group, and what is told of it.
+
+    rank: from 1. archive: address that clients reach, None without one. thumbnail: relative address on the service.
+    """
 
     rank: int
     group: Group

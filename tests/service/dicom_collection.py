@@ -1,0 +1,23 @@
+"""A collection of phantoms and CT slices as DICOM, with pictures among them that are not."""
+
+from pathlib import Path
+
+from pydicom import Dataset
+
+from cbir.datasets.phantoms import write
+from tests.indexer.receiving import file_of, slices
+from tests.service.conftest import cbir
+
+SLICES = 6  # of each of two series of CT, of two patients in truth and one by name
+
+
+def make(folder: Path) -> tuple[Path, list[Dataset]]:
+    """The collection's folder, and its CT slices."""
+    images = folder / "images"
+    write(images / "phantoms", 20, format="dicom", size=64)
+    write(images / "pictures", 4, format="png", size=64, seed=9)
+    ct = [one for seed in (1, 2) for one in slices(SLICES, 48, seed=seed)]
+    for number, one in enumerate(ct):
+        (images / f"{number}.dcm").write_bytes(file_of(one))
+    cbir("index", images, "--collection", folder / "collection", "--jobs", "1")
+    return folder / "collection", ct

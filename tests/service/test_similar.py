@@ -1,0 +1,263 @@
+"""What is like an instance, a series or a study, in our own JSON and as QIDO-RS answers."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dicomweb_client.web import DICOMwebClient
+from flask import Flask
+from flask.testing import FlaskClient
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from pydicom import Dataset
+
+from cbir import settings
+from cbir.client import Client
+from cbir.collection import Collection
+from cbir.levels import Combination, Level
+from cbir.similar import Exclude
+from service.app import create_app
+from tests.service.conftest import problem, serving
+from tests.service.dicom_collection import SLICES, make
+
+ARCHIVE = "https://pacs.example.org/dicom-web"
+VIEWER = "https://viewer.example.org/view?StudyInstanceUIDs={study}&n={frame}"
+NAMED = {"archive_url": "http://10.0.0.1/dicom-web", "archive_public_url": ARCHIVE, "viewer_link": VIEWER}
+SCORE = "00771001"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Dataset]]:
+    return make(tmp_path_factory.mktemp("dicom"))
+
+
+@pytest.fixture(scope="module")
+def ct(made: tuple[Path, list[Dataset]]) -> Dataset:
+    return made[1][2]
+
+
+@pytest.fixture(scope="module")
+def near(made: tuple[Path, list[Dataset]]) -> FlaskClient:
+    app: Flask = create_app(made[0], settings.load(**NAMED))
+    return app.test_client()
+
+
+def address(ct: Dataset, levels: int = 3) -> str:
+    parts = ("studies", ct.StudyInstanceUID, "series", ct.SeriesInstanceUID, "instances", ct.SOPInstanceUID)
+    return "/dicomweb/" + "/".join(parts[: 2 * levels]) + "/similar"
+
+
+def value(dataset: dict, tag: str):
+    return dataset[tag]["Value"][0]
+
+
+def test_a_dicomweb_client_reads_the_answers(made: tuple[Path, list[Dataset]], ct: Dataset) -> None:
+    with serving(made[0], CBIR_VIEWER_LINK=VIEWER, CBIR_ARCHIVE_URL=ARCHIVE) as running:
+        client = DICOMwebClient(f"{running.address}/dicomweb")
+        everything = client._http_get_application_json(
+            running.address + address(ct), {"limit": 5}, get_remaining=True
+        )
+        assert len(everything) == 20 + 2 * SLICES - 1
+        with Client(running.address) as ours:
+            uids = ct.StudyInstanceUID, ct.SeriesInstanceUID, ct.SOPInstanceUID
+            assert ours.similar_to_instance(*uids, limit=100) == everything
+            best = ours.similar(*uids, exclude="study", limit=1)
+            assert len(ours.similar_to_series(*uids[:2], level="series")) == best.total - (SLICES - 1)
+            assert ours.similar_to_study(uids[0], offset=10**6) == []
+    first = Dataset.from_json(everything[0])
+    assert first.SOPClassUID == ct.SOPClassUID
+    assert first.StudyInstanceUID == ct.StudyInstanceUID
+    assert (first.Rows, first.Columns, first.Modality) == (48, 48, "CT")
+    assert first.NumberOfSeriesRelatedInstances == first.NumberOfStudyRelatedInstances == SLICES
+    assert first.ModalitiesInStudy == "CT"
+    assert "PatientName" in first
+    assert not first.PatientName
+    assert not first.PatientID
+    series = f"{ARCHIVE}/studies/{first.StudyInstanceUID}/series/{first.SeriesInstanceUID}"
+    assert first.RetrieveURL == f"{series}/instances/{first.SOPInstanceUID}"
+    block = first.private_block(0x0077, "CBIR SIMILARITY")
+    assert block[2].value == 1
+    assert block[8].value == f"{first.RetrieveURL}/rendered"
+    assert block[9].value == VIEWER.format(study=first.StudyInstanceUID, frame=1)
+    scores = [value(one, SCORE) for one in everything]
+    assert scores == sorted(scores, reverse=True)
+
+
+@hypothesis_settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.sampled_from(Level), st.sampled_from(Combination), st.integers(1, 3), st.sampled_from([1, 3, 7, 1000])
+)
+def test_pages_make_the_whole_list(
+    near: FlaskClient, ct: Dataset, level: Level, how: Combination, of: int, limit: int
+) -> None:
+    asked = {"level": level.value, "combine": how.value}
+    whole = near.get(address(ct, of), query_string=asked | {"limit": 1000})
+    assert "Warning" not in whole.headers
+    pages, offset = [], 0
+    while (answer := near.get(address(ct, of), query_string=asked | {"limit": limit, "offset": offset})).data:
+        assert answer.status_code == 200
+        pages += answer.json
+        offset += limit
+        left = len(whole.json) - len(pages)
+        assert (f"There are {left} additional" in answer.headers.get("Warning", "")) == (left > 0)
+    assert answer.status_code == 204
+    assert pages == whole.json
+    assert [value(one, "00771002") for one in pages] == list(range(1, len(pages) + 1))
+
+
+@pytest.mark.parametrize("how", Combination)
+@pytest.mark.parametrize("level", [Level.series, Level.study])
+def test_slices_are_combined(
+    made: tuple[Path, list[Dataset]], near: FlaskClient, ct: Dataset, level: Level, how: Combination
+) -> None:
+    """A series, against distances from each of its slices to every image, written out."""
+    depth = 5
+    with Collection(made[0]) as collection:
+        view = collection.view()
+        records = [(number, record) for number, record in collection.iterate() if record.instance]
+        vectors = view.gallery.vectors(view.rows_of(np.array([number for number, _ in records])))
+    others = [place for place, (_, record) in enumerate(records) if record.study != ct.StudyInstanceUID]
+    scores: dict[str, list[float]] = {}
+    for place, (_, record) in enumerate(records):
+        if record.series != ct.SeriesInstanceUID:
+            continue
+        distances = np.sqrt(((vectors[others] - vectors[place]) ** 2).sum(axis=1))
+        alike = 1 - (distances - distances.min()) / np.ptp(distances)
+        for one in np.argsort(-alike)[:depth]:
+            scores.setdefault(getattr(records[others[one]][1], level.value), []).append(float(alike[one]))
+    combined = {"max": max, "sum": sum, "frequency": len}[how.value]
+    plain = {uid: combined(of) for uid, of in scores.items()}
+    asked = {"level": level.value, "combine": how.value, "depth": depth, "rerank": "none", "exclude": "study"}
+    answer = near.get(address(ct, 2), query_string=asked | {"limit": 100}).json
+    tag = {"series": "0020000E", "study": "0020000D"}[level.value]
+    assert {value(one, tag): value(one, SCORE) for one in answer} == pytest.approx(plain, abs=1e-4)
+    assert {value(one, tag): value(one, "00771003") for one in answer} == {
+        u: len(of) for u, of in scores.items()
+    }
+    assert not any("00080018" in one for one in answer)
+    assert all(("0020000E" in one) == (level is Level.series) for one in answer)
+
+
+def test_what_is_left_out(near: FlaskClient, ct: Dataset) -> None:
+    uids = {"study": ct.StudyInstanceUID, "series": ct.SeriesInstanceUID, "instance": ct.SOPInstanceUID}
+
+    def left(exclude: Exclude, **more: str) -> int:
+        answer = near.get(
+            "/v1/similar", query_string=uids | {"exclude": exclude.value, "limit": 100} | more
+        ).json
+        assert answer["total"] == len(answer["results"])
+        assert {one["best"]["dicom"] is None for one in answer["results"]} == {False}
+        return answer["total"]
+
+    everything = 20 + 2 * SLICES
+    assert left(Exclude.instance) == everything - 1
+    assert left(Exclude.series) == left(Exclude.study) == everything - SLICES
+    assert left(Exclude.patient) == everything - 2 * SLICES  # the other series is of the same patient
+    assert left(Exclude.instance, where="modality=CT") == 2 * SLICES - 1
+    assert left(Exclude.instance, level="study", depth="1000") == left(
+        Exclude.study, level="study", depth="1000"
+    )
+
+
+def test_our_own_json(near: FlaskClient, ct: Dataset) -> None:
+    asked = {"study": ct.StudyInstanceUID, "level": "series", "combine": "sum", "limit": 2, "offset": 1}
+    answer = near.get("/v1/similar", query_string=asked).json
+    assert answer["query"] == {
+        "study": ct.StudyInstanceUID,
+        "series": None,
+        "instance": None,
+        "images": SLICES,
+    }
+    assert [one["rank"] for one in answer["results"]] == [2, 3]
+    best = answer["results"][0]["best"]
+    assert answer["results"][0]["series"] == best["dicom"]["series"]
+    assert answer["results"][0]["instance"] is None
+    for name, start in (("rendered", ARCHIVE), ("viewer", "https://viewer.example.org/view?")):
+        assert best["links"][name].startswith(start)
+    assert near.get(best["links"]["thumbnail"]).status_code == 200
+    record = near.get(best["links"]["image"]).json
+    assert record["links"] == best["links"]
+    by_image = near.post("/v1/search", json={"image_id": best["image_id"], "k": 30}).json["results"]
+    assert {bool(hit["dicom"]) == bool(hit["links"]["viewer"]) for hit in by_image} == {True}
+    assert {bool(hit["dicom"]) for hit in by_image} == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("included", "there"),
+    [
+        ("", set()),
+        ("BodyPartExamined", {"00180015"}),
+        ("00180015,PhotometricInterpretation", {"00180015", "00280004"}),
+        ("BurnedInAnnotation&includefield=00180015", {"00180015", "00280301"}),
+        ("PatientName,RequestAttributesSequence.ScheduledProcedureStepID,00400275.00400009", set()),
+        ("all", {"00180015", "00200060", "00185101", "00280004", "00280301"}),
+    ],
+)
+def test_further_attributes(near: FlaskClient, ct: Dataset, included: str, there: set[str]) -> None:
+    plain = near.get(f"{address(ct)}?limit=1").json[0]
+    asked = near.get(
+        f"{address(ct)}?limit=1&includefield={included}" if included else f"{address(ct)}?limit=1"
+    )
+    assert asked.json[0].keys() - plain.keys() == there
+    assert list(asked.json[0]) == sorted(asked.json[0])
+    above = near.get(f"{address(ct)}?limit=1&level=study&includefield=all").json[0]
+    assert not {"00180015", "00080018", "00280010"} & above.keys()
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "words"),
+    [
+        ("?limit=0", 400, "limit"),
+        ("?limit=x", 400, "limit"),
+        ("?offset=-1", 400, "offset"),
+        ("?level=patient", 400, "level"),
+        ("?combine=mean", 400, "combine"),
+        ("?includefield=Nonsense", 400, "'Nonsense' is no attribute"),
+        ("?rerank=nonsense", 400, "nonsense"),
+        ("?where=nonsense", 400, "nonsense"),
+        ("?fuzzymatching=true", 400, "fuzzymatching"),
+        ("?collection=nowhere", 404, "nowhere"),
+    ],
+)
+def test_what_cannot_be_asked(near: FlaskClient, ct: Dataset, change: str, status: int, words: str) -> None:
+    assert words in problem(near.get(address(ct) + change), status)
+
+
+def test_what_is_not_there(near: FlaskClient, ct: Dataset) -> None:
+    assert "instance 1.2.3" in problem(near.get(address(ct).replace(ct.SOPInstanceUID, "1.2.3")), 404)
+    assert "series 1.2.3" in problem(near.get(address(ct, 2).replace(ct.SeriesInstanceUID, "1.2.3")), 404)
+    assert "study 1.2.3" in problem(near.get("/dicomweb/studies/1.2.3/similar"), 404)
+    problem(near.get("/dicomweb/studies/1.2.x/similar"), 400)
+    problem(near.get("/v1/similar"), 422)
+    problem(near.get("/v1/similar?study=x"), 422)
+    problem(near.get(f"/v1/similar?study={ct.StudyInstanceUID}&instance=1.2"), 422)
+
+
+@pytest.mark.parametrize(
+    ("accept", "given"),
+    [
+        ("application/dicom+json", "application/dicom+json"),
+        ("application/dicom+json, application/json", "application/dicom+json"),
+        ("application/json", "application/json"),
+        ("*/*", "application/dicom+json"),
+        ("", "application/dicom+json"),
+        ('multipart/related; type="application/dicom+xml"', None),
+        ("text/html", None),
+    ],
+)
+def test_media_types(near: FlaskClient, ct: Dataset, accept: str, given: str | None) -> None:
+    answer = near.get(address(ct), headers={"Accept": accept})
+    if given is None:
+        problem(answer, 406)
+    else:
+        assert (answer.status_code, answer.mimetype) == (200, given)
+
+
+def test_nothing_of_the_patient_is_told(near: FlaskClient, ct: Dataset) -> None:
+    for answer in (
+        near.get(address(ct) + "?includefield=all"),
+        near.get(f"/v1/similar?study={ct.StudyInstanceUID}"),
+    ):
+        for secret in (str(ct.PatientID), str(ct.PatientName), str(ct.StudyDate), "PHANTOM^"):
+            assert secret not in answer.text
