@@ -189,6 +189,23 @@ class Writer:
             numbers = connection.scalars(select(images.c.number).where(images.c.image_id == image_id)).all()
             return self._relabel(connection, numbers, changed)
 
+    def label_images(self, key: str, values: Mapping[str, str]) -> int:
+        """Set one label of many images, by their ids; how many changed. Images that are gone are passed over."""
+        with self.engine.begin() as connection:
+            wanted = images.c.image_id, images.c.number
+            numbers = {row[0]: row[1] for row in matching(connection, wanted, images.c.image_id, values)}
+            query = select(labels.c.number, labels.c.value).where(labels.c.key == key)
+            held = dict(connection.execute(query).all())
+            new = {image_id: n for image_id, n in numbers.items() if held.get(n) != values[image_id]}
+            for part in parts(list(new.values())):
+                connection.execute(delete(labels).where(labels.c.key == key, labels.c.number.in_(part)))
+            if new:
+                rows = [(key, values[image_id], number) for image_id, number in new.items()]
+                connection.exec_driver_sql("INSERT INTO labels (key, value, number) VALUES (?, ?, ?)", rows)
+                history.note(connection, self.who, "labelled", len(new), list(new))
+                facts.count_up(connection)
+        return len(new)
+
     def _relabel(
         self, connection: Connection, numbers: Sequence[int], changed: Mapping[str, str | None]
     ) -> bool:

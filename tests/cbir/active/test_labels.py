@@ -1,0 +1,106 @@
+"""Severities as labels of a collection's images."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cbir.active.labels import write_severity
+from cbir.collection import Collection
+from cbir.collection import profile as profiles
+from cbir.collection.filters import parse
+from cbir.collection.lock import writer_lock
+from cbir.collection.records import Record
+from cbir.errors import CollectionBusy, InvalidInput
+
+
+@pytest.fixture
+def collection(tmp_path: Path) -> Collection:
+    """Five images of Tamura vectors, a snapshot of them, and one label."""
+    made = Collection.create(tmp_path / "collection", profiles.get("tamura"))
+    with made.writer() as writer:
+        writer.add([_entry(number) for number in range(5)])
+        writer.finish()
+    return made
+
+
+def _entry(number: int) -> tuple[Record, np.ndarray]:
+    record = Record(
+        content_hash=f"{number:032x}",
+        source=f"/images/{number}.png",
+        source_stamp="1",
+        format="png",
+        width=9,
+        height=9,
+        labels={"grade": str(number)},
+    )
+    return record, np.random.default_rng(number).normal(5.0, 2.0, 6).astype(np.float32)
+
+
+def _ids(collection: Collection, *where: str) -> list[str]:
+    found = collection.page(0, 100, [parse(text) for text in where])
+    return [record.image_id for _, record in found]
+
+
+def test_filters_compare_the_severity(collection: Collection) -> None:
+    ids = _ids(collection)
+    assert write_severity(collection, ids, [0.25, 1.5, -2.0, 10.0, 1.49996]) == 5
+    assert _ids(collection, "severity>=1.5") == [ids[1], ids[3], ids[4]]  # four digits are kept
+    assert _ids(collection, "severity>1.5") == [ids[3]]
+    assert _ids(collection, "severity<0") == [ids[2]]
+    assert _ids(collection, "severity<=0.25") == [ids[0], ids[2]]
+    assert _ids(collection, "severity>=1.5", "grade=3") == [ids[3]]
+
+
+def test_search_filters_by_it(collection: Collection) -> None:
+    ids = _ids(collection)
+    before = collection.view()
+    write_severity(collection, ids[:3], [1.0, 2.0, 3.0])
+    current = collection.view()
+    rows = collection.select_rows(current, [parse("severity>=2")])
+    assert current.generation > before.generation
+    assert rows is not None
+    assert len(rows) == 2
+
+
+def test_other_labels_stay_and_new_values_replace_old_ones(collection: Collection) -> None:
+    ids = _ids(collection)
+    write_severity(collection, ids, np.arange(5))
+    assert write_severity(collection, [*ids[:2], "gone"], [0.0, 7.0, 3.0]) == 1
+    assert collection.record(ids[0]).labels == {"grade": "0", "severity": "0.0000"}
+    assert collection.record(ids[1]).labels == {"grade": "1", "severity": "7.0000"}
+    assert collection.record(ids[4]).labels == {"grade": "4", "severity": "4.0000"}
+
+
+def test_nothing_changes_with_the_same_values(collection: Collection) -> None:
+    ids = _ids(collection)
+    write_severity(collection, ids, np.zeros(5))
+    generation = collection.generation()
+    assert write_severity(collection, ids, np.full(5, -1e-9)) == 0
+    assert write_severity(collection, [], []) == 0
+    assert collection.generation() == generation
+
+
+def test_vectors_stay_as_they_are(collection: Collection) -> None:
+    ids = _ids(collection)
+    snapshot, vector = collection.info()["snapshot"], collection.vector(ids[0])
+    write_severity(collection, ids, np.arange(5.0))
+    assert collection.info()["snapshot"] == snapshot
+    assert np.array_equal(collection.vector(ids[0]), vector)
+
+
+@pytest.mark.parametrize("values", [[1.0], [1.0, float("nan")], [1.0, float("inf")], [[1.0, 2.0]]])
+def test_what_is_no_severity_is_refused(collection: Collection, values: list[float]) -> None:
+    with pytest.raises(InvalidInput, match="2 images need as many severities"):
+        write_severity(collection, _ids(collection)[:2], values)
+
+
+def test_one_image_twice_is_refused(collection: Collection) -> None:
+    with pytest.raises(InvalidInput, match="named twice"):
+        write_severity(collection, _ids(collection)[:1] * 2, [1.0, 2.0])
+
+
+def test_another_writer_is_respected(collection: Collection) -> None:
+    with writer_lock(collection.folder), pytest.raises(CollectionBusy):
+        write_severity(collection, _ids(collection), np.arange(5.0))
+    assert _ids(collection, "severity>=0") == []
