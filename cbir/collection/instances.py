@@ -7,7 +7,7 @@ from datetime import date, timedelta
 
 from sqlalchemy import ColumnElement, Connection, and_, false, func, or_, select
 
-from cbir.collection.rows import parts
+from cbir.collection.rows import matching, parts
 from cbir.collection.schema import images, labels
 
 YEARS = 5  # a date is moved back by at most these
@@ -43,11 +43,8 @@ def numbers_in(connection: Connection, scope: DicomScope) -> list[int]:
 
 def known(connection: Connection, instances: Iterable[str]) -> set[str]:
     """Those of the SOP Instance UIDs that images of the collection have."""
-    found: set[str] = set()
-    for part in parts(sorted({one for one in instances if one})):
-        column = images.c.instance
-        found.update(connection.scalars(select(column).where(column.in_(part)).distinct()))
-    return found
+    column = images.c.instance
+    return {row[0] for row in matching(connection, [column], column, {one for one in instances if one})}
 
 
 def shifted(secret: bytes, patient: str, day: str) -> str:

@@ -1,5 +1,6 @@
 """`cbir receive`."""
 
+import gc
 import ipaddress
 import json
 import logging
@@ -69,6 +70,7 @@ def receive(
             server = serve(intake, host, port, peers)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
+            gc.freeze()  # pynetdicom collects everything every few seconds; what is loaded now stays
             typer.echo(f"receiving as {aet} on {host} port {server.server_address[1]}")
             server.serve_forever(poll_interval=0.2)
             server.server_close()
