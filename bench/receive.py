@@ -1,40 +1,44 @@
 """How many 512 x 512 slices of 16 bits a second `cbir receive` takes in, and when they can be searched.
 
     python bench/receive.py --count 300 --associations 1 2 4
+    python bench/receive.py --against FOLDER        # a checkout of another version, run in turn with this one
 
-Each row is a receiver of its own with an empty collection; a slice counts once the sender has its success.
+Each row is a receiver of its own with an empty collection. dcmtk's `storescu` sends, as an archive would; every slice
+must be answered with success. Processor times are those of all threads, a slice: of the process that receives and
+commits, and of those that decode and describe.
 """
 
 import argparse
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
-from pydicom import Dataset
+from pydicom import Dataset, dcmwrite
 from pydicom.dataset import FileMetaDataset
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
-from pynetdicom import AE
 
 from cbir.collection import Collection
 
 SIDE = 512
-SEARCHABLE_SECONDS = 30
+FIRST = 8  # slices sent before the clock starts: until its processes have started
+HERE = Path(__file__).parents[1]
 
 
-def slices(count: int) -> list[Dataset]:
+def slices(count: int) -> Iterator[Dataset]:
     """A series of smooth noise, every slice another."""
     noise = cv2.GaussianBlur(np.random.default_rng(0).normal(size=(SIDE, SIDE + count)), (0, 0), 6)
-    grey = cv2.normalize(noise, None, 0, 4095, cv2.NORM_MINMAX).astype("<u2")
+    grey = cv2.normalize(noise, noise, 0, 4095, cv2.NORM_MINMAX).astype("<u2")
     study, series = generate_uid(), generate_uid()
-    made = []
     for number in range(count):
         ds = Dataset()
         ds.SOPClassUID, ds.SOPInstanceUID = CTImageStorage, generate_uid()
@@ -47,56 +51,71 @@ def slices(count: int) -> list[Dataset]:
         ds.file_meta.MediaStorageSOPClassUID = CTImageStorage
         ds.file_meta.MediaStorageSOPInstanceUID = ds.SOPInstanceUID
         ds.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
-        made.append(ds)
-    return made
+        yield ds
 
 
-def send(port: int, datasets: list[Dataset]) -> None:
-    """Send them one after another; every one must be answered with success."""
-    entity = AE("BENCH")
-    entity.add_requested_context(CTImageStorage, ExplicitVRLittleEndian)
-    association = entity.associate("127.0.0.1", port, ae_title="CBIR")
-    for ds in datasets:
-        assert association.send_c_store(ds).Status == 0
-    association.release()
+def write(folder: Path, count: int, parts: int) -> list[list[str]]:
+    """The names of the files: of the first ones, and of `count` more in as many lists as there are senders."""
+    names = []
+    for number, ds in enumerate(slices(FIRST + count)):
+        names.append(str(folder / f"{number}.dcm"))
+        dcmwrite(names[-1], ds, enforce_file_format=True)
+    return [names[:FIRST], *(names[FIRST + part :: parts] for part in range(parts))]
 
 
-def measure(datasets: list[Dataset], associations: int) -> dict[str, float]:
-    """Slices a second, and seconds from the last success until all can be searched."""
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "collection"
-        command = [
-            sys.executable,
-            "-u",
-            "-m",
-            "cbir.main",
-            "receive",
-            "--collection",
-            str(place),
-            "--port",
-            "0",
-        ]
-        receiver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+def send(port: str, files: list[str]) -> "subprocess.Popen[bytes]":
+    """A sender; it ends with another code than 0 where one file is not answered with success."""
+    return subprocess.Popen(["storescu", "-aec", "CBIR", "127.0.0.1", port, *files])
+
+
+def processor_seconds(process: int) -> float:
+    """That a process and its threads have used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def used(process: int) -> tuple[float, float]:
+    """Processor seconds of the receiver, and of its processes together."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return processor_seconds(process), sum(processor_seconds(int(one)) for one in children)
+
+
+def measure(code: Path, count: int, associations: int) -> dict[str, Any]:
+    """Slices a second, seconds from the last success until all can be searched, processor milliseconds a slice."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        first, *rest = write(folder, count, associations)
+        place = folder / "collection"
+        command = [sys.executable, "-u", "-m", "cbir.main", "receive", "--collection", str(place), "--port"]
+        receiver = subprocess.Popen(
+            [*command, "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=code
+        )
         try:
             assert receiver.stdout
             found = re.search(r"port (\d+)", receiver.stdout.readline())
             assert found
-            port = int(found.group(1))
-            send(port, datasets[:4])  # its processes have started
+            port = found.group(1)
+            assert send(port, first).wait() == 0
+            before = used(receiver.pid)
             started = time.monotonic()
-            with ThreadPoolExecutor(associations) as senders:
-                list(senders.map(lambda n: send(port, datasets[4 + n :: associations]), range(associations)))
+            assert [one.wait() for one in [send(port, files) for files in rest]] == [0] * associations
             seconds = time.monotonic() - started
             with Collection(place) as collection:
-                assert len(collection.view()) == len(datasets)
+                assert len(collection.view()) == FIRST + count
             searchable = time.monotonic() - started - seconds
+            after = used(receiver.pid)
         finally:
             receiver.send_signal(signal.SIGTERM)
             receiver.wait(60)
+    receiving, describing = (1000 * (late - early) / count for early, late in zip(before, after, strict=True))
     return {
+        "version": "this" if code == HERE else code.name,
         "associations": associations,
-        "slices_per_second": round((len(datasets) - 4) / seconds, 1),
+        "slices_per_second": round(count / seconds, 1),
         "searchable_seconds": round(searchable, 2),
+        "receiving_ms": round(receiving, 1),
+        "describing_ms": round(describing, 1),
+        "load": round(os.getloadavg()[0], 1),
     }
 
 
@@ -105,12 +124,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--associations", type=int, nargs="+", default=[1, 4])
+    parser.add_argument("--against", type=Path, help="folder of another version's code")
+    parser.add_argument("--repeats", type=int, default=1)
     options = parser.parse_args()
-    datasets = slices(options.count + 4)
-    rows = [measure(datasets, number) for number in options.associations]
-    print("| associations | slices/s | searchable after s |\n| ---: | ---: | ---: |")
+    codes = [HERE, *([options.against.resolve()] if options.against else [])]
+    rows = [
+        measure(code, options.count, number)
+        for number in options.associations
+        for _ in range(options.repeats)
+        for code in codes
+    ]
+    print(" | ".join(rows[0]))
     for row in rows:
-        print(f"| {row['associations']} | {row['slices_per_second']} | {row['searchable_seconds']} |")
+        print(" | ".join(str(value) for value in row.values()))
     print(json.dumps({"count": options.count, "rows": rows}))
 
 
