@@ -36,7 +36,12 @@ def dataset_of(data: bytes, limits: Limits) -> Dataset:
     _check_deflated(data, limits)
     dataset = pydicom.dcmread(BytesIO(data), force=True)
     if not any(keyword in dataset for keyword in PIXELS):
-        raise NoPixels(f"holds no pixels: {_kind(dataset)}; give an object with an image")
+        kind = _kind(dataset)
+        if "Image Storage" in kind:  # in the names of all classes of images, and of no others
+            raise UnreadableImage(
+                f"has no pixels, though {kind}: a header alone, or cut short; copy or export it again"
+            )
+        raise NoPixels(f"holds no pixels: {kind}; give an object with an image")
     if "Rows" not in dataset or "Columns" not in dataset:
         raise UnreadableImage("does not say how many Rows and Columns it has; export it again")
     limits.check_pixels(integer(dataset, "Columns", 0), integer(dataset, "Rows", 0))

@@ -439,7 +439,7 @@ def refused(dataset, **options):
 def test_objects_without_pixels():
     dataset = dicom_set()
     del dataset.PixelData
-    assert "holds no pixels: it is of class CT Image Storage" in refused(dataset)
+    assert "has no pixels, though it is of class CT Image Storage" in refused(dataset)
     dataset.SOPClassUID = "1.2.840.10008.5.1.4.1.1.88.11"
     assert "Basic Text SR Storage" in refused(dataset)
     dataset.SOPClassUID = "1.2.3.4"

@@ -14,8 +14,11 @@ from cbir.client import Client
 from cbir.collection import Collection
 from cbir.datasets.phantoms.dicom import encode
 from cbir.datasets.phantoms.phantom import draw
+from indexer.dicom.instance import Fate
 from service.app import create_app
 from service.related import parts
+from tests.indexer.damaged import DAMAGED
+from tests.indexer.receiving import instances_in
 from tests.service.conftest import serving
 
 SENT, FAILED = "00081199", "00081198"
@@ -78,6 +81,21 @@ def test_what_is_not_stored_is_named_with_its_reason(changing: FlaskClient) -> N
     assert failed[0]["00081155"]["Value"] == [dcmread(BytesIO(cut)).SOPInstanceUID]
     assert post(changing, cut).status_code == 409
     assert post(changing, instance(6)).status_code == 200
+
+
+def test_damaged_objects_are_refused_and_the_others_taken(changing: FlaskClient, own: Path) -> None:
+    before = len(instances_in(own))
+    answer = post(changing, *(data for data, _ in DAMAGED.values()))
+    assert answer.status_code == 202
+    reasons = {Fate.stored: None, Fate.no_image: 0xB006, Fate.unreadable: 0xC000}
+    expected = [reasons[fate] for _, fate in DAMAGED.values()]
+    sent, failed = answer.json[SENT]["Value"], answer.json[FAILED]["Value"]
+    assert [item.get("00081196", {"Value": [None]})["Value"][0] for item in sent] == [
+        reason for reason in expected if reason != 0xC000
+    ]
+    assert [item["00081197"]["Value"] for item in failed] == [[0xC000]] * expected.count(0xC000)
+    assert len(instances_in(own)) == before + expected.count(None)
+    assert "SECRET" not in answer.get_data(as_text=True)
 
 
 def test_bodies_that_are_none(changing: FlaskClient) -> None:

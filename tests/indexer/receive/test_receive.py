@@ -247,7 +247,7 @@ def test_a_deleted_image_is_not_taken_in_again(running: tuple[Receiver, Path]) -
     assert str(one.SOPInstanceUID) not in instances_in(place)
 
 
-def test_an_empty_data_set_holds_no_image(running: tuple[Receiver, Path]) -> None:
+def test_an_image_without_pixels_is_damaged(running: tuple[Receiver, Path]) -> None:
     empty = Dataset()
     empty.SOPClassUID, empty.SOPInstanceUID = CTImageStorage, "1.2.3"
-    assert send(running[0].port, [with_meta(empty)]) == [0xB006]
+    assert send(running[0].port, [with_meta(empty)]) == [0xC000]

@@ -1,0 +1,48 @@
+"""Damaged objects by C-STORE: the status each is answered with, and what is in the collection afterwards."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pydicom import dcmread
+from pynetdicom import AE, _config
+from pynetdicom.presentation import build_context
+
+from indexer.dicom.instance import Fate
+from indexer.receive.server import STATUS
+from tests.indexer.damaged import DAMAGED
+from tests.indexer.receiving import instances_in, receiver, send, slices
+
+
+def _send_as_it_is(port: int, path: Path) -> int:
+    """The status that the bytes of a file are answered with, whatever they are."""
+    meta = dcmread(path, stop_before_pixels=True, force=True).file_meta
+    entity = AE("SENDER")
+    entity.requested_contexts = [build_context(meta.MediaStorageSOPClassUID, meta.TransferSyntaxUID)]
+    made = entity.associate("127.0.0.1", port, ae_title="CBIR")
+    assert made.is_established
+    try:
+        return int(made.send_c_store(path).Status)
+    finally:
+        made.release()
+
+
+def test_each_is_answered_with_a_status_that_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_config, "STORE_SEND_CHUNKED_DATASET", True)  # the bytes as they are
+    place = tmp_path / "collection"
+    with receiver(place) as started:
+        for name, (data, fate) in DAMAGED.items():
+            path = tmp_path / "sent.dcm"
+            path.write_bytes(data)
+            assert _send_as_it_is(started.port, path) == STATUS[fate], name
+        monkeypatch.undo()
+        assert send(started.port, list(slices(1, 32))) == [0]  # and the receiver is well
+        said = json.loads(started.stop())
+        log = started.log.read_text()
+    expected = Counter(fate for _, fate in DAMAGED.values())
+    expected[Fate.stored] += 1
+    assert said == {fate.value: number for fate, number in expected.items()}
+    assert len(instances_in(place)) == expected[Fate.stored]
+    assert "SECRET" not in log
+    assert "secret-patient" not in log
