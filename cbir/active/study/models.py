@@ -1,0 +1,101 @@
+"""What was learnt after each round: the ranker, and what it says of every image of the collection."""
+
+import io
+import shutil
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.active.severity import Severity
+from cbir.active.study.files import write
+from cbir.collection.snapshot import sync_folder
+from cbir.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from cbir.active.bayesian import BayesianRanker
+
+FOLDER, SEVERITY = "models", "severity.npz"
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt:
+    """after: the round it was learnt after. judgements: it learnt from. ids: (n,) of the images of `severity`."""
+
+    after: int
+    judgements: int
+    ids: tuple[str, ...]
+    severity: Severity
+
+    def of(self, ids: Sequence[str]) -> tuple[Severity, NDArray[np.bool_]]:
+        """What is said of these images, zeros for those that it has not seen, and which it has (len(ids),)."""
+        place = {image: row for row, image in enumerate(self.ids)}
+        rows = np.array([place.get(image, -1) for image in ids], np.int64)
+        seen = rows >= 0
+
+        def take(values: NDArray[np.float32]) -> NDArray[np.float32]:
+            found = np.zeros((len(ids), *values.shape[1:]), np.float32)
+            found[seen] = values[rows[seen]]
+            return found
+
+        one = self.severity
+        scores = None if one.scores is None else np.ascontiguousarray(take(one.scores.T).T)
+        return Severity(take(one.mean), take(one.variance), take(one.features), scores), seen
+
+
+def keep(
+    folder: Path,
+    ranker: "BayesianRanker",
+    after: int,
+    judgements: int,
+    ids: Sequence[str],
+    severity: Severity,
+) -> None:
+    """Store ranker and severities of the study in `folder`, in one step."""
+    target = folder / FOLDER / f"{after:04d}"
+    partial = target.with_name(f"{target.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    ranker.save(partial, {"after": after, "judgements": judgements})
+    scores = np.empty((0, len(ids)), np.float32) if severity.scores is None else severity.scores
+    content = io.BytesIO()
+    np.savez(
+        content,
+        after=after,
+        judgements=judgements,
+        ids=np.array(ids, str),
+        mean=severity.mean,
+        variance=severity.variance,
+        features=severity.features,
+        scores=scores,
+    )
+    write(partial / SEVERITY, content.getvalue())
+    shutil.rmtree(target, ignore_errors=True)
+    partial.rename(target)
+    sync_folder(target.parent)
+
+
+def latest(folder: Path) -> Learnt | None:
+    """What was learnt last in the study in `folder`; None where nothing was. Raises InvalidInput."""
+    found = sorted((folder / FOLDER).glob("[0-9]*[0-9]"))
+    return read(found[-1] / SEVERITY) if found else None
+
+
+def read(path: Path) -> Learnt:
+    """One file of severities; nothing is unpickled. Raises InvalidInput."""
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            scores = held["scores"] if len(held["scores"]) else None
+            severity = Severity(held["mean"], held["variance"], held["features"], scores)
+            ids = tuple(held["ids"].tolist())
+            learnt = Learnt(int(held["after"]), int(held["judgements"]), ids, severity)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise InvalidInput(
+            f"{path} is not what a study's ranker says; delete that folder to learn anew"
+        ) from error
+    if len(learnt.ids) != len(learnt.severity):
+        raise InvalidInput(f"{path} is not what a study's ranker says; delete that folder to learn anew")
+    return learnt

@@ -1,0 +1,66 @@
+"""What a study asks, of how many, and how its ranker learns."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cbir.active import strategies
+from cbir.active.study.files import write
+from cbir.errors import InvalidInput
+
+FILE = "study.json"
+
+
+class Plan(BaseModel):
+    """start: share of the images in the pairs of round 1; share: of those chosen for each later one.
+
+    strategy: that chooses them. overlap: share of pairs that every annotator is asked, to see how far they agree.
+    backbone, side, epochs, passes: of `cbir.active.bayesian.BayesianRanker`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    question: str = Field("Which one is more severe?", min_length=1, max_length=200)
+    strategy: str = "variance"
+    rounds: int = Field(6, ge=1, le=1000)
+    start: float = Field(0.2, gt=0, le=1)
+    share: float = Field(0.05, gt=0, le=1)
+    overlap: float = Field(0.1, ge=0, le=1)
+    seed: int = Field(0, ge=0)
+    backbone: str = "small"
+    side: int = Field(64, ge=32, le=1024)
+    epochs: int = Field(30, ge=1)
+    passes: int = Field(30, ge=2)
+
+
+def settle(folder: Path, given: dict[str, Any]) -> Plan:
+    """The plan of the study in `folder`: as it was begun, with what is `given` now (None is not), and kept so.
+
+    Raises InvalidInput for values that do not fit, and a file that is no plan.
+    """
+    path = folder / FILE
+    known: dict[str, Any] = read(folder).model_dump() if path.exists() else {}
+    try:
+        plan = Plan(**known | {name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InvalidInput(f"--{first['loc'][0]}: {first['msg'][0].lower()}{first['msg'][1:]}") from error
+    strategies.strategy(plan.strategy)
+    if not path.exists() or plan.model_dump() != known:
+        write(path, (plan.model_dump_json(indent=2) + "\n").encode())
+    return plan
+
+
+def read(folder: Path) -> Plan:
+    """The plan of the study in `folder`; raises InvalidInput."""
+    try:
+        return Plan.model_validate_json((folder / FILE).read_bytes())
+    except FileNotFoundError:
+        raise InvalidInput(
+            f"there is no study in {folder}; `cbir annotate serve --study-dir {folder} --collection DIR` begins one"
+        ) from None
+    except ValidationError as error:
+        raise InvalidInput(
+            f"{folder / FILE} is no plan of a study; mend it, or take another folder"
+        ) from error

@@ -1,0 +1,294 @@
+"""Rounds: who is asked what, when the next begins, and that a restart goes on with the same queue."""
+
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cbir.active.journal import Answer, Judgement, Undo, now, read
+from cbir.active.severity import Severity
+from cbir.active.study import models, plan
+from cbir.active.study.learn import NOTHING, examples
+from cbir.active.study.rounds import Asked
+from cbir.active.study.study import JOURNAL, Study
+from cbir.errors import CollectionBusy, InvalidInput
+
+IDS = [f"{number:032x}" for number in range(20)]
+PLAN = plan.Plan(rounds=3, start=0.3, share=0.2, overlap=0.34)
+
+Opening = Callable[..., Study]
+
+
+@pytest.fixture
+def opening(tmp_path: Path) -> Iterator[Opening]:
+    """Opens the study of the test, as often as wanted; the one before is closed."""
+    opened: list[Study] = []
+
+    def again(settings: plan.Plan = PLAN, ids: list[str] = IDS) -> Study:
+        if opened:
+            opened[-1].close()
+        opened.append(Study(tmp_path / "study", ids, settings))
+        return opened[-1]
+
+    yield again
+    for one in opened:
+        one.close()
+
+
+def judge(study: Study, asked: Asked, answer: str = "first", who: str = "Ada") -> Judgement:
+    said = Judgement(
+        name=f"judgement-{len(study.journal.entries)}",
+        at=now(),
+        who=who,
+        seconds=1,
+        first=asked.first,
+        second=asked.second,
+        answer=Answer(answer),
+        round=study.round_of(asked.first, asked.second),
+    )
+    study.judge(said)
+    return said
+
+
+def judge_round(study: Study, who: str = "Ada") -> None:
+    number = study.current.number
+    while study.current.number == number and (found := study.next_pairs(who, 1)):
+        judge(study, found[0], who=who)
+
+
+def has_learnt(study: Study, after: int, ids: list[str] = IDS) -> None:
+    """A ranker that is least sure of the last images, on the disk."""
+    count = len(ids)
+    mean, variance = np.arange(count, dtype=np.float32), np.arange(count, dtype=np.float32)
+    severity = Severity(mean, variance, np.eye(count, dtype=np.float32))
+
+    class Ranker:
+        def save(self, folder: Path, facts: dict[str, int]) -> None:
+            folder.mkdir(parents=True)
+
+    models.keep(study.folder, Ranker(), after, 9, ids, severity)  # type: ignore[arg-type]
+    study.learnt()
+
+
+def test_first_round(opening: Opening) -> None:
+    study = opening()
+    (one,) = study.rounds
+    assert not one.provisional
+    assert len({asked.pair for asked in one.pairs}) == len(one.pairs) == 6
+    assert sum(asked.everybody for asked in one.pairs) == 2
+    assert study.done(one) == (0, 6)
+    assert study.to_learn() is None
+    assert not study.finished
+
+
+def test_a_restart_goes_on_with_the_same_queue(opening: Opening) -> None:
+    study = opening()
+    for asked in study.next_pairs("Ada", 2):
+        judge(study, asked)
+    queue, rounds = study.next_pairs("Ada", 9), study.rounds
+    assert len(queue) == 4
+    study = opening()
+    assert study.next_pairs("Ada", 9) == queue
+    assert study.rounds == rounds
+    assert study.done(study.current) == (2, 6)
+
+
+def test_nobody_waits_for_the_ranker_and_better_pairs_take_over(opening: Opening) -> None:
+    study = opening()
+    judge_round(study)
+    assert (study.current.number, study.current.provisional, study.to_learn()) == (2, True, 1)
+    judge(study, study.next_pairs("Ada", 1)[0])
+    before = study.current
+    has_learnt(study, 1)
+    now_asked = study.current
+    assert (now_asked.number, now_asked.provisional, study.to_learn()) == (2, False, None)
+    judged = [one for one in before.pairs if one.pair in {said.pair for said in study.standing}]
+    assert list(now_asked.pairs[:1]) == judged
+    new = {image for one in now_asked.pairs[1:] for image in one[:2]}
+    assert set(IDS[-3:]) <= new  # the least sure of all
+    earlier = {one.pair for one in study.rounds[0].pairs}
+    assert not earlier & {one.pair for one in now_asked.pairs}
+    assert opening().current == now_asked
+
+
+def test_rounds_end(opening: Opening) -> None:
+    study = opening()
+    for after in (1, 2):
+        judge_round(study)
+        has_learnt(study, after)
+    judge_round(study)
+    assert (study.current.number, study.finished, study.to_learn()) == (3, True, 3)
+    assert study.next_pairs("Ada", 5) == []
+    has_learnt(study, 3)
+    assert study.to_learn() is None
+    pairs = [one.pair for part in study.rounds for one in part.pairs]
+    assert len(set(pairs)) == len(pairs) == len(study.standing)
+    study = opening()
+    assert (study.finished, study.to_learn()) == (True, None)
+    assert not opening(PLAN.model_copy(update={"rounds": 4})).finished
+
+
+def test_fast_judges_and_a_slow_ranker(opening: Opening) -> None:
+    study = opening()
+    judge_round(study)
+    judge_round(study)
+    assert (study.current.number, study.to_learn()) == (3, 2)
+    has_learnt(study, 1)
+    assert (study.current.number, study.current.provisional, study.to_learn()) == (3, True, 2)
+    has_learnt(study, 2)
+    assert not study.current.provisional
+
+
+def test_undo_brings_the_pair_back(opening: Opening) -> None:
+    study = opening()
+    asked = study.next_pairs("Ada", 1)[0]
+    said = judge(study, asked)
+    assert study.next_pairs("Ada", 1)[0] != asked
+    study.judge(Undo(name="take-back-1", at=now(), who="Ada", undoes=said.name))
+    assert study.next_pairs("Ada", 1)[0] == asked
+    assert study.standing == study.last_of("Ada", 5) == []
+    assert len(read(study.folder / JOURNAL)) == 2
+    judge_round(study)
+    last = study.last_of("Ada", 1)[0]
+    study.judge(Undo(name="take-back-2", at=now(), who="Ada", undoes=last.name))
+    assert study.next_pairs("Ada", 1)[0].pair == last.pair, "before the pairs of the round that began"
+
+
+def test_several_annotators_share_the_pairs_and_agree_on_some(opening: Opening) -> None:
+    study = opening()
+    everybody = {one for one in study.current.pairs if one.everybody}
+    first = study.next_pairs("Ada", 3)
+    assert not (set(first) - everybody) & (set(study.next_pairs("Bob", 3)) - everybody)
+    for asked in study.next_pairs("Ada", 6):
+        judge(study, asked)
+    assert study.current.number == 2
+    assert set(study.next_pairs("Bob", 2)) == everybody
+    for asked in everybody:
+        judge(study, asked, "second", "Bob")
+    assert everybody.isdisjoint(study.next_pairs("Bob", 9))
+
+
+def test_what_one_person_skips_another_is_asked(opening: Opening) -> None:
+    study = opening()
+    skipped = next(one for one in study.next_pairs("Ada", 9) if not one.everybody)
+    judge(study, skipped, "skip")
+    assert skipped not in study.next_pairs("Ada", 9)
+    assert skipped in study.next_pairs("Bob", 9)
+
+
+def test_only_skips_are_nothing_to_learn_from(opening: Opening) -> None:
+    study = opening()
+    for asked in study.next_pairs("Ada", 9):
+        judge(study, asked, "skip")
+    assert (study.current.number, study.to_learn()) == (2, None)
+
+
+def test_all_pairs_asked(opening: Opening) -> None:
+    study = opening(plan.Plan(rounds=50, start=1, share=1, overlap=0), IDS[:4])
+    while found := study.next_pairs("Ada", 1):
+        judge(study, found[0])
+    assert study.finished
+    assert len(study.standing) == math.comb(4, 2)
+
+
+def test_images_come_and_go(opening: Opening) -> None:
+    study = opening()
+    gone = study.current.pairs[0].first
+    left = [image for image in IDS if image != gone]
+    study = opening(ids=left)
+    assert all(gone not in one[:2] for one in study.next_pairs("Ada", 9))
+    judge_round(study)
+    has_learnt(study, 1, left)
+    study = opening(ids=[*left, "f" * 32])  # the ranker has not seen this one
+    judge_round(study)
+    assert study.current.number == 3
+    with pytest.raises(InvalidInput, match="none of the images"):
+        opening(ids=["f" * 32, "e" * 32])
+
+
+def test_one_server_at_a_time(opening: Opening) -> None:
+    study = opening()
+    with pytest.raises(CollectionBusy):
+        Study(study.folder, IDS, PLAN)
+
+
+@pytest.mark.parametrize("ids", [[], IDS[:1]])
+def test_too_few_images(opening: Opening, ids: list[str]) -> None:
+    with pytest.raises(InvalidInput, match="two images"):
+        opening(ids=ids)
+
+
+def test_the_plan_is_kept(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no study"):
+        plan.read(tmp_path)
+    begun = plan.settle(tmp_path, {"question": "Whose knee is worse?", "rounds": None})
+    assert (begun.question, begun.rounds) == ("Whose knee is worse?", 6)
+    assert (
+        plan.settle(tmp_path, {"rounds": 9}) == begun.model_copy(update={"rounds": 9}) == plan.read(tmp_path)
+    )
+    for wrong in ({"share": 2.0}, {"strategy": "magic"}, {"rounds": 0}, {"question": ""}):
+        with pytest.raises(InvalidInput):
+            plan.settle(tmp_path, wrong)
+    (tmp_path / plan.FILE).write_text("{}x")
+    with pytest.raises(InvalidInput, match="no plan"):
+        plan.settle(tmp_path, {})
+
+
+@pytest.mark.parametrize("name", ["rounds/0001.json", "models/0001/severity.npz"])
+def test_damage_is_told(opening: Opening, name: str) -> None:
+    study = opening()
+    judge_round(study)
+    has_learnt(study, 1)
+    (study.folder / name).write_bytes(b"PK\x03\x04 nothing")
+    with pytest.raises(InvalidInput, match=name.split("/")[0]):
+        opening()
+
+
+def test_examples_for_the_ranker(opening: Opening) -> None:
+    study = opening()
+    queue = study.next_pairs("Ada", 4)
+    for asked, answer in zip(queue, ["first", "second", "alike", "skip"], strict=True):
+        judge(study, asked, answer)
+    pairs, labels = examples(study.standing, IDS)
+    assert labels.tolist() == [1, 0, 0.5]
+    assert [(IDS[first], IDS[second]) for first, second in pairs] == [one[:2] for one in queue[:3]]
+    pairs, labels = examples(study.standing, [queue[0].first])
+    assert (pairs.shape, labels.shape) == ((0, 2), (0,))
+
+
+def test_a_process_learns(tmp_path: Path, indexed: Path) -> None:
+    pytest.importorskip("torch")
+    from cbir.collection import Collection
+
+    folder = tmp_path / "study"
+    settings = plan.settle(folder, {"epochs": 1, "side": 32, "passes": 2, "start": 0.3, "rounds": 2})
+    with Collection(indexed) as collection:
+        ids = [record.image_id for _, record in collection.iterate()]
+    study = Study(folder, ids, settings)
+    command = [
+        sys.executable,
+        "-m",
+        "cbir.active.study.learn",
+        str(indexed),
+        str(folder),
+        "1",
+        str(os.getpid()),
+    ]
+    assert subprocess.run(command, timeout=120).returncode == NOTHING
+    judge_round(study)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    study.learnt()
+    assert study.model is not None
+    assert (study.model.after, study.model.judgements) == (1, len(study.standing))
+    assert study.model.ids == tuple(ids)
+    assert np.isfinite(study.model.severity.mean).all()
+    assert not study.current.provisional
+    stopped = subprocess.run([*command[:-1], "1"], timeout=120)
+    assert stopped.returncode == 3, "its server is another process, which is gone"
+    study.close()
