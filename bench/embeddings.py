@@ -175,8 +175,8 @@ def one_run(loss: str, images: Images, of: Trial, kept: Path, args: argparse.Nam
     shutil.rmtree(kept, ignore_errors=True)
 
 
-def _say(row: dict[str, float]) -> None:
-    print("  " + ", ".join(f"{name} {value:.4f}" for name, value in row.items()), flush=True)
+def _say(history: list[dict[str, float]]) -> None:
+    print("  " + ", ".join(f"{name} {value:.4f}" for name, value in history[-1].items()), flush=True)
 
 
 def table(results: Sequence[dict[str, Any]], kind: str) -> None:

@@ -25,7 +25,7 @@ def embedding(
         str,
         typer.Option(
             help="multi-similarity, sodeep-map, sodeep-spearman, sodeep-recall, triplet, contrastive, smooth-ap, "
-            "cross-entropy, focal, ranknet, ..."
+            "cross-entropy, focal, ordinal (for grades), ranknet, ..."
         ),
     ] = "multi-similarity",
     backbone: Annotated[
@@ -46,9 +46,13 @@ def embedding(
     images: Annotated[int, typer.Option(min=2, help="Of each class in a batch.")] = 8,
     rate: Annotated[float, typer.Option(help="Of AdamW, the highest; it falls along a cosine.")] = 2e-3,
     weight_decay: Annotated[float, typer.Option(help="Of AdamW.")] = 1e-4,
-    augment: Annotated[
-        bool, typer.Option(help="Turn, move and brighten images a little; never mirror.")
-    ] = True,
+    augment: Annotated[bool, typer.Option(help="Turn, move and brighten images a little.")] = True,
+    mirror: Annotated[
+        bool,
+        typer.Option(
+            help="Mirror every second image too; left becomes right, so only where both look alike."
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of the split and of the training.")] = 0,
     save_every: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 60.0,
     threads: Annotated[int, typer.Option(min=0, help="Of the CPU; 0: all.")] = 0,
@@ -63,7 +67,7 @@ def embedding(
     from cbir.training.embedding import Recipe
     from cbir.training.embedding_folder import Task, run
 
-    recipe = Recipe(loss, epochs, classes, images, rate, weight_decay, patience, augment, seed)
+    recipe = Recipe(loss, epochs, classes, images, rate, weight_decay, patience, augment, seed, mirror)
     task = Task(data, column, tuple(where or ()), backbone, pooling, dimensions, side, weights)
     with StageBar() as bar:
         told = run(task, recipe, out, device, save_every, bar.show)

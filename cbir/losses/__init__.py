@@ -12,6 +12,7 @@ from torch import nn
 from cbir.errors import InvalidInput
 from cbir.losses.base import ScoreLoss
 from cbir.losses.classes import ClassLoss, focal
+from cbir.losses.ordinal import OrdinalLoss
 from cbir.losses.ranknet import RankNetLoss, ranknet
 from cbir.losses.retrieval import Retrieval
 from cbir.losses.rivals import MAKERS, MetricLoss
@@ -23,6 +24,7 @@ __all__ = [
     "ClassLoss",
     "MapLoss",
     "MetricLoss",
+    "OrdinalLoss",
     "PosAtTopLoss",
     "RankNetLoss",
     "RecallLoss",
@@ -47,11 +49,12 @@ ON_SCORES: tuple[type[ScoreLoss], ...] = (
     SNdcgLoss,
 )
 GAMMA = {"cross-entropy": 0.0, "focal": 2.0}
+ORDINAL = "ordinal"  # which takes labels for grades in their order
 
 
 def names() -> tuple[str, ...]:
     """What `embedding_loss` knows."""
-    return (*(member.name for member in ON_SCORES), *MAKERS, *GAMMA)
+    return (*(member.name for member in ON_SCORES), *MAKERS, *GAMMA, ORDINAL)
 
 
 def embedding_loss(name: str, dimensions: int, classes: int, **options: Any) -> nn.Module:
@@ -64,6 +67,7 @@ def embedding_loss(name: str, dimensions: int, classes: int, **options: Any) -> 
         **{member.name: _on_similarities(member) for member in ON_SCORES},
         **{rival: _rival(rival) for rival in MAKERS},
         **{of: _classifier(dimensions, classes, gamma) for of, gamma in GAMMA.items()},
+        ORDINAL: lambda **options: OrdinalLoss(dimensions, classes, **options),
     }
     if name not in made:
         raise InvalidInput(f"there is no loss {name!r}; there are: {', '.join(made)}")

@@ -1,5 +1,6 @@
 """Which class the images of a manifest belong to, and which of them are for training, validation and test."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +17,12 @@ from cbir.training.positives import PARTS, holds
 
 @dataclass(frozen=True)
 class Labelled:
-    """A row of the manifest. patient: "" where nobody says."""
+    """A row of the manifest: file, class, patient ("" where nobody says), and what all its columns say."""
 
     path: Path
     label: str
     patient: str
+    labels: dict[str, str]
 
 
 def labelled(manifest: Manifest, column: str, where: Sequence[str] = ()) -> list[Labelled]:
@@ -33,13 +35,35 @@ def labelled(manifest: Manifest, column: str, where: Sequence[str] = ()) -> list
         if key not in manifest.columns:
             raise InvalidInput(f"{manifest.path} has no column {key}; it has {', '.join(manifest.columns)}")
     found = [
-        Labelled(path, labels[column], labels.get("patient", ""))
+        Labelled(path, labels[column], labels.get("patient", ""), labels)
         for path, labels in manifest.rows()
         if column in labels and all(holds(condition, labels.get(condition.key)) for condition in needed)
     ]
     if len({row.label for row in found}) < 2:
         raise InvalidInput(f"an embedding learns from at least two classes of {column} in {manifest.path}")
     return found
+
+
+def in_order(labels: Sequence[str]) -> list[str]:
+    """Each class once: as numbers ascend where all are numbers, as text otherwise."""
+    names = sorted(set(labels))
+    return sorted(names, key=float) if all(map(_is_number, names)) else names
+
+
+def need_numbers(labels: Sequence[str], column: str) -> None:
+    """Raise InvalidInput, with an example, where the classes are no grades."""
+    for label in labels:
+        if not _is_number(label):
+            raise InvalidInput(
+                f"the loss ordinal takes grades, and {label[:40]!r} in {column} is not a number"
+            )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def split_classes(

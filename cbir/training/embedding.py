@@ -37,7 +37,7 @@ class Recipe:
 
     loss: a name of `cbir.losses.names`. A batch has `images` images of each of `classes` classes. rate: of AdamW,
     the highest; it rises over the first steps and falls along a cosine. patience: epochs without a better mAP of
-    the images for validation, after which training ends.
+    the images for validation, after which training ends. augment, mirror: see `cbir.training.augmentation`.
     """
 
     loss: str = "multi-similarity"  # the best so far: bench/results/embeddings.md
@@ -49,6 +49,7 @@ class Recipe:
     patience: int = 15
     augment: bool = True
     seed: int = 0
+    mirror: bool = False
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.patience < 1 or not self.rate > 0 or not self.weight_decay >= 0:
@@ -80,14 +81,15 @@ def train(
     device: str = "cpu",
     save_every: float = 60.0,
     progress: Report = lambda step, steps, loss, reached: None,
-    told: Callable[[dict[str, float]], None] = lambda row: None,
+    told: Callable[[list[dict[str, float]]], None] = lambda history: None,
 ) -> dict[str, Any]:
     """Train `embedder`; it ends with the weights of the epoch of the best validation mAP. Returns what happened.
 
     A checkpoint is written into `folder` every `save_every` seconds and at the end of an epoch; where there is one of
     the same recipe and images, training goes on from it, with the very batches that would have followed; InvalidInput
     where it is of others. `progress` is told steps done, steps in all, the last loss and the best mAP so far; `told`
-    a row for each epoch. The result has "history" (those rows), "best_epoch" from 1, "seconds", "images_a_second".
+    after each epoch a row for each so far. The result has "history" (those rows), "best_epoch" from 1, "seconds",
+    "images_a_second".
     """
     run = _Run(embedder, material, recipe, folder / "checkpoint.pt", device)
     started, saved = time.monotonic() - run.seconds, time.monotonic()
@@ -95,7 +97,8 @@ def train(
         loss = run.advance()
         ends = run.step % len(run.sampler) == 0
         if ends:
-            told(run.validate())
+            run.validate()
+            told(run.history)
         progress(run.step, run.steps, loss, run.reached)
         if ends or time.monotonic() - saved > save_every:
             run.seconds = time.monotonic() - started
@@ -188,7 +191,7 @@ class _Run:
         drawn = self.step * SEEDS + self.recipe.seed
         torch.manual_seed(drawn)  # of dropout, where a backbone has it
         if self.recipe.augment:
-            images = augmented(images, torch.Generator().manual_seed(drawn))
+            images = augmented(images, torch.Generator().manual_seed(drawn), self.recipe.mirror)
         for group in self.optimizer.param_groups:
             group["lr"] = self.recipe.rate * _schedule((self.step + 1) / self.steps)
         classes = torch.from_numpy(self.material.classes[places]).to(self.device)
@@ -205,7 +208,7 @@ class _Run:
             raise InvalidInput(f"the loss became infinite in epoch {epoch + 1}; take a lower rate")
         return self._losses[-1]
 
-    def validate(self) -> dict[str, float]:
+    def validate(self) -> None:
         """Look for the images for validation among those for training; keep weights that were never better."""
         queries = self.material.parts["validation"]
         places = np.concatenate([queries, self.gallery])
@@ -223,7 +226,6 @@ class _Run:
         if now.map > self.reached:
             self.reached, self.best_epoch = now.map, len(self.history)
             self.best = {name: value.clone() for name, value in self.embedder.state_dict().items()}
-        return row
 
     def save(self) -> None:
         """Write the checkpoint."""

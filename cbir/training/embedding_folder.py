@@ -6,20 +6,23 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torchvision
+from numpy.typing import NDArray
 
 import cbir
 from cbir import settings
 from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput
 from cbir.images import Limits
+from cbir.losses import ORDINAL
 from cbir.models.embedder import Embedder, save
-from cbir.training.classes import Labelled, labelled, split_classes
+from cbir.training.classes import Labelled, in_order, labelled, need_numbers, split_classes
 from cbir.training.embedding import Material, Recipe, embed, retrieved, train
 from cbir.training.embedding_report import Shown, write
 from cbir.training.pictures import Pictures, read_all
@@ -57,13 +60,15 @@ def run(
     save_every: float = 60.0,
     show: Show = lambda stage, done, total, told: None,
 ) -> dict[str, Any]:
-    """Train an embedding and write weights, card, report.html, history.csv and TensorBoard's events into `folder`.
+    """Train an embedding; into `folder` go weights, card, report.html, split.csv, history.csv, TensorBoard's events.
 
     60 % of the patients (of the pictures, where none are named) are for training, 20 for validation, 20 for the test,
     each class on its own. Returns the card, and "notes" for the person. show: is told stage, steps done, steps in
     all, and a few words. Raises InvalidInput for what does not fit, NotFound where files are missing.
     """
     rows = labelled(Manifest(task.manifest), task.column, task.where)
+    if recipe.loss == ORDINAL:
+        need_numbers([row.label for row in rows], task.column)
     limits = Limits(pixels=settings.load().max_pixels)
     paths = [row.path for row in rows]
     pictures = read_all(paths, task.side, limits, lambda done: show("reading", done, len(paths), ""))
@@ -78,8 +83,10 @@ def run(
     def progress(step: int, steps: int, loss: float, reached: float) -> None:
         show("training", step, steps, f"loss {loss:.4f}" + (f", mAP {reached:.3f}" if reached >= 0 else ""))
 
-    told = train(embedder, material, recipe, folder, device, save_every, progress)
-    _keep_history(folder, told["history"])
+    _keep_split(folder, rows, material.parts)
+    told = train(
+        embedder, material, recipe, folder, device, save_every, progress, partial(_keep_history, folder)
+    )
     show("testing", 0, 1, "")
     vectors = embed(embedder, pictures.pixels, device)
     parts = material.parts
@@ -116,7 +123,7 @@ def _material(rows: list[Labelled], pictures: Pictures, seed: int) -> tuple[Mate
     groups = [
         person or f"picture {content}" for person, content in zip(people, pictures.contents, strict=True)
     ]
-    names = sorted({row.label for row in rows})
+    names = in_order([row.label for row in rows])
     number = {name: place for place, name in enumerate(names)}
     classes = np.array([number[row.label] for row in rows], np.int64)
     parts = split_classes([row.label for row in rows], groups, seed=seed)
@@ -126,6 +133,17 @@ def _material(rows: list[Labelled], pictures: Pictures, seed: int) -> tuple[Mate
 
 def _measured(found: Any) -> dict[str, float]:
     return {"map": round(found.map, 4), "p_at_1": round(found.p_at_1, 4), "p_at_10": round(found.p_at_10, 4)}
+
+
+def _keep_split(folder: Path, rows: list[Labelled], parts: dict[str, NDArray[np.int64]]) -> None:
+    """The manifest of the images that were read, and the part of each; `cbir index --labels` takes it."""
+    part = {int(place): name for name, places in parts.items() for place in places}
+    columns = dict.fromkeys(["path", *(name for row in rows for name in row.labels), "split"])
+    with (folder / "split.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(columns))
+        writer.writeheader()
+        for place, row in enumerate(rows):
+            writer.writerow(row.labels | {"path": row.path, "split": part[place]})
 
 
 def _keep_history(folder: Path, history: list[dict[str, float]]) -> None:

@@ -316,7 +316,7 @@ def test_address_of_a_file_says_that_the_image_is_not_in_it(
 
 def test_letters(page: sync_api.Page, pictures: list[Path]) -> None:
     with page.expect_file_chooser() as chooser:
-        page.evaluate("0")  # playwright asks the browser for the chooser without waiting; this is answered after it
+        page.evaluate("0")  # answered once the browser knows that a chooser is waited for
         page.keyboard.press("o")
     chooser.value.set_files(pictures[-1])
     page.wait_for_selector(f"{SETTLED} .move")

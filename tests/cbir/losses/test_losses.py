@@ -13,6 +13,7 @@ from cbir.errors import InvalidInput
 from cbir.losses import (
     ClassLoss,
     MapLoss,
+    OrdinalLoss,
     PosAtTopLoss,
     RankNetLoss,
     RecallLoss,
@@ -290,6 +291,8 @@ def test_shapes_that_do_not_agree(make, shapes):
         lambda: SNdcgLoss(alpha=0.0),
         lambda: ClassLoss(8, 1),
         lambda: ClassLoss(8, 3, gamma=-1),
+        lambda: OrdinalLoss(8, 1),
+        lambda: OrdinalLoss(0, 5),
         lambda: ranknet(torch.zeros(2), torch.zeros(3), torch.zeros(2)),
         lambda: embedding_loss("hinge", 8, 3),
         lambda: embedding_loss("toprank", 8, 3, q=2),
@@ -323,7 +326,9 @@ def test_embeddings(name, type_):
         assert embeddings.grad.abs().sum() > 0
 
 
-@NAMES
+@pytest.mark.parametrize(
+    "name", [name for name in losses.names() if name != "ordinal"]
+)  # which wants order alone
 def test_learning_with_it_brings_classes_together(name):
     torch.manual_seed(0)
     loss = embedding_loss(name, 4, 3)
@@ -386,3 +391,52 @@ def test_the_sorter_may_learn_along():
     loss = SpearmanLoss(LstmSorter(hidden=8))
     loss(scores_of(2, 5, type_=torch.float32), GRADES).backward()
     assert all(weight.grad is not None for weight in loss.sorter.parameters())
+
+
+# ordinal regression
+
+
+def test_ordinal_is_the_mean_over_steps():
+    torch.manual_seed(0)
+    loss, vectors, grades = OrdinalLoss(4, 5).double(), scores_of(6, 4), [0, 1, 2, 3, 4, 2]
+    with torch.no_grad():
+        loss.thresholds.copy_(torch.tensor([-1.0, 0.5, 1.0, 2.0]))
+    direction = loss.severity.weight[0].tolist()
+    expected = []
+    for vector, grade in zip(vectors.tolist(), grades, strict=True):
+        score = 10 * sum(a * b for a, b in zip(vector, direction, strict=True))
+        for step, threshold in enumerate(loss.thresholds.tolist()):
+            expected.append(softplus(-(score - threshold) if grade > step else score - threshold))
+    assert float(loss(vectors, torch.tensor(grades)).detach()) == pytest.approx(np.mean(expected))
+
+
+def test_ordinal_asks_more_for_a_grade_missed_by_more():
+    loss = OrdinalLoss(2, 5)
+    with torch.no_grad():
+        loss.severity.weight.copy_(torch.tensor([[1.0, 0.0]]))
+        loss.thresholds.copy_(torch.tensor([-6.0, -2.0, 2.0, 6.0]))
+    first = torch.tensor([[-0.8, 0.6]])  # a score of -8: grade 0
+    costs = [float(loss(first, torch.tensor([grade]))) for grade in range(5)]
+    assert costs == sorted(costs)
+    assert np.diff(costs).min() > 0.4
+
+
+def test_ordinal_learns_an_order():
+    torch.manual_seed(0)
+    grades = torch.arange(60) % 4
+    angles = 0.6 * grades + 0.1 * torch.randn(60)
+    vectors = torch.stack([angles.cos(), angles.sin()], dim=1)
+    loss = OrdinalLoss(2, 4)
+    optimizer = torch.optim.Adam(loss.parameters(), 0.05)
+    for _ in range(200):
+        optimizer.zero_grad()
+        loss(vectors, grades).backward()
+        optimizer.step()
+    assert (loss.thresholds.diff() > 0).all()
+    assert spearmanr(loss.severity(vectors)[:, 0].detach(), grades).statistic > 0.8
+
+
+@pytest.mark.parametrize("labels", [[0, 5], [-1, 2], []])
+def test_ordinal_takes_grades_that_there_are(labels):
+    with pytest.raises(InvalidInput, match=r"from 0 to 3|a label for each"):
+        OrdinalLoss(8, 4)(torch.zeros(len(labels), 8), torch.tensor(labels, dtype=torch.long))

@@ -1,10 +1,12 @@
 """Training embeddings: `cbir train embedding`, the model's folder, and the model as a descriptor."""
 
+import csv
 import json
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import cv2
 import numpy as np
@@ -16,6 +18,7 @@ from cbir.collection import Collection
 from cbir.collection import profile as profiles
 from cbir.collection.model import problem
 from cbir.collection.verify import verify
+from cbir.datasets.manifest import Manifest
 from cbir.descriptors import embedding
 from cbir.errors import CbirError, InvalidInput, NotFound
 from cbir.images import read
@@ -24,7 +27,7 @@ from cbir.models import embedder as models
 from cbir.models import embedding_card
 from cbir.models.embedder import Embedder
 from cbir.models.onnx_network import network_of
-from cbir.training.classes import split_classes
+from cbir.training.classes import in_order, split_classes
 from cbir.training.embedding import Material, Recipe, embed, retrieved, train
 
 torch.set_num_threads(1)  # the work is small, and other tests want the cores
@@ -220,6 +223,19 @@ def model(images, tmp_path_factory):
     return out
 
 
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["10", "2", "0.5", "2"], ["0.5", "2", "10"]),
+        (["10", "2", "mild"], ["10", "2", "mild"]),
+        (["nan", "1"], ["1", "nan"]),
+        ([], []),
+    ],
+)
+def test_classes_in_order(labels, expected):
+    assert in_order(labels) == expected
+
+
 class TestCommand:
     def test_card_and_report(self, model, images):
         card = json.loads((model / embedding_card.CARD).read_text())
@@ -237,6 +253,23 @@ class TestCommand:
         assert not [part for part in ('src="http', "src=http", "person 1") if part in report]
         assert len((model / "history.csv").read_text().splitlines()) == 3
         assert list((model / "events").glob("events.*"))
+
+    def test_the_parts_are_told(self, model, images):
+        with (model / "split.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        card = json.loads((model / embedding_card.CARD).read_text())
+        assert Counter(row["split"] for row in rows) == card["data"]["images"]
+        assert {row["path"] for row in rows} == {str(path) for path in images.glob("*.png")}
+        told = dict(Manifest(images / "manifest.csv").rows())
+        again = dict(Manifest(model / "split.csv").rows())
+        assert {path: labels | {"split": again[path]["split"]} for path, labels in told.items()} == again
+        for patient in {row["patient"] for row in rows}:
+            assert len({row["split"] for row in rows if row["patient"] == patient}) == 1
+
+    def test_rows_come_while_it_trains(self, material, tmp_path):
+        told = []
+        found = train(made(), material, Recipe(**SHORT), tmp_path, told=lambda rows: told.append(len(rows)))
+        assert told == [1, 2, 3] == list(range(1, len(found["history"]) + 1))
 
     def test_killed_and_started_again(self, model, images, tmp_path):
         killed, args = tmp_path / "killed", ("--epochs", "2", "--save-every", "0")
@@ -263,6 +296,7 @@ class TestCommand:
             (("--backbone", "huge"), "huge"),
             (("--where", "label=kind 0"), "two classes"),
             (("--device", "nowhere"), "no device"),
+            (("--loss", "ordinal"), "'kind 0' in label is not a number"),
         ],
     )
     def test_what_does_not_fit_is_told(self, more, told, images, tmp_path):

@@ -70,6 +70,16 @@ def test_left_stays_left_and_images_stay_what_they_are():
     assert float(centre.std()) > 0.3  # but they do move
 
 
+def test_every_second_image_is_mirrored_where_that_is_asked_for():
+    images = torch.zeros(400, 1, 32, 32)
+    images[:, :, :, :12] = 1.0
+    plain, found = augmented(images, generator()), augmented(images, generator(), mirror=True)
+    on_the_left = found[:, 0, :, :16].mean(dim=(1, 2)) > found[:, 0, :, 16:].mean(dim=(1, 2))
+    assert 0.4 < float(on_the_left.float().mean()) < 0.6
+    assert torch.equal(found[~on_the_left], plain[~on_the_left].flip(3))
+    assert torch.equal(found[on_the_left], plain[on_the_left])
+
+
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_black_and_white(value):
     assert torch.isfinite(augmented(torch.full((5, 1, 8, 8), value), generator())).all()

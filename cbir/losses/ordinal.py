@@ -1,0 +1,37 @@
+"""Ordinal regression on top of the embeddings: one direction along which severity grows, cut by thresholds."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from cbir.errors import InvalidInput
+
+SCALE = 10.0  # embeddings have length 1: without it the direction would have to grow for most of a training
+
+
+class OrdinalLoss(nn.Module):
+    """Whether an image is above each step from grade to grade, told by one score and a threshold a step.
+
+    W. Cao, V. Mirjalili, S. Raschka: Rank consistent ordinal regression for neural networks, 2020, eq. 4, with all
+    steps alike. Called with embeddings (n, dimensions) and labels (n,) from 0 to classes - 1, which are grades in
+    their order: unlike with cross-entropy, a grade missed by two costs more than one missed by one.
+    """
+
+    def __init__(self, dimensions: int, classes: int) -> None:
+        super().__init__()
+        if dimensions < 1 or classes < 2:
+            raise InvalidInput("ordinal regression needs at least one dimension and two grades")
+        self.severity = nn.Linear(dimensions, 1, bias=False)
+        self.thresholds = nn.Parameter(torch.zeros(classes - 1))
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """The loss, a scalar: the mean over images and steps."""
+        if embeddings.ndim != 2 or labels.shape != embeddings.shape[:1] or not len(labels):
+            raise InvalidInput("a loss takes embeddings (n, k) and a label for each")
+        steps = len(self.thresholds)
+        if int(labels.min()) < 0 or int(labels.max()) > steps:
+            raise InvalidInput(f"labels must be from 0 to {steps}")
+        with torch.autocast(embeddings.device.type, enabled=False):
+            scores = SCALE * self.severity(embeddings.to(self.thresholds.dtype))
+            above = labels[:, None] > torch.arange(steps, device=labels.device)
+            return binary_cross_entropy_with_logits(scores - self.thresholds, above.to(scores.dtype))
