@@ -39,9 +39,9 @@ class BayesianRanker:
         dropout: float = 0.2,
         passes: int = 30,
         weight_decay: float = 1e-4,
-        epochs: int = 30,
+        epochs: int = 20,
         rate: float = 1e-3,
-        batch: int = 32,
+        batch: int = 16,
         weights: str | None = None,
         seed: int = 0,
         device: str = "cpu",
@@ -88,7 +88,6 @@ class BayesianRanker:
 
     def _learn(self, pictures: Pictures, known: Judged, stop: Stop) -> None:
         network, generator = self.network_, torch.Generator().manual_seed(self.seed)
-        network.draw_with(generator)
         network.train()
         optimizer = torch.optim.Adam(_groups(network, self.weight_decay), self.rate)
         every = max(1, -(-len(known.pairs) // self.batch))
@@ -111,11 +110,16 @@ class BayesianRanker:
     def _loss(
         self, pictures: Pictures, known: Judged, rows: NDArray[np.int64], generator: torch.Generator
     ) -> Tensor:
-        """Eq. 2, and eq. 4 where grades are known, as means over the pairs; weight decay is the optimizer's."""
-        places, inverse = np.unique(known.pairs[rows], return_inverse=True)
+        """Eq. 2, and eq. 4 where grades are known, as means; weight decay is the optimizer's.
+
+        Both images of a pair see one sample of the weights, as in eq. 9: what it adds to both tells nothing.
+        """
+        places = known.pairs[rows].ravel()
         images = augmented(_input(pictures[places], "cpu"), generator).to(self.device)
-        scores = self.network_(images.contiguous(memory_format=torch.channels_last))
-        first, second = scores[torch.from_numpy(inverse.reshape(-1, 2).T)]
+        masks = self.network_.masks(len(rows), generator)
+        with self.network_.with_masks(masks):
+            scores = self.network_(images.contiguous(memory_format=torch.channels_last))
+        first, second = scores.view(-1, 2).T
         wanted = torch.from_numpy(known.labels[rows]).to(scores)
         loss = ranknet(first, second, wanted).mean()
         if self.calibrated_:

@@ -1,4 +1,4 @@
-"""Dropout whose draws can be kept: training draws for each image, a sample of the weights is one draw for all."""
+"""Dropout whose draws are kept: a sample of the weights is one draw for all images that see it."""
 
 import torch
 from torch import Tensor, nn
@@ -8,33 +8,28 @@ class UnitDropout(nn.Module):
     """Drops channels of a map (n, c, h, w), or values of (n, c), and scales those that stay (Gal & Ghahramani 2016).
 
     A channel that is dropped is a row of the next layer's weights set to zero: W = M diag(z), as in eq. 9 of Kadota
-    et al. While training, each image has a draw of its own. Where `masks` (passes, c) are set, images come `passes`
-    times, one pass after the other, and each pass has its mask. Otherwise nothing is dropped.
+    et al. Where `masks` (samples, c) are set, each is for as many images as there are for each of the others, one
+    sample's images after the other's. Without masks nothing is dropped.
     """
 
     masks: Tensor | None
-    generator: torch.Generator | None
 
     def __init__(self, units: int, share: float) -> None:
         super().__init__()
         self.units, self.share = units, share
-        self.masks = self.generator = None
+        self.masks = None
 
-    def draw(self, count: int, generator: torch.Generator | None) -> Tensor:
+    def draw(self, count: int, generator: torch.Generator) -> Tensor:
         """(count, units) float32: 0 for a dropped unit, else 1 / (1 - share)."""
         kept = 1.0 - self.share
         return torch.empty(count, self.units).bernoulli_(kept, generator=generator) / kept
 
     def forward(self, features: Tensor) -> Tensor:
-        around = (1,) * (features.ndim - 2)
-        if self.masks is not None:
-            passes = len(self.masks)
-            seen = features.unflatten(0, (passes, -1))
-            return (seen * self.masks.view(passes, 1, self.units, *around)).flatten(0, 1)
-        if not self.training:
+        if self.masks is None:
             return features
-        drawn = self.draw(len(features), self.generator).to(features.device)
-        return features * drawn.view(*drawn.shape, *around)
+        samples, around = len(self.masks), (1,) * (features.ndim - 2)
+        seen = features.unflatten(0, (samples, -1))
+        return (seen * self.masks.view(samples, 1, self.units, *around)).flatten(0, 1)
 
 
 def with_dropout(network: nn.Module, share: float) -> list[UnitDropout]:

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sqlalchemy import func, select
 
 from cbir.collection import Collection
+from cbir.collection.schema import images, labels
 from cbir.errors import InvalidInput
 
 LABEL = "severity"
@@ -29,3 +31,12 @@ def write_severity(
     with collection.writer(who) as writer:
         texts = (f"{value:.{DIGITS}f}" for value in (found.round(DIGITS) + 0.0).tolist())  # no -0
         return writer.label_images(LABEL, dict(zip(ids, texts, strict=True)))
+
+
+def severities(collection: Collection) -> dict[str, float]:
+    """The severity of every image that has one, by its id."""
+    query = (
+        select(images.c.image_id, func.as_number(labels.c.value)).join(labels).where(labels.c.key == LABEL)
+    )
+    with collection.engine.connect() as connection:
+        return {image_id: value for image_id, value in connection.execute(query) if value is not None}

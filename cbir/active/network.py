@@ -1,5 +1,7 @@
 """A ranking function with dropout: a backbone, and a dense layer that gives one score."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -34,11 +36,6 @@ class BayesianNetwork(nn.Module):
         assert isinstance(layer, nn.Linear)
         return layer
 
-    def draw_with(self, generator: torch.Generator) -> None:
-        """From now on dropout in training draws from `generator`."""
-        for dropout in self.dropouts:
-            dropout.generator = generator
-
     def forward(self, images: Tensor) -> Tensor:
         """Scores (n,)."""
         found: Tensor = self.head(self.layers(images))[:, 0]
@@ -48,22 +45,28 @@ class BayesianNetwork(nn.Module):
         """So many samples of the weights: for every dropout a mask (passes, units)."""
         return [dropout.draw(passes, generator) for dropout in self.dropouts]
 
+    @contextmanager
+    def with_masks(self, masks: list[Tensor]) -> Iterator[None]:
+        """Inside, the n images of each of `passes` samples come one sample after the other: (passes n, ...)."""
+        for dropout, mask in zip(self.dropouts, masks, strict=True):
+            dropout.masks = mask.to(self.biased.weight.device)
+        try:
+            yield
+        finally:
+            for dropout in self.dropouts:
+                dropout.masks = None
+
     def sampled(self, images: Tensor, masks: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Scores (passes, n) under each sample of the weights, and features (n, k), their mean over the samples.
 
         What comes before the first dropout is computed once for all passes.
         """
         passes = len(masks[0])
-        for dropout, mask in zip(self.dropouts, masks, strict=True):
-            dropout.masks = mask.to(images.device)
-        try:
-            once = next(place for place, layer in enumerate(self.layers) if _drops(layer))
-            seen = self.layers[:once](images)
+        once = next(place for place, layer in enumerate(self.layers) if _drops(layer))
+        seen = self.layers[:once](images)
+        with self.with_masks(masks):
             features = self.layers[once:](seen.repeat(passes, *(1,) * (seen.ndim - 1)))
             scores = self.head(features)[:, 0]
-        finally:
-            for dropout in self.dropouts:
-                dropout.masks = None
         return scores.view(passes, -1), features.view(passes, len(images), -1).mean(dim=0)
 
 

@@ -5,7 +5,7 @@ import shutil
 from contextlib import closing, suppress
 from pathlib import Path
 
-from cbir.collection import model, originals
+from cbir.collection import learnt, model, originals
 from cbir.collection.collection import Collection
 from cbir.collection.room import told_when_full
 from cbir.collection.schema import DATABASE, SECRET
@@ -14,7 +14,7 @@ from cbir.models import embedding_card
 
 
 def backup(collection: Collection, folder: Path) -> int:
-    """Copy database, key, model and originals into `folder`, which must not exist; the bytes written.
+    """Copy database, key, models and originals into `folder`, which must not exist; the bytes written.
 
     The database is that of one moment. The snapshot is left out: `cbir collection compact` makes it from the
     database. Raises InvalidInput where `folder` exists, StorageFull where it does not fit.
@@ -32,6 +32,7 @@ def backup(collection: Collection, folder: Path) -> int:
             _copy_files(collection.folder / originals.FOLDER, partial / originals.FOLDER)
             if embedding_card.is_model(collection.folder / model.FOLDER):
                 model.copy(collection.folder / model.FOLDER, partial / model.FOLDER)
+            learnt.copy(collection.folder, partial)
             os.sync()
             partial.rename(folder)
     except BaseException:

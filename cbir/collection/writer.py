@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, delete, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as insert_or
 from sqlalchemy.exc import DatabaseError
 
-from cbir.collection import derived, facts, gradings, history, last_good, originals, replies, schema
+from cbir.collection import derived, facts, gradings, history, last_good, learnt, originals, replies, schema
 from cbir.collection.profile import Profile
 from cbir.collection.records import Record
 from cbir.collection.rows import Entry, delete_images, delete_rows, ids_of, insert_entries, matching, parts
@@ -280,8 +280,8 @@ class Writer:
         """Remove every trace of the patients with these keys, from all files; the number of images erased.
 
         The statistics are learnt anew: from old ones and all other vectors the erased could be computed. What was
-        learnt from grades is dropped for the same reason. Raises CollectionBusy where a reader still holds on to old
-        pages of the database; then call again.
+        learnt from grades and from comparisons is dropped for the same reason. Raises CollectionBusy where a reader
+        still holds on to old pages of the database; then call again.
         """
         last_good.drop(self.folder)
         with self.engine.begin() as connection:
@@ -296,6 +296,7 @@ class Writer:
             connection.execute(delete(forgotten).where(forgotten.c.patient_key.in_(keys)))
             replies.forget(connection)
             if found:
+                learnt.drop(self.folder)
                 gradings.forget(connection)
                 history.note(connection, self.who, "erased", len(found))
             facts.count_up(connection)

@@ -8,20 +8,37 @@ from cbir.grading.base import Ranker
 from cbir.grading.rankboost import RankBoost
 from cbir.grading.ranking_svm import RankingSVM
 from cbir.grading.s_ndcg import SNdcgRanker
+from cbir.grading.severity import SeverityRanker
 
-__all__ = ["AdaRank", "RankBoost", "Ranker", "RankingSVM", "SNdcgRanker", "names", "ranker"]
+__all__ = [
+    "AdaRank",
+    "RankBoost",
+    "Ranker",
+    "RankingSVM",
+    "SNdcgRanker",
+    "SeverityRanker",
+    "every_name",
+    "names",
+    "ranker",
+]
 
 MEMBERS: tuple[type[Ranker], ...] = (SNdcgRanker, RankingSVM, AdaRank, RankBoost)
 
 
 def names() -> tuple[str, ...]:
-    """What `ranker` knows."""
+    """The rankers that learn from an image's vector."""
     return tuple(member.name for member in MEMBERS)
+
+
+def every_name() -> tuple[str, ...]:
+    """What `ranker` knows: `names`, and the one that orders by a severity learnt before."""
+    return (*names(), SeverityRanker.name)
 
 
 def ranker(name: str, **options: Any) -> Ranker:
     """A ranker by name, not yet fitted; raises InvalidInput for an unknown name or option."""
-    for member in MEMBERS:
+    every: tuple[type[Ranker], ...] = (*MEMBERS, SeverityRanker)
+    for member in every:
         if member.name == name:
             try:
                 return member(**options)
@@ -29,4 +46,4 @@ def ranker(name: str, **options: Any) -> Ranker:
                 raise InvalidInput(
                     f"the ranker {name} does not have the options {', '.join(options)}"
                 ) from error
-    raise InvalidInput(f"there is no ranker {name!r}; there are: {', '.join(names())}")
+    raise InvalidInput(f"there is no ranker {name!r}; there are: {', '.join(every_name())}")

@@ -42,7 +42,7 @@ class Evaluation:
 
 def known() -> tuple[str, ...]:
     """The names of all rankers and rivals."""
-    return (*grading.names(), *rivals())
+    return (*grading.every_name(), *rivals())
 
 
 def check_name(name: str) -> None:

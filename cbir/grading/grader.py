@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir import descriptors
 from cbir.collection import Collection, gradings
 from cbir.collection.filters import parse
 from cbir.collection.records import hash_patient
@@ -16,6 +15,7 @@ from cbir.grading.base import Ranker
 from cbir.grading.cases import Cases, graded_cases, need_grades
 from cbir.grading.graded_list import GradedList, Smoothing
 from cbir.grading.interpolation import GradeInterpolator, placed
+from cbir.grading.seen import features_of_cases, features_of_id, features_of_image
 from cbir.grading.stored import StoredGrading, read, store
 from cbir.images import Image
 from cbir.messages import Grade, GradedNeighbour
@@ -48,13 +48,14 @@ class Grader:
 
         exclude_patient: a patient key, or the identifier it was made from. Raises NotFound before `cbir grade fit`.
         """
-        describe = descriptors.get(self.collection.profile.descriptor)
-        return self._grade(describe(image), image.content_hash, exclude_patient)
+        seen = features_of_image(self.collection, self._current().stored.ranker, image)
+        return self._grade(seen, image.content_hash, exclude_patient)
 
     def by_id(self, image_id: str) -> Grade:
         """The grade that an image of the collection would get, were it not graded; its patient is left out."""
         record = self.collection.record(image_id)
-        return self._grade(self.collection.vector(image_id), record.content_hash, record.patient_key)
+        seen = features_of_id(self.collection, self._current().stored.ranker, record)
+        return self._grade(seen, record.content_hash, record.patient_key)
 
     def _grade(self, vector: NDArray[np.float32], content: str, patient: str | None) -> Grade:
         known = self._current()
@@ -115,7 +116,8 @@ class Grader:
         ranker = stored.fitted_ranker()
         cases = graded_cases(self.collection, self.column, [parse(text) for text in stored.where])
         need_grades(cases, self.column)
-        self._known = _Known(generation, text, stored, ranker, cases, ranker.predict(cases.vectors))
+        scores = ranker.predict(features_of_cases(self.collection, ranker.name, cases))
+        self._known = _Known(generation, text, stored, ranker, cases, scores)
         return self._known
 
 
@@ -136,7 +138,7 @@ def fit(
     cases = graded_cases(collection, column, [parse(text) for text in where])
     need_grades(cases, column)
     learnt = GradeInterpolator(ranker, smoothing, coverage, ranker.seed)
-    learnt.fit(cases.vectors, cases.grades, cases.patients)
+    learnt.fit(features_of_cases(collection, ranker.name, cases), cases.grades, cases.patients)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     patients = len(np.unique(cases.patients))
     kept = store(learnt, collection.profile.hash, column, tuple(where), len(cases), patients, now)

@@ -35,7 +35,8 @@ def evaluate(
     ranker: Annotated[
         list[str] | None,
         typer.Option(
-            help="s-ndcg, ranking-svm, adarank, rankboost, regression, classification, ordinal; several are compared."
+            help="s-ndcg, ranking-svm, adarank, rankboost, severity, regression, classification, ordinal; "
+            "several are compared."
         ),
     ] = None,
     kernel: KernelName = Kernels.auto,
@@ -61,6 +62,7 @@ def evaluate(
     from cbir import grading
     from cbir.grading import evaluation as measuring
     from cbir.grading.cases import graded_cases, need_grades
+    from cbir.grading.seen import features_of_cases
 
     names = list(dict.fromkeys(ranker or ["s-ndcg"]))
     if report is not None and report.exists() and not report.is_dir():
@@ -75,24 +77,24 @@ def evaluate(
         if held_out is not None:
             conditions = [parse(text) for text in [*(where or ()), held_out]]
             aside = graded_cases(opened, grade_column, conditions)
+        seen = {name: features_of_cases(opened, name, cases).astype(np.float64) for name in names}
     patients = np.unique(cases.patients, return_inverse=True)[1]
     splits = (
         measuring.splits_by_patient(cases.grades, patients, folds, seed)
         if aside is None
         else _split(cases, aside)
     )
-    vectors = cases.vectors.astype(np.float64)
     found = [
         measuring.evaluate(
             name,
-            vectors,
+            seen[name],
             cases.grades,
             splits,
             patients,
             size,
             smoothed,
             seed,
-            ranker_options(name, kernel) if name in grading.names() else {},
+            ranker_options(name, kernel) if name in grading.every_name() else {},
         )
         for name in names
     ]

@@ -22,7 +22,9 @@ from cbir.commands.grade.options import (
 def fit(
     collection: Folder,
     grade_column: Column = "grade",
-    ranker: Annotated[str, typer.Option(help="s-ndcg, ranking-svm, adarank or rankboost.")] = "s-ndcg",
+    ranker: Annotated[
+        str, typer.Option(help="s-ndcg, ranking-svm, adarank, rankboost or severity.")
+    ] = "s-ndcg",
     kernel: KernelName = Kernels.auto,
     where: Where = None,
     smooth: SmoothingText = "auto",

@@ -1,0 +1,220 @@
+"""Learning from comparisons (Kadota et al.): which pairs to ask, and what uncertainty costs.
+
+`table`: the paper's Table 1 with known grades in the place of a person. Five folds by patient; in each the same
+first pairs for every strategy, then rounds. `baseline` learns from as many pairs as the others end with, drawn at once, `all
+data` from as many pairs as there are images, `random` is what the paper calls "w/o UBS", `variance` its own method.
+`speed`: mean and variance of T = 30 passes over 10,000 images, and against T calls with one pass each.
+
+    python bench/active.py table --data FOLDER --source knee [--folds 1] [--quick] [--out OUT]
+    python bench/active.py speed [--threads 2] [--device cuda]
+
+FOLDER has a manifest.csv of path, grade, patient and source. The paper's sizes: --backbone densenet169 --side 224
+--rate 1e-5 --device cuda --weights FILE. What a method has learnt in a fold goes into OUT and is not learnt again.
+"""
+
+import argparse
+import csv
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cbir.active import strategies
+from cbir.active.bayesian import BayesianRanker
+from cbir.active.choice import first_pairs
+from cbir.active.evaluation import drawn_pairs, mcnemar_holm, right
+from cbir.active.simulation import Plan, simulate
+from cbir.grading.folds import by_group
+from cbir.training.pictures import read_all
+
+FOLDS = 5
+START, STEP, ROUNDS = 0.2, 0.05, 6
+BASELINE, ALL = "baseline", "all data"
+OURS = "variance"
+IMAGES = 10_000
+Row = dict[str, Any]
+
+
+def plan_of(method: str, seed: int) -> Plan:
+    """Baselines ask once; strategies in rounds."""
+    if method == BASELINE:
+        return Plan("random", 0, START + STEP * ROUNDS, STEP, seed=seed)
+    if method == ALL:
+        return Plan("random", 0, 1.0, STEP, seed=seed)
+    return Plan(method, ROUNDS, START, STEP, seed=seed)
+
+
+def graded(folder: Path, source: str | None, side: int) -> tuple[NDArray[np.uint8], NDArray[np.float64], Any]:
+    """Pictures (n, side, side), grades (n,) and numbers of patients (n,)."""
+    with (folder / "manifest.csv").open(newline="") as file:
+        lines = [
+            line for line in csv.DictReader(file) if line["grade"] and source in (None, line.get("source"))
+        ]
+    read = read_all([folder / line["path"] for line in lines], side)
+    lines = [lines[place] for place in read.places]
+    patients = np.unique([line["patient"] or line["path"] for line in lines], return_inverse=True)[1]
+    return read.pixels, np.array([float(line["grade"]) for line in lines]), patients
+
+
+def one(method: str, fold: int, data: tuple[Any, Any, Any], made: dict[str, Any], out: Path | None) -> Row:
+    """What a method reaches in a fold: its rounds, and its scores of the images to test on."""
+    kept = out / f"{fold}-{method.replace(' ', '-')}.json" if out else None
+    if kept and kept.exists():
+        return dict(json.loads(kept.read_text()))
+    pixels, grades, patients = data
+    train, test = list(by_group(grades, patients, FOLDS, 0))[fold]
+    plan = plan_of(method, fold)
+    begin = first_pairs(len(train), plan.start, None, np.random.default_rng(fold))
+    started = time.process_time()
+    found = simulate(
+        pixels, grades, train, test, plan, lambda number: BayesianRanker(**made, seed=fold), begin
+    )
+    row = {**found.told(), "scores": found.rounds[-1].scores.tolist(), "cpu": time.process_time() - started}
+    row |= {"grades": grades[test].tolist(), "settings": made}
+    if kept:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(row))
+    return row
+
+
+def table(
+    methods: list[str], folds: int, data: tuple[Any, Any, Any], made: dict[str, Any], out: Path | None
+) -> None:
+    """Prints Table 1 after every fold, and what each strategy asked about."""
+    found: dict[str, list[Row]] = {method: [] for method in methods}
+    for fold in range(folds):
+        for method in methods:
+            found[method].append(one(method, fold, data, made, out))
+            row = found[method][-1]
+            print(
+                f"fold {fold} {method}: {row['overall']:.3f} {row['neighbouring']:.3f} {row['cpu']:.0f} s",
+                flush=True,
+            )
+        show({method: rows for method, rows in found.items() if rows})
+
+
+def show(found: dict[str, list[Row]]) -> None:
+    """Means of the folds; p against the paper's method by McNemar's test with Holm's correction, folds together."""
+    steps = list(found[next(iter(found))][0]["each"])
+    p = {near: significance(found, near) for near in (False, True)} if OURS in found else {}
+    print(
+        "\n"
+        + "  ".join(
+            [f"{'method':14}", "pairs", "overall", *steps, "neighbouring", "p overall", "p neighbouring"]
+        )
+    )
+    for method, rows in found.items():
+        values = [np.mean([row["overall"] for row in rows])]
+        values += [np.nanmean([row["each"][step] for row in rows]) for step in steps]
+        values.append(np.mean([row["neighbouring"] for row in rows]))
+        tests = [f"{p[near][method]:.3g}" if method in p.get(near, {}) else "-" for near in (False, True)]
+        share = np.mean([row["rounds"][-1]["labelling"] for row in rows])
+        print("  ".join([f"{method:14}", f"{share:5.0%}", *(f"{value:.3f}" for value in values), *tests]))
+    for name, key in (("overall by round", "overall"), ("neighbouring by round", "neighbouring")):
+        print(f"\n{name}")
+        for method, rows in found.items():
+            by_round = np.mean([[one[key] for one in row["rounds"]] for row in rows], axis=0)
+            print("  ".join([f"{method:14}", *(f"{value:.3f}" for value in by_round)]))
+    print(
+        "\nshare of each grade among the images in pairs, after the last round; median uncertainty of each grade"
+    )
+    for method, rows in found.items():
+        last = [row["rounds"][-1] for row in rows]
+        shares = [np.mean([one["proportions"][grade] for one in last]) for grade in last[0]["proportions"]]
+        spread = [np.mean([one["uncertainty"][grade][2] for one in last]) for grade in last[0]["uncertainty"]]
+        images = np.mean([one["images"] for one in last])
+        told = "  ".join(f"{share:.3f}" for share in shares), "  ".join(f"{of:.3f}" for of in spread)
+        print(f"{method:14}  {images:5.0f} images  {told[0]}  |  {told[1]}", flush=True)
+
+
+def significance(found: dict[str, list[Row]], near: bool) -> dict[str, float]:
+    """p of the paper's method against each other one, over pairs drawn in every fold."""
+    answers: dict[str, list[NDArray[np.bool_]]] = {method: [] for method in found}
+    for fold, row in enumerate(found[OURS]):
+        pairs = drawn_pairs(np.array(row["grades"]), np.random.default_rng([fold, near]), near)
+        for method, rows in found.items():
+            answers[method].append(right(np.array(rows[fold]["scores"]), pairs))
+    joined = {method: np.concatenate(of) for method, of in answers.items()}
+    return mcnemar_holm(joined.pop(OURS), joined)
+
+
+def speed(made: dict[str, Any], images: int) -> None:
+    """Seconds for all images with T passes at once, and with T calls of one pass."""
+    side = made["side"]
+    pictures = np.random.default_rng(0).integers(0, 256, (images, side, side), np.uint8)
+    ranker = BayesianRanker(**{**made, "epochs": 1}).fit(pictures[:32], [[0, 1], [2, 3]], [1, 0])
+    ranker.severity(pictures[:64])
+    started, used = time.perf_counter(), time.process_time()
+    ranker.severity(pictures)
+    wall, cpu = time.perf_counter() - started, time.process_time() - used
+    print(
+        f"{images} images, T = {ranker.passes}, {made['backbone']} at {side}: {wall:.1f} s, {cpu:.1f} s of CPU"
+    )
+    for few in (1, 32, 512):
+        at_once = _seconds(lambda few=few: ranker.severity(pictures[:few]))
+        masks = ranker.network_.masks(1, torch.Generator().manual_seed(0))
+        seen = torch.rand(few, 1, side, side).to(ranker.device)
+
+        def single(seen: torch.Tensor = seen, masks: list[torch.Tensor] = masks) -> None:
+            with torch.inference_mode():
+                ranker.network_.sampled(seen, masks)[0].cpu()
+
+        single_pass = _seconds(single)
+        singles = ranker.passes * single_pass
+        print(f"{few} images: T at once {at_once:.3f} s, T calls {singles:.3f} s ({at_once / singles:.0%})")
+
+
+def _seconds(work: Any) -> float:
+    """The quickest of five."""
+    work()
+    taken = []
+    for _ in range(5):
+        started = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - started)
+    return min(taken)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("part", choices=["table", "speed"])
+    options.add_argument("--data", type=Path)
+    options.add_argument("--source")
+    options.add_argument("--out", type=Path, help="keeps what was learnt")
+    options.add_argument("--folds", type=int, default=FOLDS)
+    options.add_argument("--methods", nargs="+", default=[BASELINE, ALL, *strategies.names()])
+    options.add_argument("--quick", action="store_true", help="600 images, 4 epochs: whether it runs")
+    options.add_argument("--backbone", default="small")
+    options.add_argument("--weights")
+    options.add_argument("--side", type=int, default=64)
+    options.add_argument("--epochs", type=int, default=20)
+    options.add_argument("--rate", type=float, default=1e-3)
+    options.add_argument("--device", default="cpu")
+    options.add_argument("--threads", type=int, default=2)
+    options.add_argument("--images", type=int, default=IMAGES)
+    chosen = options.parse_args()
+    torch.set_num_threads(chosen.threads)
+    made = {
+        name: getattr(chosen, name) for name in ("backbone", "weights", "side", "epochs", "rate", "device")
+    }
+    if chosen.part == "speed":
+        speed(made, chosen.images)
+        return
+    if chosen.data is None:
+        options.error("--data is needed")
+    data = graded(chosen.data, chosen.source, chosen.side)
+    if chosen.quick:
+        patients = np.unique(data[2])
+        some = np.isin(data[2], np.random.default_rng(0).permutation(patients)[: 300 * len(patients) // 1000])
+        data, made["epochs"] = (data[0][some], data[1][some], data[2][some]), 4
+    table(chosen.methods, chosen.folds, data, made, chosen.out)
+
+
+if __name__ == "__main__":
+    main()
