@@ -30,4 +30,11 @@ class StorageFull(CbirError):
 
 
 class ArchiveFailed(CbirError):
-    """An archive that images are fetched from does not answer, or is none."""
+    """An archive that images are fetched from does not answer, or is none.
+
+    answered: whether it did, though not with what was asked for.
+    """
+
+    def __init__(self, text: str, answered: bool = False) -> None:
+        super().__init__(text)
+        self.answered = answered

@@ -19,7 +19,7 @@ from service.patience import Watch
 
 @dataclass(frozen=True)
 class Sent:
-    """One file: its frames as entries with their thumbnails (JPEG), or why there are none."""
+    """One file: its frames as entries with their thumbnails (JPEG, b"" for none), or why there are no frames."""
 
     data: bytes
     entries: tuple[Entry, ...] = ()
@@ -49,7 +49,7 @@ def _extract(
         for image in decode(data, NAME, limits=Limits(pixels=settings.max_pixels)):
             record = describe_record(image, source=source, source_stamp="sent", secret=secret)
             entries.append((add_labels(record, labels, secret), describe(image)))
-            pictures.append(thumbnails.of(image))
+            pictures.append(thumbnails.of(image) if settings.store_thumbnails else b"")
             watch.look()
     except UnreadableImage as error:
         return Sent(data, refused=str(error))
@@ -65,8 +65,9 @@ def store(connection: Connection, folder: Path, sent: list[Sent], added: Added, 
         for picture in one.pictures:
             what, image_id = next(each)
             if what == "added" and image_id:
-                rows.append({"number": added.numbers[image_id], "picture": picture})
                 new = True
+                if picture:
+                    rows.append({"number": added.numbers[image_id], "picture": picture})
         if new and keep_originals:
             originals.keep(folder, one.data)
     if rows:

@@ -37,7 +37,7 @@ class Shown(InCollection):
     problems=(404, 410, 412, 422),
 )
 def picture(image_id: str) -> Response:
-    """A PNG, its longer side at most 1024 pixels; where only the thumbnail was kept, that one.
+    """A PNG, its longer side at most 1024 pixels; where only the thumbnail was kept, that one; else the archive's.
 
     A region is cut from the image's file at full resolution; where the file is gone, there is none.
     """
@@ -63,14 +63,22 @@ def part(here: State, collection: Collection, image_id: str, region: Region, wat
 
 
 def _drawn(here: State, collection: Collection, record: Record, region: Region | None) -> tuple[bytes, str]:
-    """The picture and its media type."""
-    with here.gate.place(), here.gate.turn():
+    """The picture and its media type; nobody's turn is held while an archive is asked."""
+    with here.gate.place():
         try:
-            image = image_of(collection, record, here.settings.max_pixels, Watch())
+            with here.gate.turn():
+                image = image_of(collection, record, here.settings.max_pixels, Watch())
+                return _png(crop(image, region) if region else image)
         except SourceGone:
-            small = None if region else collection.thumbnail(record.image_id)
-            if small is None:
+            if region:
                 raise
-            return small, "image/jpeg"
-        image = crop(image, region) if region else image
-        return encode(shrink(image.pixels, SIDE), ".png", [cv2.IMWRITE_PNG_COMPRESSION, 1]), "image/png"
+            if small := collection.thumbnail(record.image_id):
+                return small, "image/jpeg"
+            from_archive = here.pictures.of(record, SIDE)
+            if from_archive is None:
+                raise
+            return _png(from_archive)
+
+
+def _png(image: Image) -> tuple[bytes, str]:
+    return encode(shrink(image.pixels, SIDE), ".png", [cv2.IMWRITE_PNG_COMPRESSION, 1]), "image/png"

@@ -11,6 +11,7 @@ from cbir.errors import CbirError, InvalidInput, NotFound
 from cbir.images import Image
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
+from service.archive import Pictures
 from service.cache import Cache
 from service.gate import Gate
 from service.graders import Graders
@@ -36,6 +37,7 @@ class State:
         self.default = next(iter(self.places))
         self.jobs = Jobs()
         self.graders = Graders()
+        self.pictures = Pictures(settings)
 
     def place(self, name: str | None = None) -> Place:
         """The collection of that name; raises NotFound."""

@@ -11,6 +11,7 @@ from cbir.collection import Collection, Record
 from cbir.images import Image
 from service.conditional import client_has, finish
 from service.patience import Watch
+from service.problems import SourceGone
 from service.sources import image_of
 from service.state import State
 
@@ -57,7 +58,19 @@ def answer(here: State, collection: Collection, image_id: str) -> Response:
 def _made(here: State, collection: Collection, record: Record) -> bytes:
     picture = collection.thumbnail(record.image_id)
     if picture is None:
-        with here.gate.place(), here.gate.turn():
-            picture = of(image_of(collection, record, here.settings.max_pixels, Watch()))
+        with here.gate.place():
+            picture = _drawn(here, collection, record)
     here.thumbnails.put(record.content_hash, picture)
     return picture
+
+
+def _drawn(here: State, collection: Collection, record: Record) -> bytes:
+    """From the image's file, or else by the archive; nobody's turn is held while that is asked."""
+    try:
+        with here.gate.turn():
+            return of(image_of(collection, record, here.settings.max_pixels, Watch()))
+    except SourceGone:
+        image = here.pictures.of(record, SIDE)
+        if image is None:
+            raise
+        return of(image)

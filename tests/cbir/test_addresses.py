@@ -1,0 +1,72 @@
+"""Addresses that an operator may get wrong."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cbir import settings
+from cbir.addresses import filled
+from cbir.errors import InvalidInput
+from cbir.links import elsewhere
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("viewer_link", "https://viewer.example.org/view"),
+        ("viewer_link", "https://viewer.example.org/{series}"),
+        ("viewer_link", "https://viewer.example.org/{study}/{patient}"),
+        ("viewer_link", "https://viewer.example.org/{study}/{"),
+        ("viewer_link", "https://viewer.example.org/{study}/{}"),
+        ("viewer_link", "https://{study}.example.org/"),
+        ("viewer_link", "javascript:alert('{study}')"),
+        ("viewer_link", "data:text/html,{study}"),
+        ("viewer_link", "//viewer.example.org/{study}"),
+        ("viewer_link", "https://viewer.example.org/{study}\n"),
+        ("viewer_link", "https://a:b@viewer.example.org/{study}"),
+        ("viewer_link", "https://viewer.example.org:port/{study}"),
+        ("archive_url", "ftp://archive.example.org"),
+        ("archive_url", "https://archive.example.org/dicom-web?x=1"),
+        ("archive_url", "https://anna:geheim@archive.example.org/"),
+        ("archive_public_url", "/dicom-web"),
+        ("frame_origins", "*"),
+        ("frame_origins", "https://*.example.org"),
+        ("frame_origins", "https://viewer.example.org/"),
+        ("frame_origins", "https://viewer.example.org; script-src *"),
+        ("frame_origins", "viewer.example.org"),
+    ],
+)
+def test_what_does_not_fit_is_told_at_start(name: str, value: str) -> None:
+    with pytest.raises(InvalidInput, match=f"setting {name}") as refused:
+        settings.load(**{name: value})
+    assert "geheim" not in str(refused.value)
+
+
+def test_links_of_an_image() -> None:
+    here = settings.load(
+        archive_url="http://10.0.0.1:8042/dicom-web/",
+        archive_public_url="https://pacs.example.org/dicom-web/",
+        viewer_link="https://v.example.org/view?StudyInstanceUIDs={study}&s={series}&i={instance}#f={frame}",
+        frame_origins="https://A.example.org, http://localhost:3000",
+    )
+    assert here.frame_origins == ("https://a.example.org", "http://localhost:3000")
+    found = elsewhere(here, "1.2", "1.3", "1.4", 7)
+    archive = "https://pacs.example.org/dicom-web/studies/1.2/series/1.3/instances/1.4"
+    assert found["rendered"] == f"{archive}/frames/7/rendered"
+    assert found["viewer"] == "https://v.example.org/view?StudyInstanceUIDs=1.2&s=1.3&i=1.4#f=7"
+    assert elsewhere(here, "1.2", "1.3", "1.4", None)["rendered"] == f"{archive}/rendered"
+    assert elsewhere(here, "", "", "", None) == {"rendered": None, "viewer": None}
+    assert elsewhere(settings.load(), "1.2", "1.3", "1.4", None) == {"rendered": None, "viewer": None}
+
+
+@given(st.text())
+def test_values_are_encoded(value: str) -> None:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return
+    address = filled("https://v.example.org/?S={study}&T=1", study=value)
+    assert address.startswith("https://v.example.org/?S=")
+    assert set(address.removeprefix("https://v.example.org/?S=").removesuffix("&T=1")) <= set(
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~%"
+    )

@@ -1,0 +1,94 @@
+"""What an archive may do wrong: send without end, slowly, to somebody else, or nonsense."""
+
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from cbir import archive
+from cbir.archive import Archive
+from cbir.errors import ArchiveFailed, InvalidInput
+
+UIDS = "1.2", "1.3", "1.4"
+SEEN: list[dict[str, str]] = []
+
+
+class Bad(BaseHTTPRequestHandler):
+    """The first part of the path says how bad."""
+
+    def do_GET(self) -> None:
+        SEEN.append(dict(self.headers))
+        how = self.path.split("/")[1]
+        if how == "away":
+            self.send_response(302)
+            self.send_header("Location", f"http://localhost:{self.server.server_port}/endless")
+            self.end_headers()
+            return
+        if how == "refuses":
+            self.send_error(403)
+            return
+        self.send_response(200)
+        self.end_headers()
+        piece, pause = {"endless": (bytes(2**20), 0.0), "slow": (b"[", 0.05)}.get(how, (b"", 0.0))
+        if how == "nonsense":
+            self.wfile.write(b"[[1, 2")
+        try:
+            while piece:
+                self.wfile.write(piece)
+                time.sleep(pause)
+        except OSError:
+            return
+
+    do_POST = do_GET  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Bad)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("how", "answered"),
+    [
+        ("endless", False),
+        ("slow", False),
+        ("away", True),
+        ("refuses", True),
+        ("nonsense", True),
+        ("empty", True),
+    ],
+)
+def test_what_is_no_archive_is_told(address: str, how: str, answered: bool) -> None:
+    asked = Archive(f"{address}/{how}", seconds=0.5)
+    began, count = time.monotonic(), len(SEEN)
+    with pytest.raises(ArchiveFailed, match=address) as failed:
+        asked.metadata(*UIDS)
+    assert failed.value.answered is answered
+    with pytest.raises(ArchiveFailed, match=address):
+        asked.store(b"no object")
+    assert time.monotonic() - began < 20
+    assert len(SEEN) == count + 2  # a redirect is not followed
+
+
+def test_credentials_come_from_the_environment(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(archive.USER, "anna")
+    monkeypatch.setenv(archive.PASSWORD, "geheim")
+    with pytest.raises(ArchiveFailed) as failed:
+        Archive(f"{address}/refuses").rendered(*UIDS, None, 64)
+    assert SEEN[-1]["Authorization"] == "Basic YW5uYTpnZWhlaW0="
+    assert "geheim" not in str(failed.value)
+    monkeypatch.setenv(archive.TOKEN, "secret")
+    with pytest.raises(InvalidInput, match=archive.TOKEN):
+        Archive(address)
+    monkeypatch.delenv(archive.USER)
+    with pytest.raises(ArchiveFailed):
+        Archive(f"{address}/refuses").metadata(*UIDS)
+    assert SEEN[-1]["Authorization"] == "Bearer secret"

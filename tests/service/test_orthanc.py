@@ -1,0 +1,103 @@
+"""The service beside a real Orthanc: links that lead there, pictures that come from there."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cbir.collection import Collection
+from cbir.datasets.phantoms import write
+from tests.indexer.orthanc import DICOM, URL, Namespace, namespace, needs_orthanc, orthanc
+from tests.indexer.receiving import CBIR, file_of, slices
+from tests.service.conftest import cbir
+
+pytestmark = needs_orthanc
+
+ARCHIVE = f"{URL}/dicom-web"
+CLIENT = """
+import json, sys, urllib.request
+from pathlib import Path
+import cv2, numpy
+from cbir.client import Client, ServiceError
+
+def size(data):
+    return cv2.imdecode(numpy.frombuffer(data, numpy.uint8), cv2.IMREAD_UNCHANGED).shape[:2]
+
+with Client(sys.argv[1]) as client:
+    if sys.argv[2:]:
+        client.store_instances([Path(name) for name in sys.argv[2:]])
+    told = []
+    for image in client.images():
+        one = {"image": image.image_id, "rendered": image.links.rendered}
+        try:
+            one["thumbnail"] = size(client.thumbnail(image.image_id))
+            one["picture"] = size(client.picture(image.image_id))
+        except ServiceError as error:
+            one["problem"] = error.problem.status
+        told.append(one)
+    print(json.dumps(told))
+"""
+FETCH = (
+    "import sys, urllib.request as u\n"
+    "asked = u.Request(sys.argv[1], headers={'Accept': 'image/jpeg'})\n"
+    "print(u.urlopen(asked, timeout=20).read()[:2].hex())"
+)
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[Namespace]:
+    with namespace() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Three radiographs larger than thumbnails, and two small CT slices."""
+    folder = tmp_path_factory.mktemp("files")
+    write(folder, 3, format="dicom", size=600)
+    for number, one in enumerate(slices(2, 48)):
+        (folder / f"slice-{number}.dcm").write_bytes(file_of(one))
+    return sorted(folder.glob("*.dcm"))
+
+
+def test_pictures_that_are_not_kept_come_from_the_archive(
+    network: Namespace, files: list[Path], tmp_path: Path
+) -> None:
+    place = tmp_path / "collection"
+    some = tmp_path / "some"
+    write(some, 1, size=64)
+    cbir("index", some, "--collection", place, "--jobs", "1")
+    environment = {
+        "CBIR_ARCHIVE_URL": ARCHIVE,
+        "CBIR_STORE_THUMBNAILS": "false",
+        "CBIR_KEEP_ORIGINALS": "false",
+    }
+    env = ["env", *(f"{name}={value}" for name, value in environment.items())]
+    served = network.start(
+        *env, *CBIR, "serve", "--collection", place, "--port", "0",
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert served.stdout
+        address = served.stdout.readline().split()[-1].rstrip("/")
+        with orthanc(network, tmp_path / "orthanc"):
+            network.run("storescu", "-aec", "ORTHANC", "127.0.0.1", str(DICOM), *files)
+            told = json.loads(network.run(sys.executable, "-c", CLIENT, address, *files))
+            sent = [one for one in told if one["rendered"]]
+            assert len(sent) == len(files)
+            assert all("problem" not in one for one in told)
+            assert [one["thumbnail"] for one in sent] == [[256, 256]] * 3 + [[48, 48]] * 2
+            assert [one["picture"] for one in sent] == [[600, 600]] * 3 + [[48, 48]] * 2
+            for one in sent[::2]:
+                assert network.run(sys.executable, "-c", FETCH, one["rendered"]).strip() == "ffd8"
+        gone = json.loads(network.run(sys.executable, "-c", CLIENT, address))
+        assert all(one["thumbnail"] for one in gone)  # remembered
+        assert [one["image"] for one in gone if one.get("problem") == 410] == [one["image"] for one in sent]
+    finally:
+        served.kill()
+        served.communicate()
+    with Collection(place) as collection:
+        assert {collection.thumbnail(record.image_id) for _, record in collection.iterate()} == {None}
