@@ -1,8 +1,8 @@
 """Learning from comparisons (Kadota et al.): which pairs to ask, and what uncertainty costs.
 
 `table`: the paper's Table 1 with known grades in the place of a person. Five folds by patient; in each the same
-first pairs for every strategy, then rounds. `baseline` learns from as many pairs as the others end with, drawn at once, `all
-data` from as many pairs as there are images, `random` is what the paper calls "w/o UBS", `variance` its own method.
+first pairs for every strategy, then rounds. `baseline` learns from as many pairs as the others end with, drawn at once,
+`all data` from as many pairs as there are images, `random` is what the paper calls "w/o UBS", `variance` its method.
 `speed`: mean and variance of T = 30 passes over 10,000 images, and against T calls with one pass each.
 
     python bench/active.py table --data FOLDER --source knee [--folds 1] [--quick] [--out OUT]
@@ -32,23 +32,24 @@ from cbir.grading.folds import by_group
 from cbir.training.pictures import read_all
 
 FOLDS = 5
-START, STEP, ROUNDS = 0.2, 0.05, 6
+START = 0.2
 BASELINE, ALL = "baseline", "all data"
 OURS = "variance"
 IMAGES = 10_000
 Row = dict[str, Any]
+Data = tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.int64]]
 
 
-def plan_of(method: str, seed: int) -> Plan:
+def plan_of(method: str, rounds: int, step: float, seed: int) -> Plan:
     """Baselines ask once; strategies in rounds."""
     if method == BASELINE:
-        return Plan("random", 0, START + STEP * ROUNDS, STEP, seed=seed)
+        return Plan("random", 0, START + step * rounds, step, seed=seed)
     if method == ALL:
-        return Plan("random", 0, 1.0, STEP, seed=seed)
-    return Plan(method, ROUNDS, START, STEP, seed=seed)
+        return Plan("random", 0, 1.0, step, seed=seed)
+    return Plan(method, rounds, START, step, seed=seed)
 
 
-def graded(folder: Path, source: str | None, side: int) -> tuple[NDArray[np.uint8], NDArray[np.float64], Any]:
+def graded(folder: Path, source: str | None, side: int) -> Data:
     """Pictures (n, side, side), grades (n,) and numbers of patients (n,)."""
     with (folder / "manifest.csv").open(newline="") as file:
         lines = [
@@ -60,14 +61,13 @@ def graded(folder: Path, source: str | None, side: int) -> tuple[NDArray[np.uint
     return read.pixels, np.array([float(line["grade"]) for line in lines]), patients
 
 
-def one(method: str, fold: int, data: tuple[Any, Any, Any], made: dict[str, Any], out: Path | None) -> Row:
+def one(plan: Plan, method: str, fold: int, data: Data, made: dict[str, Any], out: Path | None) -> Row:
     """What a method reaches in a fold: its rounds, and its scores of the images to test on."""
     kept = out / f"{fold}-{method.replace(' ', '-')}.json" if out else None
     if kept and kept.exists():
         return dict(json.loads(kept.read_text()))
     pixels, grades, patients = data
     train, test = list(by_group(grades, patients, FOLDS, 0))[fold]
-    plan = plan_of(method, fold)
     begin = first_pairs(len(train), plan.start, None, np.random.default_rng(fold))
     started = time.process_time()
     found = simulate(
@@ -81,14 +81,13 @@ def one(method: str, fold: int, data: tuple[Any, Any, Any], made: dict[str, Any]
     return row
 
 
-def table(
-    methods: list[str], folds: int, data: tuple[Any, Any, Any], made: dict[str, Any], out: Path | None
-) -> None:
+def table(chosen: argparse.Namespace, data: Data, made: dict[str, Any]) -> None:
     """Prints Table 1 after every fold, and what each strategy asked about."""
-    found: dict[str, list[Row]] = {method: [] for method in methods}
-    for fold in range(folds):
-        for method in methods:
-            found[method].append(one(method, fold, data, made, out))
+    found: dict[str, list[Row]] = {method: [] for method in chosen.methods}
+    for fold in range(chosen.folds):
+        for method in chosen.methods:
+            plan = plan_of(method, chosen.rounds, chosen.step, fold)
+            found[method].append(one(plan, method, fold, data, made, chosen.out))
             row = found[method][-1]
             print(
                 f"fold {fold} {method}: {row['overall']:.3f} {row['neighbouring']:.3f} {row['cpu']:.0f} s",
@@ -190,6 +189,8 @@ def main() -> None:
     options.add_argument("--folds", type=int, default=FOLDS)
     options.add_argument("--methods", nargs="+", default=[BASELINE, ALL, *strategies.names()])
     options.add_argument("--quick", action="store_true", help="600 images, 4 epochs: whether it runs")
+    options.add_argument("--rounds", type=int, default=6)
+    options.add_argument("--step", type=float, default=0.05, help="share of images a round")
     options.add_argument("--backbone", default="small")
     options.add_argument("--weights")
     options.add_argument("--side", type=int, default=64)
@@ -213,7 +214,7 @@ def main() -> None:
         patients = np.unique(data[2])
         some = np.isin(data[2], np.random.default_rng(0).permutation(patients)[: 300 * len(patients) // 1000])
         data, made["epochs"] = (data[0][some], data[1][some], data[2][some]), 4
-    table(chosen.methods, chosen.folds, data, made, chosen.out)
+    table(chosen, data, made)
 
 
 if __name__ == "__main__":

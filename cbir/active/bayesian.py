@@ -17,7 +17,7 @@ from cbir.errors import InvalidInput
 from cbir.losses import ranknet
 from cbir.training.augmentation import augmented
 
-AT_ONCE = 1024  # images in a sampled batch, all passes together
+AT_ONCE = 240  # images in a sampled batch, all passes together: more no longer fit into a processor's cache
 
 Pictures = NDArray[np.uint8]
 Stop = Callable[[], bool]
