@@ -1,5 +1,6 @@
 """`cbir serve`."""
 
+import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +8,7 @@ import typer
 
 from cbir import settings
 from cbir.collection.opening import open_sound
+from cbir.settings import Settings
 
 
 def serve(
@@ -18,7 +20,6 @@ def serve(
 ) -> None:
     """Answer searches over HTTP, and show them on a page; on this machine only, unless there are tokens."""
     from service.access.start import tokens_required
-    from service.guards import ANY_ADDRESS
     from service.server import Server, listen
     from service.state import check_names
 
@@ -29,12 +30,8 @@ def serve(
     folders = [folder.resolve() for folder in collection]
     check_names(folders)
     listener = listen(in_force)
-    # On all of a machine's addresses it answers under its names only.
-    host_name = in_force.allowed_hosts[0] if in_force.host in ANY_ADDRESS else in_force.host
-    name = f"[{host_name}]" if ":" in host_name else host_name
+    address = address_of(in_force, listener)
     token = "-H 'Authorization: Bearer TOKEN' " if tokens_required(in_force) else ""
-    scheme = "https" if in_force.tls_certificate else "http"
-    address = f"{scheme}://{name}:{listener.getsockname()[1]}"
 
     def ready() -> None:
         typer.echo(f"The page: {address}/")
@@ -42,3 +39,14 @@ def serve(
         typer.echo("Ctrl-C ends it.")
 
     Server(folders, in_force, listener, ready).run()
+
+
+def address_of(in_force: Settings, listener: socket.socket) -> str:
+    """Where a browser on this machine or another finds what listens."""
+    from service.guards import ANY_ADDRESS
+
+    # On all of a machine's addresses it answers under its names only.
+    host_name = in_force.allowed_hosts[0] if in_force.host in ANY_ADDRESS else in_force.host
+    name = f"[{host_name}]" if ":" in host_name else host_name
+    scheme = "https" if in_force.tls_certificate else "http"
+    return f"{scheme}://{name}:{listener.getsockname()[1]}"

@@ -4,7 +4,7 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
-from flask import Request
+from flask import Request, current_app
 
 from service.access.tokens import Scope
 
@@ -70,16 +70,17 @@ TABLE: dict[str, Entry] = {
 }
 
 ANY_TOKEN = Entry(Reach.any_token)
+EXTENSION = "cbir-scopes"  # in the extensions of an app that has a table of its own
 
 
-def entry(method: str, rule: str) -> Entry | None:
+def entry(method: str, rule: str, table: dict[str, Entry] = TABLE) -> Entry | None:
     """The line of a method and a rule of Flask's, "/v1/images/<image_id>" for instance; None where there is none."""
     reading = "GET" if method == "HEAD" else method
-    return TABLE.get(f"{reading} {re.sub(r'<[^>]*>', '*', rule)}")
+    return table.get(f"{reading} {re.sub(r'<[^>]*>', '*', rule)}")
 
 
 def asked(request: Request) -> Entry | None:
     """The line of a request. Addresses that are not there are told to those with a token only."""
     if request.url_rule is None or request.method == "OPTIONS":
         return ANY_TOKEN
-    return entry(request.method, request.url_rule.rule)
+    return entry(request.method, request.url_rule.rule, current_app.extensions.get(EXTENSION, TABLE))

@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir import settings
+from cbir.active.pictures import picture
 from cbir.active.study.files import write
-from cbir.collection import Collection, Record, originals
-from cbir.errors import UnreadableImage
-from cbir.images import Image, decode, read
-from cbir.images.square import square
+from cbir.collection import Collection
 
 Pictures = NDArray[np.uint8]
 
@@ -27,20 +26,23 @@ def pictures(
     """
     known = _cached(cache, side)
     records = {record.image_id: record for _, record in collection.iterate()}
+    most = settings.load().max_pixels
     found: dict[str, Pictures] = {}
     for image_id in ids:
         if stop():
             break
         if image_id in known:
             found[image_id] = known[image_id]
-        elif image_id in records and (image := _image(collection, records[image_id])) is not None:
-            found[image_id] = square(image, side)
-    made = np.stack(list(found.values())) if found else np.empty((0, side, side), np.uint8)
+        elif image_id in records:
+            made = picture(collection, records[image_id], side, most)
+            if made is not None:
+                found[image_id] = made
+    all_made = np.stack(list(found.values())) if found else np.empty((0, side, side), np.uint8)
     if found.keys() != known.keys() and not stop():
         content = io.BytesIO()
-        np.savez(content, ids=np.array(list(found), str), pictures=made)
+        np.savez(content, ids=np.array(list(found), str), pictures=all_made)
         write(cache, content.getvalue())
-    return list(found), made
+    return list(found), all_made
 
 
 def _cached(path: Path, side: int) -> dict[str, Pictures]:
@@ -51,18 +53,3 @@ def _cached(path: Path, side: int) -> dict[str, Pictures]:
         return {}  # none yet, or damaged: they are read again
     fits = made.dtype == np.uint8 and made.shape == (len(ids), side, side)
     return dict(zip(ids, made, strict=True)) if fits else {}
-
-
-def _image(collection: Collection, record: Record) -> Image | None:
-    """The image as its file shows it, as its thumbnail where the file is gone, None where both are."""
-    path = originals.path(collection.folder, record.source) or Path(record.source)
-    try:
-        for image in read(path):
-            if image.frame == record.frame:
-                if image.content_hash == record.content_hash:
-                    return image
-                break
-    except UnreadableImage:
-        pass  # moved, or changed since
-    kept = collection.thumbnail(record.image_id)
-    return next(decode(kept)) if kept else None

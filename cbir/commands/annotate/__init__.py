@@ -2,11 +2,14 @@
 
 import typer
 
+from cbir.commands.annotate.agreement import agreement
+from cbir.commands.annotate.label import label
+from cbir.commands.annotate.serve import serve
+
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Learn severity from comparisons of two images."
 )
 
-
-@app.callback()
-def _annotate() -> None:
-    """Learn severity from comparisons of two images."""
+app.command()(serve)
+app.command()(agreement)
+app.command()(label)

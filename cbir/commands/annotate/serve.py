@@ -1,0 +1,73 @@
+"""`cbir annotate serve`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def serve(
+    collection: Annotated[Path, typer.Option(help="Folder of the collection whose images are compared.")],
+    study_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--study-dir",
+            "--out",
+            help="Folder of judgements, rounds and what is learnt [the collection's, with -study after its name].",
+        ),
+    ] = None,
+    question: Annotated[str | None, typer.Option(help="What the page asks.")] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="That chooses the pairs of a round [variance].")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(help="How many [6].")] = None,
+    start: Annotated[float | None, typer.Option(help="Share of the images in round 1 [0.2].")] = None,
+    share: Annotated[float | None, typer.Option(help="Of those chosen for each later round [0.05].")] = None,
+    overlap: Annotated[float | None, typer.Option(help="Of the pairs that everybody is asked [0.1].")] = None,
+    backbone: Annotated[str | None, typer.Option(help="The network that learns [small].")] = None,
+    side: Annotated[int | None, typer.Option(help="Pixels that it scales images to [64].")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Times through the pairs [30].")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of what is drawn by chance [0].")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [8000].")] = None,
+) -> None:
+    """Ask people which of two images is more severe, and learn from what they say.
+
+    Options are kept with the study: the next start needs its folder only. On this machine only, unless there are
+    tokens.
+    """
+    # The service rests on the library, not the other way round: it is only met where somebody starts it.
+    from cbir import settings
+    from cbir.active.study import plan
+    from cbir.collection import Collection
+    from service.annotate.server import AnnotationServer, check
+    from service.commands import address_of
+    from service.server import listen
+
+    in_force = settings.load(host=host, port=port)
+    with Collection(collection):
+        pass  # a missing or foreign one is told before a folder is made
+    folder = study_dir or collection.resolve().with_name(f"{collection.resolve().name}-study")
+    given = {
+        "question": question,
+        "strategy": strategy,
+        "rounds": rounds,
+        "start": start,
+        "share": share,
+        "overlap": overlap,
+        "backbone": backbone,
+        "side": side,
+        "epochs": epochs,
+        "seed": seed,
+    }
+    plan.settle(folder, given)
+    check(collection, folder)
+    listener = listen(in_force)
+    address = address_of(in_force, listener)
+
+    def ready() -> None:
+        typer.echo(f"The page: {address}/annotate")
+        typer.echo(f"The judgements are kept in {folder}")
+        typer.echo("Ctrl-C ends it; the same command goes on.")
+
+    AnnotationServer(collection, folder, in_force, listener, ready).run()
