@@ -28,7 +28,7 @@ from cbir.collection.neighbourhood import Neighbourhood
 from cbir.datasets.manifest import Manifest
 from cbir.evaluation.retrieval import Retrieved
 from cbir.images import read
-from cbir.losses import names
+from cbir.losses import ORDINAL, names
 from cbir.models.embedder import Embedder
 from cbir.ranking import rank
 from cbir.training.classes import labelled, split_classes
@@ -203,7 +203,10 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with manifest.csv")
     parser.add_argument("--out", type=Path, required=True, help="folder for results and checkpoints")
     parser.add_argument(
-        "--losses", nargs="+", default=[RIVAL, *names()], help=f"or {RIVAL}; all if not given"
+        "--losses",
+        nargs="+",
+        default=[RIVAL, *(name for name in names() if name != ORDINAL)],
+        help=f"or {RIVAL}; all if not given",
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--side", type=int, default=64, help="pixels")
