@@ -1,8 +1,9 @@
 """Learning from comparisons (Kadota et al.): which pairs to ask, and what uncertainty costs.
 
 `table`: the paper's Table 1 with known grades in the place of a person. Five folds by patient; in each the same
-first pairs for every strategy, then rounds. `baseline` learns from as many pairs as the others end with, drawn at once,
-`all data` from as many pairs as there are images, `random` is what the paper calls "w/o UBS", `variance` its method.
+first pairs for every strategy, then rounds. `baseline` learns from as many pairs as the others end with, drawn at
+once, `all data` from as many pairs as there are images, `random` is what the paper calls "w/o UBS", `variance` its
+own method.
 `speed`: mean and variance of T = 30 passes over 10,000 images, and against T calls with one pass each.
 
     python bench/active.py table --data FOLDER --source knee [--folds 1] [--quick] [--out OUT]

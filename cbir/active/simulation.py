@@ -25,8 +25,6 @@ from cbir.errors import InvalidInput
 Grades = NDArray[np.float64]
 Show = Callable[[int, int], None]
 
-ALL = 1.0  # of the images: every one in at least one pair
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -61,7 +59,8 @@ class Round:
 
     labelling: pairs in relation to images, 1 is "all data" in the paper. proportions: share of each grade among the
     images in pairs. uncertainty: quantiles of each grade's variance, over the images learnt from. seconds: of a
-    person, for the pairs and, where grades are learnt, those. scores: of the images to test on.
+    person, for the pairs and, where grades are learnt, those. scores: of the images to test on. variance: of those
+    learnt from.
     """
 
     number: int
@@ -74,21 +73,28 @@ class Round:
     seconds: float
     classified: dict[str, float] | None
     scores: NDArray[np.float32] = field(repr=False)
+    variance: NDArray[np.float32] = field(repr=False)
 
     def told(self) -> dict[str, Any]:
-        """All but the scores, for JSON."""
+        """All but what is of single images, for JSON."""
         values = asdict(self)
-        del values["scores"], values["relative"]
+        for name in ("relative", "scores", "variance"):
+            del values[name]
         return {"round": values.pop("number"), **self.relative, **values}
 
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """rounds: the first has number 0. pairs, labels: all that were asked, rows of the images learnt from."""
+    """rounds: the first has number 0. pairs, labels: all that were asked, rows of the images learnt from.
+
+    known, tested: grades of the images learnt from and tested on.
+    """
 
     rounds: list[Round]
     pairs: Rows
     labels: NDArray[np.float32]
+    known: Grades
+    tested: Grades
     ranker: BayesianRanker
 
     def told(self) -> dict[str, Any]:
@@ -143,7 +149,7 @@ def simulate(
             new = choose(plan.strategy, of_train, asked, plan.step, rng, everyone)
             pairs = np.concatenate([pairs, new])
             labels = np.concatenate([labels, answers(known, new, plan.error_rate, rng)])
-    return Simulated(rounds, pairs, labels, ranker)
+    return Simulated(rounds, pairs, labels, known, grades[test], ranker)
 
 
 def _grades_of(pairs: Rows, grades: Grades) -> Grades:
@@ -175,4 +181,5 @@ def _round(
         seconds=cost(len(pairs), images if calibrated else 0),
         classified=dict(classified(of_test.mean, tested, np.unique(known))) if calibrated else None,  # type: ignore[arg-type]
         scores=of_test.mean,
+        variance=of_train.variance,
     )

@@ -20,9 +20,16 @@ BOX = 26  # half the width of a box, pixels
 
 
 def boxes(samples: Sequence[tuple[str, Floats]]) -> str:
-    """Box-and-whisker plots of NDCG: median, quartiles, furthest values within 1.5 interquartile ranges, others."""
+    """Box-and-whisker plots of NDCG, up to 1."""
     low = min(float(values.min(initial=1.0)) for _, values in samples)
-    parts, _, y = _frame((0, 1), (max(0.0, np.floor(low * 10) / 10), 1.0), "", "NDCG", with_x=False)
+    return boxes_within(samples, (max(0.0, np.floor(low * 10) / 10), 1.0), "NDCG", "NDCG of lists")
+
+
+def boxes_within(
+    samples: Sequence[tuple[str, Floats]], y_range: tuple[float, float], y_title: str, title: str
+) -> str:
+    """Box-and-whisker plots: median, quartiles, furthest values within 1.5 interquartile ranges, others."""
+    parts, _, y = _frame((0, 1), y_range, "", y_title, with_x=False)
     step = (WIDTH - LEFT - RIGHT) / len(samples)
     for number, (name, values) in enumerate(samples):
         x = LEFT + (number + 0.5) * step
@@ -44,7 +51,7 @@ def boxes(samples: Sequence[tuple[str, Floats]]) -> str:
             f'<circle class="bar {look}" cx="{x:.1f}" cy="{y(value):.1f}" r="2"/>'
             for value in values[(values < first - reach) | (values > third + reach)]
         ]
-    return _svg(parts, "NDCG of lists")
+    return _svg(parts, title)
 
 
 def histogram(errors: Floats) -> str:
