@@ -93,7 +93,7 @@ def own() -> Response:
     """
     wanted = asked.query(AskedByUids)
     scope = wanted.scope()
-    found, shown, _ = _search(scope, wanted)
+    found, shown, _ = search(scope, wanted)
     for group in shown if wanted.collection else ():
         group.best.links = of_hit(group.best, wanted.collection)
     answer = SimilarAnswer(
@@ -149,7 +149,7 @@ def _qido(*uids: str) -> Response:
             raise InvalidInput("the address: a UID has 1 to 64 digits and dots")
         wanted = asked.query(AskedByDicom)
         included = dicom_json.fields(wanted.includefield)
-        found, shown, searcher = _search(DicomScope(*uids), wanted)
+        found, shown, searcher = search(DicomScope(*uids), wanted)
     except InvalidInput as error:
         raise Malformed(str(error)) from error  # QIDO-RS knows 400 alone (PS3.18, 8.5)
     told = _datasets(searcher, wanted, shown, included)
@@ -172,7 +172,7 @@ def _media() -> str:
     return DICOM_JSON if dicom >= plain else JSON
 
 
-def _search(scope: DicomScope, wanted: Asked) -> tuple[Similar, list[Group], Searcher]:
+def search(scope: DicomScope, wanted: Asked) -> tuple[Similar, list[Group], Searcher]:
     """All that was found, the page of it that was asked for, and who found it."""
     here = state()
     with here.gate.place(), here.gate.turn():

@@ -1,9 +1,10 @@
 """What every request must satisfy and every response says, so that other sites cannot use the service."""
 
+from collections.abc import Sequence
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from flask import Flask, Request, Response, current_app, request
+from flask import Flask, Request, Response, current_app, g, request
 from werkzeug.exceptions import BadRequest, Forbidden, MisdirectedRequest
 
 from cbir.settings import Settings
@@ -11,10 +12,11 @@ from service.access.proxies import PASSED_ON, PEER, PROXIED
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
+    "base-uri 'none'; frame-ancestors {ancestors}; form-action 'self'"
 )
 HEADERS = {
-    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY.format(ancestors="'none'"),
+    "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -94,7 +96,19 @@ def _from_elsewhere(request: Request) -> bool:
     return origin is not None and origin != f"{request.scheme}://{request.host}"
 
 
+def allow_frames(response: Response, origins: Sequence[str]) -> Response:
+    """Let pages of these origins show a response in a frame, those with Cross-Origin-Embedder-Policy too."""
+    if origins:
+        policy = CONTENT_SECURITY_POLICY.format(ancestors=" ".join(origins))
+        response.headers["Content-Security-Policy"] = policy
+        response.headers["Cross-Origin-Embedder-Policy"] = "require-corp"
+        response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+        g.framed = True
+    return response
+
+
 def _add_headers(response: Response) -> Response:
     for name, value in HEADERS.items():
-        response.headers.setdefault(name, value)
+        if not (g.get("framed") and name == "X-Frame-Options"):  # it cannot name origins, the policy does
+            response.headers.setdefault(name, value)
     return response

@@ -106,8 +106,17 @@ def install(app: Flask) -> None:
     app.register_error_handler(Exception, _unexpected)
 
 
+def _kind(error: CbirError) -> str:
+    return next((KIND[of] for of in type(error).__mro__ if of in KIND), "unexpected")
+
+
+def status_of(error: CbirError) -> HTTPStatus:
+    """The status that an error is answered with, for pages that say it in their own way."""
+    return KINDS[_kind(error)].status
+
+
 def _expected(error: CbirError) -> Response:
-    kind = next((KIND[of] for of in type(error).__mro__ if of in KIND), "unexpected")
+    kind = _kind(error)
     return problem(KINDS[kind].status, str(error), kind)
 
 

@@ -5,7 +5,18 @@ import logging
 from http import HTTPStatus
 from typing import NamedTuple
 
-from flask import Flask, Request, Response, current_app, g, redirect, request, url_for
+from flask import (
+    Flask,
+    Request,
+    Response,
+    current_app,
+    g,
+    make_response,
+    redirect,
+    render_template,
+    request,
+    url_for,
+)
 from werkzeug.exceptions import Forbidden
 
 from cbir.settings import Settings
@@ -16,12 +27,13 @@ from service.access.limiter import Limiter
 from service.access.proxies import PEER, PROXIED, Proxies
 from service.access.sessions import Session, Sessions
 from service.access.tokens import Scope, Token, Tokens, TokensUnreadable
-from service.guards import READING, is_loopback
+from service.guards import READING, allow_frames, is_loopback
 from service.problems import problem
 
 EXTENSION = "cbir-access"
 CSRF_HEADER = "X-CSRF-Token"
 CSRF_FIELD = "csrf"
+FRAMED_PAGE, DEST = "/similar", "Sec-Fetch-Dest"
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +54,7 @@ class Access:
         self.sessions = Sessions()
         self.limiter = Limiter(settings.failed_attempts, settings.failed_attempts_seconds)
         self.audit = start.open_audit(settings)
+        self.frame_origins = settings.frame_origins
 
 
 def access() -> Access:
@@ -172,6 +185,11 @@ def _navigates(request: Request) -> bool:
 
 
 def _log_in() -> Response:
+    if request.url_rule and request.url_rule.rule == FRAMED_PAGE and request.headers.get(DEST) == "iframe":
+        page = render_template("framed_login.html", address=request.full_path)
+        response = make_response(page, HTTPStatus.UNAUTHORIZED)
+        response.headers["WWW-Authenticate"] = 'Bearer realm="cbir"'
+        return allow_frames(response, access().frame_origins)
     if request.headers.get("Sec-Fetch-Site", "none") in ("same-origin", "none"):
         address = request.full_path if request.query_string else request.path
         return redirect(url_for("login.show", next=address), HTTPStatus.SEE_OTHER)  # type: ignore[return-value]

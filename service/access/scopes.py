@@ -38,6 +38,7 @@ TABLE: dict[str, Entry] = {
     "GET /openapi.json": Entry(Reach.any_token),
     # Looking.
     "GET /": Entry(Scope.search),
+    "GET /similar": Entry(Scope.search, "search"),
     "POST /v1/search": Entry(Scope.search, "search"),
     "GET /v1/similar": Entry(Scope.search, "search"),
     "GET /dicomweb/studies/*/similar": Entry(Scope.search, "search"),

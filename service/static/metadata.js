@@ -13,7 +13,16 @@ const NAMES = {
 };
 
 function pair(name, value) {
-  return element("div", "", element("dt", "", name), element("dd", "", String(value)));
+  return element("div", "", element("dt", "", name), element("dd", "", value instanceof Element ? value : String(value)));
+}
+
+/** A link to the image in the viewer that the settings name. */
+function viewer(address) {
+  const link = element("a", "", "Open the study");
+  link.href = address;
+  link.target = "_blank";
+  link.rel = "noopener noreferrer";
+  return link;
 }
 
 /** The children of a <dl> for a record. */
@@ -23,6 +32,7 @@ export function describe(record) {
     .filter(([name]) => record[name])
     .map(([name, title]) => pair(title, record[name]));
   facts.push(pair("Size", `${record.width} × ${record.height}`));
+  if (record.links.viewer) facts.push(pair("Viewer", viewer(record.links.viewer)));
   if (record.burned_in) facts.push(pair("Burned in", "annotation, says its header"));
   return [...labels, ...facts];
 }

@@ -26,7 +26,7 @@ def test_names_of_this_machine(client: FlaskClient, host: str) -> None:
         "[::1",
     ],
 )
-@pytest.mark.parametrize("path", ["/", "/healthz", "/v1/search", "/none"])
+@pytest.mark.parametrize("path", ["/", "/similar", "/healthz", "/v1/search", "/none"])
 def test_other_names_are_refused(client: FlaskClient, host: str, path: str) -> None:
     problem(client.get(path, headers={"Host": host}), 421)
 
@@ -71,7 +71,7 @@ def test_own_page_and_programs_are_answered(client: FlaskClient, headers: dict[s
     problem(client.post("/v1/search", json={"image_id": "x"}, headers=headers), 404)
 
 
-@pytest.mark.parametrize("path", ["/", "/healthz", "/none", "/static/page.css"])
+@pytest.mark.parametrize("path", ["/", "/similar", "/healthz", "/none", "/static/page.css"])
 def test_headers_of_every_response(client: FlaskClient, path: str) -> None:
     headers = client.get(path).headers
     policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
