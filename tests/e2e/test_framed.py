@@ -1,0 +1,142 @@
+"""The page of similar images in a viewer's frame, in a real browser."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import quote, urlencode
+
+import pytest
+from playwright import sync_api
+
+from tests.e2e.conftest import PATIENCE_MS
+from tests.service.conftest import Served, cbir, serving
+from tests.service.dicom_collection import make
+
+
+class Viewer(BaseHTTPRequestHandler):
+    """A page that frames what its address names, isolated as viewers with shared memory are."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Cross-Origin-Opener-Policy", "same-origin")
+        self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
+        self.end_headers()
+        address = self.path.partition("?frame=")[2]
+        if address:
+            self.wfile.write(b'<iframe id="similar" width="320" height="600"></iframe><script>')
+            self.wfile.write(
+                f"document.getElementById('similar').src=decodeURIComponent('{address}')".encode()
+            )
+            self.wfile.write(b"</script>")
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture(scope="module")
+def viewer() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Viewer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://localhost:{server.server_port}"
+    server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def beside(viewer: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, str, str]]:
+    """A service that the viewer may frame and whose users log in; the page's path; a token."""
+    folder = tmp_path_factory.mktemp("framed")
+    collection, ct = make(folder)
+    environment = {
+        "CBIR_STATE_FOLDER": str(folder / "state"),
+        "CBIR_REQUIRE_TOKENS": "true",
+        "CBIR_FRAME_ORIGINS": viewer,
+        "CBIR_VIEWER_LINK": viewer + "/view?StudyInstanceUIDs={study}",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CBIR_STATE_FOLDER", str(folder / "state"))
+        token = cbir("token", "create", "--scope", "search").split()[-1]
+    query = {"study": ct[0].StudyInstanceUID, "level": "instance"}
+    with serving(collection, **environment) as running:
+        yield running, f"/similar?{urlencode(query)}", token
+
+
+def framed(page: sync_api.Page, viewer: str, address: str) -> sync_api.FrameLocator:
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(f"{viewer}/?frame={quote(address, safe='')}")
+    return page.frame_locator("#similar")
+
+
+def test_similar_images_beside_the_viewer(
+    browser: sync_api.Browser, viewer: str, beside: tuple[Served, str, str]
+) -> None:
+    """Of the same site, as two ports of a host are: the login holds in the frame."""
+    served, path, token = beside
+    address = served.address.replace("127.0.0.1", "localhost") + path
+    context = browser.new_context()
+    page = context.new_page()
+    frame = framed(page, viewer, address)
+    with context.expect_page() as opened:
+        frame.get_by_role("link", name="Log in in a new tab").click()
+    login = opened.value
+    login.set_default_timeout(PATIENCE_MS)
+    login.fill("#token", token)
+    login.get_by_role("button", name="Log in").click()
+    login.wait_for_selector(".card")
+    frame.get_by_role("link", name="I have logged in").click()
+    frame.locator(".card").first.wait_for()
+    pictures = frame.locator(".card img")
+    sync_api.expect(frame.locator(".card")).to_have_count(12, timeout=PATIENCE_MS)
+    pictures.first.evaluate("image => image.decode()")
+    assert pictures.first.evaluate("image => image.naturalWidth") > 0
+    with context.expect_page() as opened:
+        frame.locator(".card").first.click()
+    assert opened.value.url.startswith(f"{viewer}/view?StudyInstanceUIDs=")
+    frame.get_by_role("link", name="Studies").click()
+    frame.get_by_role("heading", name="Similar studies").wait_for()
+    context.close()
+
+
+def test_other_pages_cannot_frame_it(
+    browser: sync_api.Browser, viewer: str, beside: tuple[Served, str, str]
+) -> None:
+    served, path, _ = beside
+    page = browser.new_page()
+    other = viewer.replace("localhost", "127.0.0.1")  # another origin
+    with page.expect_console_message(lambda said: "frame-ancestors" in said.text, timeout=PATIENCE_MS):
+        frame = framed(page, other, served.address + path)
+    assert frame.get_by_text("Log in first").count() == 0
+    page.close()
+
+
+def test_on_another_site_the_frame_says_what_to_do(
+    browser: sync_api.Browser, viewer: str, beside: tuple[Served, str, str]
+) -> None:
+    """localhost and 127.0.0.1 are two sites: the browser keeps the login back."""
+    served, path, token = beside
+    context = browser.new_context()
+    login = context.new_page()
+    login.set_default_timeout(PATIENCE_MS)
+    login.goto(f"{served.address}/login")
+    login.fill("#token", token)
+    login.get_by_role("button", name="Log in").click()
+    login.wait_for_selector("main")
+    frame = framed(context.new_page(), viewer, served.address + path)
+    frame.get_by_role("heading", name="Log in first").wait_for()
+    frame.get_by_role("link", name="I have logged in").click()
+    frame.get_by_role("heading", name="Log in first").wait_for()
+    context.close()
+
+
+@pytest.mark.parametrize("width", [280, 420])
+def test_nothing_is_cut_off(browser: sync_api.Browser, beside: tuple[Served, str, str], width: int) -> None:
+    served, path, token = beside
+    context = browser.new_context(viewport={"width": width, "height": 700})
+    context.set_extra_http_headers({"Authorization": f"Bearer {token}"})
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(served.address + path)
+    page.wait_for_selector(".card")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator(".card").count() == 12
+    context.close()
