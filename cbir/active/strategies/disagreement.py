@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, expit
 
-from cbir.active.pool import Pool, Rows
+from cbir.active.pool import Pool, Rows, pair_up
 from cbir.active.severity import Severity
 from cbir.active.strategies.base import Strategy, severity_of
 
@@ -33,7 +33,11 @@ class Disagreement(Strategy):
         found = rows[np.unique(np.sort(places, axis=1), axis=0)]
         worth = information(_passes(severity, rng), found)
         found = found[np.lexsort((rng.random(len(worth)), -worth))]
-        return _best(pool, found, min(count, len(rows)), rng)
+        best = _best(pool, found, min(count, len(rows)), rng)
+        if len(best):
+            return best
+        # Nearly all pairs are asked, and none of the few others was among those looked at.
+        return pair_up(pool, rng.choice(rows, min(count, len(rows)), replace=False), count, rng)
 
 
 def information(scores: NDArray[np.float32], pairs: Rows) -> NDArray[np.float64]:

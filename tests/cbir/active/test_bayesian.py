@@ -1,0 +1,226 @@
+"""The Bayesian ranker: what it learns, what its uncertainty is, and that it is the same again."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from cbir.active.bayesian import BayesianRanker
+from cbir.active.dropout import UnitDropout
+from cbir.active.network import BayesianNetwork
+from cbir.errors import InvalidInput, NotFound
+from cbir.models import backbones
+from tests.cbir.active.drawn import SIDE, draw, judged
+
+PICTURES, GRADES = draw(90)
+PAIRS, LABELS = judged(GRADES[:60], 96)
+
+
+def made(**options):
+    return BayesianRanker(**{"side": SIDE, "epochs": 8, "passes": 8, **options})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return made().fit(PICTURES[:60], PAIRS, LABELS)
+
+
+def test_orders_images_it_has_not_seen(fitted):
+    found = fitted.severity(PICTURES[60:])
+    assert np.corrcoef(found.mean, GRADES[60:])[0, 1] > 0.8
+
+
+def test_mean_and_variance_are_of_the_passes(fitted):
+    found = fitted.severity(PICTURES[:7])
+    assert found.mean.dtype == found.variance.dtype == found.features.dtype == np.float32
+    assert found.scores.shape == (8, 7)
+    assert found.features.shape == (7, fitted.network_.width)
+    np.testing.assert_allclose(found.mean, found.scores.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(found.variance, (found.scores**2).mean(axis=0) - found.mean**2, atol=1e-3)
+    assert (found.variance > 0).all()
+
+
+def test_an_image_has_the_same_severity_in_any_company(fitted):
+    together = fitted.severity(PICTURES)
+    for row in (0, 41, 89):
+        np.testing.assert_allclose(
+            fitted.severity(PICTURES[row : row + 1]).scores[:, 0], together.scores[:, row], atol=1e-4
+        )
+
+
+def test_passes_at_once_are_the_passes_one_by_one(fitted):
+    """The slow, obvious form: a network for each sample of the weights, its masks multiplied into them."""
+    network = fitted.network_
+    masks = network.masks(3, torch.Generator().manual_seed(5))
+    seen = torch.from_numpy(PICTURES[:4])[:, None] / 255.0
+    with torch.inference_mode():
+        scores, _ = network.sampled(seen, masks)
+        for number in range(3):
+            single, _ = network.sampled(seen, [mask[number : number + 1] for mask in masks])
+            plain = BayesianNetwork("small")
+            plain.load_state_dict(network.state_dict())
+            plain.eval()
+            for dropout, mask in zip(plain.dropouts, masks, strict=True):
+                layer = next(
+                    parent[1]
+                    for parent in plain.modules()
+                    if isinstance(parent, torch.nn.Sequential) and len(parent) == 2 and parent[0] is dropout
+                )
+                kept = mask[number].view(1, -1, *(1,) * (layer.weight.ndim - 2))
+                layer.weight.data *= kept
+            np.testing.assert_allclose(single[0], scores[number], atol=1e-4)
+            np.testing.assert_allclose(plain(seen), scores[number], atol=1e-4)
+
+
+def test_the_same_seed_learns_the_same():
+    one, other = (made(epochs=1, seed=3).fit(PICTURES[:60], PAIRS[:48], LABELS[:48]) for _ in range(2))
+    torch.rand(5)
+    another = made(epochs=1, seed=4).fit(PICTURES[:60], PAIRS[:48], LABELS[:48])
+    first = one.severity(PICTURES)
+    np.testing.assert_array_equal(first.mean, other.severity(PICTURES).mean)
+    np.testing.assert_array_equal(first.variance, one.severity(PICTURES).variance)
+    assert not np.array_equal(first.mean, another.severity(PICTURES).mean)
+
+
+def test_learning_leaves_torchs_own_numbers_alone():
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    made(epochs=1).fit(PICTURES[:60], PAIRS[:20], LABELS[:20])
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_grades_calibrate_the_scores():
+    grades = np.where(np.arange(60) % 2, GRADES[:60], np.nan)
+    found = made(epochs=10).fit(PICTURES[:60], PAIRS, LABELS, grades)
+    error = np.abs(found.severity(PICTURES[60:]).mean - GRADES[60:])
+    assert found.calibrated_
+    assert error.mean() < 0.7
+
+
+def test_a_graded_image_outside_of_all_pairs_is_learnt_from():
+    grades = np.full(60, np.nan)
+    grades[59] = 40.0
+    pairs, labels = PAIRS[(PAIRS < 59).all(axis=1)], LABELS[(PAIRS < 59).all(axis=1)]
+    found = made(epochs=2).fit(PICTURES[:60], pairs, labels, grades)
+    assert abs(found.severity(PICTURES[59:60]).mean[0] - 40.0) < 8.0
+
+
+def test_alike_pairs_bring_scores_together(fitted):
+    pairs = np.array([[i, i + 1] for i in range(0, 60, 2)])
+    found = made(epochs=4).fit(PICTURES[:60], pairs, np.full(30, 0.5)).severity(PICTURES[:60])
+    assert found.mean.std() < 0.5 * fitted.severity(PICTURES[:60]).mean.std()
+
+
+def test_stops_when_asked_to():
+    asked = []
+
+    def stop():
+        asked.append(threading.get_ident())
+        return len(asked) > 3
+
+    found = made(epochs=1000).fit(PICTURES[:60], PAIRS, LABELS, stop=stop)
+    assert len(asked) == 4
+    assert np.isfinite(found.severity(PICTURES[:3]).mean).all()
+
+
+def test_images_of_other_sizes_are_scaled():
+    large = PICTURES[:60].repeat(3, axis=1).repeat(2, axis=2)
+    found = made(epochs=2).fit(large, PAIRS, LABELS)
+    np.testing.assert_allclose(found.severity(large[:5]).mean, found.severity(PICTURES[:5]).mean, atol=0.02)
+
+
+def test_no_images_have_no_severity(fitted):
+    found = fitted.severity(PICTURES[:0])
+    assert found.mean.shape == found.variance.shape == (0,)
+    assert found.features.shape == (0, fitted.network_.width)
+
+
+def test_saved_and_loaded_it_says_the_same(fitted, tmp_path):
+    fitted.save(tmp_path / "kept", {"learnt": "from squares"})
+    card = json.loads((tmp_path / "kept" / "severity.json").read_text())
+    assert card["learnt"] == "from squares"
+    again = BayesianRanker.load(tmp_path / "kept")
+    assert again.settings() == fitted.settings()
+    np.testing.assert_array_equal(again.severity(PICTURES).mean, fitted.severity(PICTURES).mean)
+
+
+def test_what_is_no_ranker_is_refused(fitted, tmp_path):
+    with pytest.raises(NotFound):
+        BayesianRanker.load(tmp_path)
+    fitted.save(tmp_path)
+    weights, card = tmp_path / "severity.safetensors", tmp_path / "severity.json"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + b"x")
+    with pytest.raises(InvalidInput, match="not the file"):
+        BayesianRanker.load(tmp_path)
+    weights.write_bytes(content)
+    said = json.loads(card.read_text())
+    card.write_text(json.dumps({**said, "ranker": {**said["ranker"], "backbone": "toprank"}}))
+    with pytest.raises(InvalidInput, match="does not fit"):
+        BayesianRanker.load(tmp_path)
+    card.write_text("[]")
+    with pytest.raises(InvalidInput, match="not the card"):
+        BayesianRanker.load(tmp_path)
+    weights.unlink()
+    card.write_text(json.dumps(said))
+    with pytest.raises(NotFound):
+        BayesianRanker.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "labels", "grades", "said"),
+    [
+        (np.empty((0, 2), int), [], None, "at least one pair"),
+        ([[0, 1, 2]], [1], None, "shape"),
+        ([[0.5, 1.0]], [1], None, "whole numbers"),
+        ([[0, 60]], [1], None, "names image 60"),
+        ([[-1, 3]], [1], None, "names image -1"),
+        ([[2, 2]], [1], None, "two different"),
+        ([[0, 1]], [2.0], None, "labels from 0 to 1"),
+        ([[0, 1]], [np.nan], None, "labels from 0 to 1"),
+        ([[0, 1]], [1, 0], None, "labels"),
+        ([[0, 1]], [1], [1.0], "as many grades"),
+        ([[0, 1]], [1], [np.inf] * 60, "as many grades"),
+    ],
+)
+def test_what_does_not_fit_is_refused(pairs, labels, grades, said):
+    with pytest.raises(InvalidInput, match=said):
+        made().fit(PICTURES[:60], pairs, labels, grades)
+
+
+@pytest.mark.parametrize("images", [PICTURES.astype(float), PICTURES[0], PICTURES[..., None]])
+def test_images_that_are_none_are_refused(fitted, images):
+    with pytest.raises(InvalidInput, match="uint8"):
+        fitted.severity(images)
+
+
+@pytest.mark.parametrize(
+    "options", [{"dropout": 1.0}, {"passes": 1}, {"epochs": 0}, {"rate": 0}, {"side": 16}]
+)
+def test_settings_out_of_range_are_refused(options):
+    with pytest.raises(InvalidInput):
+        made(**options)
+
+
+def test_it_says_nothing_before_it_has_learnt():
+    with pytest.raises(InvalidInput, match="learnt nothing"):
+        made().severity(PICTURES)
+
+
+@pytest.mark.parametrize("backbone", ["small", "fcn10", "toprank", "resnet18", "mobilenetv3", "densenet169"])
+def test_every_backbone_drops_before_all_layers_but_the_first(backbone):
+    plain = backbones.build(backbone, dimensions=None)
+    network = BayesianNetwork(backbone).eval()
+    layers = [part for part in plain.network.modules() if isinstance(part, torch.nn.Conv2d | torch.nn.Linear)]
+    mixing = [part for part in layers[1:] if getattr(part, "groups", 1) == 1]
+    dropouts = [part for part in network.modules() if isinstance(part, UnitDropout)]
+    assert len(dropouts) == len(mixing) + 1  # and before the head
+    with torch.inference_mode():
+        scores, _ = network.sampled(
+            torch.rand(2, 1, 32, 32), network.masks(2, torch.Generator().manual_seed(0))
+        )
+    assert scores.shape == (2, 2)
+    assert torch.isfinite(scores).all()
