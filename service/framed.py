@@ -21,7 +21,7 @@ from service.state import state
 blueprint = Blueprint("framed", __name__)
 
 SHOWN = 12
-NAMES = {"modality", "body_part", "view_position", "laterality", "label"}  # labels told under a picture
+NAMES = ("label", "modality", "body_part", "view_position", "laterality")  # labels told under a picture
 
 
 class Target(StrEnum):
@@ -81,11 +81,11 @@ def _address(**changed: Any) -> str:
 def _card(wanted: Page, rank: int, group: Group) -> dict[str, Any]:
     best = group.best
     named = {"collection": wanted.collection} if wanted.collection else {}
-    score = f"{group.found}" if wanted.combine is Combination.frequency else f"{group.score:.3f}"
+    counted = wanted.combine is Combination.frequency  # then the number of images is the score
     return {
         "rank": rank,
-        "score": score,
-        "images": group.found,
+        "score": None if counted else f"{group.score:.3f}",
+        "images": group.found if counted or group.found > 1 else None,
         "words": _words(best),
         "thumbnail": of_hit(best, wanted.collection).thumbnail,
         "address": best.links.viewer or f"/?{urlencode({'image': best.image_id} | named)}",
@@ -94,7 +94,5 @@ def _card(wanted: Page, rank: int, group: Group) -> dict[str, Any]:
 
 
 def _words(hit: Hit) -> str:
-    return (
-        " · ".join(value for name, value in hit.labels.items() if name in NAMES)
-        or f"image {hit.image_id[:8]}"
-    )
+    said = [hit.labels[name] for name in NAMES if name in hit.labels]
+    return " · ".join(said) or f"image {hit.image_id[:8]}"
