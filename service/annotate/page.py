@@ -26,6 +26,7 @@ def page() -> str:
         who=known(),
         collection=state().default,
         images=len(study.ids),
+        study=study.plan.study,
     )
 
 

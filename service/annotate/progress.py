@@ -7,10 +7,9 @@ from service.annotate.state import Annotation
 
 
 def progress(here: Annotation, who: str) -> dict[str, Any]:
-    """What the page shows and goes by. version: changes with the pairs that are asked."""
+    """What the page shows and goes by. learnt: the round that was learnt last; the pairs that are asked follow it."""
     study, model = here.study, here.study.model
     done, of = study.done(study.current)
-    learnt = model.after if model else 0
     return {
         "round": study.current.number,
         "rounds": study.plan.rounds,
@@ -19,9 +18,8 @@ def progress(here: Annotation, who: str) -> dict[str, Any]:
         "judged": len(study.last_of(who, len(study.standing))),
         "people": len({one.who for one in study.standing}),
         "learning": here.learner.state,
-        "learnt": learnt,
+        "learnt": model.after if model else 0,
         "finished": study.finished,
-        "version": f"{study.current.number}.{learnt}",
     }
 
 

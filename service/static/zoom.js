@@ -3,18 +3,16 @@
 const MOST = 16;
 const STEP = 1.25;
 
-/** Zoom and move the images in `panes` alike, by wheel and dragging; told(scale) after each change. */
+/** Zoom and move the images in `panes` alike, by wheel, dragging and two fingers; told(scale) after each change. */
 export class Zoom {
   constructor(panes, images, told) {
-    Object.assign(this, { panes, images, told, dragged: null });
+    Object.assign(this, { panes, images, told, pane: null, touches: new Map() });
     this.reset();
     panes.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     panes.addEventListener("pointerdown", (event) => this.down(event));
-    panes.addEventListener("pointermove", (event) => this.dragged && this.drag(event));
+    panes.addEventListener("pointermove", (event) => this.touches.has(event.pointerId) && this.drag(event));
     for (const end of ["pointerup", "pointercancel"]) {
-      panes.addEventListener(end, () => {
-        this.dragged = null;
-      });
+      panes.addEventListener(end, (event) => this.touches.delete(event.pointerId));
     }
     panes.addEventListener("dblclick", () => this.reset());
   }
@@ -64,13 +62,23 @@ export class Zoom {
     if (!pane || event.button) return;
     event.preventDefault();
     pane.setPointerCapture(event.pointerId);
-    this.dragged = { pane: pane.getBoundingClientRect(), x: event.clientX, y: event.clientY };
+    this.pane = pane.getBoundingClientRect();
+    this.touches.set(event.pointerId, { x: event.clientX, y: event.clientY });
   }
 
   drag(event) {
-    const { pane, x, y } = this.dragged;
-    this.shift((event.clientX - x) / pane.width, (event.clientY - y) / pane.height);
-    Object.assign(this.dragged, { x: event.clientX, y: event.clientY });
+    const before = this.grip();
+    this.touches.set(event.pointerId, { x: event.clientX, y: event.clientY });
+    const after = this.grip();
+    const { left, top, width, height } = this.pane;
+    if (before.spread) this.by(after.spread / before.spread, (before.x - left) / width - 0.5, (before.y - top) / height - 0.5);
+    this.shift((after.x - before.x) / width, (after.y - before.y) / height);
+  }
+
+  /** Where the pointers that are down have their middle, and how far two of them are apart, 0 for one. */
+  grip() {
+    const [one, other = one] = [...this.touches.values()];
+    return { x: (one.x + other.x) / 2, y: (one.y + other.y) / 2, spread: Math.hypot(one.x - other.x, one.y - other.y) };
   }
 
   draw() {

@@ -1,5 +1,6 @@
 """What a study asks, of how many, and how its ranker learns."""
 
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ class Plan(BaseModel):
     """start: share of the images in the pairs of round 1; share: of those chosen for each later one.
 
     strategy: that chooses them. overlap: share of pairs that every annotator is asked, to see how far they agree.
-    backbone, side, epochs, passes: of `cbir.active.bayesian.BayesianRanker`.
+    backbone, side, epochs, passes: of `cbir.active.bayesian.BayesianRanker`. study: a name of its own, by chance.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -32,6 +33,7 @@ class Plan(BaseModel):
     side: int = Field(64, ge=32, le=1024)
     epochs: int = Field(30, ge=1)
     passes: int = Field(30, ge=2)
+    study: str = Field(default_factory=lambda: secrets.token_hex(8))
 
 
 def settle(folder: Path, given: dict[str, Any]) -> Plan:

@@ -23,8 +23,8 @@ Key = tuple[str, str]
 class Study:
     """Thread-safe; one process at a time. Every round it makes is on the disk before anybody is asked.
 
-    The next round is made as soon as one is full, from what was learnt before it: nobody waits for the ranker. Once
-    that has learnt, `learnt` puts better pairs in the place of those that nobody has judged yet.
+    The next round is made before one is full, from what was learnt until then: nobody waits for the ranker. Once that
+    has learnt, `learnt` puts better pairs in the place of those that nobody has judged yet.
     """
 
     def __init__(self, folder: Path, ids: Sequence[str], plan: Plan) -> None:
@@ -83,8 +83,8 @@ class Study:
 
     @property
     def current(self) -> Round:
-        """The last round there is."""
-        return self.rounds[-1]
+        """The first round that is not full, else the last."""
+        return next((part for part in self.rounds if not self.is_full(part)), self.rounds[-1])
 
     def round_of(self, first: str, second: str) -> int:
         """The round that asks for a pair, the current one where none does."""
@@ -93,13 +93,22 @@ class Study:
         return next(found, self.current.number)
 
     def next_pairs(self, who: str, count: int) -> list[Asked]:
-        """Up to `count` pairs for a person, in order: earlier rounds first, what others look at just now last."""
+        """Up to `count` pairs for a person, in order: earlier rounds first, what others look at just now last.
+
+        Towards the end of a round the first ones of the next come along, so that nobody waits between two.
+        """
         with self._lock:
-            open_ = [one for part in self.rounds for one in part.pairs if self._is_open(one, who)]
+            open_ = self._open(who)
+            if len(open_) < count and self.rounds[-1] is self.current:
+                self._add_round()
+                open_ = self._open(who)
             others = [one for one in open_ if not one.everybody and self._handed.get(one.pair, who) != who]
             found = ([one for one in open_ if one not in set(others)] + others)[:count]
             self._handed |= {one.pair: who for one in found if one not in set(others)}
             return found
+
+    def _open(self, who: str) -> list[Asked]:
+        return [one for part in self.rounds for one in part.pairs if self._is_open(one, who)]
 
     def _is_open(self, one: Asked, who: str) -> bool:
         said = self._said.get(one.pair, {})
@@ -123,7 +132,7 @@ class Study:
     @property
     def finished(self) -> bool:
         """Whether all rounds are full, or all pairs of the collection were asked."""
-        return self.is_full(self.current) and (self.current.number >= self.plan.rounds or self._exhausted())
+        return self.is_full(self.current) and (len(self.rounds) >= self.plan.rounds or self._exhausted())
 
     def _exhausted(self) -> bool:
         return len(self._asked()) >= math.comb(len(self.ids), 2)
@@ -148,20 +157,26 @@ class Study:
         """Read what the ranker has learnt, and choose anew what nobody has judged of the current round."""
         with self._lock:
             self._model = models.latest(self.folder)
-            now = self.current
-            if self._model and now.provisional and not self.is_full(now):
-                kept = [one for one in now.pairs if one.pair in self._said]
-                self._keep(
-                    now.number, kept, self._chosen(kept, now.number), self._model.after < now.number - 1
-                )
-                self._advance()
+            for part in list(self.rounds):
+                if self._model and part.provisional and not self.is_full(part):
+                    kept = [one for one in part.pairs if one.pair in self._said]
+                    chosen = self._chosen(kept, part.number)
+                    self._keep(part.number, kept, chosen, self._model.after < part.number - 1)
+            self._advance()
 
     def _advance(self) -> None:
-        """Make the next round where the current one is full."""
-        while self.is_full(self.current) and self.current.number < self.plan.rounds and not self._exhausted():
-            number = self.current.number + 1
-            after = self._model.after if self._model else 0
-            self._keep(number, [], self._chosen([], number), after < number - 1)
+        """Make the next round where all are full."""
+        while self.is_full(self.rounds[-1]) and self._add_round():
+            pass
+
+    def _add_round(self) -> bool:
+        """Make one more round; False where there is to be none, or no pair is left."""
+        number = len(self.rounds) + 1
+        if number > self.plan.rounds or self._exhausted():
+            return False
+        after = self._model.after if self._model else 0
+        self._keep(number, [], self._chosen([], number), after < number - 1)
+        return True
 
     def _chosen(self, kept: Sequence[Asked], number: int) -> list[list[int]]:
         """Pairs of rows for round `number`, besides those that are kept."""
@@ -194,7 +209,7 @@ class Study:
         pairs = [*kept, *(Asked(*pair, place < shared) for place, pair in enumerate(made))]
         one = Round(number=number, provisional=provisional, pairs=tuple(pairs))
         rounds.keep(self.folder, one)
-        self.rounds[number - 1 :] = [one]
+        self.rounds[number - 1 : number] = [one]
 
     def _rng(self, *place: int) -> np.random.Generator:
         return np.random.default_rng([self.plan.seed, *place])

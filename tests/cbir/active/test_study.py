@@ -90,10 +90,10 @@ def test_a_restart_goes_on_with_the_same_queue(opening: Opening) -> None:
     study = opening()
     for asked in study.next_pairs("Ada", 2):
         judge(study, asked)
-    queue, rounds = study.next_pairs("Ada", 9), study.rounds
+    queue, rounds = study.next_pairs("Ada", 4), study.rounds
     assert len(queue) == 4
     study = opening()
-    assert study.next_pairs("Ada", 9) == queue
+    assert study.next_pairs("Ada", 4) == queue
     assert study.rounds == rounds
     assert study.done(study.current) == (2, 6)
 
@@ -114,6 +114,22 @@ def test_nobody_waits_for_the_ranker_and_better_pairs_take_over(opening: Opening
     earlier = {one.pair for one in study.rounds[0].pairs}
     assert not earlier & {one.pair for one in now_asked.pairs}
     assert opening().current == now_asked
+
+
+def test_the_next_round_is_there_before_one_ends(opening: Opening) -> None:
+    study = opening()
+    queue = study.next_pairs("Ada", 8)
+    assert len(queue) == 8
+    assert [part.provisional for part in study.rounds] == [False, True]
+    assert study.current.number == 1
+    for asked in queue[:7]:
+        judge(study, asked)
+    assert (study.current.number, study.done(study.current)[0], study.to_learn()) == (2, 1, 1)
+    has_learnt(study, 1)
+    assert queue[6] in study.current.pairs, "what was judged stays"
+    assert not study.current.provisional
+    pairs = [one.pair for part in study.rounds for one in part.pairs]
+    assert len(set(pairs)) == len(pairs)
 
 
 def test_rounds_end(opening: Opening) -> None:
@@ -175,15 +191,15 @@ def test_several_annotators_share_the_pairs_and_agree_on_some(opening: Opening) 
 
 def test_what_one_person_skips_another_is_asked(opening: Opening) -> None:
     study = opening()
-    skipped = next(one for one in study.next_pairs("Ada", 9) if not one.everybody)
+    skipped = next(one for one in study.next_pairs("Ada", 6) if not one.everybody)
     judge(study, skipped, "skip")
     assert skipped not in study.next_pairs("Ada", 9)
-    assert skipped in study.next_pairs("Bob", 9)
+    assert skipped in study.next_pairs("Bob", 20)
 
 
 def test_only_skips_are_nothing_to_learn_from(opening: Opening) -> None:
     study = opening()
-    for asked in study.next_pairs("Ada", 9):
+    for asked in study.next_pairs("Ada", 6):
         judge(study, asked, "skip")
     assert (study.current.number, study.to_learn()) == (2, None)
 
