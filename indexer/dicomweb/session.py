@@ -8,11 +8,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import requests
+from requests.auth import HTTPBasicAuth
 
 from cbir.errors import InvalidInput
 
 PIECE = 2**20
 HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):\s*([ -~]*)")
+SENDABLE = re.compile(r"[!-~]+")
 USER, PASSWORD, TOKEN = "CBIR_DICOMWEB_USER", "CBIR_DICOMWEB_PASSWORD", "CBIR_DICOMWEB_TOKEN"
 
 
@@ -63,9 +65,11 @@ def connect(
     user, token = os.environ.get(USER), os.environ.get(TOKEN)
     if user and token:
         raise InvalidInput(f"{USER} and {TOKEN} are both set; an archive takes one of them")
-    if user:
-        session.auth = user, os.environ.get(PASSWORD, "")
+    if user:  # as UTF-8 (RFC 7617, 2.1); as text only Latin-1 could be sent
+        session.auth = HTTPBasicAuth(user.encode(), os.environ.get(PASSWORD, "").encode())
     if token:
+        if not SENDABLE.fullmatch(token):
+            raise InvalidInput(f"{TOKEN} holds a space, a line break or another character that no token has")
         session.headers["Authorization"] = f"Bearer {token}"
     return session
 

@@ -1,0 +1,135 @@
+"""A small DICOMweb archive on loopback, that can ask for credentials, speak TLS and die at a given request."""
+
+import base64
+import json
+import ssl
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from pydicom import Dataset
+
+from tests.indexer.receiving import file_of
+
+
+class SmallArchive(ThreadingHTTPServer):
+    """One study of one series. credentials: what the header Authorization must be; "" for nothing.
+
+    dies_after: requests that it answers; after them it cuts every connection, until that is None again.
+    elsewhere: where it sends its clients to, if anywhere. said: the headers Authorization that came.
+    fetched: the SOP Instance UIDs that were asked for, in order. pages: searches for instances.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, instances: Sequence[Dataset], credentials: str = "") -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.instances = {str(ds.SOPInstanceUID): file_of(ds) for ds in instances}
+        self.study, self.series = str(instances[0].StudyInstanceUID), str(instances[0].SeriesInstanceUID)
+        self.credentials = credentials
+        self.dies_after: int | None = None
+        self.elsewhere = ""
+        self.said: list[str | None] = []
+        self.fetched: list[str] = []
+        self.pages: list[int] = []
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that do not trust us go away; that is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: SmallArchive
+
+    def do_GET(self) -> None:
+        archive = self.server
+        if archive.dies_after is not None:
+            if archive.dies_after == 0:
+                self.close_connection = True
+                return
+            archive.dies_after -= 1
+        archive.said.append(self.headers.get("Authorization"))
+        if archive.elsewhere:
+            self.send_response(302)
+            self.send_header("Location", archive.elsewhere + self.path)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        if archive.credentials and self.headers.get("Authorization") != archive.credentials:
+            self._answer(401, "text/plain", b"who are you?")
+            return
+        parts = urlsplit(self.path)
+        words = parts.path.strip("/").split("/")
+        asked = {key: int(values[0]) for key, values in parse_qs(parts.query).items() if values[0].isdigit()}
+        if words[0] != "dicom-web":
+            self._answer(200, "text/html", b"<title>Welcome</title>")
+        elif words[-1] in ("studies", "series", "instances"):
+            self._list(words[-1], asked.get("offset", 0), asked.get("limit", 1000))
+        else:
+            archive.fetched.append(words[-1])
+            data = archive.instances[words[-1]]
+            body = b"--edge\r\nContent-Type: application/dicom\r\n\r\n" + data + b"\r\n--edge--"
+            self._answer(200, 'multipart/related; type="application/dicom"; boundary=edge', body)
+
+    def _list(self, what: str, offset: int, limit: int) -> None:
+        archive = self.server
+        count = len(archive.instances)
+        found: list[dict[str, Any]] = {
+            "studies": [{"0020000D": _uid(archive.study), "00201208": {"vr": "IS", "Value": [count]}}],
+            "series": [{"0020000E": _uid(archive.series)}],
+            "instances": [{"00080018": _uid(one)} for one in archive.instances],
+        }[what]
+        if what == "instances":
+            archive.pages.append(offset)
+        self._answer(200, "application/dicom+json", json.dumps(found[offset : offset + limit]).encode())
+
+    def _answer(self, status: int, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing."""
+
+
+def _uid(value: str) -> dict[str, Any]:
+    return {"vr": "UI", "Value": [value]}
+
+
+def basic(user: str, password: str) -> str:
+    """The header Authorization of a user."""
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def certificate(folder: Path, name: str = "127.0.0.1") -> tuple[Path, Path]:
+    """A certificate for an address, signed by itself, and its key."""
+    made, key = folder / "certificate.pem", folder / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+         "-days", "2", "-subj", "/CN=archive", "-addext", f"subjectAltName=IP:{name}", "-keyout", key, "-out", made],
+        check=True, capture_output=True, timeout=60,
+    )  # fmt: skip
+    return made, key
+
+
+@contextmanager
+def serving(archive: SmallArchive, signed: tuple[Path, Path] | None = None) -> Iterator[str]:
+    """Its address while it answers; with a certificate and its key over TLS."""
+    if signed:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*signed)
+        archive.socket = context.wrap_socket(archive.socket, server_side=True, do_handshake_on_connect=False)
+    thread = Thread(target=archive.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield f"{'https' if signed else 'http'}://127.0.0.1:{archive.server_address[1]}/dicom-web"
+    finally:
+        archive.shutdown()
+        thread.join()
+        archive.server_close()

@@ -1,0 +1,125 @@
+"""Crawling an archive that wants credentials, speaks TLS, or dies on the way."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from cbir.errors import ArchiveFailed, InvalidInput
+from cbir.images import Limits
+from indexer.commands import open_collection
+from indexer.dicom.intake import Intake
+from indexer.dicom.options import Choice
+from indexer.dicomweb import archive as archives
+from indexer.dicomweb.archive import Archive
+from indexer.dicomweb.crawl import Crawl, Filters
+from indexer.dicomweb.session import PASSWORD, TOKEN, USER, connect
+from tests.indexer.dicomweb.small_archive import SmallArchive, basic, certificate, serving
+from tests.indexer.receiving import CBIR, instances_in, slices
+
+MOST = 2**20
+needs_openssl = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
+
+
+def crawl(url: str, place: Path, code: int = 0, *options: str | Path, **environment: str) -> str:
+    """What `cbir index dicomweb` printed, to either stream."""
+    done = subprocess.run(
+        [*CBIR, "index", "dicomweb", url, "--collection", place, "--jobs", "1", "--format", "json", *options],
+        capture_output=True, text=True, timeout=120, check=False, env=os.environ | environment,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+@needs_openssl
+def test_over_tls_with_credentials_from_the_environment(tmp_path: Path) -> None:
+    signed = certificate(tmp_path)
+    place = tmp_path / "collection"
+    archive = SmallArchive(list(slices(3, 32)), basic("radiology", "pässłord:2"))
+    who = {USER: "radiology", PASSWORD: "pässłord:2"}
+    with serving(archive, signed) as url:
+        assert json.loads(crawl(url, place, 0, "--authority", signed[0], **who))["stored"] == 3
+        assert "its certificate is not trusted" in crawl(url, tmp_path / "none", 2, **who)
+        wrong = crawl(url, tmp_path / "none", 2, "--authority", signed[0], **(who | {PASSWORD: "hunter2"}))
+        assert "answered 401: credentials are needed" in wrong
+        assert "hunter2" not in wrong
+        assert basic("radiology", "hunter2") not in wrong
+    assert not (tmp_path / "none").exists()
+    assert len(instances_in(place)) == 3
+
+
+def test_a_bearer_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(SmallArchive(list(slices(1, 32)), "Bearer a.b.c")) as url:
+        monkeypatch.setenv(TOKEN, "a.b.c")
+        Archive(url, connect([], MOST)).check()
+        monkeypatch.setenv(TOKEN, "c.b.a")
+        with pytest.raises(ArchiveFailed, match="401") as caught:
+            Archive(url, connect([], MOST)).check()
+        assert "c.b.a" not in str(caught.value)
+
+
+@needs_openssl
+def test_a_certificate_for_another_address_is_not_trusted(tmp_path: Path) -> None:
+    signed = certificate(tmp_path, "127.0.0.2")
+    with (
+        serving(SmallArchive(list(slices(1, 32))), signed) as url,
+        pytest.raises(ArchiveFailed, match="certificate is not trusted"),
+    ):
+        Archive(url, connect([], MOST, signed[0])).check()
+
+
+@pytest.mark.parametrize(
+    "told", [{USER: "radiology", PASSWORD: "hunter2"}, {TOKEN: "a.b.c"}], ids=["basic", "bearer"]
+)
+def test_credentials_do_not_follow_to_another_server(
+    told: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    ours, other = SmallArchive(list(slices(1, 32))), SmallArchive(list(slices(1, 32)))
+    with serving(other) as elsewhere, serving(ours) as url:
+        ours.elsewhere = elsewhere.removesuffix("/dicom-web")
+        Archive(url, connect([], MOST)).check()
+    assert [bool(one) for one in ours.said] == [True]
+    assert other.said == [None]
+
+
+@pytest.mark.parametrize("token", ["a b", "a.b.c\n", "a\u0142"])
+def test_a_token_that_cannot_be_sent_is_told_of_and_not_shown(
+    token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN, token)
+    with pytest.raises(InvalidInput, match=TOKEN) as caught:
+        connect([], MOST)
+    assert token.strip() not in str(caught.value)
+
+
+def test_an_archive_that_dies_between_pages_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "PAGE", 4)
+    monkeypatch.setattr(archives, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("indexer.dicomweb.crawl.AT_ONCE", 4)
+    archive = SmallArchive(list(slices(10, 32)))
+    place = tmp_path / "collection"
+    with serving(archive) as url, open_collection(place, None, []) as opened:
+        intake = Intake(opened, choice=Choice(), limits=Limits(), jobs=1, who="test")
+
+        def crawled() -> None:
+            Crawl(Archive(url, connect([], MOST)), intake, Filters(), jobs=2, stop=Event())()
+
+        archive.dies_after = 3 + 4  # lists of studies, series and instances, and the first page's four
+        with pytest.raises(ArchiveFailed, match="what was fetched is kept, run the same again"):
+            crawled()
+        assert archive.pages == [0]
+        assert set(instances_in(place)) == set(list(archive.instances)[:4])
+        archive.dies_after = None
+        crawled()
+        intake.close()
+    assert sorted(instances_in(place)) == sorted(archive.instances)
+    assert sorted(archive.fetched) == sorted(archive.instances)  # none of them twice
