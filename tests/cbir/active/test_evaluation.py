@@ -1,0 +1,141 @@
+"""How well scores order images, against slow forms and by hand."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from cbir.active.evaluation import (
+    classified,
+    cost,
+    drawn_pairs,
+    mcnemar_holm,
+    proportions,
+    relative_accuracy,
+    right,
+    uncertainty_by_grade,
+)
+from cbir.errors import InvalidInput
+
+
+def slow(scores, grades, one, other):
+    pairs = [(a, b) for a in scores[grades == one] for b in scores[grades == other]]
+    return np.mean([1.0 if b > a else 0.5 if b == a else 0.0 for a, b in pairs])
+
+
+@given(st.integers(0, 1000), st.integers(2, 5))
+@settings(max_examples=30, deadline=None)
+def test_accuracy_is_the_share_of_right_pairs_of_balanced_grades(seed, levels):
+    random = np.random.default_rng(seed)
+    grades = np.concatenate([np.arange(levels), random.integers(0, levels, 20)]).astype(float)
+    scores = np.round(random.normal(grades, 1.5), 0)
+    found = relative_accuracy(scores, grades)
+    assert found["overall"] == pytest.approx(
+        np.mean([slow(scores, grades, *pair) for pair in combinations(range(levels), 2)])
+    )
+    for low in range(levels - 1):
+        assert found["each"][f"{low}-{low + 1}"] == pytest.approx(slow(scores, grades, low, low + 1))
+    assert found["neighbouring"] == pytest.approx(np.mean(list(found["each"].values())))
+
+
+def test_accuracy_of_perfect_reversed_and_constant_scores():
+    grades = np.array([0, 1, 1, 2, 4.0])
+    assert relative_accuracy(grades * 3 - 7, grades)["overall"] == 1
+    assert relative_accuracy(-grades, grades)["neighbouring"] == 0
+    assert relative_accuracy(np.zeros(5), grades)["overall"] == 0.5
+    assert list(relative_accuracy(grades, grades)["each"]) == ["0-1", "1-2", "2-4"]
+
+
+def test_accuracy_of_one_grade_is_not_defined():
+    found = relative_accuracy(np.arange(3.0), np.ones(3))
+    assert np.isnan(found["overall"])
+    assert found["each"] == {}
+
+
+def test_drawn_pairs_expect_the_accuracy():
+    random = np.random.default_rng(0)
+    grades = np.repeat([0.0, 1, 2, 3], [2000, 400, 300, 60])
+    scores = random.normal(grades, 1.2)
+    expected = relative_accuracy(scores, grades)
+    for near, name in ((False, "overall"), (True, "neighbouring")):
+        pairs = drawn_pairs(grades, random, near)
+        assert (grades[pairs[:, 0]] > grades[pairs[:, 1]]).all()
+        assert right(scores, pairs).mean() == pytest.approx(expected[name], abs=0.04)
+        if near:
+            assert (grades[pairs[:, 0]] - grades[pairs[:, 1]] == 1).all()
+
+
+def test_drawn_pairs_of_one_grade_are_none():
+    assert drawn_pairs(np.ones(9), np.random.default_rng(0)).shape == (0, 2)
+
+
+def test_mcnemar_is_the_binomial_test_of_what_only_one_got_right():
+    ours = np.array([True] * 30 + [False] * 10 + [True] * 20)
+    other = np.array([False] * 30 + [True] * 10 + [True] * 20)
+    assert mcnemar_holm(ours, {"other": other})["other"] == pytest.approx(binomtest(10, 40).pvalue)
+
+
+def test_holm_multiplies_the_smallest_by_their_number():
+    random = np.random.default_rng(1)
+    ours = random.random(400) < 0.8
+    others = {name: random.random(400) < share for name, share in (("a", 0.6), ("b", 0.7), ("c", 0.79))}
+    alone = {name: mcnemar_holm(ours, {name: other})[name] for name, other in others.items()}
+    found = mcnemar_holm(ours, others)
+    order = sorted(alone, key=alone.__getitem__)
+    reached = 0.0
+    for rank, name in enumerate(order):
+        reached = max(reached, min(1.0, (3 - rank) * alone[name]))
+        assert found[name] == pytest.approx(reached)
+
+
+def test_mcnemar_without_differences():
+    ours = np.ones(5, bool)
+    assert mcnemar_holm(ours, {"same": ours}) == {"same": 1.0}
+    assert mcnemar_holm(ours, {}) == {}
+    with pytest.raises(InvalidInput, match="same pairs"):
+        mcnemar_holm(ours, {"other": np.ones(4, bool)})
+
+
+def test_proportions_count_each_image_once():
+    grades = np.array([0, 0, 0, 1, 2.0])
+    assert proportions(grades, np.array([[0, 3], [0, 1], [3, 1]])) == {"0": 2 / 3, "1": 1 / 3, "2": 0.0}
+    assert proportions(grades, np.empty((0, 2), int)) == {"0": 0.0, "1": 0.0, "2": 0.0}
+
+
+def test_uncertainty_of_each_grade():
+    found = uncertainty_by_grade(np.array([1.0, 3.0, 5.0, 9.0]), np.array([0, 0, 0, 2]))
+    assert found["0"][2] == 3.0
+    assert found["2"] == [9.0] * 5
+
+
+def test_classified_by_hand():
+    found = classified(
+        np.array([-3.0, 0.4, 0.6, 2.2, 9.0]), np.array([0, 1, 1, 2, 2.0]), np.array([0.0, 1, 2])
+    )
+    # given 0 0 1 2 2: precision 1/2, 1, 1; recall 1, 1/2, 1
+    assert found["precision"] == pytest.approx(2.5 / 3)
+    assert found["recall"] == pytest.approx(2.5 / 3)
+    assert found["f1"] == pytest.approx((2 / 3 + 2 / 3 + 1) / 3)
+    assert found["accuracy"] == 0.8
+
+
+def test_a_grade_that_is_never_given_counts_as_nothing():
+    found = classified(np.zeros(4), np.array([0, 0, 0, 1.0]), np.array([0.0, 1.0]))
+    assert found["recall"] == 0.5
+    assert found["precision"] == pytest.approx(0.375)
+
+
+def test_cost_is_what_the_paper_counts():
+    assert cost(4106, 2475) == 53_606  # Table 2
+    assert cost(0, 8214) == 164_280
+
+
+@pytest.mark.parametrize("scores", [[1.0, 2.0], [1.0, 2.0, np.nan], [[1.0, 2.0, 3.0]]])
+def test_scores_that_do_not_fit_are_refused(scores):
+    with pytest.raises(InvalidInput):
+        relative_accuracy(np.array(scores), np.array([0.0, 1.0, 2.0]))
+    with pytest.raises(InvalidInput):
+        relative_accuracy(np.empty(0), np.empty(0))
