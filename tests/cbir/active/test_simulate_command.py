@@ -1,0 +1,193 @@
+"""`cbir annotate simulate` on a small collection, and what follows from the severity it writes."""
+
+import json
+import shutil
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from sqlalchemy import insert
+from typer.testing import CliRunner
+
+from cbir.active import stored
+from cbir.active.labels import severities
+from cbir.active.pictures import read_pictures
+from cbir.collection import Collection
+from cbir.collection.backup import backup
+from cbir.collection.filters import parse
+from cbir.collection.schema import thumbnails
+from cbir.errors import InvalidInput, NotFound
+from cbir.grading import grader, ranker
+from cbir.grading.grader import Grader
+from cbir.images import from_array
+from cbir.main import app
+from tests.cbir.active.drawn import collection_of, draw
+
+PICTURES, GRADES = draw(66, seed=4)
+QUICK = ("--rounds", 1, "--start", 0.9, "--epochs", 12, "--passes", 4, "--side", 32, "--backbone", "toprank")
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+def simulated(folder, *arguments):
+    return run("annotate", "simulate", "--collection", folder, *QUICK, *arguments)
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """60 graded images, and six without a grade."""
+    folder = tmp_path_factory.mktemp("drawn")
+    made = collection_of(folder, PICTURES, GRADES)
+    with made.writer() as writer:
+        for record in [record for _, record in made.iterate()][60:]:
+            writer.set_labels(record.image_id, {"grade": None})
+    made.close()
+    return folder
+
+
+@pytest.fixture
+def folder(original, tmp_path):
+    shutil.copytree(original / "collection", tmp_path / "collection")
+    return tmp_path / "collection"
+
+
+@pytest.fixture(scope="module")
+def learnt(original, tmp_path_factory):
+    """The collection after a simulation that wrote its severities, and what it said."""
+    folder = tmp_path_factory.mktemp("learnt") / "collection"
+    shutil.copytree(original / "collection", folder)
+    said = simulated(folder, "--write", "--format", "json", "--report", folder.parent / "report")
+    assert said.exit_code == 0, said.output
+    return folder, json.loads(said.stdout, parse_constant=lambda name: pytest.fail(name))
+
+
+def test_it_tells_accuracies_of_every_round(learnt):
+    _, said = learnt
+    assert list(said) == ["overall", "neighbouring", "rounds"]
+    assert [one["round"] for one in said["rounds"]] == [0, 1]
+    assert said["overall"] > 0.8
+    assert said["rounds"][1]["pairs"] > said["rounds"][0]["pairs"]
+
+
+def test_every_image_has_a_severity_that_search_filters_by(learnt):
+    folder, _ = learnt
+    with Collection(folder) as opened:
+        values = severities(opened)
+        found = opened.page(0, 100, [parse("severity>=0")])
+    assert len(values) == 66
+    assert {record.image_id for _, record in found} == {name for name, value in values.items() if value >= 0}
+    grades = [float(record.labels.get("grade", "nan")) for _, record in found]
+    assert np.nanmean(grades) > GRADES[:60].mean()
+
+
+def test_it_leaves_a_report(learnt):
+    folder, said = learnt
+    kept = json.loads((folder.parent / "report" / "report.json").read_text())
+    assert kept["variance"]["overall"] == said["overall"]
+    assert "<svg" in (folder.parent / "report" / "report.html").read_text()
+
+
+def test_severity_is_a_ranker_of_grades(learnt, tmp_path):
+    folder, _ = learnt
+    said = run("grade", "fit", "--collection", folder, "--ranker", "severity", "--format", "json")
+    assert said.exit_code == 0, said.output
+    assert json.loads(said.stdout)["ranker"] == "severity"
+    pictures, grades = draw(6, seed=77)
+    errors = []
+    for picture, grade in zip(pictures, grades, strict=True):
+        cv2.imwrite(str(tmp_path / "new.png"), picture)
+        said = run("grade", "predict", tmp_path / "new.png", "--collection", folder, "--format", "json")
+        assert said.exit_code == 0, said.output
+        errors.append(abs(json.loads(said.stdout)["grade"] - grade))
+    assert np.mean(errors) < 0.8
+    measured = run("grade", "evaluate", "--collection", folder, "--ranker", "severity", "--format", "json")
+    assert measured.exit_code == 0, measured.output
+    assert json.loads(measured.stdout)["within_one"] > 0.8
+
+
+def test_an_image_of_the_collection_and_its_picture_get_one_severity(learnt):
+    folder, _ = learnt
+    with Collection(folder) as opened:
+        grader.fit(opened, "grade", ranker("severity"))
+        record = opened.record(next(iter(severities(opened))))
+        place = next(n for n in range(66) if from_array(PICTURES[n]).content_hash == record.content_hash)
+        graded = Grader(opened, "grade")
+        by_id = graded.by_id(record.image_id)
+        by_image = graded.by_image(from_array(PICTURES[place]), record.patient_key)
+    assert by_image.score == pytest.approx(by_id.score, abs=1e-3)
+    assert by_image.grade == pytest.approx(by_id.grade, abs=0.05)
+
+
+def test_the_ranker_goes_into_backups_and_away_with_a_patient(learnt, tmp_path):
+    shutil.copytree(learnt[0], tmp_path / "collection")
+    with Collection(tmp_path / "collection") as opened:
+        backup(opened, tmp_path / "backup")
+        with Collection(tmp_path / "backup") as copied:
+            assert stored.kept(copied).settings() == stored.kept(opened).settings()
+        record = next(record for _, record in opened.iterate())
+        with opened.writer() as writer:
+            writer.erase_patient([record.patient_key])
+        with pytest.raises(NotFound, match="no severity"):
+            stored.kept(opened)
+
+
+def test_several_strategies_are_compared(folder):
+    said = simulated(
+        folder, "--strategy", "random", "--strategy", "balanced", "--epochs", 1, "--format", "json"
+    )
+    assert said.exit_code == 0, said.output
+    assert list(json.loads(said.stdout)) == ["random", "balanced"]
+    with Collection(folder) as opened:
+        assert severities(opened) == {}
+
+
+def test_without_pictures_there_is_a_clear_error(tmp_path):
+    collection_of(tmp_path, PICTURES[:12], GRADES[:12]).close()
+    for path in tmp_path.glob("*.png"):
+        path.unlink()
+    found = simulated(tmp_path / "collection")
+    assert isinstance(found.exception, InvalidInput)
+    assert "none of 12 images has a picture" in str(found.exception)
+
+
+def test_a_thumbnail_stands_in_for_a_file_and_another_picture_does_not(tmp_path):
+    made = collection_of(tmp_path, PICTURES[:3], GRADES[:3])
+    records = [record for _, record in made.iterate()]
+    _, encoded = cv2.imencode(".jpg", PICTURES[0])
+    with made.writer() as writer, writer.engine.begin() as connection:
+        connection.execute(insert(thumbnails), [{"number": 1, "picture": encoded.tobytes()}])
+    for record in records[:2]:
+        Path(record.source).unlink()
+    cv2.imwrite(records[2].source, PICTURES[3])
+    seen = read_pictures(made, 32)
+    assert [record.image_id for record in seen.records] == [records[0].image_id]
+    assert seen.missing == [records[1].image_id, records[2].image_id]
+    assert np.abs(seen.pixels[0].astype(int) - PICTURES[0]).mean() < 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--grade-column", "stage"), "0 images have a picture and a grade"),
+        (("--strategy", "best"), "there is no strategy 'best'"),
+        (("--held-out", 0.9), "held out"),
+        (("--error-rate", 2), "rate of errors"),
+        (("--backbone", "huge"), "there is no backbone"),
+        (("--where", "grade=1"), "alike"),
+    ],
+)
+def test_what_does_not_fit_is_told(folder, arguments, said):
+    found = simulated(folder, *arguments)
+    assert isinstance(found.exception, InvalidInput)
+    assert said in str(found.exception)
+
+
+def test_grading_by_severity_needs_one(folder):
+    with (
+        Collection(folder) as opened,
+        pytest.raises(InvalidInput, match="60 of 60 graded images have no number"),
+    ):
+        grader.fit(opened, "grade", ranker("severity"))
