@@ -5,7 +5,7 @@ PORT ?= 8000
 DEMO ?= demo
 COUNT ?= 600
 VENV := .venv
-DEBIAN := chromium fonts-dejavu-core orthanc orthanc-dicomweb dcmtk
+DEBIAN := chromium fonts-dejavu-core orthanc orthanc-dicomweb dcmtk dicom3tools
 
 .PHONY: demo test lint format bench clean debian axe
 

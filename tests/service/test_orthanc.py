@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydicom import dcmread
 
 from cbir.collection import Collection
 from cbir.datasets.phantoms import write
+from tests.cbir.validation import check
 from tests.indexer.orthanc import DICOM, URL, Namespace, namespace, needs_orthanc, orthanc
 from tests.indexer.receiving import CBIR, file_of, slices
 from tests.service.conftest import cbir
@@ -101,3 +103,38 @@ def test_pictures_that_are_not_kept_come_from_the_archive(
         served.communicate()
     with Collection(place) as collection:
         assert {collection.thumbnail(record.image_id) for _, record in collection.iterate()} == {None}
+
+
+def test_a_report_is_stored_and_read_back(network: Namespace, files: list[Path], tmp_path: Path) -> None:
+    place = tmp_path / "collection"
+    with orthanc(network, tmp_path / "orthanc"):
+        network.run("storescu", "-aec", "ORTHANC", "127.0.0.1", str(DICOM), *files)
+        network.run(*CBIR, "index", "dicomweb", ARCHIVE, "--collection", place)
+        with Collection(place) as collection:
+            query = next(one for _, one in collection.iterate() if one.labels.get("modality") == "CT")
+        before = network.get("/studies")
+        asked = (*CBIR, "report", f"id:{query.image_id}", "--collection", place, "--exclude", "instance")
+        assert "name it with --archive" in network.run(*asked, "--out", tmp_path / "none.dcm", code=2)
+        told = network.run(*asked, "--store", "--archive", ARCHIVE, "--out", tmp_path / "report.dcm")
+        assert f"stored in {ARCHIVE}: 4 answers" in told
+        assert sorted(network.get("/studies")) == sorted(
+            before
+        )  # in the study and of the patient of the query
+        (series,) = [one for one in network.get("/series?expand") if one["MainDicomTags"]["Modality"] == "SR"]
+        (instance,) = series["Instances"]
+        back = tmp_path / "back.dcm"
+        script = "import sys, urllib.request as u; u.urlretrieve(sys.argv[1], sys.argv[2])"
+        network.run(sys.executable, "-c", script, f"{URL}/instances/{instance}/file", back)
+        refused = network.run(*asked, "--store", "--archive", f"{URL}/nowhere", code=2)
+        assert "answered 404" in refused
+    check(back)
+    stored, written = dcmread(back), dcmread(tmp_path / "report.dcm")
+    assert stored.to_json_dict() == written.to_json_dict()
+    assert stored.StudyInstanceUID == query.study
+    assert stored.PatientID == dcmread(files[-1]).PatientID
+    assert {
+        item.ReferencedSOPSequence[0].ReferencedSOPInstanceUID
+        for group in stored.ContentSequence[-1].ContentSequence
+        for item in group.ContentSequence
+        if item.ValueType == "IMAGE"
+    } == {str(dcmread(file).SOPInstanceUID) for file in files} - {query.instance}

@@ -1,0 +1,127 @@
+"""Structured Reports of answers: valid, readable, and of the query's patient."""
+
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from highdicom import sr
+from pydicom import Dataset, dcmread
+from pydicom.uid import EnhancedSRStorage
+
+from cbir.collection import Collection
+from cbir.commands.report import report
+from cbir.errors import CbirError
+from cbir.similar import Exclude
+from tests.cbir.validation import check
+from tests.indexer.receiving import file_of
+from tests.service.dicom_collection import SLICES, make
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Dataset]]:
+    return make(tmp_path_factory.mktemp("dicom"))
+
+
+@pytest.fixture
+def query(made: tuple[Path, list[Dataset]], tmp_path: Path) -> Path:
+    """A slice as its archive would export it, of a patient whose name is not in ASCII."""
+    ds = dcmread(BytesIO(file_of(made[1][0])))
+    ds.SpecificCharacterSet, ds.PatientName = "ISO_IR 192", "SECRÉT^ŇAME"
+    ds.PatientBirthDate, ds.AccessionNumber = "19500101", "A-1"
+    path = tmp_path / "query.dcm"
+    ds.save_as(path)
+    return path
+
+
+def test_a_report_is_valid_and_says_what_was_found(
+    made: tuple[Path, list[Dataset]], query: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "report.dcm"
+    report(str(query), made[0], k=5, out=out, exclude=Exclude.instance)
+    check(out)
+    asked, found = dcmread(query), sr.EnhancedSR.from_dataset(dcmread(out))
+    assert found.SOPClassUID == EnhancedSRStorage
+    for keyword in ("PatientID", "PatientName", "PatientBirthDate", "AccessionNumber", "StudyInstanceUID"):
+        assert found[keyword].value == asked[keyword].value
+    assert found.SeriesInstanceUID != asked.SeriesInstanceUID
+    groups = found.content.get_image_measurement_groups()
+    assert len(groups) == 5
+    with Collection(made[0]) as collection:
+        by_uid = {record.instance: record for _, record in collection.iterate()}
+    scores = []
+    for place, group in enumerate(groups, start=1):
+        rank, score = group.get_measurements()
+        assert rank.value == place
+        scores.append(score.value)
+        (of_query,) = score.referenced_images
+        assert of_query.referenced_sop_instance_uid == asked.SOPInstanceUID
+        (image,) = group.source_images
+        record = by_uid[image.referenced_sop_instance_uid]
+        assert image.referenced_sop_class_uid == record.sop_class
+        assert record.instance != asked.SOPInstanceUID
+    assert scores == sorted(scores, reverse=True)
+    studies = {study for study, _, _, _ in found.get_evidence()}
+    assert {study for study, _, _, _ in found.get_evidence(current_procedure_only=True)} == {
+        asked.StudyInstanceUID
+    }
+    assert asked.StudyInstanceUID in studies
+
+
+@pytest.mark.parametrize(
+    ("exclude", "left"),
+    [(Exclude.instance, 2 * SLICES - 1), (Exclude.study, SLICES), (Exclude.patient, 0)],
+)
+def test_what_is_left_out(
+    made: tuple[Path, list[Dataset]], query: Path, tmp_path: Path, exclude: Exclude, left: int
+) -> None:
+    out = tmp_path / "report.dcm"
+    if not left:
+        with pytest.raises(CbirError, match="no DICOM image is left"):
+            report(str(query), made[0], out=out, exclude=exclude, where=["modality=CT"])
+        assert not out.exists()
+        return
+    report(str(query), made[0], k=100, out=out, exclude=exclude, where=["modality=CT"])
+    check(out)
+    assert len(sr.EnhancedSR.from_dataset(dcmread(out)).content.get_image_measurement_groups()) == left
+
+
+def test_an_image_of_the_collection_takes_its_patient_from_its_file(
+    made: tuple[Path, list[Dataset]], tmp_path: Path
+) -> None:
+    with Collection(made[0]) as collection:
+        records = [record for _, record in collection.iterate()]
+    slice_ = next(record for record in records if record.labels.get("modality") == "CT")
+    report(f"id:{slice_.image_id}", made[0], k=3, out=tmp_path / "report.dcm")
+    check(tmp_path / "report.dcm")
+    assert dcmread(tmp_path / "report.dcm").PatientID == "secret-patient"
+    picture = next(record for record in records if not record.instance)
+    with pytest.raises(CbirError, match="is no DICOM image"):
+        report(f"id:{picture.image_id}", made[0], out=tmp_path / "other.dcm")
+
+
+def test_what_cannot_be_reported_is_told(
+    made: tuple[Path, list[Dataset]], query: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "report.dcm"
+    (tmp_path / "broken.dcm").write_bytes(query.read_bytes()[:300])
+    ds = dcmread(query)
+    ds.add_new(0x00100030, "LO", "SECRET day")
+    ds.save_as(tmp_path / "odd.dcm")
+    there = tmp_path / "there.dcm"
+    there.touch()
+    for image, options, words in (
+        (query, {}, "--out"),
+        (query, {"store": True}, "--archive"),
+        (query, {"store": True, "archive": "nonsense"}, "archive_url"),
+        (query, {"store": True, "archive": "http://127.0.0.1:1/x"}, "http://127.0.0.1:1/x does not answer"),
+        (query, {"out": there}, "is there already"),
+        (tmp_path / "nothing.dcm", {"out": out}, "nothing.dcm"),
+        (tmp_path / "broken.dcm", {"out": out}, "broken.dcm"),
+        (tmp_path / "odd.dcm", {"out": out}, "odd.dcm cannot be taken over"),
+        ("id:nobody", {"out": out}, "nobody"),
+    ):
+        with pytest.raises(CbirError, match=words) as told:
+            report(str(image), made[0], **options)
+        assert "SECR" not in str(told.value)
+        assert not out.exists()
+    assert there.read_bytes() == b""
