@@ -41,14 +41,15 @@ class Evaluation:
 
 
 def known() -> tuple[str, ...]:
-    """The names of all rankers and rivals."""
-    return (*grading.every_name(), *rivals())
+    """The names of all rankers and rivals that learn from vectors."""
+    return (*grading.names(), *rivals())
 
 
 def check_name(name: str) -> None:
     """Raise InvalidInput, which lists what there is, for a name that is neither a ranker's nor a rival's."""
-    if name not in known():
-        raise InvalidInput(f"there is no ranker {name!r}; there are: {', '.join(known())}")
+    every = (*grading.every_name(), *rivals())
+    if name not in every:
+        raise InvalidInput(f"there is no ranker {name!r}; there are: {', '.join(every)}")
 
 
 def evaluate(
