@@ -5,6 +5,7 @@ from typing import Any
 from cbir.errors import InvalidInput
 from cbir.grading.adarank import AdaRank
 from cbir.grading.base import Ranker
+from cbir.grading.cnn import CnnRanker
 from cbir.grading.rankboost import RankBoost
 from cbir.grading.ranking_svm import RankingSVM
 from cbir.grading.s_ndcg import SNdcgRanker
@@ -12,6 +13,7 @@ from cbir.grading.severity import SeverityRanker
 
 __all__ = [
     "AdaRank",
+    "CnnRanker",
     "RankBoost",
     "Ranker",
     "RankingSVM",
@@ -31,13 +33,13 @@ def names() -> tuple[str, ...]:
 
 
 def every_name() -> tuple[str, ...]:
-    """What `ranker` knows: `names`, and the one that orders by a severity learnt before."""
-    return (*names(), SeverityRanker.name)
+    """What `ranker` knows: `names`, and those that see a severity learnt before, or the picture itself."""
+    return (*names(), SeverityRanker.name, CnnRanker.name)
 
 
 def ranker(name: str, **options: Any) -> Ranker:
     """A ranker by name, not yet fitted; raises InvalidInput for an unknown name or option."""
-    every: tuple[type[Ranker], ...] = (*MEMBERS, SeverityRanker)
+    every: tuple[type[Ranker], ...] = (*MEMBERS, SeverityRanker, CnnRanker)
     for member in every:
         if member.name == name:
             try:

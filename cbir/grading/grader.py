@@ -13,6 +13,7 @@ from cbir.collection.records import hash_patient
 from cbir.errors import InvalidInput, NotFound
 from cbir.grading.base import Ranker
 from cbir.grading.cases import Cases, graded_cases, need_grades
+from cbir.grading.cnn import CnnRanker
 from cbir.grading.graded_list import GradedList, Smoothing
 from cbir.grading.interpolation import GradeInterpolator, placed
 from cbir.grading.seen import features_of_cases, features_of_id, features_of_image
@@ -135,6 +136,11 @@ def fit(
     """
     if not 0 < len(column) <= MOST_COLUMN:
         raise InvalidInput(f"the name of a label has 1 to {MOST_COLUMN} letters")
+    if ranker.name == CnnRanker.name:
+        raise InvalidInput(
+            f"the ranker {ranker.name} is there to be evaluated; to grade with a network, train one by `cbir train "
+            "embedding --loss ordinal`, index with it, and fit s-ndcg"
+        )
     cases = graded_cases(collection, column, [parse(text) for text in where])
     need_grades(cases, column)
     learnt = GradeInterpolator(ranker, smoothing, coverage, ranker.seed)

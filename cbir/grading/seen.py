@@ -1,4 +1,4 @@
-"""What a ranker sees of an image: its vector, or the severity that was learnt from comparisons."""
+"""What a ranker sees of an image: its vector, its picture, or the severity that was learnt from comparisons."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,9 +6,11 @@ from numpy.typing import NDArray
 from cbir import descriptors
 from cbir.active import stored
 from cbir.active.labels import LABEL, severities
+from cbir.active.pictures import read_pictures
 from cbir.collection import Collection, Record
 from cbir.errors import InvalidInput
 from cbir.grading.cases import Cases
+from cbir.grading.cnn import SIDE, CnnRanker
 from cbir.grading.severity import SeverityRanker
 from cbir.images import Image
 
@@ -16,7 +18,9 @@ Floats = NDArray[np.floating]
 
 
 def features_of_cases(collection: Collection, ranker: str, cases: Cases) -> Floats:
-    """(n, d) of graded images, for the ranker of that name; raises InvalidInput where one has no severity."""
+    """(n, d) of graded images, for the ranker of that name; raises InvalidInput where one has nothing to see."""
+    if ranker == CnnRanker.name:
+        return _pictures(collection, cases)
     if ranker != SeverityRanker.name:
         return cases.vectors
     known = severities(collection)
@@ -27,6 +31,19 @@ def features_of_cases(collection: Collection, ranker: str, cases: Cases) -> Floa
             "for one; `cbir annotate serve` or `cbir annotate simulate --write` gives them one"
         )
     return np.array([[known[image_id]] for image_id in cases.image_ids])
+
+
+def _pictures(collection: Collection, cases: Cases) -> Floats:
+    wanted = set(cases.image_ids)
+    found = read_pictures(collection, SIDE, keep=lambda record: record.image_id in wanted)
+    if found.missing:
+        raise InvalidInput(
+            f"{len(found.missing)} of {len(cases)} graded images have no picture any more, image {found.missing[0]} "
+            "for one; put the files back where they were indexed"
+        )
+    place = {record.image_id: number for number, record in enumerate(found.records)}
+    rows = [place[image_id] for image_id in cases.image_ids]
+    return found.pixels[rows].reshape(len(cases), -1).astype(np.float32)
 
 
 def features_of_id(collection: Collection, ranker: str, record: Record) -> Floats:

@@ -35,7 +35,7 @@ def evaluate(
     ranker: Annotated[
         list[str] | None,
         typer.Option(
-            help="s-ndcg, ranking-svm, adarank, rankboost, severity, regression, classification, ordinal; "
+            help="s-ndcg, ranking-svm, adarank, rankboost, severity, cnn, regression, classification, ordinal; "
             "several are compared."
         ),
     ] = None,

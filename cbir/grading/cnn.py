@@ -1,0 +1,126 @@
+"""A network as a ranking function, trained end to end on lists of graded pictures."""
+
+import math
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.errors import InvalidInput
+from cbir.grading.base import Ranker
+from cbir.grading.lists import ListSize
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from cbir.losses import ScoreLoss
+
+Floats = NDArray[np.float64]
+
+SIDE = 64  # pixels of the pictures that the commands give it
+LOSSES = ("ranknet", "s-ndcg", "sodeep-spearman")
+LARGEST_GRADIENT = 5.0  # norm
+SEEDS = 1 << 10
+
+
+class CnnRanker(Ranker):
+    """Scores pictures by a network that learns from grades, without any feature in between.
+
+    X is (n, side * side): grey pictures from 0 to 255, row by row. loss: one of LOSSES, on the scores of a batch of
+    `batch` pictures, drawn so that every grade comes equally often. rate, weight_decay: of AdamW, the rate along a
+    cosine. mirror: see `cbir.training.augmentation`. network_: what was learnt. Needs the extra deep.
+    """
+
+    name: ClassVar[str] = "cnn"
+    network_: "nn.Module"
+
+    def __init__(
+        self,
+        loss: str = "ranknet",
+        backbone: str = "small",
+        epochs: int = 15,
+        batch: int = 40,
+        rate: float = 2e-3,
+        weight_decay: float = 0.01,
+        mirror: bool = False,
+        list_size: ListSize = 20,
+        seed: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.backbone = backbone
+        self.epochs = epochs
+        self.batch = batch
+        self.rate = rate
+        self.weight_decay = weight_decay
+        self.mirror = mirror
+        self.list_size = list_size
+        self.seed = seed
+
+    def _standardised(self, features: Floats) -> Floats:
+        return features  # pictures have one scale by themselves
+
+    def _learn(self, Z: Floats, grades: Floats, groups: NDArray[np.int64]) -> None:
+        if self.loss not in LOSSES or not (self.epochs >= 1 and self.batch >= 4 and self.rate > 0):
+            raise InvalidInput(
+                f"a loss is one of {', '.join(LOSSES)}; epochs must be at least 1, a batch 4, the rate above 0"
+            )
+        if find_spec("torch") is None:
+            raise InvalidInput(f"the ranker {self.name} needs torch: pip install 'cbir[deep]'")
+        import torch
+
+        from cbir.models.ranker import Ranker as Network
+
+        pictures = _pictures(Z)
+        torch.manual_seed(self.seed)
+        self.network_ = Network(self.backbone, pictures.shape[1])
+        self._train(pictures, grades)
+
+    def _scores(self, Z: Floats) -> Floats:
+        from cbir.training.scoring import score
+
+        return score(self.network_, _pictures(Z))  # type: ignore[arg-type]
+
+    def _train(self, pictures: NDArray[np.uint8], grades: Floats) -> None:
+        import torch
+
+        from cbir.training.augmentation import augmented
+        from cbir.training.samplers import BalancedSampler
+        from cbir.training.scoring import as_input
+
+        levels, classes = np.unique(grades, return_inverse=True)
+        each = max(2, self.batch // len(levels))
+        sampler = BalancedSampler(
+            classes.tolist(), min(len(levels), self.batch // 2), each, seed=self.seed % SEEDS
+        )
+        network, criterion = self.network_.train(), _loss(self.loss)
+        optimizer = torch.optim.AdamW(network.parameters(), self.rate, weight_decay=self.weight_decay)
+        step, steps = 0, self.epochs * len(sampler)
+        for _ in range(self.epochs):
+            for places in sampler:
+                drawn = torch.Generator().manual_seed(step * SEEDS + self.seed % SEEDS)
+                images = augmented(as_input(pictures[places], "cpu"), drawn, self.mirror)
+                loss = criterion(network(images), torch.from_numpy(grades[places]))
+                optimizer.param_groups[0]["lr"] = self.rate * (1 + math.cos(math.pi * step / steps)) / 2
+                optimizer.zero_grad()
+                loss.backward()
+                torch.nn.utils.clip_grad_norm_(network.parameters(), LARGEST_GRADIENT)
+                optimizer.step()
+                step += 1
+        network.eval()
+
+
+def _pictures(features: Floats) -> NDArray[np.uint8]:
+    side = math.isqrt(features.shape[1])
+    if side * side != features.shape[1] or (
+        len(features) and not 0 <= features.min() <= features.max() <= 255
+    ):
+        raise InvalidInput("this ranker takes square pictures with values from 0 to 255, row by row")
+    return features.astype(np.uint8).reshape(-1, side, side)
+
+
+def _loss(name: str) -> "ScoreLoss":
+    from cbir.losses import RankNetLoss, SNdcgLoss, SpearmanLoss
+
+    made = {"ranknet": RankNetLoss, "s-ndcg": SNdcgLoss, "sodeep-spearman": SpearmanLoss}
+    return made[name]()
