@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from cbir.messages import Grade
 from service import asked
 from service.access.audit import about
-from service.links import links
+from service.links import of_record
 from service.operations import FILE, operation
 from service.patience import Watch
 from service.state import state
@@ -78,6 +78,7 @@ def grade() -> Response:
                 found = grader.by_image(image, wanted.exclude_patient)
     neighbours = [neighbour for neighbour in (found.lighter, found.severer) if neighbour]
     for neighbour in neighbours:
-        neighbour.links = links(neighbour.image_id, name)
+        record = here.searcher(name).collection.record(neighbour.image_id)
+        neighbour.links = of_record(here.settings, record, name)
     about([*named, *(neighbour.image_id for neighbour in neighbours)])
     return Response(found.model_dump_json(), mimetype="application/json")

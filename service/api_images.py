@@ -166,8 +166,7 @@ def describe(collection: Collection, record: Record, name: str | None) -> ImageR
     """A record as the client sees it. name: of the collection, None where the client named none."""
     kept = originals.path(collection.folder, record.source)
     values = {field: getattr(record, field) for field in ImageRecord.model_fields if hasattr(record, field)}
-    uids = record.study, record.series, record.instance
-    places = of_record(state().settings, record.image_id, name, uids, record.frame)
+    places = of_record(state().settings, record, name)
     return ImageRecord(original=bool(kept and kept.is_file()), links=places, **values)
 
 

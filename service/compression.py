@@ -7,6 +7,7 @@ from flask import Flask, Response, request
 LEAST_BYTES = 1024  # below, a packet holds it anyway
 LEVEL = 3
 PACKED = (
+    "application/dicom+json",
     "application/json",
     "application/problem+json",
     "text/plain",

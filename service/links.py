@@ -2,6 +2,7 @@
 
 from urllib.parse import quote
 
+from cbir.collection import Record
 from cbir.links import elsewhere
 from cbir.search import Hit, Links
 from cbir.settings import Settings
@@ -21,8 +22,7 @@ def of_hit(hit: Hit, collection: str | None) -> Links:
     return links(hit.image_id, collection, rendered=hit.links.rendered, viewer=hit.links.viewer)
 
 
-def of_record(
-    settings: Settings, image_id: str, collection: str | None, uids: tuple[str, str, str], frame: int | None
-) -> Links:
-    """Those of an image with these UIDs of study, series and instance."""
-    return links(image_id, collection, **elsewhere(settings, *uids, frame))
+def of_record(settings: Settings, record: Record, collection: str | None) -> Links:
+    """Those of an image."""
+    places = elsewhere(settings, record.study, record.series, record.instance, record.frame)
+    return links(record.image_id, collection, **places)
