@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from cbir.commands.deep import needs_torch
 from cbir.errors import InvalidInput
 
 
@@ -12,7 +13,10 @@ def label(
     collection: Annotated[Path, typer.Option(help="Folder of the collection.")],
     study_dir: Annotated[Path, typer.Option(help="Folder of the study.")],
 ) -> None:
-    """Write what a study has learnt to the collection, as the label `severity` of its images."""
+    """Write what a study has learnt to the collection: the label `severity` of its images, and the ranker itself."""
+    needs_torch("cpu", 0)
+    from cbir.active import stored
+    from cbir.active.bayesian import BayesianRanker
     from cbir.active.labels import LABEL, write_severity
     from cbir.active.study import models, plan
     from cbir.collection import Collection
@@ -27,6 +31,8 @@ def label(
             raise InvalidInput(
                 f"none of the images of {study_dir} is in {collection}; name its own collection"
             )
+        ranker = BayesianRanker.load(study_dir / models.FOLDER / f"{model.after:04d}")
+        stored.keep(opened, ranker, {"after": model.after, "judgements": model.judgements})
         changed = write_severity(opened, model.ids, model.severity.mean)
     typer.echo(
         f"{LABEL} of {len(there.intersection(model.ids))} images, learnt after round {model.after}; {changed} changed"
