@@ -4,6 +4,7 @@ import cv2
 from flask import Blueprint, Response, request
 
 from cbir.errors import InvalidInput
+from cbir.images.thumbnail import encode, shrink
 from cbir.search import Answer
 from service import asked, metrics, pictures
 from service.access.audit import about
@@ -11,7 +12,6 @@ from service.links import of_hit
 from service.operations import FILE, operation
 from service.patience import Watch
 from service.state import state
-from service.thumbnails import encode, shrink
 
 blueprint = Blueprint("api", __name__, url_prefix="/v1")
 

@@ -11,8 +11,8 @@ from cbir.collection.records import add_labels, describe_record
 from cbir.collection.writer import Added, Entry
 from cbir.errors import UnreadableImage
 from cbir.images import Limits, decode
+from cbir.images.thumbnail import thumbnail
 from cbir.settings import Settings
-from service import thumbnails
 from service.asked import NAME
 from service.patience import Watch
 
@@ -49,7 +49,7 @@ def _extract(
         for image in decode(data, NAME, limits=Limits(pixels=settings.max_pixels)):
             record = describe_record(image, source=source, source_stamp="sent", secret=secret)
             entries.append((add_labels(record, labels, secret), describe(image)))
-            pictures.append(thumbnails.of(image) if settings.store_thumbnails else b"")
+            pictures.append(thumbnail(image) if settings.store_thumbnails else b"")
             watch.look()
     except UnreadableImage as error:
         return Sent(data, refused=str(error))

@@ -7,6 +7,7 @@ from flask import Blueprint, Response
 
 from cbir.collection import Collection, Record
 from cbir.images import Image, Region, crop
+from cbir.images.thumbnail import encode, shrink
 from service import asked
 from service.api_images import InCollection
 from service.conditional import client_has, finish
@@ -15,7 +16,6 @@ from service.patience import Watch
 from service.problems import SourceGone
 from service.sources import image_of
 from service.state import State, state
-from service.thumbnails import encode, shrink
 
 blueprint = Blueprint("pictures", __name__, url_prefix="/v1/images")
 

@@ -1,4 +1,6 @@
-"""Small pictures for those who look through a collection."""
+"""Small pictures of images, and files of pixels."""
+
+from collections.abc import Sequence
 
 import cv2
 import numpy as np
@@ -12,11 +14,21 @@ JPEG_QUALITY = 88
 
 def thumbnail(image: Image) -> bytes:
     """A JPEG of the image, its longer side at most 256 pixels."""
-    longer = max(image.height, image.width)
-    pixels: Pixels = image.pixels
-    if longer > SIDE:
-        size = tuple(max(1, round(side * SIDE / longer)) for side in (image.width, image.height))
-        pixels = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
+    return encode(shrink(image.pixels, SIDE), ".jpg", [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
+
+
+def shrink(pixels: Pixels, side: int) -> Pixels:
+    """An image whose longer side has at most `side` pixels; smaller ones stay as they are."""
+    height, width = pixels.shape[:2]
+    longer = max(height, width)
+    if longer <= side:
+        return pixels
+    size = max(1, round(width * side / longer)), max(1, round(height * side / longer))
+    return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def encode(pixels: Pixels, kind: str, options: Sequence[int] = ()) -> bytes:
+    """A file of grey or RGB pixels; kind is ".png" or ".jpg"."""
     ordered = pixels if pixels.ndim == 2 else cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
-    _, file = cv2.imencode(".jpg", ordered, [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
+    _, file = cv2.imencode(kind, ordered, options)
     return bytes(file)

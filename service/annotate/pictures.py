@@ -11,6 +11,7 @@ from cbir.collection import Collection, Record, originals
 from cbir.errors import UnreadableImage
 from cbir.images import Image, Limits, Windowing, decode
 from cbir.images.depth import window
+from cbir.images.thumbnail import encode, shrink
 from cbir.search import query_frame
 from service import asked
 from service.conditional import client_has, finish
@@ -18,7 +19,6 @@ from service.patience import Watch
 from service.problems import SourceGone
 from service.sources import image_of
 from service.state import State, state
-from service.thumbnails import encode, shrink
 
 blueprint = Blueprint("annotate_pictures", __name__)
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from cbir import settings
 from cbir.collection import Collection
+from cbir.images.thumbnail import shrink
 from service.app import create_app
 from service.cache import Cache
-from service.thumbnails import shrink
 from tests.service.conftest import cbir, problem
 
 
