@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import cohen_kappa_score
 
 from cbir.active.journal import Answer, Judgement
 
@@ -62,6 +61,8 @@ def kappa(one: Sequence[int], other: Sequence[int]) -> float | None:
     """
     if not len(one) or len(set(one) | set(other)) < 2:
         return None
+    from sklearn.metrics import cohen_kappa_score  # takes seconds, which an annotation server starts without
+
     return float(cohen_kappa_score(list(one), list(other)))
 
 

@@ -1,0 +1,126 @@
+"""A reader judges in Chromium, the server is killed on the way: nothing is lost, nothing doubled, and it has learnt.
+
+`CBIR_JUDGEMENTS=200 pytest tests/e2e/test_annotate.py -s -k killed` drives as many as that.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright import sync_api
+
+from cbir.active.journal import Judgement, read
+from cbir.active.study import models
+from tests.e2e.browsing import until
+from tests.e2e.conftest import PATIENCE_MS
+from tests.e2e.judging import (
+    UNSENT,
+    Annotating,
+    introduce,
+    joint,
+    joints,
+    on_screen,
+    truths,
+)
+
+torch = pytest.importorskip("torch")
+
+JUDGEMENTS = int(os.environ.get("CBIR_JUDGEMENTS", "60"))
+IMAGES = 48
+ROUNDS = 3
+ALIKE = 0.02  # a difference that the reader does not see
+KEYS = {"first": "ArrowLeft", "second": "ArrowRight", "alike": "ArrowDown"}
+
+LEARNT = "document.getElementById('learning').textContent"
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return joints(tmp_path_factory.mktemp("joints"), IMAGES)
+
+
+@pytest.fixture
+def screen(browser: sync_api.Browser) -> Iterator[sync_api.Page]:
+    """An empty page; no complaint may come but those of a server that is away."""
+    errors: list[str] = []
+    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+    opened.set_default_timeout(PATIENCE_MS)
+    opened.on("console", lambda said: errors.append(said.text) if said.type in ("error", "warning") else None)
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    yield opened
+    opened.close()
+    assert [error for error in errors if "net::ERR_" not in error] == []
+
+
+def answer(truth: dict[str, float], pair: tuple[str, str]) -> str:
+    difference = truth[pair[0]] - truth[pair[1]]
+    return "alike" if abs(difference) < ALIKE else "first" if difference > 0 else "second"
+
+
+def accuracy(study: Path, after: int) -> float:
+    """Share of pairs of joints that nobody has seen, which the ranker learnt after that round puts in order."""
+    from cbir.active.bayesian import BayesianRanker
+
+    severities = np.random.default_rng(7).uniform(0, 1, 120)
+    images = np.stack([joint(severity, 10_000 + number) for number, severity in enumerate(severities)])
+    mean = BayesianRanker.load(study / models.FOLDER / f"{after:04d}").severity(images).mean
+    first, second = np.triu_indices(len(severities), 1)
+    apart = np.abs(severities[first] - severities[second]) > 0.05
+    right = (mean[first] > mean[second]) == (severities[first] > severities[second])
+    return float(right[apart].mean())
+
+
+@pytest.mark.timeout(900)
+def test_killed_twice_while_judging(collection: Path, screen: sync_api.Page, tmp_path: Path) -> None:
+    study, truth = tmp_path / "study", truths(collection)
+    # A small first round, which teaches little, then two large ones.
+    first_round = round(JUDGEMENTS / 6)
+    later = (JUDGEMENTS - first_round) // (ROUNDS - 1)
+    options = ["--start", first_round / IMAGES, "--share", min(1.0, later / IMAGES), "--rounds", ROUNDS + 5]
+    options += ["--side", 48, "--epochs", 15]
+    running = Annotating("--collection", collection, "--study-dir", study, "--port", "0", *map(str, options))
+    said: list[tuple[str, str, str]] = []
+    last: tuple[str, str] | None = None
+    kills = {first_round // 2, JUDGEMENTS * 2 // 3}  # amid the first round, and while the ranker learns
+    introduce(screen, running.address)
+    while len(said) < JUDGEMENTS:
+        pair = on_screen(screen, last)
+        assert pair is not None
+        said.append((*pair, answer(truth, pair)))
+        last = pair
+        screen.keyboard.press(KEYS[said[-1][2]])
+        if len(said) == first_round + 4:
+            until(screen, f"{LEARNT} === 'Learnt after round 1'")
+        if len(said) in kills:
+            running.kill()
+            for _ in range(2):  # those that are loaded can be judged while the server is away
+                pair = on_screen(screen, last)
+                assert pair is not None
+                said.append((*pair, answer(truth, pair)))
+                last = pair
+                screen.keyboard.press(KEYS[said[-1][2]])
+            assert screen.evaluate(UNSENT) > 0
+            running = Annotating(
+                "--collection", collection, "--study-dir", study, "--port", str(running.port)
+            )
+    until(screen, f"{UNSENT} === 0")
+    entries = read(study / "judgements.jsonl")
+    written = [(one.first, one.second, str(one.answer)) for one in entries if isinstance(one, Judgement)]
+    assert written == said, "lost, doubled, or in another order"
+    assert len({one.name for one in entries}) == len(said) == len(entries)
+    assert {one.who for one in entries} == {"Dr. Ada"}
+    assert all(0 < one.seconds < 60 for one in entries if isinstance(one, Judgement))
+    assert screen.locator("#problem").is_hidden()
+    until(screen, f"{LEARNT}.startsWith('Learnt after') && {LEARNT} !== 'Learnt after round 1'")
+    log = running.stop()
+    assert "failed" not in log, log
+    learnt = models.latest(study)
+    assert learnt is not None
+    assert learnt.judgements > JUDGEMENTS / 2
+    before, now = accuracy(study, 1), accuracy(study, learnt.after)
+    print(
+        f"{len(said)} judgements; unseen pairs right: {before:.1%} after round 1, {now:.1%} after {learnt.after}"
+    )
+    assert now > before
