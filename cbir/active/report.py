@@ -94,8 +94,10 @@ def _curves(found: Mapping[str, Simulated], measure: str) -> str:
     known = [value for _, values in series for value in values if np.isfinite(value)]
     if not known:
         return '<p class="note">All images to test on have one grade.</p>'
+    low, high = charts.fitting(known)
+    above = max(0.0, high - 1.0)  # no accuracy is
     return charts.lines(series, xs, "labelling ratio", f"accuracy, {measure}", x_range=charts.fitting(xs),
-                        y_range=charts.fitting(known))  # fmt: skip
+                        y_range=(low - above, high - above))  # fmt: skip
 
 
 def _boxes(values: NDArray[np.float32], grades: NDArray[np.float64], what: str) -> str:
