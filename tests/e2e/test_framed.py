@@ -9,6 +9,7 @@ import pytest
 from playwright import sync_api
 
 from tests.e2e.conftest import PATIENCE_MS
+from tests.e2e.test_page_axe import AXE, complaints
 from tests.service.conftest import Served, cbir, serving
 from tests.service.dicom_collection import make
 
@@ -128,15 +129,25 @@ def test_on_another_site_the_frame_says_what_to_do(
     context.close()
 
 
-@pytest.mark.parametrize("width", [280, 420])
-def test_nothing_is_cut_off(browser: sync_api.Browser, beside: tuple[Served, str, str], width: int) -> None:
+@pytest.mark.parametrize(("width", "colours"), [(280, "dark"), (420, "light")])
+def test_nothing_is_cut_off_and_all_can_be_read(
+    browser: sync_api.Browser, beside: tuple[Served, str, str], width: int, colours: str
+) -> None:
     served, path, token = beside
-    context = browser.new_context(viewport={"width": width, "height": 700})
+    context = browser.new_context(
+        viewport={"width": width, "height": 700}, color_scheme="dark" if colours == "dark" else "light"
+    )
     context.set_extra_http_headers({"Authorization": f"Bearer {token}"})
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
-    page.goto(served.address + path)
-    page.wait_for_selector(".card")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.locator(".card").count() == 12
+    for address, wanted in (
+        (path, ".card"),
+        (f"{path}&offset=12", '[rel="prev"]'),
+        ("/similar?study=1.2", ".problem"),
+    ):
+        page.goto(served.address + address)
+        page.wait_for_selector(wanted)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        if AXE.exists():
+            assert complaints(page) == []
     context.close()
