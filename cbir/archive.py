@@ -116,6 +116,8 @@ def _credentials() -> dict[str, str]:
     if user and token:
         raise InvalidInput(f"{USER} and {TOKEN} are both set; an archive takes one of them")
     if token:
+        if not all("!" <= sign <= "~" for sign in token):
+            raise InvalidInput(f"{TOKEN} cannot be sent: a token is of printable ASCII, without spaces")
         return {"Authorization": f"Bearer {token}"}
     if user:
         pair = f"{user}:{os.environ.get(PASSWORD, '')}".encode()

@@ -89,6 +89,10 @@ def test_credentials_come_from_the_environment(address: str, monkeypatch: pytest
     with pytest.raises(InvalidInput, match=archive.TOKEN):
         Archive(address)
     monkeypatch.delenv(archive.USER)
+    monkeypatch.setenv(archive.TOKEN, "ein Zettel\r\n")
+    with pytest.raises(InvalidInput, match="cannot be sent"):
+        Archive(address)
+    monkeypatch.setenv(archive.TOKEN, "secret")
     with pytest.raises(ArchiveFailed):
         Archive(f"{address}/refuses").metadata(*UIDS)
     assert SEEN[-1]["Authorization"] == "Bearer secret"
