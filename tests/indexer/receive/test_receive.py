@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -37,7 +38,7 @@ from tests.indexer.receiving import (
     with_meta,
 )
 
-COUNT = int(os.environ.get("CBIR_TEST_INSTANCES", "40"))  # 10000 takes some minutes
+COUNT = 40  # bench/receive_killed.py sends 10,000
 needs_dcmtk = pytest.mark.skipif(
     not shutil.which("storescu"), reason="dcmtk is not installed (apt-get install dcmtk)"
 )
@@ -68,6 +69,23 @@ def test_dcmtk_sends_a_folder_twice_and_nothing_is_there_twice(tmp_path: Path) -
         assert json.loads(started.stop()) == {"stored": 12, "there already": 12}
     found = instances_in(tmp_path / "collection")
     assert sorted(found) == sorted(str(dcmread(name).SOPInstanceUID) for name in files)
+
+
+def test_what_is_there_is_answered_without_being_described(tmp_path: Path) -> None:
+    wanted = list(slices(6, 48))
+    with receiver(tmp_path / "collection") as started:
+        assert send(started.port, wanted) == [0] * 6
+        number = started.process.pid
+        describing = Path(f"/proc/{number}/task/{number}/children").read_text().split()
+        for child in describing:
+            os.kill(int(child), signal.SIGSTOP)  # nobody can describe anything now
+        try:
+            assert send(started.port, wanted) == [0] * 6
+        finally:
+            for child in describing:
+                os.kill(int(child), signal.SIGCONT)
+        assert json.loads(started.stop()) == {"stored": 6, "there already": 6}
+    assert len(instances_in(tmp_path / "collection")) == 6
 
 
 def test_labels_thumbnail_and_nothing_that_identifies(tmp_path: Path) -> None:
