@@ -97,9 +97,14 @@ def table(chosen: argparse.Namespace, data: Data, made: dict[str, Any]) -> None:
         show({method: rows for method, rows in found.items() if rows})
 
 
+def last(row: Row) -> Row:
+    """The last round."""
+    return dict(row["rounds"][-1])
+
+
 def show(found: dict[str, list[Row]]) -> None:
     """Means of the folds; p against the paper's method by McNemar's test with Holm's correction, folds together."""
-    steps = list(found[next(iter(found))][0]["each"])
+    steps = list(last(found[next(iter(found))][0])["each"])
     p = {near: significance(found, near) for near in (False, True)} if OURS in found else {}
     print(
         "\n"
@@ -109,10 +114,10 @@ def show(found: dict[str, list[Row]]) -> None:
     )
     for method, rows in found.items():
         values = [np.mean([row["overall"] for row in rows])]
-        values += [np.nanmean([row["each"][step] for row in rows]) for step in steps]
+        values += [np.nanmean([last(row)["each"][step] for row in rows]) for step in steps]
         values.append(np.mean([row["neighbouring"] for row in rows]))
         tests = [f"{p[near][method]:.3g}" if method in p.get(near, {}) else "-" for near in (False, True)]
-        share = np.mean([row["rounds"][-1]["labelling"] for row in rows])
+        share = np.mean([last(row)["labelling"] for row in rows])
         print("  ".join([f"{method:14}", f"{share:5.0%}", *(f"{value:.3f}" for value in values), *tests]))
     for name, key in (("overall by round", "overall"), ("neighbouring by round", "neighbouring")):
         print(f"\n{name}")
@@ -123,10 +128,10 @@ def show(found: dict[str, list[Row]]) -> None:
         "\nshare of each grade among the images in pairs, after the last round; median uncertainty of each grade"
     )
     for method, rows in found.items():
-        last = [row["rounds"][-1] for row in rows]
-        shares = [np.mean([one["proportions"][grade] for one in last]) for grade in last[0]["proportions"]]
-        spread = [np.mean([one["uncertainty"][grade][2] for one in last]) for grade in last[0]["uncertainty"]]
-        images = np.mean([one["images"] for one in last])
+        ends = [last(row) for row in rows]
+        shares = [np.mean([one["proportions"][grade] for one in ends]) for grade in ends[0]["proportions"]]
+        spread = [np.mean([one["uncertainty"][grade][2] for one in ends]) for grade in ends[0]["uncertainty"]]
+        images = np.mean([one["images"] for one in ends])
         told = "  ".join(f"{share:.3f}" for share in shares), "  ".join(f"{of:.3f}" for of in spread)
         print(f"{method:14}  {images:5.0f} images  {told[0]}  |  {told[1]}", flush=True)
 

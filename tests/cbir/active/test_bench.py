@@ -1,0 +1,59 @@
+"""The benchmark of strategies runs, and its significance is that of the same pairs."""
+
+import csv
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from tests.cbir.active.drawn import draw
+
+BENCH = Path(__file__).parents[3] / "bench" / "active.py"
+
+
+@pytest.fixture(scope="module")
+def bench():
+    spec = importlib.util.spec_from_file_location("bench_active", BENCH)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_table_of_a_fold(bench, tmp_path, monkeypatch, capsys):
+    pictures, grades = draw(60)
+    with (tmp_path / "manifest.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["path", "grade", "patient", "source"])
+        for number, (picture, grade) in enumerate(zip(pictures, grades, strict=True)):
+            cv2.imwrite(str(tmp_path / f"{number}.png"), picture)
+            writer.writerow([f"{number}.png", f"{grade:g}", f"P{number // 2}", "drawn"])
+    options = ["--data", tmp_path, "--out", tmp_path / "out", "--folds", 1, "--rounds", 1, "--epochs", 1]
+    options += ["--side", 32, "--backbone", "toprank", "--methods", "variance", "baseline", "all data"]
+    monkeypatch.setattr(sys, "argv", ["active.py", "table", *map(str, options)])
+    bench.main()
+    said = capsys.readouterr().out
+    assert said.count("\nall data ") == 4  # accuracy, by round twice, what was asked about
+    kept = {path.stem: json.loads(path.read_text()) for path in (tmp_path / "out").iterdir()}
+    assert set(kept) == {"0-variance", "0-baseline", "0-all-data"}
+    shares = {name: row["rounds"][-1]["labelling"] for name, row in kept.items()}
+    assert shares["0-all-data"] == 1
+    assert shares["0-variance"] == pytest.approx(shares["0-baseline"], abs=0.05)
+    bench.main()  # what was learnt is not learnt again
+    assert capsys.readouterr().out == said
+
+
+def test_the_better_of_two_is_found(bench):
+    grades = np.repeat([0.0, 1, 2, 3, 4], 40)
+    random = np.random.default_rng(0)
+
+    def row(noise):
+        return [{"grades": grades, "scores": random.normal(grades, noise)}]
+
+    found = {"variance": row(0.1), "random": row(3.0), "baseline": row(0.1)}
+    p = bench.significance(found, near=False)
+    assert p["random"] < 1e-4
+    assert p["baseline"] > 0.5
