@@ -6,7 +6,13 @@ from urllib.parse import SplitResult, quote, urlsplit
 PLACES = ("study", "series", "instance", "frame")
 PLACE = re.compile(r"\{([^{}]*)\}")
 NOT_WRITTEN = re.compile(r"[\s\x00-\x1f\x7f<>\"\\]")  # what no address has (RFC 3986)
+UID = re.compile(r"(?=.{1,64}\Z)[0-9]+(\.[0-9]+)*")  # PS3.5, 9.1; zeros in front are seen
 ORIGIN = re.compile(r"https?://[^/?#@*\s;,'\"]+")
+
+
+def is_uid(text: str) -> bool:
+    """Whether a text that came in a header is a UID, and so no way out of a path."""
+    return UID.fullmatch(text) is not None
 
 
 def web_address(text: str) -> str:

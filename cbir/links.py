@@ -1,15 +1,17 @@
 """Addresses of an image elsewhere: in the archive that it is of, and in a viewer."""
 
-from urllib.parse import quote
-
-from cbir.addresses import filled
+from cbir.addresses import filled, is_uid
+from cbir.errors import InvalidInput
 from cbir.settings import Settings
 
 
 def resource(archive: str, study: str, series: str = "", instance: str = "") -> str:
-    """The address of a study, series or instance in an archive (PS3.18, 10.1)."""
-    parts = (("studies", study), ("series", series), ("instances", instance))
-    return archive + "".join(f"/{name}/{quote(uid, safe='')}" for name, uid in parts if uid)
+    """The address of a study, series or instance in an archive (PS3.18, 10.1); raises InvalidInput."""
+    parts = [part for part in (("studies", study), ("series", series), ("instances", instance)) if part[1]]
+    for name, uid in parts:
+        if not is_uid(uid):
+            raise InvalidInput(f"{name}: {uid!r} is no UID, so no archive has it")
+    return archive + "".join(f"/{name}/{uid}" for name, uid in parts)
 
 
 def public_archive(settings: Settings) -> str | None:
@@ -26,9 +28,9 @@ def rendered(archive: str, study: str, series: str, instance: str, frame: int | 
 def elsewhere(
     settings: Settings, study: str, series: str, instance: str, frame: int | None
 ) -> dict[str, str | None]:
-    """`rendered` and `viewer` of an image; None where the settings do not say, and for images without UIDs."""
+    """`rendered` and `viewer` of an image; None where the settings do not say, and without three UIDs."""
     archive, template = public_archive(settings), settings.viewer_link
-    known = bool(study and series and instance)
+    known = all(map(is_uid, (study, series, instance)))
     drawn = rendered(archive, study, series, instance, frame) if archive and known else None
     viewer = None
     if template and known:

@@ -3,6 +3,7 @@
 import time
 from threading import BoundedSemaphore, Lock
 
+from cbir.addresses import is_uid
 from cbir.archive import Archive
 from cbir.collection import Record
 from cbir.errors import ArchiveFailed, UnreadableImage
@@ -29,7 +30,7 @@ class Pictures:
 
         Raises SourceGone where it does not give the picture.
         """
-        if self.archive is None or not (record.study and record.series and record.instance):
+        if self.archive is None or not all(map(is_uid, (record.study, record.series, record.instance))):
             return None
         side = min(side, max(record.width, record.height))  # some archives would enlarge it
         with self._asking:

@@ -19,6 +19,7 @@ def serve(
     port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [8000].")] = None,
 ) -> None:
     """Answer searches over HTTP, and show them on a page; on this machine only, unless there are tokens."""
+    from cbir.archive import Archive
     from service.access.start import tokens_required
     from service.server import Server, listen
     from service.state import check_names
@@ -29,6 +30,8 @@ def serve(
             pass  # a missing or foreign one is told before anything listens
     folders = [folder.resolve() for folder in collection]
     check_names(folders)
+    if in_force.archive_url:
+        Archive(in_force.archive_url)  # credentials that cannot be sent
     listener = listen(in_force)
     address = address_of(in_force, listener)
     token = "-H 'Authorization: Bearer TOKEN' " if tokens_required(in_force) else ""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from pydicom.datadict import tag_for_keyword
 
+from cbir.addresses import is_uid
 from cbir.collection import Record
 from cbir.collection.instances import Related
 from cbir.levels import Group, Level, key
@@ -119,9 +120,8 @@ def fields(given: Iterable[str]) -> set[str]:
             wanted.add(ALL)
         elif re.fullmatch(r"[0-9A-Fa-f]{8}(\.[0-9A-Fa-f]{8})*", word):
             wanted.add(word[:8].upper())
-        elif all((number := tag_for_keyword(part)) is not None for part in word.split(".")):
-            number = tag_for_keyword(word.partition(".")[0])
-            wanted.add(f"{number:08X}")
+        elif all(tag_for_keyword(part) is not None for part in word.split(".")):
+            wanted.add(f"{tag_for_keyword(word.partition('.')[0]):08X}")
         else:
             raise Malformed(f"includefield: {word[:64]!r} is no attribute; name a keyword, a tag, or all")
         if len(wanted) > MOST_FIELDS:
@@ -136,7 +136,7 @@ def dataset(found: Found, wanted: set[str]) -> dict[str, Any]:
     chosen = [one for one in above if one.by_default or one.tag in wanted or ALL in wanted]
     told = {one.tag: _element(one, found) for one in (*chosen, *OURS)}
     told["00770010"] = {"vr": "LO", "Value": [CREATOR]}
-    if found.archive:
+    if found.archive and all(map(is_uid, found.uids())):
         told["00081190"] = {"vr": "UR", "Value": [resource(found.archive, *found.uids())]}
     return {tag: element for tag, element in sorted(told.items()) if element is not None}
 

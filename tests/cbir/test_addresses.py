@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from cbir import settings
 from cbir.addresses import filled
 from cbir.errors import InvalidInput
-from cbir.links import elsewhere
+from cbir.links import elsewhere, resource
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,10 @@ def test_links_of_an_image() -> None:
     assert found["rendered"] == f"{archive}/frames/7/rendered"
     assert found["viewer"] == "https://v.example.org/view?StudyInstanceUIDs=1.2&s=1.3&i=1.4#f=7"
     assert elsewhere(here, "1.2", "1.3", "1.4", None)["rendered"] == f"{archive}/rendered"
-    assert elsewhere(here, "", "", "", None) == {"rendered": None, "viewer": None}
+    for bad in ("", "..", ".", "1.2/3", "1..2", "1.2\n", "1" * 65):
+        assert elsewhere(here, "1.2", bad, "1.4", None) == {"rendered": None, "viewer": None}
+        with pytest.raises(InvalidInput, match="series"):
+            resource("https://pacs.example.org", "1.2", bad or "x", "1.4")
     assert elsewhere(settings.load(), "1.2", "1.3", "1.4", None) == {"rendered": None, "viewer": None}
 
 
