@@ -1,5 +1,6 @@
 """What is like an instance, a series or a study, in our own JSON and as QIDO-RS answers."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,8 @@ from cbir.collection import Collection
 from cbir.levels import Combination, Level
 from cbir.similar import Exclude
 from service.app import create_app
-from tests.service.conftest import problem, serving
+from tests.indexer.receiving import file_of, slices
+from tests.service.conftest import cbir, problem, serving
 from tests.service.dicom_collection import SLICES, make
 
 ARCHIVE = "https://pacs.example.org/dicom-web"
@@ -261,3 +263,49 @@ def test_nothing_of_the_patient_is_told(near: FlaskClient, ct: Dataset) -> None:
     ):
         for secret in (str(ct.PatientID), str(ct.PatientName), str(ct.StudyDate), "PHANTOM^"):
             assert secret not in answer.text
+
+
+def test_frames_are_of_one_instance(tmp_path: Path) -> None:
+    many, *others = slices(4, 48, seed=5)
+    many.SOPInstanceUID = many.file_meta.MediaStorageSOPInstanceUID = "1.2.3"
+    many.NumberOfFrames = 3
+    many.PixelData = b"".join(one.PixelData for one in slices(3, 48, seed=6))
+    for number, one in enumerate((many, *others)):
+        (tmp_path / f"{number}.dcm").write_bytes(file_of(one))
+    cbir("index", tmp_path, "--collection", tmp_path / "collection", "--jobs", "1")
+    client = create_app(tmp_path / "collection", settings.load(**NAMED)).test_client()
+    from_frames = client.get(
+        "/v1/similar",
+        query_string={"study": many.StudyInstanceUID, "instance": "1.2.3", "series": many.SeriesInstanceUID},
+    ).json
+    assert from_frames["query"]["images"] == 3
+    assert [one["found"] for one in from_frames["results"]] == [3, 3, 3]
+    assert "1.2.3" not in {one["instance"] for one in from_frames["results"]}
+    (answer,) = [one for one in client.get(address(others[0])).json if value(one, "00080018") == "1.2.3"]
+    assert value(answer, "00771003") == 3
+    assert value(answer, "00771006") in (1, 2, 3)
+    assert value(answer, "00771008").endswith(f"/instances/1.2.3/frames/{value(answer, '00771006')}/rendered")
+    assert value(answer, "00771009").endswith(f"n={value(answer, '00771006')}")
+
+
+def test_the_doors_are_those_of_a_search(
+    made: tuple[Path, list[Dataset]], ct: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CBIR_STATE_FOLDER", str(tmp_path / "state"))
+    token, other = (cbir("token", "create", "--scope", scope).split()[-1] for scope in ("search", "ingest"))
+    app = create_app(made[0], settings.load(require_tokens=True, threads=1, queue=0))
+    client = app.test_client()
+    pages = [address(ct, levels) for levels in (1, 2, 3)]
+    pages += [f"{page}?study={ct.StudyInstanceUID}" for page in ("/v1/similar", "/similar")]
+    for page in pages:
+        assert client.get(page).status_code == 401
+        problem(client.get(page, headers={"Authorization": f"Bearer {other}"}), 403)
+        mine = {"Authorization": f"Bearer {token}"}
+        assert client.get(page, headers=mine).status_code == 200
+        with app.extensions["cbir"].gate.place():
+            assert client.get(page, headers=mine).status_code == 429
+    lines = [json.loads(line) for line in (tmp_path / "state" / "audit.jsonl").read_text().splitlines()]
+    done = [line for line in lines if line["status"] == 200]
+    assert [line["action"] for line in done] == ["search"] * len(pages)
+    assert all(line["images"] for line in done)
+    assert ct.StudyInstanceUID not in str(lines)
