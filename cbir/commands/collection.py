@@ -1,6 +1,7 @@
 """`cbir collection ...`: look after a collection."""
 
 import json
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ from cbir.collection.backup import backup as backup_collection
 from cbir.collection.export import export as export_collection
 from cbir.collection.filters import parse
 from cbir.collection.records import hash_patient
+from cbir.collection.traces import traces
 from cbir.collection.verify import verify as verify_collection
 from cbir.collection.view import matching_numbers
 from cbir.errors import InvalidInput
@@ -25,6 +27,8 @@ class Format(StrEnum):
     text = "text"
     json = "json"
 
+
+KEY = re.compile("[0-9a-f]{32}")  # of a patient; an identifier may be so short that it is found anywhere
 
 Folder = Annotated[Path, typer.Option("--collection", help="Folder of the collection.")]
 Printed = Annotated[Format, typer.Option("--format", help="How it is printed.")]
@@ -50,10 +54,20 @@ def info(collection: Folder, format: Printed = Format.text) -> None:
 
 
 @app.command()
-def verify(collection: Folder, format: Printed = Format.text) -> None:
+def verify(
+    collection: Folder,
+    erased: Annotated[
+        str | None, typer.Option(help="Patient, key or identifier, of whom nothing may be left in any file.")
+    ] = None,
+    format: Printed = Format.text,
+) -> None:
     """Check database, vectors and snapshot against each other. Exit code 1 where something is wrong."""
     with Collection(collection) as opened:
         problems = verify_collection(opened)
+        if erased and not problems:
+            with opened.writer():  # nobody writes meanwhile
+                keys = [key for key in _keys(opened, erased) if KEY.fullmatch(key)]
+                problems = traces(opened, keys)
     if format is Format.json:
         typer.echo(json.dumps({"ok": not problems, "problems": problems}))
     else:
@@ -118,10 +132,13 @@ def erase_patient(
     The normalisation is learnt anew, so that distances change a little: the old one could give the erased away.
     """
     with Collection(collection) as opened, opened.writer() as writer:
-        keys = [key for key in (patient, hash_patient(opened.secret, patient)) if key]
-        erased = writer.erase_patient(keys)
+        erased = writer.erase_patient(_keys(opened, patient))
     _print({"erased": erased}, format)
     raise typer.Exit(0 if erased else 1)
+
+
+def _keys(collection: Collection, patient: str) -> list[str]:
+    return [key for key in (patient, hash_patient(collection.secret, patient)) if key]
 
 
 @app.command()

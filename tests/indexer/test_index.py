@@ -154,7 +154,10 @@ def test_a_patient_told_later_is_taken_over(folder, target, tmp_path):
     manifest = tmp_path / "labels.csv"
     manifest.write_text("path,PatientID\nimages/a/01.png,Jane\n")
     assert index(folder, target, "--labels", manifest)["relabelled"] == 1
+    proof = ("collection", "verify", "--erased", "Jane", "--collection", target)
+    run(*proof, code=1)
     run("collection", "erase-patient", "Jane", "--collection", target)
+    assert "nothing wrong" in run(*proof)
     with Collection(target) as collection:
         assert len(collection) == 29
 
