@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from cbir.active.severity import Severity
 from cbir.active.study.files import write
+from cbir.collection import Collection, learnt
+from cbir.collection.lock import writer_lock
 from cbir.collection.snapshot import sync_folder
 from cbir.errors import InvalidInput
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from cbir.active.bayesian import BayesianRanker
 
 FOLDER, SEVERITY = "models", "severity.npz"
+RANKER = ("severity.safetensors", "severity.json")  # as `cbir.active.files` has them, which needs torch
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +87,17 @@ def latest(folder: Path) -> Learnt | None:
     return read(found[-1] / SEVERITY) if found else None
 
 
+def give(folder: Path, after: int, collection: Collection) -> None:
+    """Copy the ranker learnt after that round into the collection, as `cbir.active.stored.keep` does, without torch.
+
+    Raises CollectionBusy, StorageFull.
+    """
+    with writer_lock(collection.folder):
+        for name in RANKER:
+            content = (folder / FOLDER / f"{after:04d}" / name).read_bytes()
+            write(collection.folder / learnt.FOLDER / name, content)
+
+
 def read(path: Path) -> Learnt:
     """One file of severities; nothing is unpickled. Raises InvalidInput."""
     try:
@@ -91,11 +105,11 @@ def read(path: Path) -> Learnt:
             scores = held["scores"] if len(held["scores"]) else None
             severity = Severity(held["mean"], held["variance"], held["features"], scores)
             ids = tuple(held["ids"].tolist())
-            learnt = Learnt(int(held["after"]), int(held["judgements"]), ids, severity)
+            made = Learnt(int(held["after"]), int(held["judgements"]), ids, severity)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise InvalidInput(
             f"{path} is not what a study's ranker says; delete that folder to learn anew"
         ) from error
-    if len(learnt.ids) != len(learnt.severity):
+    if len(made.ids) != len(made.severity):
         raise InvalidInput(f"{path} is not what a study's ranker says; delete that folder to learn anew")
-    return learnt
+    return made

@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -279,6 +280,7 @@ def test_examples_for_the_ranker(opening: Opening) -> None:
 
 def test_a_process_learns(tmp_path: Path, indexed: Path) -> None:
     pytest.importorskip("torch")
+    from cbir.active import stored
     from cbir.collection import Collection
 
     folder = tmp_path / "study"
@@ -308,3 +310,7 @@ def test_a_process_learns(tmp_path: Path, indexed: Path) -> None:
     stopped = subprocess.run([*command[:-1], "1"], timeout=120)
     assert stopped.returncode == 3, "its server is another process, which is gone"
     study.close()
+    labelled = Path(shutil.copytree(indexed, tmp_path / "labelled"))
+    with Collection(labelled) as collection:
+        models.give(folder, 1, collection)
+        assert stored.kept(collection).side == 32, "where new images look for it"

@@ -1,0 +1,275 @@
+"""The annotation server: doors, names, judgements sent twice, pictures in a window, severity as a label."""
+
+import re
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from cbir import settings
+from cbir.active.severity import Severity
+from cbir.active.study import models, plan
+from cbir.collection import Collection
+from service.access import scopes
+from service.access.scopes import Reach
+from service.access.tokens import Scope, Tokens
+from service.annotate.app import create_app
+from service.annotate.server import check
+from service.annotate.state import EXTENSION
+from service.annotate.table import ANNOTATE
+from tests.cbir.test_images_dicom import dicom_set, written
+from tests.service.conftest import cbir, problem
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    plan.settle(tmp_path / "study", {"start": 0.5, "rounds": 2})
+    return tmp_path / "study"
+
+
+@pytest.fixture
+def app(own: Path, study: Path) -> Iterator[Flask]:
+    made = create_app(own, study, settings.load())
+    made.extensions[EXTENSION].learner.state = "learning"  # nobody learns here
+    yield made
+    made.extensions[EXTENSION].study.close()
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Tokens:
+    return Tokens(tmp_path / "state")
+
+
+@pytest.fixture
+def closed(own: Path, study: Path, tokens: Tokens) -> Iterator[Flask]:
+    """With tokens needed."""
+    made = create_app(own, study, settings.load(require_tokens=True, state_folder=tokens.file.parent))
+    yield made
+    made.extensions[EXTENSION].study.close()
+
+
+def bearer(tokens: Tokens, scope: Scope, name: str = "") -> dict[str, str]:
+    return {"Authorization": f"Bearer {tokens.create([scope], name=name)[1]}"}
+
+
+def pairs(client: FlaskClient, count: int = 3, who: str = "Ada") -> dict[str, Any]:
+    answer = client.get("/annotate/pairs", query_string={"who": who, "count": count})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json
+    return found
+
+
+def judgement(pair: dict[str, str], answer: str = "first", who: str | None = "Ada") -> dict[str, Any]:
+    named = {"who": who} if who else {}
+    return {"name": str(uuid.uuid4()), "seconds": 1.5, "answer": answer, **pair, **named}
+
+
+def test_pairs_judged_and_taken_back(client: FlaskClient) -> None:
+    first, *others = pairs(client)["pairs"]
+    sent = judgement(first)
+    for _ in range(2):  # sent again where the answer was lost on its way
+        answer = client.post("/annotate/judgements", json=sent)
+        assert answer.status_code == 200, answer.text
+        assert answer.json["progress"]["judged"] == 1
+    found = pairs(client, 2)
+    assert found["pairs"] == others
+    assert [one["name"] for one in found["history"]] == [sent["name"]]
+    assert found["progress"]["done"] == 1
+    taken = {"name": str(uuid.uuid4()), "who": "Ada", "undoes": sent["name"]}
+    assert client.post("/annotate/undo", json=taken).json["progress"]["judged"] == 0
+    assert pairs(client, 1)["pairs"] == [first]
+    assert "taken back" not in problem(
+        client.post("/annotate/undo", json=taken | {"name": "another-1", "who": "Bob"}), 422
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [
+        ({"answer": "third"}, 422),
+        ({"seconds": -1}, 422),
+        ({"seconds": "soon"}, 422),
+        ({"first": "../../etc"}, 422),
+        ({"name": "x"}, 422),
+        ({"who": ""}, 422),
+        ({"who": "A\nB"}, 422),
+        ({"who": "A" * 101}, 422),
+        ({"more": 1}, 422),
+    ],
+)
+def test_what_does_not_fit_is_refused(client: FlaskClient, changed: dict[str, Any], status: int) -> None:
+    (pair,) = pairs(client, 1)["pairs"]
+    problem(client.post("/annotate/judgements", json=judgement(pair) | changed), status)
+    assert pairs(client, 1)["progress"]["judged"] == 0
+
+
+def test_bodies_of_another_kind(client: FlaskClient) -> None:
+    problem(client.post("/annotate/judgements", data="x"), 415)
+    problem(client.post("/annotate/judgements", data="[", content_type="application/json"), 400)
+    big = client.post("/annotate/judgements", data=b" " * 2**21, content_type="application/json")
+    problem(big, 413)
+    problem(client.get("/annotate/pairs"), 422)
+    problem(client.get("/annotate/pairs?who=Ada&count=1000"), 422)
+
+
+def test_the_page_and_the_way_to_it(client: FlaskClient) -> None:
+    assert client.get("/").headers["Location"] == "/annotate"
+    page = client.get("/annotate")
+    assert page.status_code == 200
+    assert "Which one is more severe?" in page.text
+    assert "<script>" not in page.text
+    assert "style=" not in page.text
+    for address in re.findall(r'(?:src|href)="(/[^"?]*\.(?:js|css|svg))"', page.text):
+        assert client.get(address).status_code == 200, address
+    assert client.get("/docs/errors").status_code == 200
+    assert client.get("/healthz").json == {"status": "ok"}
+
+
+def test_the_question_is_text(own: Path, tmp_path: Path) -> None:
+    plan.settle(tmp_path / "s", {"question": "<script>alert(1)</script>?"})
+    app = create_app(own, tmp_path / "s", settings.load())
+    assert "<script>alert" not in app.test_client().get("/annotate").text
+    app.extensions[EXTENSION].study.close()
+
+
+def test_every_address_has_an_entry(closed: Flask) -> None:
+    found = set()
+    for rule in closed.url_map.iter_rules():
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
+            entry = scopes.entry(method, rule.rule, ANNOTATE)
+            assert entry, f"{method} {rule.rule} is missing in service/annotate/table.py"
+            found.add(id(entry))
+            if entry.need is Reach.anyone and rule.rule.startswith("/annotate"):
+                assert rule.rule.startswith("/annotate/static/")
+    assert {id(entry) for entry in ANNOTATE.values()} <= found
+
+
+def test_strangers_and_other_scopes_get_nowhere(closed: Flask, tokens: Tokens) -> None:
+    stranger, client = closed.test_client(), closed.test_client()
+    allowed, refused = bearer(tokens, Scope.annotate), bearer(tokens, Scope.search)
+    tried = 0
+    for rule in closed.url_map.iter_rules():
+        path = re.sub(r"<[^>]*>", "x", rule.rule)
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
+            entry = scopes.entry(method, rule.rule, ANNOTATE)
+            if entry and entry.need is not Reach.anyone:
+                assert stranger.open(path, method=method).status_code == 401, path
+                problem(client.open(path, method=method, headers=refused), 403)
+                assert client.open(path, method=method, headers=allowed).status_code not in (401, 403)
+                tried += 1
+    assert tried == 6
+
+
+def test_the_token_says_who(closed: Flask, tokens: Tokens) -> None:
+    client = closed.test_client()
+    named, nameless = bearer(tokens, Scope.annotate, "Dr. Ada"), bearer(tokens, Scope.annotate)
+    found = client.get("/annotate/pairs?count=1", headers=named).json
+    assert found["who"] == "Dr. Ada"
+    sent = judgement(found["pairs"][0], who="somebody else")
+    assert client.post("/annotate/judgements", json=sent, headers=named).json["who"] == "Dr. Ada"
+    assert re.fullmatch("[0-9a-f]{8}", client.get("/annotate/pairs", headers=nameless).json["who"])
+    lines = (tokens.file.parent / "audit.jsonl").read_text().splitlines()
+    assert '"action": "judge"' in lines[1]
+    assert found["pairs"][0]["first"] in lines[0]
+    assert found["pairs"][0]["first"] in lines[1]
+
+
+def test_forms_of_other_sites(client: FlaskClient) -> None:
+    (pair,) = pairs(client, 1)["pairs"]
+    headers = {"Sec-Fetch-Site": "cross-site"}
+    problem(client.post("/annotate/judgements", json=judgement(pair), headers=headers), 403)
+
+
+def shown(client: FlaskClient, image: str, window: str = "") -> tuple[np.ndarray, Any]:
+    answer = client.get(f"/annotate/images/{image}/picture{window and '?window='}{window}")
+    assert answer.status_code == 200, answer.text
+    return cv2.imdecode(np.frombuffer(answer.data, np.uint8), cv2.IMREAD_UNCHANGED), answer.headers
+
+
+def test_pictures_in_a_window(client: FlaskClient, ids: list[str]) -> None:
+    own, headers = shown(client, ids[0])
+    assert headers["Image-Values"] == "0,255"
+    assert headers["Image-Scale"] == "shown"
+    assert (shown(client, ids[0], "127.5,255")[0] == own).all()
+    narrow, headers = shown(client, ids[0], "100,50")
+    assert headers["Image-Window"] == "100,50"
+    expected = np.rint(np.clip((own.astype(float) - 75) / 50, 0, 1) * 255)
+    assert np.abs(narrow - expected).max() <= 1
+    tag = client.get(f"/annotate/images/{ids[0]}/picture").headers["ETag"]
+    again = client.get(f"/annotate/images/{ids[0]}/picture", headers={"If-None-Match": tag})
+    assert again.status_code == 304
+    for wrong in ("1", "1,0", "1,-2", "nan,1", "a,b", "1e99,1"):
+        problem(client.get(f"/annotate/images/{ids[0]}/picture?window={wrong}"), 422)
+    problem(client.get(f"/annotate/images/{'0' * 32}/picture"), 404)
+
+
+def test_dicom_keeps_its_depth(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    for number in range(2):
+        ramp = np.add.outer(np.arange(64), np.arange(64) * 64).astype(np.uint16)
+        made = dicom_set(np.roll(ramp, 9 * number, axis=1), SOPInstanceUID=f"1.2.{number}")
+        (tmp_path / "files" / f"{number}.dcm").write_bytes(written(made))
+    cbir("index", tmp_path / "files", "--collection", tmp_path / "c", "--jobs", "1")
+    plan.settle(tmp_path / "s", {})
+    app = create_app(tmp_path / "c", tmp_path / "s", settings.load())
+    with Collection(tmp_path / "c") as collection:
+        image = next(record.image_id for _, record in collection.iterate())
+    _, headers = shown(app.test_client(), image)
+    assert headers["Image-Scale"] == "stored"
+    narrow, _ = shown(app.test_client(), image, "2000,128")
+    assert len(np.unique(narrow)) > 100, "the 8 bits of the whole range have 8 in this window"
+    app.extensions[EXTENSION].study.close()
+
+
+def test_severity_as_a_label(client: FlaskClient, app: Flask, own: Path, ids: list[str]) -> None:
+    problem(client.post("/annotate/severity", json={}), 409)
+    study = app.extensions[EXTENSION].study
+    values = np.linspace(-1, 2, len(ids), dtype=np.float32)
+
+    class Ranker:
+        def save(self, folder: Path, facts: dict[str, int]) -> None:
+            folder.mkdir(parents=True)
+            for name in models.RANKER:
+                (folder / name).write_text(name)
+
+    said = Severity(values, values**2, values[:, None])
+    models.keep(study.folder, Ranker(), 1, 5, ids, said)  # type: ignore[arg-type]
+    study.learnt()
+    assert pairs(client)["progress"]["learnt"] == 1
+    answer = client.post("/annotate/severity", json={})
+    assert answer.json == {"label": "severity", "images": len(ids), "changed": len(ids), "after": 1}
+    with Collection(own) as collection:
+        assert float(collection.record(ids[-1]).labels["severity"]) == pytest.approx(2)
+    assert {path.name for path in (own / "severity").iterdir()} == set(models.RANKER)
+
+
+def test_agreement_is_told(client: FlaskClient, app: Flask, study: Path) -> None:
+    for pair in pairs(client, 6)["pairs"]:
+        for who in ("Ada", "Bob"):
+            client.post("/annotate/judgements", json=judgement(pair, who=who))
+    (pair,) = pairs(client, 1)["pairs"]
+    for who, answer in (("Ada", "first"), ("Bob", "second")):
+        client.post("/annotate/judgements", json=judgement(pair, answer, who))
+    found = pairs(client)["agreement"]
+    assert (found["people"], found["pairs"]) == (2, 7)
+    assert -1 < found["alpha"] < 1
+    printed = cbir("annotate", "agreement", "--study-dir", study)
+    assert "2 people; 7 pairs" in printed
+    assert "Ada and Bob: Cohen's kappa" in printed
+    assert '"pairs": 7' in cbir("annotate", "agreement", "--study-dir", study, "--format", "json")
+
+
+def test_a_study_of_another_collection(indexed: Path, study: Path, tmp_path: Path) -> None:
+    from cbir.errors import InvalidInput
+
+    check(indexed, study)
+    cbir("phantoms", tmp_path / "files", "--count", "3", "--seed", "5", "--size", "64")
+    cbir("index", tmp_path / "files", "--collection", tmp_path / "c", "--jobs", "1")
+    with pytest.raises(InvalidInput, match="none of the images"):
+        check(tmp_path / "c", study)
