@@ -41,13 +41,13 @@ Row = dict[str, Any]
 Data = tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.int64]]
 
 
-def plan_of(method: str, rounds: int, step: float, seed: int) -> Plan:
+def plan_of(method: str, rounds: int, step: float, calibrate: bool, seed: int) -> Plan:
     """Baselines ask once; strategies in rounds."""
     if method == BASELINE:
-        return Plan("random", 0, START + step * rounds, step, seed=seed)
+        return Plan("random", 0, START + step * rounds, step, calibrate=calibrate, seed=seed)
     if method == ALL:
-        return Plan("random", 0, 1.0, step, seed=seed)
-    return Plan(method, rounds, START, step, seed=seed)
+        return Plan("random", 0, 1.0, step, calibrate=calibrate, seed=seed)
+    return Plan(method, rounds, START, step, calibrate=calibrate, seed=seed)
 
 
 def graded(folder: Path, source: str | None, side: int) -> Data:
@@ -64,7 +64,8 @@ def graded(folder: Path, source: str | None, side: int) -> Data:
 
 def one(plan: Plan, method: str, fold: int, data: Data, made: dict[str, Any], out: Path | None) -> Row:
     """What a method reaches in a fold: its rounds, and its scores of the images to test on."""
-    kept = out / f"{fold}-{method.replace(' ', '-')}.json" if out else None
+    name = f"{fold}-{method.replace(' ', '-')}{'-calibrated' * plan.calibrate}.json"
+    kept = out / name if out else None
     if kept and kept.exists():
         return dict(json.loads(kept.read_text()))
     pixels, grades, patients = data
@@ -87,7 +88,7 @@ def table(chosen: argparse.Namespace, data: Data, made: dict[str, Any]) -> None:
     found: dict[str, list[Row]] = {method: [] for method in chosen.methods}
     for fold in range(chosen.folds):
         for method in chosen.methods:
-            plan = plan_of(method, chosen.rounds, chosen.step, fold)
+            plan = plan_of(method, chosen.rounds, chosen.step, chosen.calibrate, fold)
             found[method].append(one(plan, method, fold, data, made, chosen.out))
             row = found[method][-1]
             print(
@@ -103,15 +104,29 @@ def last(row: Row) -> Row:
 
 
 def show(found: dict[str, list[Row]]) -> None:
-    """Means of the folds; p against the paper's method by McNemar's test with Holm's correction, folds together."""
+    """Means of the folds."""
+    accuracies(found)
+    if last(found[next(iter(found))][0])["classified"]:
+        print("\nafter calibration: precision, recall, F1, accuracy, seconds of a person")
+        for method, rows in found.items():
+            means = [np.mean([last(row)["classified"][name] for row in rows])
+                     for name in ("precision", "recall", "f1", "accuracy")]  # fmt: skip
+            seconds = np.mean([last(row)["seconds"] for row in rows])
+            print("  ".join([f"{method:14}", *(f"{value:.3f}" for value in means), f"{seconds:,.0f}"]))
+    for name, key in (("overall by round", "overall"), ("neighbouring by round", "neighbouring")):
+        print(f"\n{name}")
+        for method, rows in found.items():
+            by_round = np.mean([[one[key] for one in row["rounds"]] for row in rows], axis=0)
+            print("  ".join([f"{method:14}", *(f"{value:.3f}" for value in by_round)]))
+    asked_about(found)
+
+
+def accuracies(found: dict[str, list[Row]]) -> None:
+    """Table 1; p against the paper's method by McNemar's test with Holm's correction, folds together."""
     steps = list(last(found[next(iter(found))][0])["each"])
     p = {near: significance(found, near) for near in (False, True)} if OURS in found else {}
-    print(
-        "\n"
-        + "  ".join(
-            [f"{'method':14}", "pairs", "overall", *steps, "neighbouring", "p overall", "p neighbouring"]
-        )
-    )
+    head = [f"{'method':14}", "pairs", "overall", *steps, "neighbouring", "p overall", "p neighbouring"]
+    print("\n" + "  ".join(head))
     for method, rows in found.items():
         values = [np.mean([row["overall"] for row in rows])]
         values += [np.nanmean([last(row)["each"][step] for row in rows]) for step in steps]
@@ -119,13 +134,12 @@ def show(found: dict[str, list[Row]]) -> None:
         tests = [f"{p[near][method]:.3g}" if method in p.get(near, {}) else "-" for near in (False, True)]
         share = np.mean([last(row)["labelling"] for row in rows])
         print("  ".join([f"{method:14}", f"{share:5.0%}", *(f"{value:.3f}" for value in values), *tests]))
-    for name, key in (("overall by round", "overall"), ("neighbouring by round", "neighbouring")):
-        print(f"\n{name}")
-        for method, rows in found.items():
-            by_round = np.mean([[one[key] for one in row["rounds"]] for row in rows], axis=0)
-            print("  ".join([f"{method:14}", *(f"{value:.3f}" for value in by_round)]))
+
+
+def asked_about(found: dict[str, list[Row]]) -> None:
+    """Figures 6 and 7 in numbers."""
     print(
-        "\nshare of each grade among the images in pairs, after the last round; median uncertainty of each grade"
+        "\nshare of each grade among the images in pairs, after the last round | median uncertainty of each grade"
     )
     for method, rows in found.items():
         ends = [last(row) for row in rows]
@@ -197,6 +211,7 @@ def main() -> None:
     options.add_argument("--quick", action="store_true", help="600 images, 4 epochs: whether it runs")
     options.add_argument("--rounds", type=int, default=6)
     options.add_argument("--step", type=float, default=0.05, help="share of images a round")
+    options.add_argument("--calibrate", action="store_true", help="also learn grades: Tables 2 and 3")
     options.add_argument("--backbone", default="small")
     options.add_argument("--weights")
     options.add_argument("--side", type=int, default=64)

@@ -18,6 +18,7 @@ from cbir.losses import ranknet
 from cbir.training.augmentation import augmented
 
 AT_ONCE = 240  # images in a sampled batch, all passes together: more no longer fit into a processor's cache
+AT_ONCE_ON_GPU = 8192
 
 Pictures = NDArray[np.uint8]
 Stop = Callable[[], bool]
@@ -140,7 +141,7 @@ class BayesianRanker:
         masks = network.masks(self.passes, torch.Generator().manual_seed(self.seed))
         parts = []
         with torch.inference_mode():
-            step = max(1, AT_ONCE // self.passes)
+            step = max(1, (AT_ONCE if self.device == "cpu" else AT_ONCE_ON_GPU) // self.passes)
             for start in range(0, max(len(pictures), 1), step):
                 seen = _input(pictures[start : start + step], self.device)
                 if len(seen):

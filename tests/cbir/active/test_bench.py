@@ -32,16 +32,26 @@ def test_table_of_a_fold(bench, tmp_path, monkeypatch, capsys):
             cv2.imwrite(str(tmp_path / f"{number}.png"), picture)
             writer.writerow([f"{number}.png", f"{grade:g}", f"P{number // 2}", "drawn"])
     options = ["--data", tmp_path, "--out", tmp_path / "out", "--folds", 1, "--rounds", 1, "--epochs", 1]
-    options += ["--side", 32, "--backbone", "toprank", "--methods", "variance", "baseline", "all data"]
+    options += [
+        "--calibrate",
+        "--side",
+        32,
+        "--backbone",
+        "toprank",
+        "--methods",
+        "variance",
+        "baseline",
+        "all data",
+    ]
     monkeypatch.setattr(sys, "argv", ["active.py", "table", *map(str, options)])
     bench.main()
     said = capsys.readouterr().out
-    assert said.count("\nall data ") == 4  # accuracy, by round twice, what was asked about
+    assert said.count("\nall data ") == 5  # accuracy, grades, by round twice, what was asked about
     kept = {path.stem: json.loads(path.read_text()) for path in (tmp_path / "out").iterdir()}
-    assert set(kept) == {"0-variance", "0-baseline", "0-all-data"}
+    assert set(kept) == {"0-variance-calibrated", "0-baseline-calibrated", "0-all-data-calibrated"}
     shares = {name: row["rounds"][-1]["labelling"] for name, row in kept.items()}
-    assert shares["0-all-data"] == 1
-    assert shares["0-variance"] == pytest.approx(shares["0-baseline"], abs=0.05)
+    assert shares["0-all-data-calibrated"] == 1
+    assert shares["0-variance-calibrated"] == pytest.approx(shares["0-baseline-calibrated"], abs=0.05)
     bench.main()  # what was learnt is not learnt again
     assert capsys.readouterr().out == said
 
