@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 import pytest
 from playwright import sync_api
 
+from tests.e2e.browsing import settle
 from tests.e2e.conftest import PATIENCE_MS
 from tests.e2e.test_page_axe import AXE, complaints
 from tests.service.conftest import Served, cbir, serving
@@ -150,4 +151,24 @@ def test_nothing_is_cut_off_and_all_can_be_read(
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         if AXE.exists():
             assert complaints(page) == []
+    context.close()
+
+
+def test_metadata_lead_to_the_viewer_too(
+    browser: sync_api.Browser, viewer: str, beside: tuple[Served, str, str]
+) -> None:
+    served, path, token = beside
+    context = browser.new_context()
+    context.set_extra_http_headers({"Authorization": f"Bearer {token}"})
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    found = context.request.get(f"{served.address}/v1/{path.removeprefix('/')}").json()["results"][0]["best"]
+    page.goto(f"{served.address}/?image={found['image_id']}")
+    settle(page)
+    page.locator(".column .card").first.press("Enter")
+    page.keyboard.press("i")
+    link = page.get_by_role("link", name="Open the study").first
+    link.wait_for()
+    assert str(link.get_attribute("href")).startswith(f"{viewer}/view?StudyInstanceUIDs=")
+    assert link.get_attribute("rel") == "noopener noreferrer"
     context.close()
