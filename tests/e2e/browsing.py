@@ -30,9 +30,9 @@ def key_of(page: sync_api.Page) -> str:
     return str(page.evaluate("document.activeElement.id || document.activeElement.className"))
 
 
-def until(page: sync_api.Page, expression: str) -> None:
+def until(page: sync_api.Page, expression: str, seconds: float = PATIENCE_SECONDS) -> None:
     """Wait until an expression is true; playwright's own way needs eval, which the page's policy forbids."""
-    end = time.monotonic() + PATIENCE_SECONDS
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         if page.evaluate(expression):
             return

@@ -14,7 +14,7 @@ FILE = "study.json"
 
 
 class Plan(BaseModel):
-    """start: share of the images in the pairs of round 1; share: of those chosen for each later one.
+    """start: share of the images in the pairs of round 1; step: of those chosen for each later one.
 
     strategy: that chooses them. overlap: share of pairs that every annotator is asked, to see how far they agree.
     backbone, side, epochs, passes: of `cbir.active.bayesian.BayesianRanker`. study: a name of its own, by chance.
@@ -26,12 +26,12 @@ class Plan(BaseModel):
     strategy: str = "variance"
     rounds: int = Field(6, ge=1, le=1000)
     start: float = Field(0.2, gt=0, le=1)
-    share: float = Field(0.05, gt=0, le=1)
+    step: float = Field(0.05, gt=0, le=1)
     overlap: float = Field(0.1, ge=0, le=1)
     seed: int = Field(0, ge=0)
     backbone: str = "small"
     side: int = Field(64, ge=32, le=1024)
-    epochs: int = Field(30, ge=1)
+    epochs: int = Field(20, ge=1)
     passes: int = Field(30, ge=2)
     study: str = Field(default_factory=lambda: secrets.token_hex(8))
 

@@ -180,7 +180,7 @@ class Study:
 
     def _chosen(self, kept: Sequence[Asked], number: int) -> list[list[int]]:
         """Pairs of rows for round `number`, besides those that are kept."""
-        images = max(2, number_of(self.plan.share, len(self.ids))) - len(kept)
+        images = max(2, number_of(self.plan.step, len(self.ids))) - len(kept)
         if images <= 0:
             return []
         asked = self._asked(number) | {one.pair for one in kept}

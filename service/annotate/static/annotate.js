@@ -139,6 +139,7 @@ function advance(progress = null) {
     cover("waiting");
     later();
   } else {
+    at("waiting").textContent = "Loading …";
     cover("waiting");
     if (progress) later();
   }

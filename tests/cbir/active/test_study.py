@@ -20,7 +20,7 @@ from cbir.active.study.study import JOURNAL, Study
 from cbir.errors import CollectionBusy, InvalidInput
 
 IDS = [f"{number:032x}" for number in range(20)]
-PLAN = plan.Plan(rounds=3, start=0.3, share=0.2, overlap=0.34)
+PLAN = plan.Plan(rounds=3, start=0.3, step=0.2, overlap=0.34)
 
 Opening = Callable[..., Study]
 
@@ -206,7 +206,7 @@ def test_only_skips_are_nothing_to_learn_from(opening: Opening) -> None:
 
 
 def test_all_pairs_asked(opening: Opening) -> None:
-    study = opening(plan.Plan(rounds=50, start=1, share=1, overlap=0), IDS[:4])
+    study = opening(plan.Plan(rounds=50, start=1, step=1, overlap=0), IDS[:4])
     while found := study.next_pairs("Ada", 1):
         judge(study, found[0])
     assert study.finished
@@ -248,7 +248,7 @@ def test_the_plan_is_kept(tmp_path: Path) -> None:
     assert (
         plan.settle(tmp_path, {"rounds": 9}) == begun.model_copy(update={"rounds": 9}) == plan.read(tmp_path)
     )
-    for wrong in ({"share": 2.0}, {"strategy": "magic"}, {"rounds": 0}, {"question": ""}):
+    for wrong in ({"step": 2.0}, {"strategy": "magic"}, {"rounds": 0}, {"question": ""}):
         with pytest.raises(InvalidInput):
             plan.settle(tmp_path, wrong)
     (tmp_path / plan.FILE).write_text("{}x")
