@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from pydicom import Dataset
 
@@ -21,7 +21,8 @@ class SmallArchive(ThreadingHTTPServer):
     """One study of one series. credentials: what the header Authorization must be; "" for nothing.
 
     dies_after: requests that it answers; after them it cuts every connection, until that is None again.
-    elsewhere: where it sends its clients to, if anywhere. said: the headers Authorization that came.
+    elsewhere: where it sends its clients to, if anywhere. said: the headers Authorization that came. asked:
+    paths, and headers X-Key.
     fetched: the SOP Instance UIDs that were asked for, in order. pages: searches for instances.
     """
 
@@ -35,6 +36,7 @@ class SmallArchive(ThreadingHTTPServer):
         self.dies_after: int | None = None
         self.elsewhere = ""
         self.said: list[str | None] = []
+        self.asked: list[tuple[str, str | None]] = []
         self.fetched: list[str] = []
         self.pages: list[int] = []
 
@@ -53,6 +55,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             archive.dies_after -= 1
         archive.said.append(self.headers.get("Authorization"))
+        archive.asked.append((unquote(self.path), self.headers.get("X-Key")))
         if archive.elsewhere:
             self.send_response(302)
             self.send_header("Location", archive.elsewhere + self.path)
@@ -80,7 +83,13 @@ class _Handler(BaseHTTPRequestHandler):
         count = len(archive.instances)
         found: list[dict[str, Any]] = {
             "studies": [{"0020000D": _uid(archive.study), "00201208": {"vr": "IS", "Value": [count]}}],
-            "series": [{"0020000E": _uid(archive.series)}],
+            "series": [
+                {
+                    "0020000E": _uid(archive.series),
+                    "00080060": {"vr": "CS", "Value": ["CT"]},
+                    "00180015": {"vr": "CS", "Value": ["CHEST"]},
+                }
+            ],
             "instances": [{"00080018": _uid(one)} for one in archive.instances],
         }[what]
         if what == "instances":

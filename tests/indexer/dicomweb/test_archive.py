@@ -110,9 +110,12 @@ def test_an_archive_that_dies_between_pages_is_gone_on_with(
     with serving(archive) as url, open_collection(place, None, []) as opened:
         intake = Intake(opened, choice=Choice(), limits=Limits(), jobs=1, who="test")
 
-        def crawled() -> None:
-            Crawl(Archive(url, connect([], MOST)), intake, Filters(), jobs=2, stop=Event())()
+        def crawled(filters: Filters = Filters()) -> None:
+            Crawl(Archive(url, connect([], MOST)), intake, filters, jobs=2, stop=Event())()
 
+        crawled(Filters(modalities=("MR",)))
+        crawled(Filters(body_parts=("HEAD",)))
+        assert archive.fetched == []  # of what does not match nothing is
         archive.dies_after = 3 + 4  # lists of studies, series and instances, and the first page's four
         with pytest.raises(ArchiveFailed, match="what was fetched is kept, run the same again"):
             crawled()
@@ -123,3 +126,18 @@ def test_an_archive_that_dies_between_pages_is_gone_on_with(
         intake.close()
     assert sorted(instances_in(place)) == sorted(archive.instances)
     assert sorted(archive.fetched) == sorted(archive.instances)  # none of them twice
+
+
+def test_prefixes_headers_and_filters(tmp_path: Path) -> None:
+    archive = SmallArchive(list(slices(2, 32)))
+    place = tmp_path / "collection"
+    prefixes = ("--qido-prefix", "find", "--wado-prefix", "give", "--header", "X-Key: abc")
+    with serving(archive) as url:
+        days = ("--since", "20200101", "--until", "20200131", "--modality", "ct", "--body-part", "chest")
+        assert json.loads(crawl(url, place, 0, *prefixes, *days))["stored"] == 2
+    searched = [path for path, _ in archive.asked if "/find/" in path]
+    given = [path for path, _ in archive.asked if "/give/" in path]
+    assert len(searched) + len(given) == len(archive.asked)
+    assert len(given) == 2
+    assert any("StudyDate=20200101-20200131" in path and "ModalitiesInStudy=CT" in path for path in searched)
+    assert {key for _, key in archive.asked} == {"abc"}

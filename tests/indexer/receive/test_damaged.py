@@ -9,10 +9,15 @@ from pydicom import dcmread
 from pynetdicom import AE, _config
 from pynetdicom.presentation import build_context
 
+from cbir.collection import Collection
+from cbir.collection.verify import verify
 from indexer.dicom.instance import Fate
-from indexer.receive.server import STATUS
+from indexer.receive.server import MISMATCH, STATUS
+from tests.e2e.test_full_disk import disk, fill, make_room
 from tests.indexer.damaged import DAMAGED
-from tests.indexer.receiving import instances_in, receiver, send, slices
+from tests.indexer.receiving import file_of, instances_in, receiver, send, slices
+
+__all__ = ["disk"]  # a fixture
 
 
 def _send_as_it_is(port: int, path: Path) -> int:
@@ -46,3 +51,32 @@ def test_each_is_answered_with_a_status_that_fits(tmp_path: Path, monkeypatch: p
     assert len(instances_in(place)) == expected[Fate.stored]
     assert "SECRET" not in log
     assert "secret-patient" not in log
+
+
+def test_another_instance_than_was_said_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        _config, "STORE_SEND_CHUNKED_DATASET", True
+    )  # the request says what the file meta says
+    (ds,) = slices(1, 32)
+    uid = ds.SOPInstanceUID.encode()
+    path = tmp_path / "sent.dcm"
+    path.write_bytes(file_of(ds).replace(uid, uid[:-1] + b"9", 1))
+    with receiver(tmp_path / "collection") as started:
+        assert _send_as_it_is(started.port, path) == MISMATCH
+        started.stop()
+    assert instances_in(tmp_path / "collection") == []
+
+
+def test_without_room_the_sender_is_told_to_come_again(disk: Path) -> None:
+    place = disk / "collection"
+    several = list(slices(4, 200))
+    with receiver(place) as started:
+        assert send(started.port, several[:1]) == [0]
+        fill(disk)
+        assert send(started.port, several[1:3]) == [STATUS[Fate.full]] * 2
+        make_room(disk)
+        assert send(started.port, several) == [0] * 4
+        started.stop()
+    assert len(instances_in(place)) == 4
+    with Collection(place) as collection:
+        assert verify(collection) == []

@@ -123,13 +123,16 @@ def test_what_is_not_stored_is_answered_with_a_status_that_fits(tmp_path: Path) 
     capture.SOPClassUID = SecondaryCaptureImageStorage
     private = phantom(6)
     private.add_new(0x00091001, "OB", b"\xff" * 999)
-    for ds in (report, short, bomb, capture, private):
+    private.BurnedInAnnotation = "NO"
+    (written,) = slices(1, 32)
+    written.BurnedInAnnotation = "YES"
+    for ds in (report, short, bomb, capture, private, written):
         with_meta(ds)
-    with receiver(tmp_path / "collection", "--no-secondary-captures") as started:
-        statuses = send(started.port, [report, short, bomb, capture, private])
-        assert statuses == [0xB006, 0xC000, 0xC000, 0xB006, 0]
+    with receiver(tmp_path / "collection", "--no-secondary-captures", "--no-burned-in") as started:
+        statuses = send(started.port, [report, short, bomb, capture, private, written])
+        assert statuses == [0xB006, 0xC000, 0xC000, 0xB006, 0, 0xB006]
         said = json.loads(started.stop())
-    assert said == {"stored": 1, "without an image": 1, "left out by option": 1, "cannot be understood": 2}
+    assert said == {"stored": 1, "without an image": 1, "left out by option": 2, "cannot be understood": 2}
     assert len(instances_in(tmp_path / "collection")) == 1
 
 
