@@ -16,6 +16,8 @@ from cbir import settings
 from cbir.active.severity import Severity
 from cbir.active.study import models, plan
 from cbir.collection import Collection
+from cbir.commands.annotate.serve import serve
+from cbir.errors import InvalidInput, NotFound
 from service.access import scopes
 from service.access.scopes import Reach
 from service.access.tokens import Scope, Tokens
@@ -266,10 +268,21 @@ def test_agreement_is_told(client: FlaskClient, app: Flask, study: Path) -> None
 
 
 def test_a_study_of_another_collection(indexed: Path, study: Path, tmp_path: Path) -> None:
-    from cbir.errors import InvalidInput
-
     check(indexed, study)
     cbir("phantoms", tmp_path / "files", "--count", "3", "--seed", "5", "--size", "64")
     cbir("index", tmp_path / "files", "--collection", tmp_path / "c", "--jobs", "1")
     with pytest.raises(InvalidInput, match="none of the images"):
         check(tmp_path / "c", study)
+
+
+def test_what_cannot_be_served_is_told_before_anything_is_made(indexed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "study"
+    for given, error, words in (
+        ({"collection": tmp_path / "none"}, NotFound, "no collection"),
+        ({"collection": indexed, "host": "0.0.0.0"}, InvalidInput, "loopback"),
+        ({"collection": indexed, "strategy": "magic"}, InvalidInput, "magic"),
+        ({"collection": indexed, "rounds": 0}, InvalidInput, "--rounds"),
+    ):
+        with pytest.raises(error, match=words):
+            serve(study_dir=folder, **given)  # type: ignore[arg-type]
+        assert not folder.exists()

@@ -1,9 +1,12 @@
 """`cbir annotate serve`."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from cbir.errors import InvalidInput
 
 
 def serve(
@@ -40,11 +43,15 @@ def serve(
     from cbir import settings
     from cbir.active.study import plan
     from cbir.collection import Collection
+    from service.access.start import check as start_check
     from service.annotate.server import AnnotationServer, check
     from service.commands import address_of
     from service.server import listen
 
+    if find_spec("torch") is None:
+        raise InvalidInput("learning needs torch: pip install 'cbir[deep]'")
     in_force = settings.load(host=host, port=port)
+    start_check(in_force)
     with Collection(collection):
         pass  # a missing or foreign one is told before a folder is made
     folder = study_dir or collection.resolve().with_name(f"{collection.resolve().name}-study")
