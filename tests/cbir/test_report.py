@@ -1,5 +1,6 @@
 """Structured Reports of answers: valid, readable, and of the query's patient."""
 
+import shutil
 from io import BytesIO
 from pathlib import Path
 
@@ -8,18 +9,20 @@ from highdicom import sr
 from pydicom import Dataset, dcmread
 from pydicom.uid import EnhancedSRStorage
 
+from cbir import settings
 from cbir.collection import Collection
 from cbir.commands.report import report
 from cbir.errors import CbirError
 from cbir.similar import Exclude
+from service.app import create_app
 from tests.cbir.validation import check
-from tests.indexer.receiving import file_of
+from tests.indexer.receiving import file_of, slices
 from tests.service.dicom_collection import SLICES, make
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Dataset]]:
-    return make(tmp_path_factory.mktemp("dicom"))
+    return make(tmp_path_factory)
 
 
 @pytest.fixture
@@ -125,3 +128,14 @@ def test_what_cannot_be_reported_is_told(
         assert "SECR" not in str(told.value)
         assert not out.exists()
     assert there.read_bytes() == b""
+
+
+def test_the_collection_does_not_know_whose_images_are(
+    made: tuple[Path, list[Dataset]], tmp_path: Path
+) -> None:
+    own = Path(shutil.copytree(made[0], tmp_path / "own"))
+    sent = next(slices(1, 40, seed=3))
+    client = create_app(own, settings.load()).test_client()
+    (image_id,) = client.post("/v1/images", data=file_of(sent), content_type="application/dicom").json["ids"]
+    with pytest.raises(CbirError, match="only the archive knows: name it with --archive"):
+        report(f"id:{image_id}", own, out=tmp_path / "report.dcm")

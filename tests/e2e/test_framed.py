@@ -48,7 +48,7 @@ def viewer() -> Iterator[str]:
 def beside(viewer: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, str, str]]:
     """A service that the viewer may frame and whose users log in; the page's path; a token."""
     folder = tmp_path_factory.mktemp("framed")
-    collection, ct = make(folder)
+    collection, ct = make(tmp_path_factory)
     environment = {
         "CBIR_STATE_FOLDER": str(folder / "state"),
         "CBIR_REQUIRE_TOKENS": "true",

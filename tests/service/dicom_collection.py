@@ -2,22 +2,28 @@
 
 from pathlib import Path
 
+import pytest
 from pydicom import Dataset
 
 from cbir.datasets.phantoms import write
 from tests.indexer.receiving import file_of, slices
 from tests.service.conftest import cbir
 
-SLICES = 6  # of each of two series of CT, of two patients in truth and one by name
+SLICES = 6  # of each of two series of CT, of one patient
+
+_made: list[tuple[Path, list[Dataset]]] = []
 
 
-def make(folder: Path) -> tuple[Path, list[Dataset]]:
-    """The collection's folder, and its CT slices."""
-    images = folder / "images"
-    write(images / "phantoms", 20, format="dicom", size=64)
-    write(images / "pictures", 4, format="png", size=64, seed=9)
-    ct = [one for seed in (1, 2) for one in slices(SLICES, 48, seed=seed)]
-    for number, one in enumerate(ct):
-        (images / f"{number}.dcm").write_bytes(file_of(one))
-    cbir("index", images, "--collection", folder / "collection", "--jobs", "1")
-    return folder / "collection", ct
+def make(temporary: pytest.TempPathFactory) -> tuple[Path, list[Dataset]]:
+    """The collection's folder, not to be changed, and its CT slices; made once for all tests."""
+    if not _made:
+        folder = temporary.mktemp("dicom")
+        images = folder / "images"
+        write(images / "phantoms", 20, format="dicom", size=64)
+        write(images / "pictures", 4, format="png", size=64, seed=9)
+        ct = [one for seed in (1, 2) for one in slices(SLICES, 48, seed=seed)]
+        for number, one in enumerate(ct):
+            (images / f"{number}.dcm").write_bytes(file_of(one))
+        cbir("index", images, "--collection", folder / "collection", "--jobs", "1")
+        _made.append((folder / "collection", ct))
+    return _made[0]

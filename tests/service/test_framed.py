@@ -18,7 +18,7 @@ ORIGIN = "https://viewer.example.org"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Dataset]]:
-    return make(tmp_path_factory.mktemp("dicom"))
+    return make(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

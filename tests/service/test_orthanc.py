@@ -65,8 +65,47 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return sorted(folder.glob("*.dcm"))
 
 
+@pytest.fixture(scope="module")
+def archive(
+    network: Namespace, files: list[Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator["subprocess.Popen[str]"]:
+    """An Orthanc with the files."""
+    with orthanc(network, tmp_path_factory.mktemp("orthanc")) as running:
+        network.run("storescu", "-aec", "ORTHANC", "127.0.0.1", str(DICOM), *files)
+        yield running
+
+
+@pytest.mark.usefixtures("archive")
+def test_a_report_is_stored_and_read_back(network: Namespace, files: list[Path], tmp_path: Path) -> None:
+    place = tmp_path / "collection"
+    cbir("index", files[0].parent, "--collection", place, "--jobs", "1")
+    with Collection(place) as collection:
+        query = next(one for _, one in collection.iterate() if one.labels.get("modality") == "CT")
+    before = network.get("/studies")
+    asked = (*CBIR, "report", f"id:{query.image_id}", "--collection", place, "--exclude", "instance")
+    told = network.run(*asked, "--store", "--archive", ARCHIVE, "--out", tmp_path / "report.dcm")
+    assert f"stored in {ARCHIVE}: 4 answers" in told
+    assert sorted(network.get("/studies")) == sorted(before)  # in the study and of the patient of the query
+    (series,) = [one for one in network.get("/series?expand") if one["MainDicomTags"]["Modality"] == "SR"]
+    (instance,) = series["Instances"]
+    back = tmp_path / "back.dcm"
+    script = "import sys, urllib.request as u; u.urlretrieve(sys.argv[1], sys.argv[2])"
+    network.run(sys.executable, "-c", script, f"{URL}/instances/{instance}/file", back)
+    check(back)
+    stored, written = dcmread(back), dcmread(tmp_path / "report.dcm")
+    assert stored.to_json_dict() == written.to_json_dict()
+    assert stored.StudyInstanceUID == query.study
+    assert stored.PatientID == dcmread(files[-1]).PatientID
+    assert {
+        item.ReferencedSOPSequence[0].ReferencedSOPInstanceUID
+        for group in stored.ContentSequence[-1].ContentSequence
+        for item in group.ContentSequence
+        if item.ValueType == "IMAGE"
+    } == {str(dcmread(file).SOPInstanceUID) for file in files} - {query.instance}
+
+
 def test_pictures_that_are_not_kept_come_from_the_archive(
-    network: Namespace, files: list[Path], tmp_path: Path
+    network: Namespace, archive: "subprocess.Popen[str]", files: list[Path], tmp_path: Path
 ) -> None:
     place = tmp_path / "collection"
     some = tmp_path / "some"
@@ -85,16 +124,16 @@ def test_pictures_that_are_not_kept_come_from_the_archive(
     try:
         assert served.stdout
         address = served.stdout.readline().split()[-1].rstrip("/")
-        with orthanc(network, tmp_path / "orthanc"):
-            network.run("storescu", "-aec", "ORTHANC", "127.0.0.1", str(DICOM), *files)
-            told = json.loads(network.run(sys.executable, "-c", CLIENT, address, *files))
-            sent = [one for one in told if one["rendered"]]
-            assert len(sent) == len(files)
-            assert all("problem" not in one for one in told)
-            assert [one["thumbnail"] for one in sent] == [[256, 256]] * 3 + [[48, 48]] * 2
-            assert [one["picture"] for one in sent] == [[600, 600]] * 3 + [[48, 48]] * 2
-            for one in sent[::2]:
-                assert network.run(sys.executable, "-c", FETCH, one["rendered"]).strip() == "ffd8"
+        told = json.loads(network.run(sys.executable, "-c", CLIENT, address, *files))
+        sent = [one for one in told if one["rendered"]]
+        assert len(sent) == len(files)
+        assert all("problem" not in one for one in told)
+        assert [one["thumbnail"] for one in sent] == [[256, 256]] * 3 + [[48, 48]] * 2
+        assert [one["picture"] for one in sent] == [[600, 600]] * 3 + [[48, 48]] * 2
+        for one in sent[::2]:
+            assert network.run(sys.executable, "-c", FETCH, one["rendered"]).strip() == "ffd8"
+        archive.kill()
+        archive.wait()
         gone = json.loads(network.run(sys.executable, "-c", CLIENT, address))
         assert all(one["thumbnail"] for one in gone)  # remembered
         assert [one["image"] for one in gone if one.get("problem") == 410] == [one["image"] for one in sent]
@@ -103,38 +142,3 @@ def test_pictures_that_are_not_kept_come_from_the_archive(
         served.communicate()
     with Collection(place) as collection:
         assert {collection.thumbnail(record.image_id) for _, record in collection.iterate()} == {None}
-
-
-def test_a_report_is_stored_and_read_back(network: Namespace, files: list[Path], tmp_path: Path) -> None:
-    place = tmp_path / "collection"
-    with orthanc(network, tmp_path / "orthanc"):
-        network.run("storescu", "-aec", "ORTHANC", "127.0.0.1", str(DICOM), *files)
-        network.run(*CBIR, "index", "dicomweb", ARCHIVE, "--collection", place)
-        with Collection(place) as collection:
-            query = next(one for _, one in collection.iterate() if one.labels.get("modality") == "CT")
-        before = network.get("/studies")
-        asked = (*CBIR, "report", f"id:{query.image_id}", "--collection", place, "--exclude", "instance")
-        assert "name it with --archive" in network.run(*asked, "--out", tmp_path / "none.dcm", code=2)
-        told = network.run(*asked, "--store", "--archive", ARCHIVE, "--out", tmp_path / "report.dcm")
-        assert f"stored in {ARCHIVE}: 4 answers" in told
-        assert sorted(network.get("/studies")) == sorted(
-            before
-        )  # in the study and of the patient of the query
-        (series,) = [one for one in network.get("/series?expand") if one["MainDicomTags"]["Modality"] == "SR"]
-        (instance,) = series["Instances"]
-        back = tmp_path / "back.dcm"
-        script = "import sys, urllib.request as u; u.urlretrieve(sys.argv[1], sys.argv[2])"
-        network.run(sys.executable, "-c", script, f"{URL}/instances/{instance}/file", back)
-        refused = network.run(*asked, "--store", "--archive", f"{URL}/nowhere", code=2)
-        assert "answered 404" in refused
-    check(back)
-    stored, written = dcmread(back), dcmread(tmp_path / "report.dcm")
-    assert stored.to_json_dict() == written.to_json_dict()
-    assert stored.StudyInstanceUID == query.study
-    assert stored.PatientID == dcmread(files[-1]).PatientID
-    assert {
-        item.ReferencedSOPSequence[0].ReferencedSOPInstanceUID
-        for group in stored.ContentSequence[-1].ContentSequence
-        for item in group.ContentSequence
-        if item.ValueType == "IMAGE"
-    } == {str(dcmread(file).SOPInstanceUID) for file in files} - {query.instance}

@@ -31,7 +31,7 @@ SCORE = "00771001"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Dataset]]:
-    return make(tmp_path_factory.mktemp("dicom"))
+    return make(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_a_dicomweb_client_reads_the_answers(made: tuple[Path, list[Dataset]], c
     assert scores == sorted(scores, reverse=True)
 
 
-@hypothesis_settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@hypothesis_settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from(Level), st.sampled_from(Combination), st.integers(1, 3), st.sampled_from([1, 3, 7, 1000])
 )
