@@ -147,9 +147,9 @@ class Stopwatch:
         self.stages: dict[str, float] = {}
 
     def lap(self, stage: str) -> None:
-        """Book the time since the last lap to `stage`."""
+        """Book the time since the last lap to `stage`, on top of what it has."""
         now = time.perf_counter()
-        self.stages[stage] = (now - self.last) * 1000
+        self.stages[stage] = self.stages.get(stage, 0.0) + (now - self.last) * 1000
         self.last = now
 
     def done(self) -> dict[str, float]:

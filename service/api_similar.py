@@ -15,7 +15,7 @@ from cbir.links import public_archive
 from cbir.messages import SimilarAnswer, SimilarPlace, SimilarQuery
 from cbir.search import Searcher
 from cbir.similar import Exclude, Similar, Wanted, similar
-from service import asked, dicom_json
+from service import asked, dicom_json, metrics
 from service.access.audit import about
 from service.api_images import InCollection
 from service.links import of_hit
@@ -178,6 +178,7 @@ def search(scope: DicomScope, wanted: Asked) -> tuple[Similar, list[Group], Sear
     with here.gate.place(), here.gate.turn():
         searcher = here.searcher(wanted.collection)
         found = similar(searcher, scope, wanted.wanted(), Watch())
+    metrics.observe_stages(found.timings_ms)
     shown = found.groups[wanted.offset :][: min(wanted.limit, here.settings.max_results)]
     about([*(record.image_id for record in found.queries), *(group.best.image_id for group in shown)])
     return found, shown, searcher

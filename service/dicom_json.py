@@ -58,6 +58,10 @@ def _label(name: str) -> Callable[[Found], Any]:
     return value
 
 
+def _burned_in(found: Found) -> str | None:
+    return "YES" if found.record.burned_in else None  # a header that says nothing does not say no
+
+
 def _not_kept(_: Found) -> None:
     """Of what the archive knows and the collection does not keep."""
 
@@ -92,7 +96,7 @@ ATTRIBUTES = (
     Attribute(Level.instance, "00280011", "US", lambda found: found.record.width),
     Attribute(Level.instance, "00185101", "CS", _label("view_position"), by_default=False),
     Attribute(Level.instance, "00280004", "CS", _label("photometric"), by_default=False),
-    Attribute(Level.instance, "00280301", "CS", lambda found: "YES" * found.record.burned_in, by_default=False),
+    Attribute(Level.instance, "00280301", "CS", _burned_in, by_default=False),
 )  # fmt: skip
 
 # At every level. docs/orthanc.md says what each is.

@@ -50,15 +50,14 @@ def similar() -> Response:
     except CbirError as error:
         return _page(status_of(error), problem=str(error))
     cards = [_card(wanted, *one) for one in enumerate(shown, start=wanted.offset + 1)]
-    left = len(found.groups) - wanted.offset - len(shown)
+    end = wanted.offset + len(shown)
     return _page(
         200,
         cards=cards,
         wanted=wanted,
         levels=[(level.value, _address(level=level.value, offset=None)) for level in Level],
-        following=_address(offset=wanted.offset + wanted.limit) if left else None,
+        following=_address(offset=end) if shown and end < len(found.groups) else None,
         previous=_address(offset=max(0, wanted.offset - wanted.limit)) if wanted.offset else None,
-        total=len(found.groups),
         target=f"_{wanted.target}",
     )
 
