@@ -72,6 +72,6 @@ def _work(way: Connection, task: Task) -> None:
     while True:
         try:
             given = way.recv()
-        except EOFError:
+        except (EOFError, OSError):
             return
         way.send(describe(received(given), task))
