@@ -29,7 +29,6 @@ torch = pytest.importorskip("torch")
 
 JUDGEMENTS = int(os.environ.get("CBIR_JUDGEMENTS", "60"))
 IMAGES = 48
-ROUNDS = 3
 ALIKE = 0.02  # a difference that the reader does not see
 KEYS = {"first": "ArrowLeft", "second": "ArrowRight", "alike": "ArrowDown"}
 
@@ -76,15 +75,14 @@ def accuracy(study: Path, after: int) -> float:
 @pytest.mark.timeout(1200)
 def test_killed_twice_while_judging(collection: Path, screen: sync_api.Page, tmp_path: Path) -> None:
     study, truth = tmp_path / "study", truths(collection)
-    # A small first round, which teaches little, then two large ones.
+    # A small first round, which teaches little, then large ones.
     first_round = round(JUDGEMENTS / 6)
-    later = (JUDGEMENTS - first_round) // (ROUNDS - 1)
-    options = ["--start", first_round / IMAGES, "--step", min(1.0, later / IMAGES), "--rounds", ROUNDS + 5]
+    options = ["--start", first_round / IMAGES, "--step", 40 / IMAGES, "--rounds", 20]
     options += ["--side", 48, "--epochs", 15]
     running = Annotating("--collection", collection, "--study-dir", study, "--port", "0", *map(str, options))
     said: list[tuple[str, str, str]] = []
     last: tuple[str, str] | None = None
-    kills = {first_round // 2, JUDGEMENTS * 2 // 3}  # amid the first round, and while the ranker learns
+    kills = {first_round + 1, JUDGEMENTS * 2 // 3}  # while the ranker learns, and amid a round
     introduce(screen, running.address)
     while len(said) < JUDGEMENTS:
         pair = on_screen(screen, last)

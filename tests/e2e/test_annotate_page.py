@@ -277,17 +277,32 @@ def test_with_tokens_the_token_says_who(browser: sync_api.Browser, collection: P
     tokens.create([Scope.admin])
     _, text = tokens.create([Scope.annotate], name="Dr. Ada")
     state = {"CBIR_REQUIRE_TOKENS": "true", "CBIR_STATE_FOLDER": str(tmp_path / "state")}
-    with annotating("--collection", collection, "--study-dir", tmp_path / "study", **state) as closed:
-        page = browser.new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        page.goto(closed.address.replace("127.0.0.1", "localhost"))
-        page.get_by_label("Token").fill(text)
-        page.get_by_role("button", name="Log in").click()
-        pair = on_screen(page)
-        page.keyboard.press("ArrowLeft")
-        on_screen(page, pair)
+    options = ("--collection", collection, "--study-dir", tmp_path / "study")
+    closed = Annotating(*options, "--port", "0", **state)
+    page = browser.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(closed.address.replace("127.0.0.1", "localhost"))
+    log_in(page, text)
+    pair = on_screen(page)
+    page.keyboard.press("ArrowLeft")
+    following = on_screen(page, pair)
+    arrived(page)
+    assert not page.locator("#asking").is_visible()
+    closed.kill()
+    with annotating(*options, "--port", str(closed.port), **state):  # which knows of no login any more
+        page.keyboard.press("ArrowRight")
+        page.get_by_role("link", name="Log in").click()
+        log_in(page, text)
+        on_screen(page, following)
         arrived(page)
-        assert not page.locator("#asking").is_visible()
         page.close()
-    (one,) = read(tmp_path / "study" / "judgements.jsonl")
-    assert one.who == "Dr. Ada"
+    entries = read(tmp_path / "study" / "judgements.jsonl")
+    assert [(one.who, one.answer) for one in entries if isinstance(one, Judgement)] == [
+        ("Dr. Ada", "first"),
+        ("Dr. Ada", "second"),
+    ]
+
+
+def log_in(page: sync_api.Page, text: str) -> None:
+    page.get_by_label("Token").fill(text)
+    page.get_by_role("button", name="Log in").click()

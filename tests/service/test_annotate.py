@@ -22,7 +22,6 @@ from service.access import scopes
 from service.access.scopes import Reach
 from service.access.tokens import Scope, Tokens
 from service.annotate.app import create_app
-from service.annotate.server import check
 from service.annotate.state import EXTENSION
 from service.annotate.table import ANNOTATE
 from tests.cbir.test_images_dicom import dicom_set, written
@@ -264,15 +263,6 @@ def test_agreement_is_told(client: FlaskClient, app: Flask, study: Path) -> None
     printed = cbir("annotate", "agreement", "--study-dir", study)
     assert "2 people; 7 pairs" in printed
     assert "Ada and Bob: Cohen's kappa" in printed
-    assert '"pairs": 7' in cbir("annotate", "agreement", "--study-dir", study, "--format", "json")
-
-
-def test_a_study_of_another_collection(indexed: Path, study: Path, tmp_path: Path) -> None:
-    check(indexed, study)
-    cbir("phantoms", tmp_path / "files", "--count", "3", "--seed", "5", "--size", "64")
-    cbir("index", tmp_path / "files", "--collection", tmp_path / "c", "--jobs", "1")
-    with pytest.raises(InvalidInput, match="none of the images"):
-        check(tmp_path / "c", study)
 
 
 def test_what_cannot_be_served_is_told_before_anything_is_made(indexed: Path, tmp_path: Path) -> None:

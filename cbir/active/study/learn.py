@@ -9,6 +9,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +97,9 @@ def main() -> int:
     def stop() -> bool:
         return bool(told) or (wanted.parent != 0 and os.getppid() != wanted.parent)
 
+    Thread(target=_end_with, args=[wanted.parent], daemon=True).start()
     try:
+        plan.read(wanted.study)  # or there is nowhere to put the lock
         with _alone(wanted.study, stop):
             learnt = learn(wanted.collection, wanted.study, wanted.after, stop)
     except CbirError as error:
@@ -105,6 +108,13 @@ def main() -> int:
     if stop():
         return STOPPED
     return 0 if learnt else NOTHING
+
+
+def _end_with(parent: int) -> None:
+    """End where nobody asks whether to stop, too; what is kept is kept in one step, so nothing is left half done."""
+    while not parent or os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(STOPPED)
 
 
 def _leave_a_core() -> None:

@@ -14,7 +14,7 @@ import pytest
 from cbir.active.journal import Answer, Judgement, Undo, now, read
 from cbir.active.severity import Severity
 from cbir.active.study import models, plan
-from cbir.active.study.learn import NOTHING, examples
+from cbir.active.study.learn import FAILED, STOPPED, examples, learn
 from cbir.active.study.rounds import Asked
 from cbir.active.study.study import JOURNAL, Study
 from cbir.errors import CollectionBusy, InvalidInput
@@ -278,7 +278,7 @@ def test_examples_for_the_ranker(opening: Opening) -> None:
     assert (pairs.shape, labels.shape) == ((0, 2), (0,))
 
 
-def test_a_process_learns(tmp_path: Path, indexed: Path) -> None:
+def test_learning(tmp_path: Path, indexed: Path) -> None:
     pytest.importorskip("torch")
     from cbir.active import stored
     from cbir.collection import Collection
@@ -288,29 +288,33 @@ def test_a_process_learns(tmp_path: Path, indexed: Path) -> None:
     with Collection(indexed) as collection:
         ids = [record.image_id for _, record in collection.iterate()]
     study = Study(folder, ids, settings)
-    command = [
-        sys.executable,
-        "-m",
-        "cbir.active.study.learn",
-        str(indexed),
-        str(folder),
-        "1",
-        str(os.getpid()),
-    ]
-    assert subprocess.run(command, timeout=120).returncode == NOTHING
+    assert not learn(indexed, folder, 1, lambda: False), "nothing was judged"
     judge_round(study)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    learn(indexed, folder, 1, lambda: True)
+    study.learnt()
+    assert study.model is None, "it was stopped"
+    assert learn(indexed, folder, 1, lambda: False)
     study.learnt()
     assert study.model is not None
     assert (study.model.after, study.model.judgements) == (1, len(study.standing))
     assert study.model.ids == tuple(ids)
     assert np.isfinite(study.model.severity.mean).all()
     assert not study.current.provisional
-    stopped = subprocess.run([*command[:-1], "1"], timeout=120)
-    assert stopped.returncode == 3, "its server is another process, which is gone"
     study.close()
     labelled = Path(shutil.copytree(indexed, tmp_path / "labelled"))
     with Collection(labelled) as collection:
         models.give(folder, 1, collection)
         assert stored.kept(collection).side == 32, "where new images look for it"
+
+
+def test_the_process_ends_with_its_server(tmp_path: Path, indexed: Path, opening: Opening) -> None:
+    study = opening()
+    plan.settle(study.folder, {})
+    command = [sys.executable, "-m", "cbir.active.study.learn", str(indexed), str(study.folder), "1"]
+    nobody_else = str(os.getpid() + 1)
+    assert subprocess.run([*command, nobody_else], timeout=120).returncode == STOPPED
+    told = subprocess.run(
+        [*command[:-2], str(tmp_path / "none"), "1", "0"], capture_output=True, text=True, timeout=120
+    )
+    assert told.returncode == FAILED
+    assert told.stderr.startswith("cbir: there is no study")
