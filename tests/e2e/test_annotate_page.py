@@ -8,6 +8,8 @@ import pytest
 from playwright import sync_api
 
 from cbir.active.journal import Judgement, Undo, read
+from cbir.active.study import rounds
+from cbir.collection import Collection
 from service.access.tokens import Scope, Tokens
 from tests.e2e.browsing import until
 from tests.e2e.conftest import PATIENCE_MS
@@ -306,3 +308,26 @@ def test_with_tokens_the_token_says_who(browser: sync_api.Browser, collection: P
 def log_in(page: sync_api.Page, text: str) -> None:
     page.get_by_label("Token").fill(text)
     page.get_by_role("button", name="Log in").click()
+
+
+def test_a_pair_whose_file_is_gone_is_passed_over(browser: sync_api.Browser, tmp_path: Path) -> None:
+    collection, study = joints(tmp_path, 8), tmp_path / "study"
+    with Collection(collection) as opened:
+        files = {record.image_id: Path(record.source) for _, record in opened.iterate()}
+    with annotating("--collection", collection, "--study-dir", study, "--start", "1") as found:
+        gone = rounds.read(study)[0].pairs[0].first  # of the very first pair
+        files[gone].unlink()
+        page = browser.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        introduce(page, found.address)
+        pair = on_screen(page)
+        assert pair
+        assert gone not in pair
+        assert "the file of this image is not" in page.get_by_role("alert").inner_text().lower()
+        page.keyboard.press("ArrowLeft")
+        on_screen(page, pair)
+        arrived(page)
+        page.close()
+    judged = [one for one in read(study / "judgements.jsonl") if isinstance(one, Judgement)]
+    assert {(gone in one.pair, one.seconds) for one in judged if one.answer == "skip"} == {(True, 0)}
+    assert [(one.first, one.second) for one in judged if one.answer == "first"] == [pair]

@@ -56,7 +56,7 @@ function trouble(error) {
   if (!error) return;
   const [title, words] = at("problem").children;
   const known = { away: "The server does not answer", busy: "The server is busy", login: "You are not logged in any more" };
-  title.textContent = known[error.kind] ?? "That was refused";
+  title.textContent = known[error.kind] ?? "That cannot be done";
   words.textContent = error.message;
   at("log-in").hidden = error.kind !== "login";
 }
@@ -121,11 +121,14 @@ function prepare() {
   for (const pair of queue.slice(0, LOADED)) {
     if (pair.made && pair.chosen === chosen) continue;
     Object.assign(pair, { chosen, loaded: null });
-    pair.made = ready(pair, chosen).then((made) => {
-      pair.loaded = made;
-      return made;
+    const made = ready(pair, chosen).then((found) => {
+      if (pair.made === made) pair.loaded = found;
+      return found;
     });
-    pair.made.catch(() => {}); // told when it is its turn
+    pair.made = made;
+    made.catch(() => {
+      if (pair.made === made) pair.made = null; // tried again, and told when it is its turn
+    });
   }
 }
 
@@ -180,16 +183,15 @@ function draw(pair, { images, facts }) {
   at("windowed").textContent = chosen ? "" : "(each as its file says)";
 }
 
-/** A pair that cannot be shown: come back to it, or where its file is gone pass it over. */
+/** A pair that cannot be shown: come back to it, or where its file is gone skip it, in no time. */
 function failed(pair, error) {
   trouble(error);
-  if (error.kind === "away" || error.kind === "busy") {
-    pair.made = null;
-    setTimeout(() => pair === current && show(), LOOK);
-  } else if (error.kind !== "login") {
-    gone.add(key(pair));
+  pair.made = null;
+  if (error.kind === "refused") {
     say("skip", pair, 0);
     advance();
+  } else if (error.kind !== "login") {
+    setTimeout(() => pair === current && show(), LOOK);
   }
 }
 
