@@ -9,8 +9,8 @@ own method.
     python bench/active.py table --data FOLDER --source knee [--folds 1] [--quick] [--out OUT]
     python bench/active.py speed [--threads 2] [--device cuda]
 
-FOLDER has a manifest.csv of path, grade, patient and source. The paper's sizes: --backbone densenet169 --side 224
---rate 1e-5 --device cuda --weights FILE. What a method has learnt in a fold goes into OUT and is not learnt again.
+FOLDER has a manifest.csv of path, grade, patient and source. The paper's sizes: --rounds 6 --step 0.05
+--backbone densenet169 --side 224 --rate 1e-5 --device cuda --weights FILE. What a method has learnt in a fold goes into OUT and is not learnt again.
 """
 
 import argparse
@@ -207,8 +207,8 @@ def main() -> None:
     options.add_argument("--folds", type=int, default=FOLDS)
     options.add_argument("--methods", nargs="+", default=[BASELINE, ALL, *strategies.names()])
     options.add_argument("--quick", action="store_true", help="600 images, 4 epochs: whether it runs")
-    options.add_argument("--rounds", type=int, default=6)
-    options.add_argument("--step", type=float, default=0.05, help="share of images a round")
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--step", type=float, default=0.1, help="share of images a round")
     options.add_argument("--calibrate", action="store_true", help="also learn grades: Tables 2 and 3")
     options.add_argument("--backbone", default="small")
     options.add_argument("--weights")
