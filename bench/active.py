@@ -10,7 +10,8 @@ own method.
     python bench/active.py speed [--threads 2] [--device cuda]
 
 FOLDER has a manifest.csv of path, grade, patient and source. The paper's sizes: --rounds 6 --step 0.05
---backbone densenet169 --side 224 --rate 1e-5 --device cuda --weights FILE. What a method has learnt in a fold goes into OUT and is not learnt again.
+--backbone densenet169 --side 224 --rate 1e-5 --device cuda --weights FILE. What a method
+has learnt in a fold goes into OUT and is not learnt again.
 """
 
 import argparse
