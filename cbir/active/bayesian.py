@@ -19,6 +19,7 @@ from cbir.training.augmentation import augmented
 
 AT_ONCE = 240  # images in a sampled batch, all passes together: more no longer fit into a processor's cache
 AT_ONCE_ON_GPU = 8192
+MOST_PASSES = 1000
 
 Pictures = NDArray[np.uint8]
 Stop = Callable[[], bool]
@@ -47,10 +48,12 @@ class BayesianRanker:
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
-        if not 0 <= dropout < 1 or passes < 2 or epochs < 1 or rate <= 0 or batch < 2 or weight_decay < 0:
+        if not 0 <= dropout < 1 or epochs < 1 or rate <= 0 or batch < 2 or weight_decay < 0:
             raise InvalidInput(
-                "dropout is from 0 to below 1; passes and batch are 2 or more, epochs 1; the rate is above 0"
+                "dropout is from 0 to below 1, a batch has 2 pairs or more, epochs and rate are above 0"
             )
+        if not 1 <= passes <= MOST_PASSES:
+            raise InvalidInput(f"a severity takes 1 to {MOST_PASSES} passes, not {passes}")
         if not 32 <= side <= 1024:
             raise InvalidInput(f"images are scaled to 32 to 1024 pixels, not {side}")
         self.backbone, self.side, self.dropout, self.passes = backbone, side, dropout, passes

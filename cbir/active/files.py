@@ -26,8 +26,10 @@ def save(ranker: "BayesianRanker", folder: Path, facts: dict[str, Any]) -> None:
     content = write_tensors(
         {name: value.cpu().contiguous() for name, value in ranker.network_.state_dict().items()}
     )
+    said = ranker.settings()
+    said.pop("weights")  # a path of this machine
     card = {
-        "ranker": ranker.settings(),
+        "ranker": said,
         "calibrated": ranker.calibrated_,
         "sha256": hashlib.sha256(content).hexdigest(),
     }

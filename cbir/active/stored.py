@@ -26,10 +26,11 @@ def kept(collection: Collection) -> "BayesianRanker":
     """The ranker that lies in a collection; raises NotFound where none does, InvalidInput where torch is missing."""
     try:
         from cbir.active.bayesian import BayesianRanker
+        from cbir.active.files import CARD
     except ModuleNotFoundError as error:
         raise InvalidInput("severity of new images needs torch: pip install 'cbir[deep]'") from error
     for folder in (collection.folder, collection.folder.parent):  # a last good copy uses its collection's
-        if (folder / FOLDER).is_dir():
+        if (folder / FOLDER / CARD).is_file():
             return BayesianRanker.load(folder / FOLDER)
     raise NotFound(
         "the collection has learnt no severity; `cbir annotate serve` or `cbir annotate simulate --write` does it"

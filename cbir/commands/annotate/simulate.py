@@ -85,9 +85,9 @@ def simulate(
                 bar.show(shown, done, total, "rounds")
 
             found[name] = run(data.pictures, data.grades, data.train, data.test, plan, make, show=told)
+        if report is not None:
+            write_report(found, report)
         labelled = publish(opened, found[names[-1]].ranker, show) if write else 0
-    if report is not None:
-        write_report(found, report)
     if data.missing:
         typer.echo(f"cbir: {data.missing} graded images were left out: they have no picture", err=True)
     if format is Format.json:
