@@ -75,7 +75,8 @@ class Settings(BaseSettings):
         False, description="whether files sent to a collection are kept; else only thumbnails"
     )
     store_thumbnails: bool = Field(
-        True, description="whether small pictures of images that are sent are kept; else the archive's are shown"
+        True,
+        description="whether small pictures of images that are sent are kept; else the archive's are shown",
     )
     archive_url: WebAddress | None = Field(
         None, description="archive's DICOMweb service, before /studies: for links, thumbnails and reports"
