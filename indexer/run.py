@@ -113,18 +113,18 @@ class Run:
 
     def _index(self, writer: Writer) -> None:
         waiting: list[Extracted] = []
-        images, since = 0, time.monotonic()
+        images, since = 0, 0.0  # since the first that waits came
         extracted = extract_all(self._wanted(writer), self.task, self.jobs)
         try:
             for one in extracted:
                 if one.refused is not None:
                     self._refuse(one.path, one.refused)
                 else:
+                    since = since if waiting else time.monotonic()
                     waiting.append(one)
                     images += len(one.records)
-                if images >= BATCH_IMAGES or time.monotonic() - since > BATCH_SECONDS:
-                    batch, waiting = waiting, []
-                    images, since = 0, time.monotonic()
+                if waiting and (images >= BATCH_IMAGES or time.monotonic() - since > BATCH_SECONDS):
+                    batch, waiting, images = waiting, [], 0
                     self._commit(writer, batch)
         except KeyboardInterrupt:
             extracted.close()
