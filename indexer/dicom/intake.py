@@ -48,7 +48,8 @@ class _Waiting:
 class Intake:
     """Takes instances into an open collection. Thread-safe; `close` ends it.
 
-    counts: instances by fate. keep_originals: whether their files are kept too.
+    counts: instances by fate. keep_originals: whether their files are kept too; store_thumbnails:
+    whether small pictures are, which an archive shows as well.
     """
 
     def __init__(
@@ -60,11 +61,13 @@ class Intake:
         jobs: int,
         who: str,
         keep_originals: bool = False,
+        store_thumbnails: bool = True,
     ) -> None:
         self.collection = collection
         self.limits = limits
         self.who = who
         self.keep_originals = keep_originals
+        self.store_thumbnails = store_thumbnails
         self.counts: Counter[Fate] = Counter()
         self._counting = Lock()
         model = collection.folder / MODEL
@@ -193,8 +196,9 @@ class Intake:
             for picture in one.described.pictures:
                 what, image_id = next(each)
                 if what == "added" and image_id:
-                    rows.append({"number": added.numbers[image_id], "picture": picture})
                     fresh = True
+                    if self.store_thumbnails:
+                        rows.append({"number": added.numbers[image_id], "picture": picture})
             if fresh and self.keep_originals:
                 originals.keep(writer.folder, one.data)
         if rows:

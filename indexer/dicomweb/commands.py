@@ -105,6 +105,7 @@ def dicomweb(
             jobs=processes,
             who="DICOMweb",
             keep_originals=chosen.keep_originals,
+            store_thumbnails=chosen.store_thumbnails,
         )
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())

@@ -65,6 +65,7 @@ def receive(
             jobs=jobs if jobs is not None else len(os.sched_getaffinity(0)),
             who="C-STORE",
             keep_originals=chosen.keep_originals,
+            store_thumbnails=chosen.store_thumbnails,
         )
         try:
             server = serve(intake, host, port, peers)

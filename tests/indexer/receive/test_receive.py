@@ -88,6 +88,18 @@ def test_what_is_there_is_answered_without_being_described(tmp_path: Path) -> No
     assert len(instances_in(tmp_path / "collection")) == 6
 
 
+def test_no_thumbnails_where_none_are_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CBIR_STORE_THUMBNAILS", "false")
+    place = tmp_path / "collection"
+    with receiver(place) as started:
+        assert send(started.port, list(slices(3, 48))) == [0, 0, 0]
+        started.stop()
+    with Collection(place) as collection:
+        records = [record for _, record in collection.iterate()]
+        assert len(records) == 3
+        assert not any(collection.thumbnail(record.image_id) for record in records)
+
+
 def test_labels_thumbnail_and_nothing_that_identifies(tmp_path: Path) -> None:
     place = tmp_path / "collection"
     with receiver(place, "--study-dates", "shift") as started:
