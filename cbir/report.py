@@ -12,6 +12,7 @@ from highdicom import sr
 from pydicom import Dataset
 from pydicom.sr.codedict import codes
 from pydicom.uid import generate_uid
+from pydicom.valuerep import PersonName
 
 import cbir
 from cbir.search import Hit, RerankFacts
@@ -21,6 +22,7 @@ SCORE = sr.CodedConcept("SCORE", SCHEME, "Similarity score")
 RANK = sr.CodedConcept("RANK", SCHEME, "Rank by similarity")
 DEVICE = generate_uid(entropy_srcs=["cbir", cbir.__version__])  # the same for every report of this version
 SERIES_NUMBER = 99
+UTF_8 = "ISO_IR 192"  # PS3.3, C.12.1.1.2
 # What is copied of the query's header; what it does not have is left empty (type 2).
 COPIED = (
     "PatientID", "PatientName", "PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID", "StudyDate",
@@ -107,10 +109,10 @@ def _complete(query: Dataset) -> Dataset:
     kept = Dataset()
     for keyword in ("SOPClassUID", "SOPInstanceUID", "StudyInstanceUID", "SeriesInstanceUID"):
         setattr(kept, keyword, query[keyword].value)
+    kept.SpecificCharacterSet = UTF_8  # whatever it was: an archive's JSON may say another than it is in
     for keyword in COPIED:
-        setattr(kept, keyword, query.get(keyword) or "")
-    if "SpecificCharacterSet" in query:
-        kept.SpecificCharacterSet = query.SpecificCharacterSet
+        value = query.get(keyword) or ""
+        setattr(kept, keyword, str(value) if isinstance(value, PersonName) else value)
     return kept
 
 

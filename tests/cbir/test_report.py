@@ -1,8 +1,12 @@
 """Structured Reports of answers: valid, readable, and of the query's patient."""
 
+import json
 import shutil
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from highdicom import sr
@@ -86,6 +90,54 @@ def test_what_is_left_out(
     report(str(query), made[0], k=100, out=out, exclude=exclude, where=["modality=CT"])
     check(out)
     assert len(sr.EnhancedSR.from_dataset(dcmread(out)).content.get_image_measurement_groups()) == left
+
+
+@pytest.mark.parametrize("declared", ["ISO_IR 192", ["", "ISO 2022 IR 87"]])
+def test_names_in_any_character_set(
+    made: tuple[Path, list[Dataset]], tmp_path: Path, declared: str | list[str]
+) -> None:
+    ds = dcmread(BytesIO(file_of(made[1][0])))
+    ds.SpecificCharacterSet, ds.PatientName = declared, "Yamada^Tarou=山田^太郎"
+    ds.save_as(tmp_path / "query.dcm")
+    report(str(tmp_path / "query.dcm"), made[0], k=1, out=tmp_path / "report.dcm")
+    check(tmp_path / "report.dcm")
+    assert str(dcmread(tmp_path / "report.dcm").PatientName) == "Yamada^Tarou=山田^太郎"
+
+
+class Mistaken(BaseHTTPRequestHandler):
+    """Whatever is asked for, it gives this."""
+
+    metadata: ClassVar[dict[str, Any]] = {}
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps([self.metadata]).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def test_what_an_archive_mistakes_is_not_reported(
+    made: tuple[Path, list[Dataset]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Collection(made[0]) as collection:
+        records = [record for _, record in collection.iterate()]
+    slice_ = next(record for record in records if record.labels.get("modality") == "CT")
+    other = next(ds for ds in made[1] if ds.SOPInstanceUID != slice_.instance).to_json_dict()
+    nonsense = {"00101030": {"vr": "DS", "Value": ["SECRET"]}}
+    with ThreadingHTTPServer(("127.0.0.1", 0), Mistaken) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for metadata, said in ((other, "another instance"), (nonsense, "is no DICOM")):
+            monkeypatch.setattr(Mistaken, "metadata", metadata)
+            with pytest.raises(CbirError, match=said) as told:
+                report(
+                    f"id:{slice_.image_id}", made[0], out=tmp_path / "report.dcm",
+                    archive=f"http://127.0.0.1:{server.server_port}",
+                )  # fmt: skip
+            assert "SECRET" not in str(told.value)
+        server.shutdown()
+    assert not (tmp_path / "report.dcm").exists()
 
 
 def test_an_image_of_the_collection_takes_its_patient_from_its_file(
