@@ -5,7 +5,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 PLACES = ("study", "series", "instance", "frame")
 PLACE = re.compile(r"\{([^{}]*)\}")
-NOT_WRITTEN = re.compile(r"[\s\x00-\x1f\x7f<>\"\\]")  # what no address has (RFC 3986)
+NOT_WRITTEN = re.compile(r"[^!-~]|[<>\"\\]")  # what no address has (RFC 3986)
 UID = re.compile(r"(?=.{1,64}\Z)[0-9]+(\.[0-9]+)*")  # PS3.5, 9.1; zeros in front are seen
 ORIGIN = re.compile(r"https?://[^/?#@*\s;,'\"]+")
 

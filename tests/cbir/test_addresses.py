@@ -34,6 +34,8 @@ from cbir.links import elsewhere, resource
         ("frame_origins", "https://viewer.example.org/"),
         ("frame_origins", "https://viewer.example.org; script-src *"),
         ("frame_origins", "viewer.example.org"),
+        ("frame_origins", "https://просмотр.example.org"),
+        ("archive_url", "http://archive.example.org/bücher"),
     ],
 )
 def test_what_does_not_fit_is_told_at_start(name: str, value: str) -> None:
