@@ -10,12 +10,11 @@ from queue import Empty, Queue
 from threading import Lock, Thread
 
 from sqlalchemy import Connection, insert
-from sqlalchemy.exc import DatabaseError
 
 from cbir.collection import Collection, instances, originals, schema
 from cbir.collection.model import FOLDER as MODEL
 from cbir.collection.writer import Added, Entry, Writer
-from cbir.errors import CbirError, CollectionBusy, StorageFull
+from cbir.errors import CollectionBusy, StorageFull
 from cbir.images import Limits
 from indexer.dicom.instance import Described, Fate, Task
 from indexer.dicom.options import Choice
@@ -218,7 +217,7 @@ class Intake:
             self._stored, self._looked = 0, time.monotonic()
         except CollectionBusy:
             pass  # next time
-        except (CbirError, DatabaseError, OSError) as error:
+        except Exception as error:  # whatever it is: this thread answers all that comes
             log.warning("no new snapshot after adding images: %s", type(error).__name__)
             self._stored = 0
 

@@ -1,0 +1,38 @@
+"""The way of instances into a collection, whatever happens beside it."""
+
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from cbir.collection import Collection
+from cbir.images import Limits
+from indexer.commands import open_collection
+from indexer.dicom import intake
+from indexer.dicom.instance import Fate
+from indexer.dicom.options import Choice
+from tests.indexer.receiving import file_of, slices
+
+
+def test_a_fault_of_the_snapshot_does_not_stop_the_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = Event()
+
+    def fails(_: Collection) -> None:
+        looked.set()
+        raise MemoryError
+
+    monkeypatch.setattr(intake, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(Collection, "statistics", fails)
+    first, second = map(file_of, slices(2, 32))
+    fates = []
+    with open_collection(tmp_path / "collection", None, []) as opened:
+        made = intake.Intake(opened, choice=Choice(), limits=Limits(), jobs=1, who="test")
+        fates.append(made.add(first).fate)
+        assert looked.wait(60)
+        later = Thread(target=lambda: fates.append(made.add(second).fate), daemon=True)
+        later.start()
+        later.join(60)
+        made.close()
+    assert fates == [Fate.stored, Fate.stored]
