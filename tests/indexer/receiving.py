@@ -72,7 +72,7 @@ class Receiver:
     """The process; port: where it listens. printed: after it has ended."""
 
     def __init__(self, collection: Path, *options: str, environment: dict[str, str] | None = None) -> None:
-        command = [*CBIR, "receive", "--collection", str(collection), "--port", "0", *options]
+        command = [*CBIR, "receive", "--collection", str(collection), "--port", "0", "--jobs", "1", *options]
         self.log = collection.parent / f"{collection.name}-receiver.log"
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
@@ -90,7 +90,7 @@ class Receiver:
     def stop(self) -> str:
         """What it printed after SIGTERM; it must end in order."""
         self.process.send_signal(signal.SIGTERM)
-        printed, _ = self.process.communicate(timeout=30)
+        printed, _ = self.process.communicate(timeout=120)
         assert self.process.returncode == 0, self.log.read_text()
         assert "Traceback" not in self.log.read_text()
         return str(printed)
@@ -98,7 +98,7 @@ class Receiver:
     def kill(self) -> None:
         """As `kill -9`."""
         self.process.kill()
-        self.process.communicate(timeout=30)
+        self.process.communicate(timeout=120)
 
 
 @contextmanager
@@ -116,6 +116,7 @@ def receiver(collection: Path, *options: str) -> Iterator[Receiver]:
 def association(port: int, calling: str = "SENDER", called: str = "CBIR") -> Iterator[Association]:
     """An association that has been accepted, for storage in the transfer syntax of most files."""
     entity = AE(calling)
+    entity.dimse_timeout = entity.acse_timeout = 120  # tests run on busy machines
     entity.requested_contexts = StoragePresentationContexts[:120]
     for context in entity.requested_contexts:
         context.transfer_syntax = [ExplicitVRLittleEndian]

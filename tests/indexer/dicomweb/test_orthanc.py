@@ -37,12 +37,12 @@ def put(network: Namespace, files: list[Path]) -> None:
     """Send files into Orthanc over its own address."""
     script = (
         "import sys,urllib.request as u\n"
-        "for name in sys.argv[2:]: u.urlopen(sys.argv[1]+'/instances', open(name,'rb').read(), timeout=20).read()"
+        "for name in sys.argv[2:]: u.urlopen(sys.argv[1]+'/instances', open(name,'rb').read(), timeout=60).read()"
     )
     network.run(sys.executable, "-c", script, URL, *files)
 
 
-def until(true: Callable[[], bool], seconds: float = 30) -> None:
+def until(true: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "it did not happen"
@@ -87,7 +87,7 @@ def test_an_archive_is_fetched_filtered_followed_and_may_go_away(
             archive.kill()
             assert "trying on" in watching.stdout.readline()
             watching.terminate()
-            assert watching.wait(30) == 0
+            assert watching.wait(120) == 0
         finally:
             watching.kill()
     gone = network.run(*index, STUDIES, "--collection", place, code=2)
@@ -113,9 +113,9 @@ def test_stable_studies_are_forwarded(network: Namespace, phantoms: Path, tmp_pa
             plain = sorted(phantoms.glob("*.dcm"))
             network.run("storescu", "-aec", "ORTHANC", "127.0.0.1", str(DICOM), *plain[:3])
             put(network, plain)
-            until(lambda: count(place) == 12, 60)
+            until(lambda: count(place) == 12)
         receiver.terminate()
-        printed, _ = receiver.communicate(timeout=30)
+        printed, _ = receiver.communicate(timeout=120)
         assert json.loads(printed.splitlines()[-1])["stored"] == 12
     finally:
         receiver.kill()

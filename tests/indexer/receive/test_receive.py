@@ -38,7 +38,7 @@ from tests.indexer.receiving import (
     with_meta,
 )
 
-COUNT = 40  # bench/receive_killed.py sends 10,000
+COUNT = 24  # bench/receive_killed.py sends 10,000
 needs_dcmtk = pytest.mark.skipif(
     not shutil.which("storescu"), reason="dcmtk is not installed (apt-get install dcmtk)"
 )
@@ -53,14 +53,14 @@ def test_dcmtk_sends_a_folder_twice_and_nothing_is_there_twice(tmp_path: Path) -
     assert compressed
     with receiver(tmp_path / "collection") as started:
         peer = ["-aec", "CBIR", "127.0.0.1", str(started.port)]
-        assert subprocess.run(["echoscu", *peer], timeout=30, check=False).returncode == 0
+        assert subprocess.run(["echoscu", *peer], timeout=120, check=False).returncode == 0
         for _ in range(2):
             for options, chosen in (([], plain), (["-xr"], compressed)):
                 done = subprocess.run(
                     ["storescu", "-v", *options, *peer, *chosen],
                     capture_output=True,
                     text=True,
-                    timeout=60,
+                    timeout=120,
                     check=False,
                 )
                 assert done.returncode == 0, done.stderr
@@ -183,7 +183,7 @@ def test_who_may_send(tmp_path: Path) -> None:
         assert held[0].send_c_echo().Status == 0
         assert entity.associate("127.0.0.1", started.port, ae_title="CBIR").is_rejected
         held[0].release()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         again = entity.associate("127.0.0.1", started.port, ae_title="CBIR")
         while not again.is_established and time.monotonic() < deadline:
             again = entity.associate("127.0.0.1", started.port, ae_title="CBIR")
@@ -212,7 +212,7 @@ def test_too_much_ends_the_association_and_no_more(tmp_path: Path) -> None:
             assert "Status" not in made.send_c_store(large)
         with socket.create_connection(("127.0.0.1", started.port)) as raw:
             raw.sendall(b"\x01\0\xff\xff\xff\xff" + bytes(5000))  # a PDU of four gigabytes
-            raw.settimeout(20)
+            raw.settimeout(60)
             try:
                 while raw.recv(1000):
                     pass
