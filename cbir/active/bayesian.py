@@ -48,9 +48,9 @@ class BayesianRanker:
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
-        if not 0 <= dropout < 1 or epochs < 1 or rate <= 0 or batch < 2 or weight_decay < 0:
+        if not 0 <= dropout < 1 or epochs < 1 or not 0 < rate < 1 or batch < 2 or not weight_decay >= 0:
             raise InvalidInput(
-                "dropout is from 0 to below 1, a batch has 2 pairs or more, epochs and rate are above 0"
+                "dropout is from 0 to below 1, the rate between 0 and 1, epochs above 0, a batch has 2 pairs or more"
             )
         if not 1 <= passes <= MOST_PASSES:
             raise InvalidInput(f"a severity takes 1 to {MOST_PASSES} passes, not {passes}")

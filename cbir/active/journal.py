@@ -203,7 +203,7 @@ def now() -> datetime:
 
 
 def _said(entry: Judgement | Undo) -> dict[str, object]:
-    return entry.model_dump(exclude={"at"})
+    return entry.model_dump(exclude={"at", "round"})  # which the server adds: both may be others by now
 
 
 def _parsed(path: Path, content: bytes) -> tuple[list[Judgement | Undo], bytes]:

@@ -272,6 +272,7 @@ def test_what_cannot_be_served_is_told_before_anything_is_made(indexed: Path, tm
         ({"collection": indexed, "host": "0.0.0.0"}, InvalidInput, "loopback"),
         ({"collection": indexed, "strategy": "magic"}, InvalidInput, "magic"),
         ({"collection": indexed, "rounds": 0}, InvalidInput, "--rounds"),
+        ({"collection": indexed, "backbone": "large"}, InvalidInput, "no backbone 'large'"),
     ):
         with pytest.raises(error, match=words):
             serve(study_dir=folder, **given)  # type: ignore[arg-type]

@@ -58,7 +58,9 @@ def keep(
     ids: Sequence[str],
     severity: Severity,
 ) -> None:
-    """Store ranker and severities of the study in `folder`, in one step."""
+    """Store ranker and severities of the study in `folder`, in one step; InvalidInput where one is no number."""
+    if not (np.isfinite(severity.mean).all() and np.isfinite(severity.variance).all()):
+        raise InvalidInput("what was learnt gives severities that are no finite numbers, so it is not kept")
     target = folder / FOLDER / f"{after:04d}"
     partial = target.with_name(f"{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)

@@ -50,6 +50,12 @@ def serve(
 
     if find_spec("torch") is None:
         raise InvalidInput("learning needs torch: pip install 'cbir[deep]'")
+    if backbone is not None:
+        from cbir.models import backbones  # seconds, for who names one
+
+        if backbone not in backbones.names():
+            known = ", ".join(backbones.names())
+            raise InvalidInput(f"--backbone: there is no backbone {backbone!r}; there are: {known}")
     in_force = settings.load(host=host, port=port)
     start_check(in_force)
     with Collection(collection):

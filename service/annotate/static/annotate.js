@@ -17,6 +17,7 @@ const LOADED = 4; // of them are loaded
 const FEW = 5; // that are left: ask for more
 const LOOK = 2000; // ms, while the ranker learns
 const MOVED = 0.1; // of a pane, with a key
+const LONGEST = 86400; // seconds that the server takes: a page left open for days has an answer all the same
 const ANSWERS = ["first", "alike", "second", "skip"];
 
 const clock = new Clock();
@@ -206,7 +207,7 @@ function say(answer, pair, seconds) {
 function judge(answer) {
   if (paused || !current || at(answer).disabled) return;
   delete at("problem").dataset.kind;
-  say(answer, current, clock.read() / 1000);
+  say(answer, current, Math.min(clock.read() / 1000, LONGEST));
   standing.rate(history.map((one) => one.seconds));
   advance();
 }

@@ -198,7 +198,16 @@ def test_images_that_are_none_are_refused(fitted, images):
 
 
 @pytest.mark.parametrize(
-    "options", [{"dropout": 1.0}, {"passes": 0}, {"passes": 1001}, {"epochs": 0}, {"rate": 0}, {"side": 16}]
+    "options",
+    [
+        {"dropout": 1.0},
+        {"passes": 0},
+        {"passes": 1001},
+        {"epochs": 0},
+        {"rate": 0},
+        {"rate": np.nan},
+        {"side": 16},
+    ],
 )
 def test_settings_out_of_range_are_refused(options):
     with pytest.raises(InvalidInput):

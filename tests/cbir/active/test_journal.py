@@ -77,6 +77,9 @@ def test_sent_twice_is_written_once(path: Path) -> None:
         assert not journal.add(judgement(1))
     with Journal(path) as journal:
         assert not journal.add(judgement(1))
+        assert not journal.add(judgement(1).model_copy(update={"round": 2})), (
+            "the study has gone on meanwhile"
+        )
         with pytest.raises(InvalidInput, match="another entry"):
             journal.add(judgement(1, "second"))
     assert len(read(path)) == 1

@@ -256,6 +256,16 @@ def test_the_plan_is_kept(tmp_path: Path) -> None:
         plan.settle(tmp_path, {})
 
 
+def test_severities_that_are_no_numbers_are_not_kept(opening: Opening) -> None:
+    study = opening()
+    judge_round(study)
+    values = np.full(len(IDS), np.nan, np.float32)
+    severity = Severity(values, values, np.eye(len(IDS), dtype=np.float32))
+    with pytest.raises(InvalidInput, match="finite"):
+        models.keep(study.folder, None, 1, 9, IDS, severity)  # type: ignore[arg-type]
+    assert models.latest(study.folder) is None
+
+
 @pytest.mark.parametrize("name", ["rounds/0001.json", "models/0001/severity.npz"])
 def test_damage_is_told(opening: Opening, name: str) -> None:
     study = opening()
