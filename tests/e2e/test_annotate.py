@@ -27,7 +27,7 @@ from tests.e2e.judging import (
 
 torch = pytest.importorskip("torch")
 
-JUDGEMENTS = int(os.environ.get("CBIR_JUDGEMENTS", "60"))
+JUDGEMENTS = int(os.environ.get("CBIR_JUDGEMENTS", "36"))
 IMAGES = 48
 ALIKE = 0.02  # a difference that the reader does not see
 KEYS = {"first": "ArrowLeft", "second": "ArrowRight", "alike": "ArrowDown"}
@@ -96,9 +96,9 @@ def test_killed_twice_while_judging(
     collection: Path, screen: sync_api.Page, start: Callable[..., Annotating], tmp_path: Path
 ) -> None:
     study, truth = tmp_path / "study", truths(collection)
-    # A small first round, which teaches little, then large ones.
+    # A small first round, which teaches little, then large ones; the second is full before the end.
     first_round = round(JUDGEMENTS / 6)
-    options = ["--start", first_round / IMAGES, "--step", 40 / IMAGES, "--rounds", 20]
+    options = ["--start", first_round / IMAGES, "--step", min(40, JUDGEMENTS * 2 // 3) / IMAGES, "--rounds", 20]
     options += ["--side", 48, "--epochs", 15]
     running = start("--collection", collection, "--study-dir", study, "--port", "0", *map(str, options))
     said: list[tuple[str, str, str]] = []
