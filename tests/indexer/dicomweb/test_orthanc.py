@@ -58,7 +58,7 @@ def test_an_archive_is_fetched_filtered_followed_and_may_go_away(
 ) -> None:
     files = sorted(phantoms.glob("*.dcm"))
     place = tmp_path / "collection"
-    index = (*CBIR, "index", "dicomweb")
+    index = (*CBIR, "index", "dicomweb", "--jobs", "1")
     modality = str(dcmread(files[0]).Modality)
     with orthanc(network, tmp_path / "orthanc") as archive:
         put(network, files)
