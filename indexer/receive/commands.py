@@ -92,9 +92,10 @@ def _check_host(host: str, allowed: list[str]) -> None:
 
 def _end_associations(associations: Sequence[threading.Thread]) -> None:
     """What is being stored is answered first; then the peers are told."""
+    storing = [one for one in associations if getattr(one, "is_established", False)]
     for one in associations:
         abort = getattr(one, "abort", None)
         if abort:
             abort()
-    for one in associations:
+    for one in storing:  # nothing is lost with those that never said who they are
         one.join(5)
