@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import cv2
@@ -81,14 +81,15 @@ class Annotating:
         """kill -9, of every process there is of it."""
         processes = [psutil.Process(self.process.pid)]
         for process in processes + processes[0].children(recursive=True):
-            os.kill(process.pid, signal.SIGKILL)
-        self.process.communicate(timeout=30)
+            with suppress(ProcessLookupError):  # it may just have ended
+                os.kill(process.pid, signal.SIGKILL)
+        self.process.communicate(timeout=PATIENCE_SECONDS)
 
     def stop(self) -> str:
         """Press Ctrl-C; what it wrote to the log."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-        return self.process.communicate(timeout=30)[1]
+        return self.process.communicate(timeout=2 * PATIENCE_SECONDS)[1]
 
 
 @contextmanager

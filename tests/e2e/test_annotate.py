@@ -29,6 +29,7 @@ torch = pytest.importorskip("torch")
 
 JUDGEMENTS = int(os.environ.get("CBIR_JUDGEMENTS", "36"))
 IMAGES = 48
+UNSEEN = min(120, JUDGEMENTS)  # joints that what was learnt is tested on
 ALIKE = 0.02  # a difference that the reader does not see
 KEYS = {"first": "ArrowLeft", "second": "ArrowRight", "alike": "ArrowDown"}
 
@@ -82,7 +83,7 @@ def accuracy(study: Path, after: int) -> float:
     """Share of pairs of joints that nobody has seen, which the ranker learnt after that round puts in order."""
     from cbir.active.bayesian import BayesianRanker
 
-    severities = np.random.default_rng(7).uniform(0, 1, 120)
+    severities = np.random.default_rng(7).uniform(0, 1, UNSEEN)
     images = np.stack([joint(severity, 10_000 + number) for number, severity in enumerate(severities)])
     mean = BayesianRanker.load(study / models.FOLDER / f"{after:04d}").severity(images).mean
     first, second = np.triu_indices(len(severities), 1)
