@@ -78,7 +78,7 @@ def test_similar_images_beside_the_viewer(
     context = browser.new_context()
     page = context.new_page()
     frame = framed(page, viewer, address)
-    with context.expect_page() as opened:
+    with context.expect_page(timeout=PATIENCE_MS) as opened:
         frame.get_by_role("link", name="Log in in a new tab").click()
     login = opened.value
     login.set_default_timeout(PATIENCE_MS)
@@ -91,9 +91,11 @@ def test_similar_images_beside_the_viewer(
     sync_api.expect(frame.locator(".card")).to_have_count(12, timeout=PATIENCE_MS)
     pictures.first.evaluate("image => image.decode()")
     assert pictures.first.evaluate("image => image.naturalWidth") > 0
-    with context.expect_page() as opened:
+    with context.expect_page(timeout=PATIENCE_MS) as opened:
         frame.locator(".card").first.click()
-    assert opened.value.url.startswith(f"{viewer}/view?StudyInstanceUIDs=")
+    opened.value.wait_for_url(
+        lambda url: url.startswith(f"{viewer}/view?StudyInstanceUIDs="), timeout=PATIENCE_MS
+    )
     frame.get_by_role("link", name="Studies").click()
     frame.get_by_role("heading", name="Similar studies").wait_for()
     context.close()
