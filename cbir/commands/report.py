@@ -90,6 +90,8 @@ def _asked(
     """The query's header, its frame, and what is like it."""
     watch = Stopwatch()
     if image.startswith("id:"):
+        if frame is not None:
+            raise InvalidInput("--frame is of a file; every frame of the collection has an id of its own")
         record = searcher.collection.record(image.removeprefix("id:"))
         header = _header_of(searcher.collection, record, place)
         request = _leaving_out(wanted, header, exclude, record.patient_key)

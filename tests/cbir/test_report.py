@@ -174,6 +174,7 @@ def test_what_cannot_be_reported_is_told(
         (tmp_path / "broken.dcm", {"out": out}, "broken.dcm"),
         (tmp_path / "odd.dcm", {"out": out}, "odd.dcm cannot be taken over"),
         ("id:nobody", {"out": out}, "nobody"),
+        ("id:nobody", {"out": out, "frame": 2}, "--frame is of a file"),
     ):
         with pytest.raises(CbirError, match=words) as told:
             report(str(image), made[0], **options)
