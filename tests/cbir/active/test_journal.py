@@ -202,7 +202,7 @@ journal.add(judgement(2, pair=(2, 3)))
 
 def test_a_full_disk_loses_nothing(path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, timeout=60, cwd=Path.cwd()
+        [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, timeout=120, cwd=Path.cwd()
     )
     assert done.returncode == 0, done.stderr
     assert "full: there is no room left" in done.stdout
