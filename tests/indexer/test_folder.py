@@ -82,4 +82,4 @@ def test_many_files_named_outright_take_linear_time(folder, tmp_path):
     paths = [picture(tmp_path / "many" / f"{n}.png", 0, size=8) for n in range(3000)]
     started = time.perf_counter()
     assert len(list(walk(paths))) == 3000
-    assert time.perf_counter() - started < 5
+    assert time.perf_counter() - started < 15
