@@ -167,7 +167,7 @@ def speed(made: dict[str, Any], images: int) -> None:
     """Seconds for all images with T passes at once, and with T calls of one pass."""
     side = made["side"]
     pictures = np.random.default_rng(0).integers(0, 256, (images, side, side), np.uint8)
-    ranker = BayesianRanker(**{**made, "epochs": 1}).fit(pictures[:32], [[0, 1], [2, 3]], [1, 0])
+    ranker = BayesianRanker(**{**made, "epochs": 1, "steps": 0}).fit(pictures[:32], [[0, 1], [2, 3]], [1, 0])
     ranker.severity(pictures[:64])
     started, used = time.perf_counter(), time.process_time()
     ranker.severity(pictures)
@@ -212,18 +212,18 @@ def main() -> None:
     options.add_argument("--step", type=float, default=0.1, help="share of images a round")
     options.add_argument("--calibrate", action="store_true", help="also learn grades: Tables 2 and 3")
     options.add_argument("--backbone", default="small")
-    options.add_argument("--weights")
+    options.add_argument("--weights", help="a file, or the folder of a trained embedding, to start from")
     options.add_argument("--side", type=int, default=64)
     options.add_argument("--epochs", type=int, default=20)
+    options.add_argument("--steps", type=int, default=1000, help="batches of each training, at least")
     options.add_argument("--rate", type=float, default=1e-3)
     options.add_argument("--device", default="cpu")
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--images", type=int, default=IMAGES)
     chosen = options.parse_args()
     torch.set_num_threads(chosen.threads)
-    made = {
-        name: getattr(chosen, name) for name in ("backbone", "weights", "side", "epochs", "rate", "device")
-    }
+    names = ("backbone", "weights", "side", "epochs", "steps", "rate", "device")
+    made = {name: getattr(chosen, name) for name in names}
     if chosen.part == "speed":
         speed(made, chosen.images)
         return
@@ -234,6 +234,7 @@ def main() -> None:
         patients = np.unique(data[2])
         some = np.isin(data[2], np.random.default_rng(0).permutation(patients)[: 300 * len(patients) // 1000])
         data, made["epochs"] = (data[0][some], data[1][some], data[2][some]), 4
+        made["steps"] = 0
     table(chosen, data, made)
 
 

@@ -30,8 +30,10 @@ class BayesianRanker:
 
     backbone: one of `cbir.models.backbones.names()`. side: pixels that images are scaled to. dropout: share of units
     dropped before every layer but the first. passes: T. weight_decay: lambda of eq. 2. epochs: times through the
-    pairs. rate: of Adam, at its highest. batch: pairs. weights: a file that the backbone starts from. device: cpu, or
-    cuda. The same seed, settings and pairs give the same ranker on the same machine.
+    pairs, more where these are too few for as many batches as `steps`: what is learnt of few pairs must not be worse
+    for want of practice. rate: of Adam, at its highest. batch: pairs. weights: a file, or the folder of a trained
+    embedding, that the backbone starts from. device: cpu, or cuda. The same seed, settings and pairs give the same
+    ranker on the same machine.
     """
 
     def __init__(
@@ -42,22 +44,32 @@ class BayesianRanker:
         passes: int = 30,
         weight_decay: float = 1e-4,
         epochs: int = 20,
+        steps: int = 1000,
         rate: float = 1e-3,
         batch: int = 16,
         weights: str | None = None,
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
-        if not 0 <= dropout < 1 or epochs < 1 or not 0 < rate < 1 or batch < 2 or not weight_decay >= 0:
+        if (
+            not 0 <= dropout < 1
+            or epochs < 1
+            or steps < 0
+            or not 0 < rate < 1
+            or batch < 2
+            or not weight_decay >= 0
+        ):
             raise InvalidInput(
-                "dropout is from 0 to below 1, the rate between 0 and 1, epochs above 0, a batch has 2 pairs or more"
+                "dropout is from 0 to below 1, the rate between 0 and 1, epochs above 0, steps 0 or more, "
+                "a batch has 2 pairs or more"
             )
         if not 1 <= passes <= MOST_PASSES:
             raise InvalidInput(f"a severity takes 1 to {MOST_PASSES} passes, not {passes}")
         if not 32 <= side <= 1024:
             raise InvalidInput(f"images are scaled to 32 to 1024 pixels, not {side}")
         self.backbone, self.side, self.dropout, self.passes = backbone, side, dropout, passes
-        self.weight_decay, self.epochs, self.rate, self.batch = weight_decay, epochs, rate, batch
+        self.weight_decay, self.rate, self.batch = weight_decay, rate, batch
+        self.epochs, self.steps = epochs, steps
         self.weights, self.seed, self.device = weights, seed, device
 
     def settings(self) -> dict[str, Any]:
@@ -95,10 +107,9 @@ class BayesianRanker:
         network.train()
         optimizer = torch.optim.Adam(_groups(network, self.weight_decay), self.rate)
         every = max(1, -(-len(known.pairs) // self.batch))
-        schedule = torch.optim.lr_scheduler.OneCycleLR(
-            optimizer, self.rate, total_steps=every * self.epochs + 1
-        )
-        for _ in range(self.epochs):
+        epochs = max(self.epochs, -(-self.steps // every))
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, self.rate, total_steps=every * epochs + 1)
+        for _ in range(epochs):
             order = torch.randperm(len(known.pairs), generator=generator).numpy()
             for rows in np.array_split(order, every):
                 if stop():

@@ -12,12 +12,12 @@ from safetensors.torch import save as write_tensors
 
 from cbir.active.network import BayesianNetwork
 from cbir.errors import InvalidInput, NotFound
+from cbir.models.weights_file import content_of
 
 if TYPE_CHECKING:
     from cbir.active.bayesian import BayesianRanker
 
 WEIGHTS, CARD = "severity.safetensors", "severity.json"
-LARGEST = 1 << 30  # bytes of weights
 
 
 def save(ranker: "BayesianRanker", folder: Path, facts: dict[str, Any]) -> None:
@@ -44,13 +44,7 @@ def load(folder: Path, device: str = "cpu") -> "BayesianRanker":
     from cbir.active.bayesian import BayesianRanker
 
     weights, card = folder / WEIGHTS, _card(folder / CARD)
-    if not weights.is_file():
-        raise NotFound(f"there are no weights {weights}")
-    if weights.stat().st_size > LARGEST:
-        raise InvalidInput(f"{weights} is larger than a ranker's weights can be ({LARGEST >> 20} MiB)")
-    content = weights.read_bytes()
-    if hashlib.sha256(content).hexdigest() != card["sha256"]:
-        raise InvalidInput(f"{weights} is not the file that its card describes; learn anew")
+    content = content_of(weights, card["sha256"])
     try:
         ranker = BayesianRanker(**card["ranker"], device=device)
         network = BayesianNetwork(ranker.backbone, ranker.dropout)

@@ -10,13 +10,12 @@ from safetensors.torch import load as read_tensors
 from safetensors.torch import save as write_tensors
 from torch import Tensor, nn
 
-from cbir.errors import InvalidInput, NotFound
+from cbir.errors import InvalidInput
 from cbir.models import embedding_card
 from cbir.models.backbones import build
 from cbir.models.embedding_card import CARD, WEIGHTS
 from cbir.models.onnx_network import export
-
-LARGEST = 1 << 30  # bytes of weights
+from cbir.models.weights_file import content_of
 
 
 class Embedder(nn.Module):
@@ -55,15 +54,7 @@ def load(folder: Path) -> Embedder:
     Raises NotFound where there is none, InvalidInput where weights and card do not belong together.
     """
     card, weights = embedding_card.read(folder), folder / WEIGHTS
-    if not weights.is_file():
-        raise NotFound(f"there are no weights {weights}")
-    if weights.stat().st_size > LARGEST:
-        raise InvalidInput(
-            f"{weights} is larger than the weights of an embedding can be ({LARGEST >> 20} MiB)"
-        )
-    content = weights.read_bytes()
-    if hashlib.sha256(content).hexdigest() != card["sha256"]:
-        raise InvalidInput(f"{weights} is not the file that its card describes; fetch both again")
+    content = content_of(weights, card["sha256"])
     try:
         embedder = Embedder(**card["model"])
         embedder.load_state_dict(read_tensors(content))

@@ -11,9 +11,9 @@ from safetensors.torch import save as write_tensors
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.models.ranker import Ranker
+from cbir.models.weights_file import content_of
 
 WEIGHTS, CARD = "ranker.safetensors", "ranker.json"
-LARGEST = 1 << 30  # bytes of weights
 SIDES = (32, 1024)
 
 
@@ -32,13 +32,7 @@ def load(folder: Path) -> tuple[Ranker, dict[str, Any]]:
     Raises NotFound where there is none, InvalidInput where weights and card do not belong together.
     """
     weights, card = folder / WEIGHTS, _card(folder / CARD)
-    if not weights.is_file():
-        raise NotFound(f"there are no weights {weights}")
-    if weights.stat().st_size > LARGEST:
-        raise InvalidInput(f"{weights} is larger than a ranker's weights can be ({LARGEST >> 20} MiB)")
-    content = weights.read_bytes()
-    if hashlib.sha256(content).hexdigest() != card["sha256"]:
-        raise InvalidInput(f"{weights} is not the file that its card describes; fetch both again")
+    content = content_of(weights, card["sha256"])
     try:
         ranker = Ranker(**card["ranker"])
         ranker.load_state_dict(read_tensors(content))

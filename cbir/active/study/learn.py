@@ -60,8 +60,9 @@ def learn(collection: Path, study: Path, after: int, stop: Stop) -> bool:
 
     _leave_a_core()
     ranker = BayesianRanker(
-        settings.backbone, settings.side, passes=settings.passes, epochs=settings.epochs, seed=settings.seed
-    ).fit(images, pairs, labels, stop=stop)
+        settings.backbone, settings.side, passes=settings.passes, epochs=settings.epochs, steps=settings.steps,
+        weights=settings.weights, seed=settings.seed,
+    ).fit(images, pairs, labels, stop=stop)  # fmt: skip
     severity = ranker.severity(images)
     if not stop():
         models.keep(study, ranker, after, len(pairs), ids, severity)

@@ -17,7 +17,8 @@ class Plan(BaseModel):
     """start: share of the images in the pairs of round 1; step: of those chosen for each later one.
 
     strategy: that chooses them. overlap: share of pairs that every annotator is asked, to see how far they agree.
-    backbone, side, epochs, passes: of `cbir.active.bayesian.BayesianRanker`. study: a name of its own, by chance.
+    backbone, side, weights, epochs, steps, passes: of `cbir.active.bayesian.BayesianRanker`. study: a name of its
+    own, by chance.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -31,7 +32,9 @@ class Plan(BaseModel):
     seed: int = Field(0, ge=0)
     backbone: str = "small"
     side: int = Field(64, ge=32, le=1024)
+    weights: str | None = None
     epochs: int = Field(20, ge=1)
+    steps: int = Field(1000, ge=0)
     passes: int = Field(30, ge=2)
     study: str = Field(default_factory=lambda: secrets.token_hex(8))
 

@@ -29,7 +29,14 @@ def serve(
     overlap: Annotated[float | None, typer.Option(help="Of the pairs that everybody is asked [0.1].")] = None,
     backbone: Annotated[str | None, typer.Option(help="The network that learns [small].")] = None,
     side: Annotated[int | None, typer.Option(help="Pixels that it scales images to [64].")] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(help="What it starts from: the folder of a trained embedding, or a file of weights."),
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="Times through the pairs [20].")] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Batches that it learns from at least, with few pairs too [1000].")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Of what is drawn by chance [0].")] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [8000].")] = None,
@@ -50,17 +57,23 @@ def serve(
 
     if find_spec("torch") is None:
         raise InvalidInput("learning needs torch: pip install 'cbir[deep]'")
-    if backbone is not None:
+    folder = study_dir or collection.resolve().with_name(f"{collection.resolve().name}-study")
+    if backbone is not None or weights is not None:
         from cbir.models import backbones  # seconds, for who names one
 
-        if backbone not in backbones.names():
+        kept = plan.read(folder) if (folder / plan.FILE).exists() else plan.Plan()
+        if backbone is not None and backbone not in backbones.names():
             known = ", ".join(backbones.names())
             raise InvalidInput(f"--backbone: there is no backbone {backbone!r}; there are: {known}")
+        if weights is not None:
+            weights = weights if weights == backbones.IMAGENET else str(Path(weights).resolve())
+            backbones.build(
+                backbone or kept.backbone, dimensions=None, weights=weights
+            )  # tells what does not fit
     in_force = settings.load(host=host, port=port)
     start_check(in_force)
     with Collection(collection):
         pass  # a missing or foreign one is told before a folder is made
-    folder = study_dir or collection.resolve().with_name(f"{collection.resolve().name}-study")
     given = {
         "question": question,
         "strategy": strategy,
@@ -70,7 +83,9 @@ def serve(
         "overlap": overlap,
         "backbone": backbone,
         "side": side,
+        "weights": weights,
         "epochs": epochs,
+        "steps": steps,
         "seed": seed,
     }
     plan.settle(folder, given)

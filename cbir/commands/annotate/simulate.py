@@ -32,11 +32,17 @@ def simulate(
     where: Where = None,
     backbone: Annotated[str, typer.Option(help="The network: small, densenet169, resnet18, ...")] = "small",
     weights: Annotated[
-        str | None, typer.Option(help="A file of weights that the network starts from.")
+        str | None,
+        typer.Option(
+            help="What the network starts from: the folder of a trained embedding, or a file of weights."
+        ),
     ] = None,
     side: Annotated[int, typer.Option(min=32, max=1024, help="Pixels that images are scaled to.")] = 64,
     passes: Annotated[int, typer.Option(min=2, max=1000, help="Stochastic passes for one severity.")] = 30,
     epochs: Annotated[int, typer.Option(min=1, help="Times through the pairs, in each round.")] = 20,
+    steps: Annotated[
+        int, typer.Option(min=0, help="Batches to learn from at least, with few pairs too.")
+    ] = 1000,
     rate: Annotated[float, typer.Option(help="Of Adam, at its highest.")] = 1e-3,
     seed: Annotated[int, typer.Option(min=0, help="The same seed asks and learns the same.")] = 0,
     threads: Annotated[int, typer.Option(min=0, help="Of the CPU; 0: all.")] = 0,
@@ -66,8 +72,8 @@ def simulate(
         raise InvalidInput(f"{report} is a file; the report needs a folder")
 
     def make(_: int) -> BayesianRanker:
-        return BayesianRanker(backbone, side, passes=passes, epochs=epochs, rate=rate, weights=weights, seed=seed,
-                              device=device)  # fmt: skip
+        return BayesianRanker(backbone, side, passes=passes, epochs=epochs, steps=steps, rate=rate, weights=weights,
+                              seed=seed, device=device)  # fmt: skip
 
     make(0)
     conditions = [parse(text) for text in where or ()]

@@ -1,4 +1,4 @@
-"""Weights from a file of this machine: safetensors, or what torch saved; never code."""
+"""Weights from this machine: safetensors, what torch saved, or the folder of an embedding; never code."""
 
 from pathlib import Path
 
@@ -8,12 +8,18 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from cbir.errors import InvalidInput, NotFound
+from cbir.models import embedding_card
 
 FOLLOWS = ("module.", "model.", "backbone.", "network.")  # what trainers put before the names
+INSIDE = "network."  # before those of the network alone, in an embedding of ours
 
 
 def read(path: Path) -> dict[str, Tensor]:
-    """The state dict in a file. Raises NotFound for a missing file, InvalidInput for one that is something else."""
+    """The state dict in a file, or that of the embedding that `cbir train embedding` wrote into a folder.
+
+    Raises NotFound for a missing file, InvalidInput for one that is something else.
+    """
+    path = path / embedding_card.WEIGHTS if path.is_dir() else path
     if not path.is_file():
         raise NotFound(f"there is no file of weights {path}")
     try:
@@ -53,8 +59,9 @@ def put(network: nn.Module, held: dict[str, Tensor], where: str) -> None:
 
 
 def _plain(held: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Names without what trainers put before all of them."""
+    """Names without what trainers put before them; of an embedding, what is before the pooling."""
     for before in FOLLOWS:
         if held and all(name.startswith(before) for name in held):
             held = {name.removeprefix(before): value for name, value in held.items()}
-    return held
+    inside = {name.removeprefix(INSIDE): value for name, value in held.items() if name.startswith(INSIDE)}
+    return _plain(inside) if inside else held

@@ -12,6 +12,7 @@ from safetensors.torch import save as write_tensors
 from cbir.errors import InvalidInput, NotFound
 from cbir.models.sorters.cnn import CnnSorter
 from cbir.models.sorters.lstm import LstmSorter
+from cbir.models.weights_file import content_of
 
 LEARNED: dict[str, type[LstmSorter] | type[CnnSorter]] = {"lstm": LstmSorter, "cnn": CnnSorter}
 LARGEST = 64 << 20  # bytes of weights
@@ -46,13 +47,7 @@ def read(weights: Path) -> LstmSorter | CnnSorter:
     Raises NotFound where one of the two is missing, InvalidInput where they do not belong together.
     """
     facts = card(weights)
-    if not weights.is_file():
-        raise NotFound(f"there are no weights {weights}")
-    if weights.stat().st_size > LARGEST:
-        raise InvalidInput(f"{weights} is larger than a sorter's weights can be ({LARGEST >> 20} MiB)")
-    content = weights.read_bytes()
-    if hashlib.sha256(content).hexdigest() != facts["sha256"]:
-        raise InvalidInput(f"{weights} is not the file that its card describes; fetch both again")
+    content = content_of(weights, facts["sha256"], LARGEST)
     try:
         sorter = LEARNED[facts["sorter"]](**facts["options"])
         sorter.load_state_dict(read_tensors(content))

@@ -12,6 +12,7 @@ from cbir.active.dropout import UnitDropout
 from cbir.active.network import BayesianNetwork
 from cbir.errors import InvalidInput, NotFound
 from cbir.models import backbones
+from cbir.models.embedder import Embedder, save
 from tests.cbir.active.drawn import SIDE, draw, judged
 
 PICTURES, GRADES = draw(90)
@@ -19,7 +20,7 @@ PAIRS, LABELS = judged(GRADES[:60], 96)
 
 
 def made(**options):
-    return BayesianRanker(**{"side": SIDE, "epochs": 8, "passes": 8, **options})
+    return BayesianRanker(**{"side": SIDE, "epochs": 8, "steps": 0, "passes": 8, **options})
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +115,28 @@ def test_alike_pairs_bring_scores_together(fitted):
     assert found.mean.std() < 0.5 * fitted.severity(PICTURES[:60]).mean.std()
 
 
+@pytest.mark.parametrize(
+    ("pairs", "epochs", "steps", "batches"),
+    [(8, 2, 0, 2 * 1), (8, 2, 7, 7 * 1), (40, 2, 7, 3 * 3), (40, 2, 5, 2 * 3)],
+)
+def test_few_pairs_are_gone_through_more_often(pairs, epochs, steps, batches):
+    asked = []
+    ranker = made(epochs=epochs, steps=steps, batch=16, passes=2)
+    ranker.fit(PICTURES[:60], PAIRS[:pairs], LABELS[:pairs], stop=lambda: bool(asked.append(1)))
+    assert len(asked) == batches
+
+
+def test_it_starts_from_a_trained_embedding(tmp_path):
+    trained = Embedder("toprank", side=SIDE)
+    save(trained, tmp_path, {})
+    found = BayesianNetwork("toprank", 0.0, tmp_path).eval()
+    images = torch.rand(2, 1, SIDE, SIDE)
+    with torch.no_grad():
+        torch.testing.assert_close(found.layers(images), trained.backbone.network.eval()(images))
+    with pytest.raises(InvalidInput, match="another network"):
+        made(backbone="small", weights=str(tmp_path)).fit(PICTURES[:60], PAIRS[:8], LABELS[:8])
+
+
 def test_stops_when_asked_to():
     asked = []
 
@@ -204,6 +227,7 @@ def test_images_that_are_none_are_refused(fitted, images):
         {"passes": 0},
         {"passes": 1001},
         {"epochs": 0},
+        {"steps": -1},
         {"rate": 0},
         {"rate": np.nan},
         {"side": 16},

@@ -42,6 +42,8 @@ def test_table_of_a_fold(bench, tmp_path, monkeypatch, capsys):
         1,
         "--epochs",
         1,
+        "--steps",
+        0,
         "--threads",
         1,
     ]

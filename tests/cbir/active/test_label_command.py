@@ -31,7 +31,7 @@ def test_labels_and_ranker_go_into_the_collection(tmp_path):
     with pytest.raises(NotFound):
         stored.kept(made)
     seen = read_pictures(made, SIDE)
-    ranker = BayesianRanker("toprank", SIDE, epochs=1, passes=3).fit(seen.pixels, *judged(grades, 8))
+    ranker = BayesianRanker("toprank", SIDE, epochs=1, steps=0, passes=3).fit(seen.pixels, *judged(grades, 8))
     severity = ranker.severity(seen.pixels)
     ids = [record.image_id for record in seen.records]
     models.keep(study, ranker, 2, 8, ids, severity)

@@ -25,7 +25,22 @@ from cbir.main import app
 from tests.cbir.active.drawn import collection_of, draw
 
 PICTURES, GRADES = draw(66, seed=4)
-QUICK = ("--rounds", 1, "--start", 0.9, "--epochs", 12, "--passes", 4, "--side", 32, "--backbone", "toprank")
+QUICK = (
+    "--rounds",
+    1,
+    "--start",
+    0.9,
+    "--epochs",
+    12,
+    "--steps",
+    0,
+    "--passes",
+    4,
+    "--side",
+    32,
+    "--backbone",
+    "toprank",
+)
 
 
 def run(*arguments):
@@ -136,7 +151,17 @@ def test_the_ranker_goes_into_backups_and_away_with_a_patient(learnt, tmp_path):
 
 def test_several_strategies_are_compared(folder):
     said = simulated(
-        folder, "--strategy", "random", "--strategy", "balanced", "--epochs", 1, "--format", "json"
+        folder,
+        "--strategy",
+        "random",
+        "--strategy",
+        "balanced",
+        "--epochs",
+        1,
+        "--steps",
+        0,
+        "--format",
+        "json",
     )
     assert said.exit_code == 0, said.output
     assert list(json.loads(said.stdout)) == ["random", "balanced"]

@@ -17,7 +17,7 @@ TRAIN, TEST = np.arange(70), np.arange(70, 100)
 
 
 def make(_):
-    return BayesianRanker("toprank", SIDE, passes=4, epochs=10)
+    return BayesianRanker("toprank", SIDE, passes=4, epochs=10, steps=0)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,12 @@ def test_the_same_plan_asks_the_same():
     plan = Plan("balanced", rounds=1, start=0.3, step=0.2, error_rate=0.3, seed=5)
     one, other = (
         simulate(
-            PICTURES, GRADES, TRAIN, TEST, plan, lambda _: BayesianRanker("toprank", SIDE, passes=3, epochs=1)
+            PICTURES,
+            GRADES,
+            TRAIN,
+            TEST,
+            plan,
+            lambda _: BayesianRanker("toprank", SIDE, passes=3, epochs=1, steps=0),
         )
         for _ in range(2)
     )

@@ -294,7 +294,9 @@ def test_learning(tmp_path: Path, indexed: Path) -> None:
     from cbir.collection import Collection
 
     folder = tmp_path / "study"
-    settings = plan.settle(folder, {"epochs": 1, "side": 32, "passes": 2, "start": 0.3, "rounds": 2})
+    settings = plan.settle(
+        folder, {"epochs": 1, "steps": 0, "side": 32, "passes": 2, "start": 0.3, "rounds": 2}
+    )
     with Collection(indexed) as collection:
         ids = [record.image_id for _, record in collection.iterate()]
     study = Study(folder, ids, settings)
