@@ -1,4 +1,4 @@
-"""How well embeddings of every loss find images of their class, beside huang2012, with and without re-ranking.
+"""How well embeddings of every loss find images of their class, against huang2012 and with it, re-ranked and not.
 
 Every loss trains the same network from the same start, as many batches of as many images. A third of the labels is
 held out of training. Queries are images of the test part; on seen classes they look among the images for training, on
@@ -99,7 +99,7 @@ def trial(images: Images, seed: int) -> Trial:
 
 
 def measured(
-    vectors: Floats, of: Trial, parts: Parts, args: argparse.Namespace
+    vectors: Floats, parts: Parts, of: Trial, args: argparse.Namespace
 ) -> dict[str, dict[str, float]]:
     """mAP, P@1 and P@10 on seen and unseen classes, of all queries, and of --reranked ones re-ranked and not."""
     classes, groups = of.material.classes, of.material.groups
@@ -153,14 +153,21 @@ def rival_vectors(images: Images, training: Places, args: argparse.Namespace) ->
     return statistics.fit(raw[training], profile.get(RIVAL)).normalise(raw)
 
 
+def with_rival(vectors: Floats, rival: Floats, parts: Parts) -> tuple[Floats, Parts]:
+    """Embeddings and huang2012 as the profile MODEL+huang2012 has them, and the parts of that."""
+    start = vectors.shape[1]
+    scale = np.float32((profile.BESIDE_WEIGHT / rival.shape[1]) ** 0.5)
+    moved = tuple((start + begin, start + end) for begin, end in parts)
+    return np.hstack([vectors, rival * scale]), ((0, start), *moved)
+
+
 def one_run(loss: str, images: Images, of: Trial, kept: Path, args: argparse.Namespace) -> None:
     """Train and measure one loss, or measure the rival."""
     about: dict[str, Any] = {"loss": loss, "seed": of.seed, "held_out": of.held_out, "side": args.side}
     about["images"] = {part: len(places) for part, places in of.material.parts.items()}
-    parts: Parts = ()
+    rival, parts = rival_vectors(images, of.material.parts["training"], args), view.parts(profile.get(RIVAL))
     if loss == RIVAL:
-        parts = view.parts(profile.get(RIVAL))
-        vectors = rival_vectors(images, of.material.parts["training"], args)
+        about["results"] = measured(rival, parts, of, args)
     else:
         recipe = Recipe(
             loss, args.epochs, args.classes, args.images, args.rate, patience=args.epochs, seed=of.seed
@@ -170,7 +177,9 @@ def one_run(loss: str, images: Images, of: Trial, kept: Path, args: argparse.Nam
         told = train(embedder, of.material, recipe, kept, args.device, save_every=30.0, told=_say)
         vectors = embed(embedder, images.pixels, args.device)
         about |= {"backbone": args.backbone, "epochs": args.epochs, **told}
-    about["results"] = measured(vectors, of, parts, args)
+        about["results"] = measured(vectors, (), of, args)
+        both = measured(*with_rival(vectors, rival, parts), of, args)
+        about["results"] |= {f"{kind}, with {RIVAL}": values for kind, values in both.items()}
     kept.with_name(f"{kept.name}.json").write_text(json.dumps(about, indent=1) + "\n")
     shutil.rmtree(kept, ignore_errors=True)
 

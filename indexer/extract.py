@@ -5,6 +5,7 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import islice
 from multiprocessing import connection, parent_process
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from cbir import descriptors
 from cbir.collection.records import Record, describe_record
 from cbir.descriptors import embedding
-from cbir.descriptors.embedding import Embedding
+from cbir.descriptors.base import Batched
 from cbir.errors import UnreadableImage
 from cbir.images import Image, Limits
 from indexer.folder import stamp
@@ -73,39 +74,35 @@ def extract(paths: list[Path], task: Task) -> list[Extracted]:
     if task.model is not None:
         embedding.register(task.model)
     describe = descriptors.get(task.descriptor)
-    if isinstance(describe, Embedding):
-        return _extract_together(paths, task, describe)
-    return [_extract_one(path, task, describe) for path in paths]
+    if not isinstance(describe, Batched):
+        return [_with_vectors(*_extract_one(path, task, describe)) for path in paths]
+    found = [_extract_one(path, task, describe.prepared) for path in paths]
+    vectors = iter(describe.all_of([of for _, prepared in found for of in prepared]))
+    return [_with_vectors(one, list(islice(vectors, len(prepared)))) for one, prepared in found]
 
 
-def _extract_together(paths: list[Path], task: Task, network: Embedding) -> list[Extracted]:
-    """The images of all files go through the network together, which is faster than one by one."""
-    found = [_extract_one(path, task, network.prepared) for path in paths]
-    vectors = network.all_of([picture for one in found if one.vectors is not None for picture in one.vectors])
-    taken, described = 0, []
-    for one in found:
-        count = len(one.records)
-        described.append(replace(one, vectors=vectors[taken : taken + count]) if count else one)
-        taken += count
-    return described
+def _with_vectors(found: Extracted, vectors: list[NDArray[Any]]) -> Extracted:
+    return found if found.refused is not None else replace(found, vectors=np.array(vectors))
 
 
-def _extract_one(path: Path, task: Task, describe: Callable[[Image], NDArray[Any]]) -> Extracted:
+def _extract_one(path: Path, task: Task, describe: Callable[[Image], Any]) -> tuple[Extracted, list[Any]]:
+    """The records of a file's images, or why there are none; and what `describe` gives of each image."""
     records: list[Record] = []
-    vectors: list[NDArray[Any]] = []
+    described: list[Any] = []
     if not path.is_file():
-        return Extracted(path, refused="cannot be looked into, or is no file")
+        return Extracted(path, refused="cannot be looked into, or is no file"), []
     try:
         stamped = stamp(path)
         for image in read_inside(path, task.within, task.limits):
             records.append(describe_record(image, source=str(path), source_stamp=stamped, secret=task.secret))
-            vectors.append(describe(image))
+            described.append(describe(image))
     except UnreadableImage as error:
-        return Extracted(path, refused=str(error))
+        return Extracted(path, refused=str(error)), []
     except OSError as error:
-        return Extracted(path, refused=f"cannot be read: {error.strerror}")
+        return Extracted(path, refused=f"cannot be read: {error.strerror}"), []
     except MemoryError:
-        return Extracted(path, refused="needs more memory than there is")
+        return Extracted(path, refused="needs more memory than there is"), []
     except Exception as error:  # a fault of ours in one image shall not cost the others
-        return Extracted(path, refused=f"could not be described ({type(error).__name__}); please report it")
-    return Extracted(path, tuple(records), np.array(vectors))
+        told = f"could not be described ({type(error).__name__}); please report it"
+        return Extracted(path, refused=told), []
+    return Extracted(path, tuple(records)), described

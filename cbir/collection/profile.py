@@ -10,14 +10,18 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, mo
 from cbir import descriptors
 from cbir.descriptors import embedding
 from cbir.errors import InvalidInput
-from cbir.models import embedding_card
+
+BESIDE_WEIGHT = (
+    0.5  # best of those tried, 0.36 to 1, all alike within half a point: bench/results/embeddings.md
+)
 
 
 class Profile(BaseModel):
     """Stored with its collection. Vectors of two profiles can be compared only when their hashes are equal.
 
     descriptor: name of a descriptor.
-    normalisation: "standardise" (each dimension to mean 0, deviation 1 over the collection) or "none".
+    normalisation: "standardise" (each dimension to mean 0, deviation 1 over the collection), "none", or "beside": the
+    first part, an embedding, as it is; all others standardised, then scaled to a mean squared length of 1 together.
     weights: factor of each part's share of the squared distance, 1 where not named.
     metric: of the normalised vectors.
     rerank: parameters of the re-rankers that differ from their defaults, for instance a tuned C and gamma.
@@ -27,7 +31,7 @@ class Profile(BaseModel):
 
     name: str
     descriptor: str
-    normalisation: Literal["standardise", "none"] = "standardise"
+    normalisation: Literal["standardise", "none", "beside"] = "standardise"
     weights: dict[str, float] = {}
     metric: Literal["euclidean"] = "euclidean"
     rerank: dict[str, Any] = {}
@@ -60,20 +64,22 @@ class Profile(BaseModel):
 
 
 def get(name: str, weights: dict[str, float] | None = None) -> Profile:
-    """The profile of that name: a descriptor's, or the folder of a trained embedding, which is known from then on.
+    """The profile of that name: a descriptor's, the folder of a trained embedding, or FOLDER+DESCRIPTOR for both.
 
-    Raises InvalidInput for an unknown one.
+    A descriptor beside an embedding has the weight BESIDE_WEIGHT where `weights` do not say otherwise. Raises
+    InvalidInput for an unknown one.
     """
     try:
-        if embedding_card.is_model(Path(name)):
-            descriptor = embedding.register(Path(name))
-            return Profile(
-                name=Path(name).resolve().name,
-                descriptor=descriptor,
-                normalisation="none",
-                weights=weights or {},
-            )
-        descriptors.get(name)
-        return Profile(name=name, descriptor=name, weights=weights or {})
+        descriptor = embedding.named(name)
+        if descriptor is None:
+            descriptors.get(name)
+            return Profile(name=name, descriptor=name, weights=weights or {})
+        others = descriptors.get(descriptor).parts[1:]
+        return Profile(
+            name=Path(name.replace(f"/{embedding.BESIDE}", embedding.BESIDE)).resolve().name,
+            descriptor=descriptor,
+            normalisation="beside" if others else "none",
+            weights={part.name: BESIDE_WEIGHT for part in others} | (weights or {}),
+        )
     except ValidationError as error:
         raise InvalidInput(f"profile {name}: {error.errors()[0]['msg']}") from error

@@ -51,13 +51,23 @@ def fit(raw: NDArray[np.float32], profile: Profile) -> Statistics:
     mean = np.zeros(descriptor.dimensions)
     deviation = np.ones(descriptor.dimensions)
     if profile.normalisation == "standardise" and len(raw):
-        mean = raw.mean(axis=0, dtype=np.float64)
-        deviation = _deviation(raw, mean)
-        deviation[deviation <= CONSTANT * np.maximum(np.abs(mean), 1.0)] = 1.0
+        mean, deviation = _spread(raw)
+    if profile.normalisation == "beside" and len(raw):
+        start = descriptor.parts[0].stop  # of what stands beside the embedding
+        mean[start:], deviation[start:] = _spread(raw[:, start:])
+        deviation[start:] *= np.sqrt(descriptor.dimensions - start)
     weight = np.ones(descriptor.dimensions)
     for part in descriptor.parts:
         weight[part.start : part.stop] = profile.weights.get(part.name, 1.0)
     return Statistics(mean.astype(np.float32), (np.sqrt(weight) / deviation).astype(np.float32), len(raw))
+
+
+def _spread(raw: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and standard deviation of each column, 1 for one that never varies."""
+    mean = raw.mean(axis=0, dtype=np.float64)
+    deviation = _deviation(raw, mean)
+    deviation[deviation <= CONSTANT * np.maximum(np.abs(mean), 1.0)] = 1.0
+    return mean, deviation
 
 
 def _deviation(raw: NDArray[np.float32], mean: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -14,7 +14,6 @@ from cbir import descriptors, settings
 from cbir.descriptors import embedding
 from cbir.errors import InvalidInput
 from cbir.images import Limits, read
-from cbir.models.embedding_card import is_model
 
 
 class Format(StrEnum):
@@ -34,9 +33,7 @@ def describe(
     format: Annotated[Format, typer.Option(help="How the values are printed.")] = Format.text,
 ) -> None:
     """Print the descriptor of one image."""
-    wanted = descriptors.get(
-        embedding.register(Path(descriptor)) if is_model(Path(descriptor)) else descriptor
-    )
+    wanted = descriptors.get(embedding.named(descriptor) or descriptor)
     frames = read(image, limits=Limits(pixels=settings.load().max_pixels))
     found = next(islice(frames, frame - 1, None), None)
     if found is None:

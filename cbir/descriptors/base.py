@@ -1,7 +1,7 @@
 """What every descriptor is."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,4 +27,17 @@ class Descriptor(Protocol):
 
     def __call__(self, image: Image) -> NDArray[np.float32]:
         """The descriptor of `image`: shape (dimensions,), float32, all finite."""
+        ...
+
+
+@runtime_checkable
+class Batched(Descriptor, Protocol):
+    """A descriptor that describes many images faster together than one by one."""
+
+    def prepared(self, image: Image) -> Any:
+        """What it needs of an image, far smaller than the image."""
+        ...
+
+    def all_of(self, prepared: list[Any]) -> NDArray[np.float32]:
+        """The descriptors (n, dimensions) of n prepared images."""
         ...

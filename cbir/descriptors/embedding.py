@@ -14,10 +14,12 @@ from cbir.images.square import square
 from cbir.models import embedding_card
 from cbir.models.onnx_network import Network, network_of
 
-NAME = re.compile(r"embedding:([0-9a-f]{16}):([0-9]{1,4})")  # of the weights, dimensions
+# Hash of the weights, dimensions, and the descriptor beside it: see `beside`.
+NAME = re.compile(r"embedding:([0-9a-f]{16}):([0-9]{1,4})(?:\+([a-z0-9_]+))?")
+BESIDE = "+"  # between the folder of a model and the name of a descriptor
 BATCH = 64  # images that go through the network together
 
-_folders: dict[str, Path] = {}  # models that this process has met, by the descriptor's name
+_folders: dict[str, Path] = {}  # models that this process has met, by the hash of their weights
 
 
 def register(folder: Path) -> str:
@@ -26,17 +28,31 @@ def register(folder: Path) -> str:
     Raises NotFound where there is none, InvalidInput where it is something else.
     """
     card = embedding_card.read(folder)
-    name = f"embedding:{card['sha256'][:16]}:{card['model']['dimensions']}"
-    if name not in _folders or not embedding_card.is_model(_folders[name]):
-        _folders[name] = folder.resolve()
-    return name
+    digest = card["sha256"][:16]
+    if digest not in _folders or not embedding_card.is_model(_folders[digest]):
+        _folders[digest] = folder.resolve()
+    return f"embedding:{digest}:{card['model']['dimensions']}"
+
+
+def named(text: str) -> str | None:
+    """The name of the descriptor that `text` stands for: the folder of a model, or FOLDER+DESCRIPTOR; else None.
+
+    The model is known from then on. Raises InvalidInput where it is damaged.
+    """
+    folder, plus, other = text.rpartition(BESIDE)
+    if embedding_card.is_model(Path(text)):
+        return register(Path(text))
+    if plus and embedding_card.is_model(Path(folder)):
+        return register(Path(folder)) + plus + other
+    return None
 
 
 def folder_of(name: str) -> Path:
     """Where the model of a descriptor lies; raises InvalidInput where this process has not met it."""
-    if name not in _folders:
+    found = NAME.fullmatch(name)
+    if found is None or found[1] not in _folders:
         raise InvalidInput(f"the model of {name} is not known here; name its folder as the profile")
-    return _folders[name]
+    return _folders[found[1]]
 
 
 class Embedding:
@@ -48,7 +64,7 @@ class Embedding:
 
     def __init__(self, name: str) -> None:
         found = NAME.fullmatch(name)
-        if found is None:
+        if found is None or found[3]:
             raise InvalidInput(f"{name!r} is not the name of an embedding")
         self.name = name
         self.dimensions = int(found[2])

@@ -61,15 +61,13 @@ def serve(
     if backbone is not None or weights is not None:
         from cbir.models import backbones  # seconds, for who names one
 
-        kept = plan.read(folder) if (folder / plan.FILE).exists() else plan.Plan()
         if backbone is not None and backbone not in backbones.names():
             known = ", ".join(backbones.names())
             raise InvalidInput(f"--backbone: there is no backbone {backbone!r}; there are: {known}")
         if weights is not None:
             weights = weights if weights == backbones.IMAGENET else str(Path(weights).resolve())
-            backbones.build(
-                backbone or kept.backbone, dimensions=None, weights=weights
-            )  # tells what does not fit
+            begun = plan.read(folder).backbone if (folder / plan.FILE).exists() else "small"
+            backbones.build(backbone or begun, dimensions=None, weights=weights)  # tells what does not fit
     in_force = settings.load(host=host, port=port)
     start_check(in_force)
     with Collection(collection):

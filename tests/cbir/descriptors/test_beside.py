@@ -1,0 +1,116 @@
+"""A trained embedding with a descriptor beside it: MODEL+DESCRIPTOR as a profile."""
+
+import json
+import shutil
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from cbir import descriptors
+from cbir.collection import Collection, statistics
+from cbir.collection import profile as profiles
+from cbir.collection.model import problem
+from cbir.descriptors.base import Batched
+from cbir.errors import InvalidInput
+from cbir.images import read
+from cbir.main import app
+from cbir.models import embedder, embedding_card
+
+SIZE = 16  # of the embedding
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A network that has learnt nothing."""
+    folder = tmp_path_factory.mktemp("models") / "stripes"
+    folder.mkdir()
+    torch.manual_seed(0)
+    embedder.save(embedder.Embedder("toprank", dimensions=SIZE, side=32), folder, {})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("images")
+    random = np.random.default_rng(0)
+    for place in range(12):
+        soft = cv2.GaussianBlur(random.integers(0, 256, (48, 40), np.uint8), (0, 0), 1 + place / 4)
+        cv2.imwrite(str(folder / f"{place:02d}.png"), soft)
+    return folder
+
+
+def run(*arguments):
+    found = CliRunner().invoke(app, list(map(str, arguments)))
+    assert found.exit_code == 0, (found.output, found.exception)
+    return found.output
+
+
+def test_values_of_both_one_after_the_other(model, images):
+    describe = descriptors.get(profiles.get(f"{model}+color_layout").descriptor)
+    pictures = [next(read(images / f"{place:02d}.png")) for place in range(5)]
+    assert isinstance(describe, Batched)
+    together = describe.all_of([describe.prepared(picture) for picture in pictures])
+    alone = np.array([describe(picture) for picture in pictures])
+    network = descriptors.get(profiles.get(str(model)).descriptor)
+    assert together == pytest.approx(alone, abs=1e-5)
+    assert together[:, :SIZE] == pytest.approx(np.array([network(picture) for picture in pictures]), abs=1e-5)
+    assert (together[:, SIZE:] == [descriptors.get("color_layout")(picture) for picture in pictures]).all()
+    assert describe.all_of([]).shape == (0, SIZE + 12)
+    parts = [(part.name, part.start, part.stop) for part in describe.parts]
+    assert parts == [("embedding", 0, SIZE), ("color_layout", SIZE, SIZE + 12)]
+
+
+def test_the_embedding_stays_and_the_other_is_weighed(model, images):
+    profile = profiles.get(f"{model}+edge_histogram")
+    describe = descriptors.get(profile.descriptor)
+    raw = np.array([describe(next(read(path))) for path in sorted(images.iterdir())])
+    found = statistics.fit(raw, profile).normalise(raw)
+    assert profile.normalisation == "beside"
+    assert (found[:, :SIZE] == raw[:, :SIZE]).all()
+    varying = (raw[:, SIZE:].std(axis=0) > 0).mean()
+    assert varying > 0.5
+    squared = (found[:, SIZE:] ** 2).sum(axis=1).mean()
+    assert squared == pytest.approx(profiles.BESIDE_WEIGHT * varying, rel=1e-3)
+    heavier = statistics.fit(raw, profiles.get(f"{model}+edge_histogram", {"edge_histogram": 2.0}))
+    assert (heavier.normalise(raw)[:, SIZE:] ** 2).sum(axis=1).mean() == pytest.approx(2 * varying, rel=1e-3)
+    none = statistics.fit(raw[:0], profile)
+    assert np.isfinite(none.normalise(raw)).all()
+
+
+def test_profiles_and_their_names(model):
+    both = profiles.get(f"{model}+huang2012")
+    assert both.name == "stripes+huang2012"
+    assert profiles.get(f"{model}/+huang2012") == both
+    assert both.hash not in {profiles.get(str(model)).hash, profiles.get(f"{model}+tamura").hash}
+    assert both.weights == dict.fromkeys(("color_layout", "tamura", "edge_histogram"), profiles.BESIDE_WEIGHT)
+
+
+def test_a_folder_with_a_plus_in_its_name(model, tmp_path):
+    folder = shutil.copytree(model, tmp_path / "knees+tamura")
+    assert profiles.get(str(folder)).descriptor == profiles.get(str(model)).descriptor
+
+
+@pytest.mark.parametrize(
+    "name", ["{model}+huang", "{nothing}+huang2012", "{model}+{model}", "{model}+", "+tamura"]
+)
+def test_what_is_none_is_told(name, model, tmp_path):
+    with pytest.raises(InvalidInput, match="no descriptor is called"):
+        profiles.get(name.format(model=model, nothing=tmp_path))
+
+
+def test_indexed_searched_and_verified_without_the_original(model, images, tmp_path):
+    kept, collection = shutil.copytree(model, tmp_path / "stripes"), tmp_path / "c"
+    run("index", images, "--profile", f"{kept}+huang2012", "--collection", collection)
+    shutil.rmtree(kept)
+    digest = embedding_card.read(model)["sha256"][:16]
+    with Collection(collection) as opened:
+        assert opened.profile.descriptor == f"embedding:{digest}:{SIZE}+huang2012"
+        assert problem(collection, opened.profile) is None
+    answer = json.loads(run("search", images / "07.png", "--collection", collection, "--format", "json"))
+    assert len(answer["results"]) == 11  # all but the query itself
+    run("collection", "verify", "--collection", collection)
+    described = run("describe", images / "07.png", "--descriptor", f"{model}+huang2012", "--format", "json")
+    assert len(json.loads(described)["values"]) == SIZE + 168
