@@ -46,7 +46,10 @@ def index(
     sources: Annotated[list[Path], typer.Argument(help="Folders (walked) and image files.")],
     collection: Annotated[Path, typer.Option(help="Folder of the collection; made where it does not exist.")],
     profile: Annotated[
-        str | None, typer.Option(help="Descriptor to index with; a new collection takes huang2012.")
+        str | None,
+        typer.Option(
+            help="Descriptor to index with, the folder of a trained embedding, or FOLDER+DESCRIPTOR. [huang2012]"
+        ),
     ] = None,
     weight: Annotated[
         list[str] | None, typer.Option(help="PART=FACTOR of a part's share of the distance; for a new one.")
