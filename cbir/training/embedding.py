@@ -1,10 +1,8 @@
 """Train an embedding: a network whose vectors bring a class together, under any of `cbir.losses`."""
 
-import hashlib
 import math
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +15,13 @@ from cbir.errors import InvalidInput
 from cbir.evaluation.retrieval import Retrieved, retrieve
 from cbir.losses import embedding_loss
 from cbir.models.embedder import Embedder
-from cbir.training import checkpoint
-from cbir.training.augmentation import augmented
+from cbir.training.run import SEEDS, Report, Run
 from cbir.training.samplers import BalancedSampler
 from cbir.training.scoring import as_input
 
-SEEDS = 1 << 10
 AT_ONCE = 256
-LARGEST_GRADIENT = 5.0  # norm
 WARM_UP = 0.05  # share of the steps in which the rate rises
 COMPARED = 4000  # images of the training part that validation looks among, at most
-
-Report = Callable[[int, int, float, float], None]
 
 
 @dataclass(frozen=True)
@@ -92,20 +85,7 @@ def train(
     "images_a_second".
     """
     run = _Run(embedder, material, recipe, folder / "checkpoint.pt", device)
-    started, saved = time.monotonic() - run.seconds, time.monotonic()
-    while run.step < run.steps and not run.exhausted:
-        loss = run.advance()
-        ends = run.step % len(run.sampler) == 0
-        if ends:
-            run.validate()
-            told(run.history)
-        progress(run.step, run.steps, loss, run.reached)
-        if ends or time.monotonic() - saved > save_every:
-            run.seconds = time.monotonic() - started
-            run.save()
-            saved = time.monotonic()
-    embedder.load_state_dict(run.best)
-    embedder.eval()
+    run.go(save_every, progress, told)
     return {
         "history": run.history,
         "best_epoch": run.best_epoch,
@@ -145,122 +125,54 @@ def retrieved(
     )
 
 
-class _Run:
-    """A training and how far it has come."""
+class _Run(Run):
+    """The training of an embedding."""
+
+    largest_gradient = 5.0
 
     def __init__(
         self, embedder: Embedder, material: Material, recipe: Recipe, kept: Path, device: str
     ) -> None:
-        self.embedder, self.material, self.recipe = embedder.to(device).train(), material, recipe
-        self.kept, self.device = kept, device
+        self.embedder, self.material = embedder, material
         training = material.parts["training"]
-        count = int(material.classes.max()) + 1
-        self.loss = embedding_loss(recipe.loss, embedder.dimensions, count).to(device)
         there = len(np.unique(material.classes[training]))
-        self.sampler = BalancedSampler(
+        sampler = BalancedSampler(
             material.classes[training].tolist(), min(recipe.classes, there), recipe.images, seed=recipe.seed
         )
+        told_by = (material.classes, material.groups, *material.parts.values())
+        super().__init__(
+            embedder, embedder.options, material.pictures, training, recipe, sampler, told_by, kept, device
+        )
+        count = int(material.classes.max()) + 1
+        self.loss = embedding_loss(recipe.loss, embedder.dimensions, count).to(device)
         learning = [*embedder.parameters(), *self.loss.parameters()]
         self.optimizer = torch.optim.AdamW(learning, recipe.rate, weight_decay=recipe.weight_decay)
-        self.steps = recipe.epochs * len(self.sampler)
         random = np.random.default_rng(recipe.seed)
         self.gallery = np.sort(random.permutation(training)[:COMPARED])
-        self.step, self.seconds = 0, 0.0
-        self.history: list[dict[str, float]] = []
-        self.reached, self.best_epoch = -1.0, 0
-        self.best: dict[str, Tensor] = {}
-        self._losses: list[float] = []
-        self._batches: list[list[int]] = []
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        self._what = {"recipe": asdict(recipe), "model": embedder.options, "images": self._digest()}
-        self._resume()
 
     @property
     def exhausted(self) -> bool:
         """Whether mAP has not risen for as long as the recipe waits."""
         return len(self.history) - self.best_epoch >= self.recipe.patience
 
-    def advance(self) -> float:
-        """One batch, which depends on seed and step alone; its loss."""
-        epoch, within = divmod(self.step, len(self.sampler))
-        if not self._batches or within == 0:
-            self.sampler.set_epoch(epoch)
-            self._batches = list(self.sampler)
-        places = self.material.parts["training"][self._batches[within]]
-        images = as_input(self.material.pictures[places], self.device)
-        drawn = self.step * SEEDS + self.recipe.seed
-        torch.manual_seed(drawn)  # of dropout, where a backbone has it
-        if self.recipe.augment:
-            images = augmented(images, torch.Generator().manual_seed(drawn), self.recipe.mirror)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.recipe.rate * _schedule((self.step + 1) / self.steps)
+    def loss_of(self, images: Tensor, places: NDArray[np.int64]) -> Tensor:
         classes = torch.from_numpy(self.material.classes[places]).to(self.device)
         with torch.autocast("cuda", torch.bfloat16, enabled=self.device.startswith("cuda")):
             vectors = self.embedder(images)
-        loss = self.loss(vectors.float(), classes)
-        self.optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.embedder.parameters(), LARGEST_GRADIENT)
-        self.optimizer.step()
-        self.step += 1
-        self._losses.append(float(loss.detach()))
-        if not math.isfinite(self._losses[-1]):
-            raise InvalidInput(f"the loss became infinite in epoch {epoch + 1}; take a lower rate")
-        return self._losses[-1]
+        loss: Tensor = self.loss(vectors.float(), classes)
+        return loss
 
-    def validate(self) -> None:
-        """Look for the images for validation among those for training; keep weights that were never better."""
+    def judged(self) -> tuple[dict[str, float], tuple[float, ...]]:
+        """Look for the images for validation among those for training."""
         queries = self.material.parts["validation"]
         places = np.concatenate([queries, self.gallery])
         vectors = np.zeros((len(self.material.classes), self.embedder.dimensions), np.float32)
         vectors[places] = embed(self.embedder, self.material.pictures[places], self.device)
         now = retrieved(vectors, self.material.classes, self.material.groups, queries, self.gallery)
-        row = {
-            "loss": float(np.mean(self._losses)),
-            "map": now.map,
-            "p_at_1": now.p_at_1,
-            "p_at_10": now.p_at_10,
-        }
-        self.history.append(row)
-        self._losses = []
-        if now.map > self.reached:
-            self.reached, self.best_epoch = now.map, len(self.history)
-            self.best = {name: value.clone() for name, value in self.embedder.state_dict().items()}
+        return {"map": now.map, "p_at_1": now.p_at_1, "p_at_10": now.p_at_10}, (now.map,)
 
-    def save(self) -> None:
-        """Write the checkpoint."""
-        state = {
-            "step": self.step,
-            "seconds": self.seconds,
-            "network": self.embedder.state_dict(),
-            "loss": self.loss.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "history": self.history,
-            "losses": self._losses,
-            "reached": self.reached,
-            "best_epoch": self.best_epoch,
-            "best": self.best,
-        }
-        checkpoint.write(self.kept, self._what | state)
-
-    def _resume(self) -> None:
-        state = checkpoint.read(self.kept)
-        if state is None:
-            return
-        if any(state.get(name) != value for name, value in self._what.items()):
-            raise InvalidInput(f"{self.kept} is of another training; choose another folder, or delete it")
-        self.embedder.load_state_dict(state["network"])
-        self.loss.load_state_dict(state["loss"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.step, self.seconds = int(state["step"]), float(state["seconds"])
-        self.history, self._losses = state["history"], state["losses"]
-        self.reached, self.best_epoch, self.best = state["reached"], int(state["best_epoch"]), state["best"]
-
-    def _digest(self) -> str:
-        digest = hashlib.blake2b(np.ascontiguousarray(self.material.pictures).data, digest_size=16)
-        for values in (self.material.classes, self.material.groups, *self.material.parts.values()):
-            digest.update(np.ascontiguousarray(values).tobytes())
-        return digest.hexdigest()
+    def rate(self, epoch: int) -> float:
+        return float(self.recipe.rate * _schedule((self.step + 1) / self.steps))
 
 
 def _schedule(share: float) -> float:
