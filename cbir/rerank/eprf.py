@@ -12,7 +12,7 @@ from cbir.rerank import negatives
 from cbir.rerank.base import Reranked
 from cbir.rerank.ensemble import Examples
 from cbir.rerank.expansion import KernelExpansion
-from cbir.rerank.parameters import real, whole
+from cbir.rerank.parameters import keep_within
 from cbir.rerank.pearson import References, update
 from cbir.threads import OneBlasThread
 
@@ -70,13 +70,7 @@ class Eprf:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, (least, most) in LIMITS.items():
-            value = getattr(self, name)
-            if isinstance(type(self).__dataclass_fields__[name].default, int):
-                value = whole(name, value, int(least), int(most))
-            else:
-                value = real(name, value, least, most)
-            object.__setattr__(self, name, value)
+        keep_within(self, LIMITS)
 
     @property
     def parameters(self) -> dict[str, Any]:

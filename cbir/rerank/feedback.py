@@ -12,7 +12,7 @@ from cbir.rerank import negatives, svm
 from cbir.rerank.base import Reranked
 from cbir.rerank.eprf import TIE, Relevance
 from cbir.rerank.expansion import KernelExpansion, kernel
-from cbir.rerank.parameters import real, whole
+from cbir.rerank.parameters import keep_within
 from cbir.rerank.seeds import Judged, SeededFlow
 from cbir.threads import OneBlasThread
 
@@ -51,13 +51,7 @@ class Feedback:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, (least, most) in LIMITS.items():
-            value = getattr(self, name)
-            if isinstance(type(self).__dataclass_fields__[name].default, int):
-                value = whole(name, value, int(least), int(most))
-            else:
-                value = real(name, value, least, most)
-            object.__setattr__(self, name, value)
+        keep_within(self, LIMITS)
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Checks of what a re-ranker is given, before it computes anything."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from cbir.errors import InvalidInput
@@ -20,6 +21,20 @@ def real(name: str, value: Any, least: float, most: float) -> float:
     if number is None or not least <= number <= most:
         raise InvalidInput(f"{name} must be a number from {least:g} to {most:g}, not {value!r}")
     return number
+
+
+def keep_within(parameters: Any, limits: Mapping[str, tuple[float, float]]) -> None:
+    """Put checked numbers into the fields of a frozen dataclass that `limits` names; whole where the default is.
+
+    Raises InvalidInput for one that is outside of its least and most.
+    """
+    for name, (least, most) in limits.items():
+        value = getattr(parameters, name)
+        if isinstance(type(parameters).__dataclass_fields__[name].default, int):
+            value = whole(name, value, int(least), int(most))
+        else:
+            value = real(name, value, least, most)
+        object.__setattr__(parameters, name, value)
 
 
 def _number(value: Any) -> float | None:
