@@ -4,14 +4,13 @@ from cbir.active.strategies.balanced import Balanced
 from cbir.active.strategies.base import ImageStrategy, Strategy
 from cbir.active.strategies.core_set import CoreSet
 from cbir.active.strategies.disagreement import Disagreement
-from cbir.active.strategies.fresh import Fresh
 from cbir.active.strategies.random import Random
 from cbir.active.strategies.variance import Variance
 from cbir.errors import InvalidInput
 
 __all__ = ["ImageStrategy", "Strategy", "names", "strategy"]
 
-MEMBERS: tuple[type[Strategy], ...] = (Variance, Random, CoreSet, Disagreement, Balanced, Fresh)
+MEMBERS: tuple[type[Strategy], ...] = (Variance, Random, CoreSet, Disagreement, Balanced)
 
 
 def names() -> tuple[str, ...]:

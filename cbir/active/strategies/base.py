@@ -17,7 +17,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def pairs(self, pool: Pool, count: int, rng: np.random.Generator) -> Rows:
-        """About `count` new pairs (m, 2) of images of the pool; fewer where there are no more."""
+        """About `count` new pairs (m, 2) of images of the pool, for as many images; fewer where there are no more."""
 
 
 class ImageStrategy(Strategy):

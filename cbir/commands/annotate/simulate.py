@@ -21,7 +21,7 @@ def simulate(
     grade_column: Column = "grade",
     strategy: Annotated[
         list[str] | None,
-        typer.Option(help="variance, random, core-set, disagreement, balanced, fresh; several are compared."),
+        typer.Option(help="variance, random, core-set, disagreement, balanced; several are compared."),
     ] = None,
     rounds: Annotated[int, typer.Option(min=0, max=100, help="After the first.")] = 6,
     start: Annotated[float, typer.Option(help="Share of the images that the first pairs are of.")] = 0.2,

@@ -77,7 +77,7 @@ def evaluate(
         if held_out is not None:
             conditions = [parse(text) for text in [*(where or ()), held_out]]
             aside = graded_cases(opened, grade_column, conditions)
-        seen = {name: features_of_cases(opened, name, cases) for name in names}
+        seen = {name: features_of_cases(opened, name, cases).astype(np.float64) for name in names}
     patients = np.unique(cases.patients, return_inverse=True)[1]
     splits = (
         measuring.splits_by_patient(cases.grades, patients, folds, seed)
@@ -87,7 +87,7 @@ def evaluate(
     found = [
         measuring.evaluate(
             name,
-            seen[name].astype(np.float64),  # of one ranker at a time
+            seen[name],
             cases.grades,
             splits,
             patients,

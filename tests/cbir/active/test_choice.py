@@ -184,23 +184,6 @@ def test_disagreement_asks_for_the_pairs_that_tell_most():
     assert np.bincount(found.ravel()).max() <= 2
 
 
-def test_fresh_brings_two_new_images_a_pair_the_most_uncertain_first():
-    known = severity(60)
-    asked = {(row, row + 1) for row in range(0, 20, 2)}
-    found = choose("fresh", known, asked, 10, rng())
-    new = np.arange(20, 60)
-    assert len(found) == 10
-    assert set(found.ravel().tolist()) == set(new[np.argsort(known.variance[new])[-20:]].tolist())
-
-
-def test_fresh_goes_on_with_images_that_were_asked_about():
-    asked = {(row, row + 1) for row in range(0, 56, 2)}
-    found = choose("fresh", severity(60), asked, 10, rng())
-    assert len(found) == 10
-    assert {56, 57, 58, 59} <= set(found.ravel().tolist())
-    assert len(np.unique(found)) == 20
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.integers(2, 60), st.floats(0, 1), st.one_of(st.none(), st.integers(1, 80)), st.integers(0, 99))
 def test_first_pairs(count, share, pairs, seed):
