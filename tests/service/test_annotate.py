@@ -15,13 +15,13 @@ from flask.testing import FlaskClient
 from cbir import settings
 from cbir.active.severity import Severity
 from cbir.active.study import models, plan
-from cbir.collection import Collection
-from cbir.commands.annotate.serve import serve
+from cbir.collection import Collection, profile
 from cbir.errors import InvalidInput, NotFound
 from service.access import scopes
 from service.access.scopes import Reach
 from service.access.tokens import Scope, Tokens
 from service.annotate.app import create_app
+from service.annotate.commands import serve
 from service.annotate.state import EXTENSION
 from service.annotate.table import ANNOTATE
 from tests.cbir.test_images_dicom import dicom_set, written
@@ -266,13 +266,17 @@ def test_agreement_is_told(client: FlaskClient, app: Flask, study: Path) -> None
 
 
 def test_what_cannot_be_served_is_told_before_anything_is_made(indexed: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "study"
+    folder, empty = tmp_path / "study", tmp_path / "empty"
+    Collection.create(empty, profile.get("huang2012")).close()
     for given, error, words in (
+        ({"collection": empty}, InvalidInput, "two images; .*empty has 0"),
         ({"collection": tmp_path / "none"}, NotFound, "no collection"),
         ({"collection": indexed, "host": "0.0.0.0"}, InvalidInput, "loopback"),
         ({"collection": indexed, "strategy": "magic"}, InvalidInput, "magic"),
         ({"collection": indexed, "rounds": 0}, InvalidInput, "--rounds"),
         ({"collection": indexed, "backbone": "large"}, InvalidInput, "no backbone 'large'"),
+        ({"collection": indexed, "weights": str(tmp_path / "no.pth")}, NotFound, "no.pth"),
+        ({"collection": indexed, "weights": str(indexed)}, NotFound, "no file of weights"),
     ):
         with pytest.raises(error, match=words):
             serve(study_dir=folder, **given)  # type: ignore[arg-type]

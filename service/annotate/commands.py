@@ -1,4 +1,4 @@
-"""`cbir annotate serve`."""
+"""`cbir annotate serve`, with the other commands of `cbir annotate`, which need no server."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
+from cbir.commands.annotate import app
 from cbir.errors import InvalidInput
 
 
+@app.command()
 def serve(
     collection: Annotated[Path, typer.Option(help="Folder of the collection whose images are compared.")],
     study_dir: Annotated[
@@ -46,7 +48,6 @@ def serve(
     Options are kept with the study: the next start needs its folder only. On this machine only, unless there are
     tokens.
     """
-    # The service rests on the library, not the other way round: it is only met where somebody starts it.
     from cbir import settings
     from cbir.active.study import plan
     from cbir.collection import Collection
@@ -58,20 +59,13 @@ def serve(
     if find_spec("torch") is None:
         raise InvalidInput("learning needs torch: pip install 'cbir[deep]'")
     folder = study_dir or collection.resolve().with_name(f"{collection.resolve().name}-study")
-    if backbone is not None or weights is not None:
-        from cbir.models import backbones  # seconds, for who names one
-
-        if backbone is not None and backbone not in backbones.names():
-            known = ", ".join(backbones.names())
-            raise InvalidInput(f"--backbone: there is no backbone {backbone!r}; there are: {known}")
-        if weights is not None:
-            weights = weights if weights == backbones.IMAGENET else str(Path(weights).resolve())
-            begun = plan.read(folder).backbone if (folder / plan.FILE).exists() else "small"
-            backbones.build(backbone or begun, dimensions=None, weights=weights)  # tells what does not fit
+    begun = plan.read(folder).backbone if (folder / plan.FILE).exists() else "small"
+    weights = _network(backbone, begun, weights)
     in_force = settings.load(host=host, port=port)
     start_check(in_force)
-    with Collection(collection):
-        pass  # a missing or foreign one is told before a folder is made
+    with Collection(collection) as opened:  # what cannot be compared is told before a folder is made
+        if len(opened) < 2:
+            raise InvalidInput(f"comparing needs two images; {collection} has {len(opened)}")
     given = {
         "question": question,
         "strategy": strategy,
@@ -97,3 +91,21 @@ def serve(
         typer.echo("Ctrl-C ends it; the same command goes on.")
 
     AnnotationServer(collection, folder, in_force, listener, ready).run()
+
+
+def _network(backbone: str | None, begun: str, weights: str | None) -> str | None:
+    """The weights with a path that holds from anywhere; raises InvalidInput for a network that cannot be built.
+
+    backbone, weights: as they are named now; begun: the backbone that the study has otherwise.
+    """
+    if backbone is None and weights is None:
+        return None
+    from cbir.models import backbones  # seconds, for who names one
+
+    if backbone is not None and backbone not in backbones.names():
+        known = ", ".join(backbones.names())
+        raise InvalidInput(f"--backbone: there is no backbone {backbone!r}; there are: {known}")
+    if weights is not None:
+        weights = weights if weights == backbones.IMAGENET else str(Path(weights).resolve())
+        backbones.build(backbone or begun, dimensions=None, weights=weights)
+    return weights
