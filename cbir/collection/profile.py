@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
@@ -21,7 +20,8 @@ class Profile(BaseModel):
 
     descriptor: name of a descriptor.
     normalisation: "standardise" (each dimension to mean 0, deviation 1 over the collection), "none", or "beside": the
-    first part, an embedding, as it is; all others standardised, then scaled to a mean squared length of 1 together.
+    first part, an embedding, as it is; all others standardised, then scaled to a mean squared length of 1 together
+    (less, where some values never vary).
     weights: factor of each part's share of the squared distance, 1 where not named.
     metric: of the normalised vectors.
     rerank: parameters of the re-rankers that differ from their defaults, for instance a tuned C and gamma.
@@ -48,7 +48,7 @@ class Profile(BaseModel):
     def _weights_name_parts(self) -> "Profile":
         known = {part.name for part in descriptors.get(self.descriptor).parts}
         for part in self.weights.keys() - known:
-            raise ValueError(f"{self.descriptor} has no part {part}; it has {', '.join(sorted(known))}")
+            raise ValueError(f"{self.name} has no part {part}; it has {', '.join(sorted(known))}")
         if all(self.weights.get(part) == 0 for part in known):
             raise ValueError("with all weights 0 every image is at distance 0")
         return self
@@ -70,13 +70,12 @@ def get(name: str, weights: dict[str, float] | None = None) -> Profile:
     InvalidInput for an unknown one.
     """
     try:
-        descriptor = embedding.named(name)
-        if descriptor is None:
-            descriptors.get(name)
-            return Profile(name=name, descriptor=name, weights=weights or {})
+        descriptor, title = descriptors.named(name)
+        if not embedding.NAME.fullmatch(descriptor):
+            return Profile(name=title, descriptor=descriptor, weights=weights or {})
         others = descriptors.get(descriptor).parts[1:]
         return Profile(
-            name=Path(name.replace(f"/{embedding.BESIDE}", embedding.BESIDE)).resolve().name,
+            name=title,
             descriptor=descriptor,
             normalisation="beside" if others else "none",
             weights={part.name: BESIDE_WEIGHT for part in others} | (weights or {}),

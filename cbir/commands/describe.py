@@ -11,7 +11,6 @@ import typer
 from numpy.typing import NDArray
 
 from cbir import descriptors, settings
-from cbir.descriptors import embedding
 from cbir.errors import InvalidInput
 from cbir.images import Limits, read
 
@@ -27,13 +26,15 @@ def describe(
     image: Annotated[Path, typer.Argument(help="An image file.")],
     descriptor: Annotated[
         str,
-        typer.Option(help=f"One of {', '.join(descriptors.names())}, or the folder of a trained embedding."),
+        typer.Option(
+            help=f"One of {', '.join(descriptors.names())}, a trained embedding's folder, or both: FOLDER+NAME."
+        ),
     ] = "huang2012",
     frame: Annotated[int, typer.Option(help="Frame of a multi-frame file, from 1.", min=1)] = 1,
     format: Annotated[Format, typer.Option(help="How the values are printed.")] = Format.text,
 ) -> None:
     """Print the descriptor of one image."""
-    wanted = descriptors.get(embedding.named(descriptor) or descriptor)
+    wanted = descriptors.get(descriptors.named(descriptor).descriptor)
     frames = read(image, limits=Limits(pixels=settings.load().max_pixels))
     found = next(islice(frames, frame - 1, None), None)
     if found is None:

@@ -1,5 +1,9 @@
 """Descriptors by name: functions from one image to one vector. A new one is a file and a line here."""
 
+from pathlib import Path
+from typing import NamedTuple
+
+from cbir.descriptors import embedding
 from cbir.descriptors.base import Descriptor
 from cbir.descriptors.beside import Beside
 from cbir.descriptors.color_layout import ColorLayout
@@ -9,6 +13,7 @@ from cbir.descriptors.embedding import BESIDE, NAME, Embedding
 from cbir.descriptors.huang2012 import Huang2012
 from cbir.descriptors.tamura import Tamura
 from cbir.errors import InvalidInput
+from cbir.models import embedding_card
 
 _MEMBERS: tuple[Descriptor, ...] = (
     ColorLayout(),
@@ -26,10 +31,37 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str) -> Descriptor:
-    """The descriptor called `name`, one of `names` or what `embedding.named` gave; InvalidInput for another."""
+    """The descriptor called `name`, one of `names` or what `named` gave; InvalidInput for another."""
     if NAME.fullmatch(name):
         network, plus, other = name.partition(BESIDE)
         return Beside(Embedding(network), get(other)) if plus else Embedding(network)
+    _check(name)
+    return _BY_NAME[name]
+
+
+class Named(NamedTuple):
+    """descriptor: the name that `get` takes. title: for people, without the way to a folder."""
+
+    descriptor: str
+    title: str
+
+
+def named(text: str) -> Named:
+    """What a person means by `text`: a descriptor's name, the folder of a trained embedding, or FOLDER+DESCRIPTOR.
+
+    The embedding is known from then on. Raises InvalidInput where there is no such thing, or a damaged one.
+    """
+    folder, plus, other = text.rpartition(BESIDE)
+    if embedding_card.is_model(Path(text)):
+        return Named(embedding.register(Path(text)), Path(text).resolve().name)
+    if not folder:
+        return Named(get(text).name, text)
+    _check(other)
+    if not embedding_card.is_model(Path(folder)):
+        raise InvalidInput(f"there is no trained embedding in {folder}; `cbir train embedding` makes one")
+    return Named(embedding.register(Path(folder)) + plus + other, Path(folder).resolve().name + plus + other)
+
+
+def _check(name: str) -> None:
     if name not in _BY_NAME:
         raise InvalidInput(f"no descriptor is called {name!r}; choose one of {', '.join(_BY_NAME)}")
-    return _BY_NAME[name]

@@ -39,5 +39,5 @@ class Batched(Descriptor, Protocol):
         ...
 
     def all_of(self, prepared: list[Any]) -> NDArray[np.float32]:
-        """The descriptors (n, dimensions) of n prepared images."""
+        """The descriptors (n, dimensions), float32, of n prepared images."""
         ...

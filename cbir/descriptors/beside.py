@@ -35,6 +35,6 @@ class Beside:
         return self._network.prepared(image), self._other(image)
 
     def all_of(self, prepared: list[Prepared]) -> NDArray[np.float32]:
-        """The vectors (n, dimensions) of n prepared images."""
+        """The vectors (n, dimensions), float32, of n prepared images; InvalidInput where the model is not known."""
         others = np.array([values for _, values in prepared], np.float32).reshape(-1, self._other.dimensions)
         return np.hstack([self._network.all_of([picture for picture, _ in prepared]), others])

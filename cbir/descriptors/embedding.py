@@ -34,19 +34,6 @@ def register(folder: Path) -> str:
     return f"embedding:{digest}:{card['model']['dimensions']}"
 
 
-def named(text: str) -> str | None:
-    """The name of the descriptor that `text` stands for: the folder of a model, or FOLDER+DESCRIPTOR; else None.
-
-    The model is known from then on. Raises InvalidInput where it is damaged.
-    """
-    folder, plus, other = text.rpartition(BESIDE)
-    if embedding_card.is_model(Path(text)):
-        return register(Path(text))
-    if plus and embedding_card.is_model(Path(folder)):
-        return register(Path(folder)) + plus + other
-    return None
-
-
 def folder_of(name: str) -> Path:
     """Where the model of a descriptor lies; raises InvalidInput where this process has not met it."""
     found = NAME.fullmatch(name)

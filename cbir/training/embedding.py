@@ -155,7 +155,7 @@ class _Run(Run):
         """Whether mAP has not risen for as long as the recipe waits."""
         return len(self.history) - self.best_epoch >= self.recipe.patience
 
-    def loss_of(self, images: Tensor, places: NDArray[np.int64]) -> Tensor:
+    def batch_loss(self, images: Tensor, places: NDArray[np.int64]) -> Tensor:
         classes = torch.from_numpy(self.material.classes[places]).to(self.device)
         with torch.autocast("cuda", torch.bfloat16, enabled=self.device.startswith("cuda")):
             vectors = self.embedder(images)

@@ -133,7 +133,7 @@ class _Run(Run):
         self.loss = loss_of(recipe, positive[training])
         self.optimizer = torch.optim.SGD(ranker.parameters(), recipe.rate, MOMENTUM, nesterov=True)
 
-    def loss_of(self, images: Tensor, places: NDArray[np.int64]) -> Tensor:
+    def batch_loss(self, images: Tensor, places: NDArray[np.int64]) -> Tensor:
         relevance = torch.from_numpy(self.positive[places]).to(self.device)
         with torch.autocast("cuda", torch.bfloat16, enabled=self.device.startswith("cuda")):
             loss: Tensor = self.loss(self.ranker(images), relevance)

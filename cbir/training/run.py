@@ -20,6 +20,7 @@ from cbir.training.augmentation import augmented
 from cbir.training.samplers import BatchSampler
 from cbir.training.scoring import as_input
 
+FORM = 2  # of checkpoints
 SEEDS = 1 << 10  # a batch draws from its number times this, plus the seed
 Report = Callable[[int, int, float, float], None]
 Rows = list[dict[str, float]]
@@ -28,10 +29,9 @@ Rows = list[dict[str, float]]
 class Run(ABC):
     """A network that learns from pictures (n, side, side), and how far it has come.
 
-    What is learnt, and how good it is, subclasses say: `loss_of`, `judged`, `rate`, and largest_gradient, a norm that
-    gradients are cut to. recipe: a dataclass with `epochs`, `seed` and `augment`, perhaps `mirror`. training: places
-    of the pictures that the sampler's batches number. told_by: arrays that, with the pictures, tell this training
-    from others.
+    What is learnt, and how good it is, subclasses say: `batch_loss`, `judged`, `rate`; `largest_gradient` is a norm.
+    recipe: a dataclass with `epochs`, `seed` and `augment`, perhaps `mirror`. training: places of the pictures that
+    the sampler's batches number. told_by: arrays that, with the pictures, tell this training from others.
     """
 
     largest_gradient: ClassVar[float] = math.inf
@@ -60,10 +60,15 @@ class Run(ABC):
         self.best: dict[str, Tensor] = {}
         self._losses: list[float] = []
         self._batches: list[list[int]] = []
-        self._what = {"recipe": asdict(recipe), "model": options, "images": _digest(pictures, told_by)}
+        self._what = {
+            "form": FORM,
+            "recipe": asdict(recipe),
+            "model": options,
+            "images": _digest(pictures, told_by),
+        }
 
     @abstractmethod
-    def loss_of(self, images: Tensor, places: NDArray[np.int64]) -> Tensor:
+    def batch_loss(self, images: Tensor, places: NDArray[np.int64]) -> Tensor:
         """The loss of a batch: images (m, 1, side, side), and their places among all pictures."""
 
     @abstractmethod
@@ -82,7 +87,12 @@ class Run(ABC):
     def go(
         self, save_every: float, progress: Report, told: Callable[[Rows], None] = lambda history: None
     ) -> None:
-        """Train to the end, from the checkpoint where there is one; the weights of the best epoch stay."""
+        """Train to the end, from the checkpoint where there is one; the weights of the best epoch stay.
+
+        progress: is told steps done, steps in all, the last loss, and the first of the measures that judge epochs, at
+        its best. told: a row for each epoch so far. Raises InvalidInput for a checkpoint of another training, and
+        where the loss becomes infinite.
+        """
         self._resume()
         started, saved = time.monotonic() - self.seconds, time.monotonic()
         while self.step < self.steps and not self.exhausted:
@@ -114,10 +124,11 @@ class Run(ABC):
             images = augmented(images, torch.Generator().manual_seed(drawn), mirror)
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate(epoch)
-        loss = self.loss_of(images, places)
+        loss = self.batch_loss(images, places)
         self.optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.largest_gradient)
+        if math.isfinite(self.largest_gradient):
+            torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.largest_gradient)
         self.optimizer.step()
         self.step += 1
         self._losses.append(float(loss.detach()))
@@ -154,6 +165,8 @@ class Run(ABC):
         state = checkpoint.read(self.kept)
         if state is None:
             return
+        if state.get("form") != FORM:
+            raise InvalidInput(f"{self.kept} is of another version of cbir; delete it to train anew")
         if any(state.get(name) != value for name, value in self._what.items()):
             raise InvalidInput(f"{self.kept} is of another training; choose another folder, or delete it")
         self.network.load_state_dict(state["network"])

@@ -2,12 +2,15 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cbir.commands.annotate import app
 from cbir.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from cbir.active.study.plan import Plan
 
 
 @app.command()
@@ -33,9 +36,13 @@ def serve(
     side: Annotated[int | None, typer.Option(help="Pixels that it scales images to [64].")] = None,
     weights: Annotated[
         str | None,
-        typer.Option(help="What it starts from: the folder of a trained embedding, or a file of weights."),
+        typer.Option(
+            help="What it starts from: the folder of a trained embedding, a file of weights, or none."
+        ),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Times through the pairs [20].")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Times through the pairs, more with few: see --steps [20].")
+    ] = None,
     steps: Annotated[
         int | None, typer.Option(help="Batches that it learns from at least, with few pairs too [1000].")
     ] = None,
@@ -59,13 +66,13 @@ def serve(
     if find_spec("torch") is None:
         raise InvalidInput("learning needs torch: pip install 'cbir[deep]'")
     folder = study_dir or collection.resolve().with_name(f"{collection.resolve().name}-study")
-    begun = plan.read(folder).backbone if (folder / plan.FILE).exists() else "small"
-    weights = _network(backbone, begun, weights)
     in_force = settings.load(host=host, port=port)
     start_check(in_force)
     with Collection(collection) as opened:  # what cannot be compared is told before a folder is made
         if len(opened) < 2:
-            raise InvalidInput(f"comparing needs two images; {collection} has {len(opened)}")
+            raise InvalidInput(
+                f"comparing needs two images; {collection} has {len(opened)}; `cbir index` adds some"
+            )
     given = {
         "question": question,
         "strategy": strategy,
@@ -75,11 +82,12 @@ def serve(
         "overlap": overlap,
         "backbone": backbone,
         "side": side,
-        "weights": weights,
+        "weights": _from_anywhere(weights),
         "epochs": epochs,
         "steps": steps,
         "seed": seed,
     }
+    _check_network(plan.meant(folder, given), backbone)
     plan.settle(folder, given)
     check(collection, folder)
     listener = listen(in_force)
@@ -93,19 +101,21 @@ def serve(
     AnnotationServer(collection, folder, in_force, listener, ready).run()
 
 
-def _network(backbone: str | None, begun: str, weights: str | None) -> str | None:
-    """The weights with a path that holds from anywhere; raises InvalidInput for a network that cannot be built.
+def _from_anywhere(weights: str | None) -> str | None:
+    """A path as it holds from every folder; words that stand for weights as they are."""
+    from cbir.active.study.plan import NO_WEIGHTS
 
-    backbone, weights: as they are named now; begun: the backbone that the study has otherwise.
-    """
-    if backbone is None and weights is None:
-        return None
-    from cbir.models import backbones  # seconds, for who names one
+    return weights if weights in (None, NO_WEIGHTS, "imagenet") else str(Path(weights).resolve())
 
-    if backbone is not None and backbone not in backbones.names():
+
+def _check_network(meant: "Plan", backbone: str | None) -> None:
+    """That the network can be built; raises InvalidInput and NotFound. It is told before people judge for it."""
+    if backbone is None and meant.weights is None:
+        return  # as ever, and torch takes seconds to load
+    from cbir.models import backbones
+
+    if meant.backbone not in backbones.names():
         known = ", ".join(backbones.names())
-        raise InvalidInput(f"--backbone: there is no backbone {backbone!r}; there are: {known}")
-    if weights is not None:
-        weights = weights if weights == backbones.IMAGENET else str(Path(weights).resolve())
-        backbones.build(backbone or begun, dimensions=None, weights=weights)
-    return weights
+        raise InvalidInput(f"--backbone: there is no backbone {meant.backbone!r}; there are: {known}")
+    if meant.weights is not None:
+        backbones.build(meant.backbone, dimensions=None, weights=meant.weights)

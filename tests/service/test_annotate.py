@@ -281,3 +281,21 @@ def test_what_cannot_be_served_is_told_before_anything_is_made(indexed: Path, tm
         with pytest.raises(error, match=words):
             serve(study_dir=folder, **given)  # type: ignore[arg-type]
         assert not folder.exists()
+
+
+def test_weights_that_no_longer_fit_are_told_before_people_judge(indexed: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from cbir.models.embedder import Embedder, save
+
+    model, study = tmp_path / "model", tmp_path / "study"
+    model.mkdir()
+    save(Embedder("toprank", side=32), model, {})
+    plan.settle(study, {"backbone": "toprank", "weights": str(model)})
+    with pytest.raises(InvalidInput, match="another network"):
+        serve(collection=indexed, study_dir=study, backbone="small")
+    assert plan.read(study).backbone == "toprank"
+    model.rename(tmp_path / "elsewhere")
+    with pytest.raises(NotFound, match="no file of weights"):
+        serve(collection=indexed, study_dir=study)
+    with pytest.raises(InvalidInput, match="strategy"):  # the weights are no reason any more
+        serve(collection=indexed, study_dir=study, weights="none", strategy="magic")

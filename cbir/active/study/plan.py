@@ -4,13 +4,14 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from cbir.active import strategies
 from cbir.active.study.files import write
 from cbir.errors import InvalidInput
 
 FILE = "study.json"
+NO_WEIGHTS = "none"
 
 
 class Plan(BaseModel):
@@ -38,22 +39,32 @@ class Plan(BaseModel):
     passes: int = Field(30, ge=2)
     study: str = Field(default_factory=lambda: secrets.token_hex(8))
 
+    @field_validator("weights")
+    @classmethod
+    def _none_is_none(cls, weights: str | None) -> str | None:
+        return None if weights == NO_WEIGHTS else weights
+
 
 def settle(folder: Path, given: dict[str, Any]) -> Plan:
-    """The plan of the study in `folder`: as it was begun, with what is `given` now (None is not), and kept so.
+    """The plan of the study in `folder`, as `meant` says it, and kept so."""
+    plan, path = meant(folder, given), folder / FILE
+    if not path.exists() or plan != read(folder):
+        write(path, (plan.model_dump_json(indent=2) + "\n").encode())
+    return plan
+
+
+def meant(folder: Path, given: dict[str, Any]) -> Plan:
+    """The plan of the study in `folder`: as it was begun, with what is `given` now (None is not).
 
     Raises InvalidInput for values that do not fit, and a file that is no plan.
     """
-    path = folder / FILE
-    known: dict[str, Any] = read(folder).model_dump() if path.exists() else {}
+    known: dict[str, Any] = read(folder).model_dump() if (folder / FILE).exists() else {}
     try:
         plan = Plan(**known | {name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         first = error.errors()[0]
         raise InvalidInput(f"--{first['loc'][0]}: {first['msg'][0].lower()}{first['msg'][1:]}") from error
     strategies.strategy(plan.strategy)
-    if not path.exists() or plan.model_dump() != known:
-        write(path, (plan.model_dump_json(indent=2) + "\n").encode())
     return plan
 
 

@@ -39,7 +39,9 @@ def simulate(
     ] = None,
     side: Annotated[int, typer.Option(min=32, max=1024, help="Pixels that images are scaled to.")] = 64,
     passes: Annotated[int, typer.Option(min=2, max=1000, help="Stochastic passes for one severity.")] = 30,
-    epochs: Annotated[int, typer.Option(min=1, help="Times through the pairs, in each round.")] = 20,
+    epochs: Annotated[
+        int, typer.Option(min=1, help="Times through the pairs, more with few: see --steps.")
+    ] = 20,
     steps: Annotated[
         int, typer.Option(min=0, help="Batches to learn from at least, with few pairs too.")
     ] = 1000,

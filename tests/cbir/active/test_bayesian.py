@@ -126,15 +126,17 @@ def test_few_pairs_are_gone_through_more_often(pairs, epochs, steps, batches):
     assert len(asked) == batches
 
 
-def test_it_starts_from_a_trained_embedding(tmp_path):
-    trained = Embedder("toprank", side=SIDE)
+@pytest.mark.parametrize("backbone", ["toprank", "small", "mobilenetv3"])
+def test_it_starts_from_a_trained_embedding(backbone, tmp_path):
+    trained = Embedder(backbone, pooling="average", side=SIDE)
     save(trained, tmp_path, {})
-    found = BayesianNetwork("toprank", 0.0, tmp_path).eval()
+    found = BayesianNetwork(backbone, 0.0, tmp_path).eval()
     images = torch.rand(2, 1, SIDE, SIDE)
+    whole = torch.nn.Sequential(trained.backbone.network, trained.backbone.pool).eval()
     with torch.no_grad():
-        torch.testing.assert_close(found.layers(images), trained.backbone.network.eval()(images))
+        torch.testing.assert_close(found.layers(images), whole(images))
     with pytest.raises(InvalidInput, match="another network"):
-        made(backbone="small", weights=str(tmp_path)).fit(PICTURES[:60], PAIRS[:8], LABELS[:8])
+        made(backbone="fcn10", weights=str(tmp_path)).fit(PICTURES[:60], PAIRS[:8], LABELS[:8])
 
 
 def test_stops_when_asked_to():

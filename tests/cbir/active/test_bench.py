@@ -1,26 +1,20 @@
 """The benchmark of strategies runs, and its significance is that of the same pairs."""
 
 import csv
-import importlib.util
 import json
 import sys
-from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 
+from tests.benches import loaded
 from tests.cbir.active.drawn import draw
-
-BENCH = Path(__file__).parents[3] / "bench" / "active.py"
 
 
 @pytest.fixture(scope="module")
 def bench():
-    spec = importlib.util.spec_from_file_location("bench_active", BENCH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded("active")
 
 
 def test_table_of_a_fold(bench, tmp_path, monkeypatch, capsys):

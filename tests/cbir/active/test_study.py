@@ -1,5 +1,6 @@
 """Rounds: who is asked what, when the next begins, and that a restart goes on with the same queue."""
 
+import json
 import math
 import os
 import shutil
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -286,6 +288,58 @@ def test_examples_for_the_ranker(opening: Opening) -> None:
     assert [(IDS[first], IDS[second]) for first, second in pairs] == [one[:2] for one in queue[:3]]
     pairs, labels = examples(study.standing, [queue[0].first])
     assert (pairs.shape, labels.shape) == ((0, 2), (0,))
+
+
+def test_a_plan_of_before_there_were_steps_and_weights(tmp_path: Path) -> None:
+    kept = plan.settle(tmp_path, {"epochs": 3})
+    lines = json.loads((tmp_path / plan.FILE).read_text())
+    del lines["steps"], lines["weights"]
+    (tmp_path / plan.FILE).write_text(json.dumps(lines))
+    assert plan.read(tmp_path) == kept
+    assert (kept.steps, kept.weights) == (1000, None)
+
+
+def test_weights_are_kept_until_there_are_to_be_none(tmp_path: Path) -> None:
+    plan.settle(tmp_path, {"weights": "model"})
+    assert plan.settle(tmp_path, {"rounds": 3}).weights == "model"
+    assert plan.meant(tmp_path, {"weights": "none"}).weights is None
+    assert plan.read(tmp_path).weights == "model"
+    assert plan.settle(tmp_path, {"weights": "none"}).weights is None
+    assert plan.read(tmp_path).weights is None
+
+
+def test_the_ranker_learns_as_the_plan_says(tmp_path: Path, indexed: Path) -> None:
+    pytest.importorskip("torch")
+    from cbir.active import bayesian
+    from cbir.collection import Collection
+
+    said = {
+        "epochs": 2,
+        "steps": 5,
+        "side": 32,
+        "passes": 2,
+        "weights": "model",
+        "seed": 4,
+        "backbone": "toprank",
+    }
+    settings = plan.settle(tmp_path, said)
+    with Collection(indexed) as collection:
+        ids = [record.image_id for _, record in collection.iterate()]
+    study = Study(tmp_path, ids, settings)
+    judge_round(study)
+    study.close()
+    made = []
+
+    class Noted(bayesian.BayesianRanker):
+        def fit(self, *_: Any, **__: Any) -> Any:
+            made.append(self.settings())
+            raise InvalidInput("enough")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bayesian, "BayesianRanker", Noted)
+        with pytest.raises(InvalidInput, match="enough"):
+            learn(indexed, tmp_path, 1, lambda: False)
+    assert {name: made[0][name] for name in said} == said
 
 
 def test_learning(tmp_path: Path, indexed: Path) -> None:

@@ -15,9 +15,11 @@ from cbir.collection import profile as profiles
 from cbir.collection.model import problem
 from cbir.descriptors.base import Batched
 from cbir.errors import InvalidInput
-from cbir.images import read
+from cbir.images import Limits, read
 from cbir.main import app
 from cbir.models import embedder, embedding_card
+from indexer.extract import Task, extract
+from tests.benches import loaded
 
 SIZE = 16  # of the embedding
 
@@ -83,7 +85,6 @@ def test_the_embedding_stays_and_the_other_is_weighed(model, images):
 def test_profiles_and_their_names(model):
     both = profiles.get(f"{model}+huang2012")
     assert both.name == "stripes+huang2012"
-    assert profiles.get(f"{model}/+huang2012") == both
     assert both.hash not in {profiles.get(str(model)).hash, profiles.get(f"{model}+tamura").hash}
     assert both.weights == dict.fromkeys(("color_layout", "tamura", "edge_histogram"), profiles.BESIDE_WEIGHT)
 
@@ -94,11 +95,68 @@ def test_a_folder_with_a_plus_in_its_name(model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["{model}+huang", "{nothing}+huang2012", "{model}+{model}", "{model}+", "+tamura"]
+    ("name", "told"),
+    [
+        ("{model}+Huang2012", "no descriptor is called 'Huang2012'"),
+        ("{model}+", "no descriptor is called ''"),
+        ("{nothing}+huang2012", "no trained embedding in .*nothing"),
+        ("{nothing}+huang", "no descriptor is called 'huang'"),
+        ("{model}+huang2012+tamura", r"no trained embedding in .*stripes\+huang2012"),
+        ("+tamura", "no descriptor is called '\\+tamura'"),
+        ("tamura+", "no descriptor is called ''"),
+    ],
 )
-def test_what_is_none_is_told(name, model, tmp_path):
-    with pytest.raises(InvalidInput, match="no descriptor is called"):
-        profiles.get(name.format(model=model, nothing=tmp_path))
+def test_what_is_none_is_told(name, told, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(model)  # where an empty name of a folder would be one
+    with pytest.raises(InvalidInput, match=told):
+        profiles.get(name.format(model=model, nothing=tmp_path / "nothing"))
+
+
+def test_the_title_is_of_the_folder_however_it_is_written(model, tmp_path, monkeypatch):
+    monkeypatch.chdir(model)
+    for folder in (".", "../stripes", f"{model}/", f"{model}//.", str(model)):
+        assert profiles.get(f"{folder}+tamura").name == "stripes+tamura"
+        assert profiles.get(folder).name == "stripes"
+
+
+def test_a_part_that_there_is_not(model):
+    with pytest.raises(
+        InvalidInput, match=r"stripes\+tamura has no part huang2012; it has embedding, tamura"
+    ):
+        profiles.get(f"{model}+tamura", {"huang2012": 1.0})
+
+
+def test_the_benchmark_weighs_as_a_collection_does(model, images):
+    bench = loaded("embeddings")
+    profile = profiles.get(f"{model}+edge_histogram")
+    describe = descriptors.get(profile.descriptor)
+    raw = np.array([describe(next(read(path))) for path in sorted(images.iterdir())])
+    alone = profiles.get("edge_histogram")
+    rival = statistics.fit(raw[:, SIZE:], alone).normalise(raw[:, SIZE:])
+    both, parts = bench.with_rival(raw[:, :SIZE], rival, ((0, rival.shape[1]),))
+    assert both == pytest.approx(statistics.fit(raw, profile).normalise(raw), abs=1e-5)
+    assert parts == tuple((part.start, part.stop) for part in describe.parts)
+
+
+def test_files_of_one_batch_keep_their_vectors(model, images, tmp_path):
+    frames = [cv2.imread(str(images / f"{place:02d}.png"), cv2.IMREAD_GRAYSCALE) for place in (3, 4, 5)]
+    cv2.imwritemulti(str(tmp_path / "three.tiff"), frames)
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    paths = [
+        images / "00.png",
+        tmp_path / "broken.png",
+        tmp_path / "three.tiff",
+        tmp_path / "none",
+        images / "01.png",
+    ]
+    name = profiles.get(f"{model}+tamura").descriptor
+    found = extract(paths, Task(name, bytes(32), Limits(), model=model))
+    assert [len(one.records) for one in found] == [1, 0, 3, 0, 1]
+    assert [one.refused is None for one in found] == [True, False, True, False, True]
+    describe = descriptors.get(name)
+    expected = [describe(image) for path in (paths[0], paths[2], paths[4]) for image in read(path)]
+    got = np.concatenate([one.vectors for one in found if one.vectors is not None])
+    assert got == pytest.approx(np.array(expected), abs=1e-4)
 
 
 def test_indexed_searched_and_verified_without_the_original(model, images, tmp_path):

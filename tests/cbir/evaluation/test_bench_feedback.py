@@ -1,29 +1,17 @@
 """The simulated person of bench/feedback.py."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from cbir.collection import Collection
 from cbir.collection import profile as profiles
+from tests.benches import loaded
 from tests.cbir.collection.conftest import entry
-
-BENCH = Path(__file__).parents[3] / "bench" / "feedback.py"
 
 
 @pytest.fixture(scope="module")
 def bench():
-    sys.path.insert(0, str(BENCH.parent))
-    try:
-        spec = importlib.util.spec_from_file_location("bench_feedback", BENCH)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(BENCH.parent))
-    return module
+    return loaded("feedback")
 
 
 @pytest.fixture(scope="module")

@@ -1,23 +1,18 @@
 """bench/toprank.py on a few small pictures."""
 
-import importlib.util
 import json
 import sys
-from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 
-BENCH = Path(__file__).parents[3] / "bench" / "toprank.py"
+from tests.benches import loaded
 
 
 @pytest.fixture(scope="module")
 def bench():
-    spec = importlib.util.spec_from_file_location("bench_toprank", BENCH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded("toprank")
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from cbir.main import app
 from cbir.models import ranker_files
 from cbir.models.ranker import Ranker
 from cbir.models.top_push import TopPush
+from cbir.training import checkpoint
 from cbir.training.last_layer import LAST_LAYERS, refit
 from cbir.training.positives import split
 from cbir.training.ranker import METHODS, Recipe, loss_of, train
@@ -108,6 +109,15 @@ def test_a_checkpoint_of_another_training_is_refused(task, tmp_path):
             train(made(), *task, other, tmp_path)
     with pytest.raises(InvalidInput, match="another training"):
         train(made(), 255 - pictures, positive, parts, Recipe(**SHORT), tmp_path)
+
+
+def test_a_checkpoint_of_another_version_is_refused(task, tmp_path):
+    train(made(), *task, Recipe(**SHORT), tmp_path)
+    state = checkpoint.read(tmp_path / "checkpoint.pt")
+    del state["form"]
+    checkpoint.write(tmp_path / "checkpoint.pt", state)
+    with pytest.raises(InvalidInput, match="another version of cbir"):
+        train(made(), *task, Recipe(**SHORT), tmp_path)
 
 
 def test_a_rate_far_too_high_is_told(task, tmp_path):
