@@ -33,7 +33,8 @@ def embedding(
         typer.Option(help="small, toprank, fcn10, resnet18, resnet34, resnet50, densenet169 or mobilenetv3."),
     ] = "small",
     weights: Annotated[
-        str | None, typer.Option(help="A file of weights to start from, or imagenet for published ones.")
+        str | None,
+        typer.Option(help="To start from: a file of weights, an embedding's folder, or imagenet."),
     ] = None,
     pooling: Annotated[str, typer.Option(help="gem or average.")] = "gem",
     dimensions: Annotated[int, typer.Option(min=2, max=4096, help="Of a vector.")] = 128,

@@ -28,7 +28,7 @@ def ranker(
         str, typer.Option(help="The network below the last layer: small, toprank, fcn10, resnet18, ...")
     ] = "toprank",
     weights: Annotated[
-        Path | None, typer.Option(help="A file of weights that the backbone starts from.")
+        Path | None, typer.Option(help="A file of weights, or the folder of an embedding, to start from.")
     ] = None,
     side: Annotated[int, typer.Option(min=32, max=1024, help="Pixels that images are scaled to.")] = 64,
     epochs: Annotated[int, typer.Option(help="Times through the negatives.")] = 30,

@@ -8,8 +8,8 @@ from cbir.models import backbones
 class Ranker(nn.Module):
     """A backbone and a linear head: images (n, 1, side, side), float32 from 0 to 1, to scores (n,) of any range.
 
-    backbone: one of `cbir.models.backbones.names()`; weights: a file it starts from. Raises InvalidInput and NotFound
-    as `backbones.build` does.
+    backbone: one of `cbir.models.backbones.names()`; weights: a file, or an embedding's folder, it starts from.
+    Raises InvalidInput and NotFound as `backbones.build` does.
     """
 
     def __init__(self, backbone: str = "toprank", side: int = 64, weights: str | None = None) -> None:

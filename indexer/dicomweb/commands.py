@@ -60,7 +60,7 @@ def dicomweb(
     report: Annotated[
         Path | None, typer.Option(help="Write refused instances and reasons to this csv.")
     ] = None,
-    profile: Annotated[str | None, typer.Option(help="Descriptor of a new collection.")] = None,
+    profile: Annotated[str | None, typer.Option(help="Of a new collection, as for cbir index.")] = None,
     format: Annotated[Format, typer.Option(help="Of the summary.")] = Format.text,
 ) -> None:
     """Bring the images of a DICOMweb archive into a collection. The same command goes on where one stopped.

@@ -42,7 +42,7 @@ def receive(
     study_dates: Annotated[str, typer.Option(help="drop, or shift: a label, moved per patient.")] = "drop",
     most_megabytes: Annotated[int, typer.Option(min=1, help="Of one instance.")] = 512,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; as many as cores if not given.")] = None,
-    profile: Annotated[str | None, typer.Option(help="Descriptor of a new collection.")] = None,
+    profile: Annotated[str | None, typer.Option(help="Of a new collection, as for cbir index.")] = None,
 ) -> None:
     """Receive DICOM images (C-STORE) into a collection, until it is told to stop.
 

@@ -54,9 +54,9 @@ def build(
     """The network called `name`, for images of 1 or 3 `channels` from 0 to 1, of 32 x 32 or more.
 
     dimensions: of the embedding, which has length 1; None: the pooled features as they are. pooling: gem or average
-    (toprank has its own). weights: a file to start from, of this network without head; "imagenet": those that
-    torchvision publishes; None: random ones. Raises InvalidInput for what there is not and for weights that do not
-    fit, NotFound for a missing file.
+    (toprank has its own). weights: what to start from, a file or an embedding's folder, of this network; "imagenet":
+    those that torchvision publishes; None: random ones. Raises InvalidInput for what there is not and for weights
+    that do not fit, NotFound for a missing file.
     """
     if name not in names():
         raise InvalidInput(f"there is no backbone {name!r}; there are: {', '.join(names())}")

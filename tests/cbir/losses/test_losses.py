@@ -37,6 +37,7 @@ ON_SCORES = {
     "spearman": lambda: SpearmanLoss(SMOOTH),
     "map": lambda: MapLoss(SMOOTH, "ranks"),
     "map precision": lambda: MapLoss(SMOOTH, "precision"),
+    "map log": lambda: MapLoss(SMOOTH, "log"),
     "recall": lambda: RecallLoss(SMOOTH),
     "toprank 1": lambda: TopRankLoss(1),
     "toprank 16": lambda: TopRankLoss(16),
@@ -92,11 +93,24 @@ def test_map_of_precision_is_average_precision():
     assert float(MapLoss(form="precision")(scores, relevant)) == pytest.approx(expected)
 
 
+def test_map_of_logarithms_is_their_mean_and_no_less_than_that_of_average_precision():
+    scores, relevant = scores_of(20, 30), (scores_of(20, 30, seed=2) > 0.5).long()
+    expected, bounds = [], []
+    for row, wanted in zip(scores, relevant, strict=True):
+        hits = wanted[row.argsort(descending=True)].numpy() > 0
+        precisions = (hits.cumsum() / np.arange(1, 31))[hits]
+        expected.append(-np.log(precisions).mean())
+        bounds.append(-np.log(precisions.mean()))
+    assert float(MapLoss(form="log")(scores, relevant)) == pytest.approx(np.mean(expected))
+    assert (np.array(expected) >= np.array(bounds)).all()
+
+
 def test_nothing_is_lost_on_a_perfect_order():
     scores, relevant = torch.tensor([5.0, 4, 3, 2, 1, 0]), torch.tensor([1, 1, 1, 0, 0, 0])
     assert float(SpearmanLoss()(scores, relevant)) == 0
     assert float(MapLoss(form="ranks")(scores, relevant)) == 0
     assert float(MapLoss(form="precision")(scores, relevant)) == 0
+    assert float(MapLoss(form="log")(scores, relevant)) == 0
     assert float(RecallLoss()(scores, relevant)) == 0
     assert float(SNdcgLoss(alpha=1e3)(scores, relevant)) == pytest.approx(0, abs=1e-6)
 
