@@ -156,9 +156,10 @@ def rival_vectors(images: Images, training: Places, args: argparse.Namespace) ->
 def with_rival(vectors: Floats, rival: Floats, parts: Parts) -> tuple[Floats, Parts]:
     """Embeddings and huang2012 as the profile MODEL+huang2012 has them, and the parts of that."""
     start = vectors.shape[1]
-    scale = np.float32((profile.BESIDE_WEIGHT / rival.shape[1]) ** 0.5)
+    weight = np.float32((profile.BESIDE_WEIGHT / rival.shape[1]) ** 0.5)
     moved = tuple((start + begin, start + end) for begin, end in parts)
-    return np.hstack([vectors, rival * scale]), ((0, start), *moved)
+    scale = np.float32((start + rival.shape[1]) ** 0.5)
+    return np.hstack([vectors, rival * weight]) * scale, ((0, start), *moved)
 
 
 def one_run(loss: str, images: Images, of: Trial, kept: Path, args: argparse.Namespace) -> None:

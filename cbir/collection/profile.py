@@ -20,8 +20,8 @@ class Profile(BaseModel):
 
     descriptor: name of a descriptor.
     normalisation: "standardise" (each dimension to mean 0, deviation 1 over the collection), "none", or "beside": the
-    first part, an embedding, as it is; all others standardised, then scaled to a mean squared length of 1 together
-    (less, where some values never vary).
+    first part, an embedding, to a squared length of d, the number of all dimensions, as standardised vectors have it
+    on average; the others standardised, then scaled to that together (less, where some values never vary).
     weights: factor of each part's share of the squared distance, 1 where not named.
     metric: of the normalised vectors.
     rerank: parameters of the re-rankers that differ from their defaults, for instance a tuned C and gamma.

@@ -52,10 +52,12 @@ def fit(raw: NDArray[np.float32], profile: Profile) -> Statistics:
     deviation = np.ones(descriptor.dimensions)
     if profile.normalisation == "standardise" and len(raw):
         mean, deviation = _spread(raw)
-    if profile.normalisation == "beside" and len(raw):
+    if profile.normalisation == "beside":
         start = descriptor.parts[0].stop  # of what stands beside the embedding
-        mean[start:], deviation[start:] = _spread(raw[:, start:])
+        if len(raw):
+            mean[start:], deviation[start:] = _spread(raw[:, start:])
         deviation[start:] *= np.sqrt(descriptor.dimensions - start)
+        deviation /= np.sqrt(descriptor.dimensions)
     weight = np.ones(descriptor.dimensions)
     for part in descriptor.parts:
         weight[part.start : part.stop] = profile.weights.get(part.name, 1.0)

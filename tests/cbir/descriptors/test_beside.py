@@ -71,13 +71,17 @@ def test_the_embedding_stays_and_the_other_is_weighed(model, images):
     raw = np.array([describe(next(read(path))) for path in sorted(images.iterdir())])
     found = statistics.fit(raw, profile).normalise(raw)
     assert profile.normalisation == "beside"
-    assert (found[:, :SIZE] == raw[:, :SIZE]).all()
+    assert (found[:, :SIZE] ** 2).sum(axis=1) == pytest.approx(
+        np.full(len(raw), describe.dimensions), rel=1e-4
+    )
+    assert found[:, :SIZE] == pytest.approx(raw[:, :SIZE] * describe.dimensions**0.5, rel=1e-5)
     varying = (raw[:, SIZE:].std(axis=0) > 0).mean()
     assert varying > 0.5
-    squared = (found[:, SIZE:] ** 2).sum(axis=1).mean()
+    squared = (found[:, SIZE:] ** 2).sum(axis=1).mean() / describe.dimensions
     assert squared == pytest.approx(profiles.BESIDE_WEIGHT * varying, rel=1e-3)
     heavier = statistics.fit(raw, profiles.get(f"{model}+edge_histogram", {"edge_histogram": 2.0}))
-    assert (heavier.normalise(raw)[:, SIZE:] ** 2).sum(axis=1).mean() == pytest.approx(2 * varying, rel=1e-3)
+    squared = (heavier.normalise(raw)[:, SIZE:] ** 2).sum(axis=1).mean() / describe.dimensions
+    assert squared == pytest.approx(2 * varying, rel=1e-3)
     none = statistics.fit(raw[:0], profile)
     assert np.isfinite(none.normalise(raw)).all()
 
