@@ -430,7 +430,7 @@ def test_ordinal_asks_more_for_a_grade_missed_by_more():
         loss.severity.weight.copy_(torch.tensor([[1.0, 0.0]]))
         loss.thresholds.copy_(torch.tensor([-6.0, -2.0, 2.0, 6.0]))
     first = torch.tensor([[-0.8, 0.6]])  # a score of -8: grade 0
-    costs = [float(loss(first, torch.tensor([grade]))) for grade in range(5)]
+    costs = [loss(first, torch.tensor([grade])).item() for grade in range(5)]
     assert costs == sorted(costs)
     assert np.diff(costs).min() > 0.4
 
