@@ -276,7 +276,7 @@ def test_what_cannot_be_served_is_told_before_anything_is_made(indexed: Path, tm
         ({"collection": indexed, "rounds": 0}, InvalidInput, "--rounds"),
         ({"collection": indexed, "backbone": "large"}, InvalidInput, "no backbone 'large'"),
         ({"collection": indexed, "weights": str(tmp_path / "no.pth")}, NotFound, "no.pth"),
-        ({"collection": indexed, "weights": str(indexed)}, NotFound, "no file of weights"),
+        ({"collection": indexed, "weights": str(indexed)}, NotFound, "embedding.json"),
     ):
         with pytest.raises(error, match=words):
             serve(study_dir=folder, **given)  # type: ignore[arg-type]

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load, load_file
 from torch import Tensor, nn
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.models import embedding_card
+from cbir.models.weights_file import content_of
 
 FOLLOWS = ("module.", "model.", "backbone.", "network.")  # what trainers put before the names
 INSIDE = "network."  # before those of the network alone, in an embedding of ours
@@ -19,10 +20,14 @@ def read(path: Path) -> dict[str, Tensor]:
 
     Raises NotFound for a missing file, InvalidInput for one that is something else.
     """
-    path = path / embedding_card.WEIGHTS if path.is_dir() else path
-    if not path.is_file():
+    content = None
+    if path.is_dir():
+        content = content_of(path / embedding_card.WEIGHTS, embedding_card.read(path)["sha256"])
+    elif not path.is_file():
         raise NotFound(f"there is no file of weights {path}")
     try:
+        if content is not None:
+            return _plain(load(content))
         if path.suffix == ".safetensors":
             return _plain(load_file(path))
         found = torch.load(path, map_location="cpu", weights_only=True)

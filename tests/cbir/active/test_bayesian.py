@@ -11,7 +11,7 @@ from cbir.active.bayesian import BayesianRanker
 from cbir.active.dropout import UnitDropout
 from cbir.active.network import BayesianNetwork
 from cbir.errors import InvalidInput, NotFound
-from cbir.models import backbones
+from cbir.models import backbones, embedding_card
 from cbir.models.embedder import Embedder, save
 from tests.cbir.active.drawn import SIDE, draw, judged
 
@@ -137,6 +137,10 @@ def test_it_starts_from_a_trained_embedding(backbone, tmp_path):
         torch.testing.assert_close(found.layers(images), whole(images))
     with pytest.raises(InvalidInput, match="another network"):
         made(backbone="fcn10", weights=str(tmp_path)).fit(PICTURES[:60], PAIRS[:8], LABELS[:8])
+    held = tmp_path / embedding_card.WEIGHTS
+    held.write_bytes(held.read_bytes()[:-1] + b"x")
+    with pytest.raises(InvalidInput, match="not the file that its card describes"):
+        BayesianNetwork(backbone, 0.0, tmp_path)
 
 
 def test_stops_when_asked_to():
