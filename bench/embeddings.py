@@ -22,15 +22,16 @@ import torch
 from numpy.typing import NDArray
 
 from cbir import descriptors, rerank
-from cbir.collection import neighbours, profile, space, statistics, view
-from cbir.collection.gallery import Gallery
-from cbir.collection.neighbourhood import Neighbourhood
 from cbir.datasets.manifest import Manifest
 from cbir.evaluation.retrieval import Retrieved
+from cbir.gallery import knn, whitening
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.ranking import rank
 from cbir.images import read
 from cbir.losses import ORDINAL, names
 from cbir.models.embedder import Embedder
-from cbir.ranking import rank
+from cbir.store import profile, statistics, view
 from cbir.training.classes import labelled, split_classes
 from cbir.training.embedding import Material, Recipe, embed, retrieved, train
 from cbir.training.pictures import read_all
@@ -139,7 +140,7 @@ def reranked(
 def _gallery(vectors: Floats, parts: Parts) -> Gallery:
     """With neighbours, as a collection has them."""
     block = np.ascontiguousarray(vectors)
-    lie = Neighbourhood(neighbours.find(block, space.fit(block, parts)))
+    lie = Neighbourhood(knn.find(block, whitening.fit(block, parts)))
     return Gallery((block,), np.arange(len(block), dtype=np.int64), parts, lie)
 
 

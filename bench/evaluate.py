@@ -17,14 +17,14 @@ import numpy as np
 import pytrec_eval
 
 from cbir import settings
-from cbir.collection import Collection, Record
-from cbir.collection import profile as profiles
 from cbir.evaluation import measures, methods, relevance
 from cbir.evaluation.candidates import Candidates, candidates
 from cbir.evaluation.judgements import Judgements, judge
 from cbir.evaluation.queries import choose, leave_one_out
 from cbir.evaluation.runs import Run, Runner, Terms
 from cbir.evaluation.workers import workers
+from cbir.store import Collection, Record
+from cbir.store import profile as profiles
 from cbir.threads import cores
 
 CLUSTERS = 193

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from rerank_quality import indexed  # beside this file
 
 from cbir import settings
-from cbir.collection import Collection
 from cbir.evaluation.candidates import candidates
 from cbir.evaluation.queries import choose
 from cbir.evaluation.relevance import parse
 from cbir.search import Judgement, Request, Searcher
+from cbir.store import Collection
 from cbir.threads import cores
 
 MEASURES = ("map", "shown", "unjudged")

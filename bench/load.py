@@ -27,10 +27,10 @@ import numpy as np
 import psutil
 
 from cbir import descriptors
-from cbir.collection import Collection
 from cbir.images import read
 from cbir.search import Request, Searcher, Stopwatch, query_frame
 from cbir.settings import load
+from cbir.store import Collection
 from indexer.folder import walk
 
 TURN_SECONDS = 10

@@ -19,10 +19,10 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_info
 
 from cbir import rerank
-from cbir.collection import neighbours
-from cbir.collection.gallery import Gallery
-from cbir.collection.neighbourhood import Neighbourhood
-from cbir.ranking import RankingList, best, rank
+from cbir.gallery import knn
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.ranking import RankingList, best, rank
 from cbir.rerank import negatives
 from cbir.threads import cores
 
@@ -47,7 +47,7 @@ def collection(n: int, d: int) -> Gallery:
 def linked(gallery: Gallery) -> Gallery:
     """The gallery with its neighbourhood, as a snapshot has it."""
     (vectors,) = gallery.blocks
-    neighbourhood = Neighbourhood(neighbours.find(vectors, gallery.space))
+    neighbourhood = Neighbourhood(knn.find(vectors, gallery.space))
     neighbourhood.covering(gallery)
     return replace(gallery, neighbourhood=neighbourhood)
 

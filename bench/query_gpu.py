@@ -17,15 +17,15 @@ import torch
 from query import collection, timed
 
 from cbir import rerank
-from cbir.collection.gallery import Gallery
-from cbir.collection.neighbourhood import Neighbourhood
-from cbir.collection.neighbours import NEAREST, Neighbours
-from cbir.device import faiss_index
-from cbir.device.accelerator import Accelerator
-from cbir.device.choice import chosen
-from cbir.device.found import of_head
-from cbir.device.nearest import NearestIndex
-from cbir.ranking import best, rank
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.knn import NEAREST, Neighbours
+from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.ranking import best, rank
+from cbir.gpu import faiss_index
+from cbir.gpu.accelerator import Accelerator
+from cbir.gpu.found import of_head
+from cbir.gpu.nearest import NearestIndex
+from cbir.hardware import chosen
 
 INDEXES = ("flat", "ivf")
 # Passes over all vectors; floats an image read or written beside them (norms, lists, lengths, scores), each once.

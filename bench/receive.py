@@ -27,7 +27,7 @@ from pydicom import Dataset, dcmwrite
 from pydicom.dataset import FileMetaDataset
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
 
-from cbir.collection import Collection
+from cbir.store import Collection
 
 SIDE = 512
 FIRST = 8  # slices sent before the clock starts: until its processes have started

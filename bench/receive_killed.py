@@ -23,8 +23,8 @@ from pydicom.dataset import FileMetaDataset
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
 from sqlalchemy import text
 
-from cbir.collection import Collection
-from cbir.collection.verify import verify
+from cbir.store import Collection
+from cbir.store.verify import verify
 
 SIDE = 32
 SENDERS = 4

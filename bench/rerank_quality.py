@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir import rerank, settings
-from cbir.collection import Collection
 from cbir.errors import CbirError, InvalidInput
 from cbir.evaluation.candidates import Candidates, candidates
 from cbir.evaluation.contest import SIZES, Contest, facts, hold, rivalry
@@ -34,6 +33,7 @@ from cbir.evaluation.report import charts
 from cbir.evaluation.report.page import css
 from cbir.evaluation.trials import RECALLS, Trials
 from cbir.evaluation.workers import Workers, workers
+from cbir.store import Collection
 from cbir.threads import cores
 
 TOGETHER = 1000  # images written to a collection at once

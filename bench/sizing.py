@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from cbir.collection import Collection, Record
-from cbir.collection import profile as profiles
-from cbir.collection.backup import backup
-from cbir.collection.opening import open_sound
-from cbir.collection.writer import Entry
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
+from cbir.store import Collection, Record
+from cbir.store import profile as profiles
+from cbir.store.backup import backup
+from cbir.store.opening import open_sound
+from cbir.store.writer import Entry
 
 BATCH = 512
 QUERIES = 30

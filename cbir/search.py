@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from cbir import descriptors, rerank
-from cbir.collection import Collection, Record
-from cbir.collection.filters import parse
-from cbir.collection.instances import DicomScope
-from cbir.collection.lookup import numbers_of, showing
-from cbir.collection.view import View
-from cbir.device.found import Found
-from cbir.device.owner import Owner
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
+from cbir.gallery.ranking import RankingList, best, nearest_of, rank, subset
+from cbir.gpu.found import Found
+from cbir.gpu.owner import Owner
 from cbir.images import Image
 from cbir.links import elsewhere
-from cbir.ranking import RankingList, best, nearest_of, rank, subset
 from cbir.rerank.feedback import Feedback, settled
 from cbir.rerank.seeds import Judged
 from cbir.settings import Settings
+from cbir.store import Collection, Record
+from cbir.store.filters import parse
+from cbir.store.instances import DicomScope
+from cbir.store.lookup import numbers_of, showing
+from cbir.store.view import View
 
 SAMPLE_SEED = 0  # the sample that stands in for the tail of a very large collection is always the same
 MOST_EXAMPLES = 20

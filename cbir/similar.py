@@ -6,11 +6,11 @@ from enum import StrEnum
 
 import numpy as np
 
-from cbir.collection import Record
-from cbir.collection.instances import DicomScope, numbers_in
 from cbir.errors import NotFound
 from cbir.levels import Combination, Group, Level, combine
 from cbir.search import MOST_EXAMPLES, Request, RerankFacts, Searcher, Stopwatch
+from cbir.store import Record
+from cbir.store.instances import DicomScope, numbers_in
 
 DEPTH = 100  # images of a list that count where series or studies are asked for
 

@@ -13,12 +13,12 @@ from typing import Annotated
 import typer
 
 from cbir import settings
-from cbir.collection import Collection
-from cbir.collection import profile as profiles
 from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import Limits
 from cbir.inside import is_inside
+from cbir.store import Collection
+from cbir.store import profile as profiles
 from indexer.folder import walk
 from indexer.progress import Bar, Lines
 from indexer.report import report as write_report

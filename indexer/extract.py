@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from cbir import descriptors
-from cbir.collection.records import Record, describe_record
 from cbir.descriptors import embedding
 from cbir.descriptors.base import Batched
 from cbir.errors import UnreadableImage
 from cbir.images import Image, Limits
+from cbir.store.records import Record, describe_record
 from indexer.folder import stamp
 from indexer.guarded import read_inside
 

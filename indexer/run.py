@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from cbir.collection import Collection
-from cbir.collection.model import FOLDER as MODEL
-from cbir.collection.records import add_labels, hash_patient
-from cbir.collection.writer import Entry, Writer
 from cbir.datasets.manifest import Manifest
 from cbir.images import Limits
 from cbir.inside import is_inside
+from cbir.store import Collection
+from cbir.store.model import FOLDER as MODEL
+from cbir.store.records import add_labels, hash_patient
+from cbir.store.writer import Entry, Writer
 from indexer.extract import Extracted, Task
 from indexer.folder import stamp, walk
 from indexer.guarded import OUTSIDE

@@ -8,11 +8,11 @@ from typing import Any
 from flask import Blueprint, Response, request
 from sqlalchemy.exc import DatabaseError
 
-from cbir.collection import replies
-from cbir.collection.replies import Reply
-from cbir.collection.writer import Added, Writer
 from cbir.errors import CbirError, InvalidInput, UnreadableImage
 from cbir.messages import AddedImage, AddedImages
+from cbir.store import replies
+from cbir.store.replies import Reply
+from cbir.store.writer import Added, Writer
 from service import asked
 from service.access.audit import about
 from service.api_images import InCollection, check_labels

@@ -6,7 +6,6 @@ from flask import Blueprint, Response
 from pydantic import AfterValidator, BaseModel, Field
 
 from cbir import descriptors
-from cbir.collection import Collection, counts, history
 from cbir.messages import (
     ChangePage,
     ChangeRecord,
@@ -16,6 +15,7 @@ from cbir.messages import (
     Normalisation,
     ProfileInfo,
 )
+from cbir.store import Collection, counts, history
 from service import asked
 from service.access.audit import about
 from service.api_images import MOST_AT_ONCE, InCollection, check_cursor

@@ -7,10 +7,10 @@ from flask import Blueprint, Response, request, send_file
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from werkzeug.exceptions import UnsupportedMediaType
 
-from cbir.collection import Collection, Record, originals
-from cbir.collection.filters import parse
 from cbir.errors import InvalidInput, NotFound
 from cbir.messages import ImagePage, ImageRecord, LabelChange
+from cbir.store import Collection, Record, originals
+from cbir.store.filters import parse
 from service import asked, thumbnails
 from service.access.audit import about
 from service.conditional import check_expected, finish

@@ -8,13 +8,13 @@ from flask import Blueprint, Response, request
 from pydantic import BeforeValidator, Field
 from werkzeug.exceptions import NotAcceptable
 
-from cbir.collection.instances import DicomScope, by_ids, related
 from cbir.errors import InvalidInput
 from cbir.levels import Combination, Group, Level, key
 from cbir.links import public_archive
 from cbir.messages import SimilarAnswer, SimilarPlace, SimilarQuery
 from cbir.search import Searcher
 from cbir.similar import Exclude, Similar, Wanted, similar
+from cbir.store.instances import DicomScope, by_ids, related
 from service import asked, dicom_json, metrics
 from service.access.audit import about
 from service.api_images import InCollection

@@ -9,11 +9,11 @@ import pydicom
 from flask import Blueprint, Response
 from sqlalchemy import Connection
 
-from cbir.collection import instances
-from cbir.collection.writer import Added
 from cbir.errors import UnreadableImage
 from cbir.images.quiet import quiet
 from cbir.images.reading import recognise
+from cbir.store import instances
+from cbir.store.writer import Added
 from service import asked, related
 from service.access.audit import about
 from service.api_add import renew_where_needed

@@ -5,10 +5,10 @@ from threading import BoundedSemaphore, Lock
 
 from cbir.addresses import is_uid
 from cbir.archive import Archive
-from cbir.collection import Record
 from cbir.errors import ArchiveFailed, UnreadableImage
 from cbir.images import Image, Limits, decode
 from cbir.settings import Settings
+from cbir.store import Record
 from service.problems import SourceGone
 
 AT_ONCE = 4  # requests to the archive; others wait

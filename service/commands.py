@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from cbir import settings
-from cbir.collection.opening import open_sound
 from cbir.settings import Settings
+from cbir.store.opening import open_sound
 
 
 def serve(

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from pydicom.datadict import tag_for_keyword
 
 from cbir.addresses import is_uid
-from cbir.collection import Record
-from cbir.collection.instances import Related
 from cbir.levels import Group, Level, key
 from cbir.links import resource
+from cbir.store import Record
+from cbir.store.instances import Related
 from service.problems import Malformed
 
 CREATOR = "CBIR SIMILARITY"  # of the private block (0077,xx10); PS3.5, 7.8.1

@@ -4,7 +4,7 @@ from threading import Lock
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from cbir.collection import Collection
+from cbir.store import Collection
 
 MOST_KEYS = 16
 MOST_VALUES = 24

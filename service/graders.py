@@ -3,8 +3,8 @@
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from cbir.collection import Collection, gradings
 from cbir.errors import InvalidInput, NotFound
+from cbir.store import Collection, gradings
 
 if TYPE_CHECKING:
     from cbir.grading.grader import Grader

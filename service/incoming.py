@@ -6,13 +6,13 @@ from pathlib import Path
 from sqlalchemy import Connection, insert
 
 from cbir import descriptors
-from cbir.collection import Collection, originals, schema
-from cbir.collection.records import add_labels, describe_record
-from cbir.collection.writer import Added, Entry
 from cbir.errors import UnreadableImage
 from cbir.images import Limits, decode
 from cbir.images.thumbnail import thumbnail
 from cbir.settings import Settings
+from cbir.store import Collection, originals, schema
+from cbir.store.records import add_labels, describe_record
+from cbir.store.writer import Added, Entry
 from service.asked import NAME
 from service.patience import Watch
 

@@ -2,10 +2,10 @@
 
 from urllib.parse import quote
 
-from cbir.collection import Record
 from cbir.links import elsewhere
 from cbir.search import Hit, Links
 from cbir.settings import Settings
+from cbir.store import Record
 
 
 def links(image_id: str, collection: str | None, **places: str | None) -> Links:

@@ -7,9 +7,9 @@ import numpy as np
 from flask import Blueprint, render_template, request
 
 from cbir import rerank
-from cbir.collection import Record, gradings
 from cbir.errors import NotFound
 from cbir.search import Searcher
+from cbir.store import Record, gradings
 from service import pictures
 from service.filters import offered
 from service.problems import NotReady

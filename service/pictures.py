@@ -5,9 +5,9 @@ from typing import Annotated
 import cv2
 from flask import Blueprint, Response
 
-from cbir.collection import Collection, Record
 from cbir.images import Image, Region, crop
 from cbir.images.thumbnail import encode, shrink
+from cbir.store import Collection, Record
 from service import asked
 from service.api_images import InCollection
 from service.conditional import client_has, finish

@@ -8,12 +8,12 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
-from cbir.collection.opening import open_sound
-from cbir.collection.schema import DATABASE
-from cbir.collection.writer import Writer
 from cbir.errors import CbirError, CollectionBusy
 from cbir.search import Searcher
 from cbir.settings import Settings
+from cbir.store.opening import open_sound
+from cbir.store.schema import DATABASE
+from cbir.store.writer import Writer
 from service.problems import NotReady
 
 TURN_SECONDS = 10  # a write waits for those before it, of this service

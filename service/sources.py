@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from cbir.collection import Collection, Record, originals
 from cbir.errors import UnreadableImage
 from cbir.images import Image, Limits, read
 from cbir.search import query_frame
+from cbir.store import Collection, Record, originals
 from service.patience import Watch
 from service.problems import SourceGone
 

@@ -2,8 +2,8 @@
 
 from flask import Response
 
-from cbir.collection import Collection, Record
 from cbir.images.thumbnail import SIDE, thumbnail
+from cbir.store import Collection, Record
 from service.conditional import client_has, finish
 from service.patience import Watch
 from service.problems import SourceGone

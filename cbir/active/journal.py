@@ -11,8 +11,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from cbir.collection.room import told_when_full
 from cbir.errors import CollectionBusy, InvalidInput
+from cbir.store.room import told_when_full
 
 HEADER = b'{"kind": "cbir judgements", "version": 1}\n'
 LONGEST_SECONDS = 86_400.0  # of one judgement

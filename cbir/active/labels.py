@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sqlalchemy import func, select
 
-from cbir.collection import Collection
-from cbir.collection.schema import images, labels
 from cbir.errors import InvalidInput
+from cbir.store import Collection
+from cbir.store.schema import images, labels
 
 LABEL = "severity"
 DIGITS = 4  # after the point

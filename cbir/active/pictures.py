@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir import settings
-from cbir.collection import Collection, Record, originals
-from cbir.collection.filters import Condition
 from cbir.errors import CbirError, InvalidInput
 from cbir.images import Image, Limits, decode, read
 from cbir.images.square import square
 from cbir.search import query_frame
+from cbir.store import Collection, Record, originals
+from cbir.store.filters import Condition
 from cbir.threads import cores
 
 Show = Callable[[int, int], None]

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cbir.collection import Collection
-from cbir.collection.learnt import FOLDER
-from cbir.collection.lock import writer_lock
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import Image
 from cbir.images.square import square
+from cbir.store import Collection
+from cbir.store.learnt import FOLDER
+from cbir.store.lock import writer_lock
 
 if TYPE_CHECKING:
     from cbir.active.bayesian import BayesianRanker

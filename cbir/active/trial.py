@@ -11,10 +11,10 @@ from cbir.active.bayesian import BayesianRanker
 from cbir.active.labels import write_severity
 from cbir.active.pictures import read_pictures
 from cbir.active.pool import Rows
-from cbir.collection import Collection, Record
-from cbir.collection.filters import Condition
 from cbir.errors import InvalidInput
 from cbir.grading.folds import by_group
+from cbir.store import Collection, Record
+from cbir.store.filters import Condition
 
 LEAST = 10  # graded images to learn from and to test on, together
 PARTS = (2, 50)  # that patients may be split into, one of them to test on

@@ -10,15 +10,15 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from cbir.collection import Collection
-from cbir.collection.backup import backup as backup_collection
-from cbir.collection.export import export as export_collection
-from cbir.collection.filters import parse
-from cbir.collection.records import hash_patient
-from cbir.collection.traces import traces
-from cbir.collection.verify import verify as verify_collection
-from cbir.collection.view import matching_numbers
 from cbir.errors import InvalidInput
+from cbir.store import Collection
+from cbir.store.backup import backup as backup_collection
+from cbir.store.export import export as export_collection
+from cbir.store.filters import parse
+from cbir.store.records import hash_patient
+from cbir.store.traces import traces
+from cbir.store.verify import verify as verify_collection
+from cbir.store.view import matching_numbers
 
 
 class Format(StrEnum):

@@ -7,13 +7,13 @@ import typer
 
 from cbir import settings
 from cbir.archive import Archive
-from cbir.collection import Collection, Record, originals
-from cbir.collection.instances import DicomScope
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.images import Limits, read
 from cbir.images.quiet import quiet
 from cbir.search import Answer, Hit, Request, Searcher, Stopwatch, query_frame
 from cbir.similar import Exclude
+from cbir.store import Collection, Record, originals
+from cbir.store.instances import DicomScope
 
 if TYPE_CHECKING:
     from pydicom import Dataset

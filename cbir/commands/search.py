@@ -9,7 +9,6 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from cbir import settings
-from cbir.collection import Collection
 from cbir.errors import InvalidInput
 from cbir.evaluation.trec import run_lines
 from cbir.images import Limits, read
@@ -23,6 +22,7 @@ from cbir.search import (
     Stopwatch,
     query_frame,
 )
+from cbir.store import Collection
 
 
 class Device(StrEnum):

@@ -82,7 +82,7 @@ class Embedding:
 def _loaded(name: str, folder: Path) -> tuple[Network, int]:
     """The network, on the device of the settings, and the side of its images."""
     from cbir import settings
-    from cbir.device.choice import chosen
+    from cbir.hardware import chosen
 
     card = embedding_card.read(folder)
     if not name.startswith(f"embedding:{card['sha256'][:16]}:"):

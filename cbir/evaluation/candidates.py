@@ -7,9 +7,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.collection import Collection, Record
-from cbir.collection.filters import parse
 from cbir.errors import InvalidInput
+from cbir.store import Collection, Record
+from cbir.store.filters import parse
 
 Value = TypeVar("Value", bound=Hashable)
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.collection import Collection
 from cbir.evaluation.answers import Answers, blocks
 from cbir.evaluation.candidates import Candidates, candidates
 from cbir.evaluation.judgements import Judgements, judge
@@ -22,6 +21,7 @@ from cbir.evaluation.runs import Run, Runner, Terms
 from cbir.evaluation.statistics import bootstrap_intervals, holm, randomisation_test
 from cbir.evaluation.workers import Workers, workers
 from cbir.settings import Settings
+from cbir.store import Collection
 
 RECALLS = tuple(step / 20 for step in range(21))  # of the precision-recall curves
 TOP = 10  # answers among which unjudged ones are counted

@@ -9,10 +9,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.collection import Record
-from cbir.collection.filters import parse as parse_filter
-from cbir.collection.records import hash_patient
-from cbir.collection.view import matching_numbers
 from cbir.datasets.irma import CLUTTER
 from cbir.datasets.irma.listing import checked
 from cbir.errors import InvalidInput, UnreadableImage
@@ -20,6 +16,10 @@ from cbir.evaluation.irma_answer import Neighbours
 from cbir.evaluation.irma_queries import Query
 from cbir.images import Limits, read
 from cbir.search import Answer, Request, Searcher, Stopwatch, query_frame
+from cbir.store import Record
+from cbir.store.filters import parse as parse_filter
+from cbir.store.records import hash_patient
+from cbir.store.view import matching_numbers
 from cbir.threads import cores
 
 Progress = Callable[[int], None]

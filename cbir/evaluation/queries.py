@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.collection import Record
-from cbir.collection.records import hash_patient
 from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.evaluation.candidates import Candidates
 from cbir.evaluation.relevance import Relevance
 from cbir.evaluation.workers import Described
+from cbir.store import Record
+from cbir.store.records import hash_patient
 
 NAMED = 5  # files that an error lists
 

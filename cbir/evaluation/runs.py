@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 import cbir
-from cbir.collection import Collection
 from cbir.errors import InvalidInput
 from cbir.evaluation.answers import Answers
 from cbir.evaluation.candidates import Candidates
@@ -22,6 +21,7 @@ from cbir.evaluation.trec import read_run, run_lines, whole_file
 from cbir.evaluation.workers import Asked, Found, Workers
 from cbir.search import Request
 from cbir.settings import Settings
+from cbir.store import Collection
 
 Progress = Callable[[int], None]
 

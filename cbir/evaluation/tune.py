@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from cbir import rerank
-from cbir.collection import Collection, View
-from cbir.collection.schema import images, labels
 from cbir.errors import InvalidInput
-from cbir.ranking import best, rank
+from cbir.gallery.ranking import best, rank
+from cbir.store import Collection, View
+from cbir.store.schema import images, labels
 
 PENALTIES = (0.1, 1.0, 10.0, 100.0)  # C
 WIDTHS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # gamma, divided by the number of dimensions in the kernel

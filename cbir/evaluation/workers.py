@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir import descriptors
-from cbir.collection import Collection
-from cbir.collection.records import hash_patient
 from cbir.errors import CbirError, CollectionBusy, UnreadableImage
 from cbir.images import DicomHeader, Limits, read
 from cbir.search import Request, RerankFacts, Searcher, query_frame
 from cbir.settings import Settings
+from cbir.store import Collection
+from cbir.store.records import hash_patient
 from cbir.threads import keep_to_one_core
 
 TOGETHER = 16  # queries a process takes at once: few enough for progress to move

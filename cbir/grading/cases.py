@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select
 
-from cbir.collection import Collection
-from cbir.collection.filters import Condition
-from cbir.collection.schema import images, labels
-from cbir.collection.view import dimensions, load_vectors
 from cbir.errors import InvalidInput
+from cbir.store import Collection
+from cbir.store.filters import Condition
+from cbir.store.schema import images, labels
+from cbir.store.view import dimensions, load_vectors
 
 
 @dataclass(frozen=True, eq=False)

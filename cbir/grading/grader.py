@@ -7,9 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.collection import Collection, gradings
-from cbir.collection.filters import parse
-from cbir.collection.records import hash_patient
 from cbir.errors import InvalidInput, NotFound
 from cbir.grading.base import Ranker
 from cbir.grading.cases import Cases, graded_cases, need_grades
@@ -21,6 +18,9 @@ from cbir.grading.stored import StoredGrading, read, store
 from cbir.images import Image
 from cbir.messages import Grade, GradedNeighbour
 from cbir.search import Links
+from cbir.store import Collection, gradings
+from cbir.store.filters import parse
+from cbir.store.records import hash_patient
 
 MOST_COLUMN = 100  # letters of a label's name
 

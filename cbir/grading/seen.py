@@ -7,12 +7,12 @@ from cbir import descriptors
 from cbir.active import stored
 from cbir.active.labels import LABEL, severities
 from cbir.active.pictures import read_pictures
-from cbir.collection import Collection, Record
 from cbir.errors import InvalidInput
 from cbir.grading.cases import Cases
 from cbir.grading.cnn import SIDE, CnnRanker
 from cbir.grading.severity import SeverityRanker
 from cbir.images import Image
+from cbir.store import Collection, Record
 
 Floats = NDArray[np.floating]
 

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.collection.gallery import Gallery
-from cbir.ranking import RankingList, best, rank
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.ranking import RankingList, best, rank
 from cbir.rerank.base import Reranked
 from cbir.rerank.parameters import real, whole
 

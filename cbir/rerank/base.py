@@ -6,8 +6,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.collection.gallery import Gallery
-from cbir.ranking import RankingList
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.ranking import RankingList
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.collection import graph as graphs
-from cbir.collection import neighbours
-from cbir.collection.gallery import Gallery
-from cbir.collection.graph import Graph
-from cbir.collection.neighbourhood import squared_distances
-from cbir.collection.space import Space
-from cbir.ranking import RankingList, best
+from cbir.gallery import knn
+from cbir.gallery import knn_graph as graphs
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.knn_graph import Graph
+from cbir.gallery.live_graph import squared_distances
+from cbir.gallery.ranking import RankingList, best
+from cbir.gallery.whitening import Space
 from cbir.rerank.base import Reranked
 from cbir.rerank.parameters import real, whole
 
@@ -114,7 +114,7 @@ class Diffusion:
 
 def _local(query: Floats, vectors: Floats, learnt: Space) -> tuple[Graph, Floats]:
     """A graph of `vectors` (m, d) alone, and their squared distances (m,) to the query."""
-    found = neighbours.find(vectors, learnt)
+    found = knn.find(vectors, learnt)
     unit, _ = learnt.place(query[None, :])
     placed, _ = learnt.place(vectors)
     return graphs.join(found), np.maximum(2.0 - 2.0 * (placed @ unit[0]), 0.0)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.collection.gallery import Gallery
-from cbir.ranking import RankingList
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.ranking import RankingList
 from cbir.rerank import svm
 from cbir.rerank.expansion import KernelExpansion, kernel
 

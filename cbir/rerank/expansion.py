@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.collection.gallery import CHUNK, Gallery, Rows
-from cbir.ranking import best
+from cbir.gallery.gallery import CHUNK, Gallery, Rows
+from cbir.gallery.ranking import best
 from cbir.threads import cores, for_each
 
 REFINED = 1000  # best places whose values are recomputed in float64

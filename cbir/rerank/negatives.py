@@ -5,7 +5,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.ranking import worst
+from cbir.gallery.ranking import worst
 
 
 def draw(

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist
 
-from cbir.collection.gallery import Gallery
-from cbir.ranking import RankingList, best
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.ranking import RankingList, best
 from cbir.rerank.base import Reranked
 from cbir.rerank.parameters import real, whole
 from cbir.rerank.top import above_the_rest

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.collection.gallery import Gallery
-from cbir.collection.graph import Graph
-from cbir.collection.neighbourhood import squared_distances
-from cbir.ranking import RankingList
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.knn_graph import Graph
+from cbir.gallery.live_graph import squared_distances
+from cbir.gallery.ranking import RankingList
 from cbir.rerank.diffusion import COVERED, Diffusion
 
 LEAST = 1e-6  # share of the largest flow below which an image counts as not reached

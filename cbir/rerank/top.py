@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.ranking import RankingList
+from cbir.gallery.ranking import RankingList
 
 TIE = 1e-8  # weight of the list before, which decides among equal closeness; below what float32 tells apart
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.collection.filters import parse
 from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput
+from cbir.store.filters import parse
 from cbir.training.positives import PARTS, holds
 
 

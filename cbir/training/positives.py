@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.collection.filters import Condition, parse
 from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput
+from cbir.store.filters import Condition, parse
 
 PARTS = ("training", "validation", "test")
 NAMED = 8  # values of a label that a message lists

@@ -11,14 +11,14 @@ import pydicom
 from numpy.typing import NDArray
 
 from cbir import descriptors
-from cbir.collection import originals
-from cbir.collection.instances import shifted
-from cbir.collection.records import Record, describe_record
 from cbir.descriptors import embedding
 from cbir.errors import UnreadableImage
 from cbir.images import DicomHeader, Image, Limits, decode
 from cbir.images.dicom_dataset import NoPixels, frame_count
 from cbir.images.thumbnail import thumbnail
+from cbir.store import originals
+from cbir.store.instances import shifted
+from cbir.store.records import Record, describe_record
 from indexer.dicom.options import Choice
 
 

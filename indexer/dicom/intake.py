@@ -11,11 +11,11 @@ from threading import Lock, Thread
 
 from sqlalchemy import Connection, insert
 
-from cbir.collection import Collection, instances, originals, schema
-from cbir.collection.model import FOLDER as MODEL
-from cbir.collection.writer import Added, Entry, Writer
 from cbir.errors import CollectionBusy, StorageFull
 from cbir.images import Limits
+from cbir.store import Collection, instances, originals, schema
+from cbir.store.model import FOLDER as MODEL
+from cbir.store.writer import Added, Entry, Writer
 from indexer.dicom.instance import Described, Fate, Task
 from indexer.dicom.options import Choice
 from indexer.dicom.workers import Workers

@@ -12,7 +12,7 @@ EVERY = re.compile(r"every:([1-9][0-9]{0,4})")
 class Choice:
     """frames: "all", "middle" or "every:N" of an instance with several. burned_in, secondary_captures: whether
     instances that say they have text in their pixels, or are pictures of screens and films, are taken.
-    study_dates: "drop", or "shift" to keep them as a label, moved (see `cbir.collection.instances.shifted`).
+    study_dates: "drop", or "shift" to keep them as a label, moved (see `cbir.store.instances.shifted`).
     """
 
     frames: str = "all"

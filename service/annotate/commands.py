@@ -57,7 +57,7 @@ def serve(
     """
     from cbir import settings
     from cbir.active.study import plan
-    from cbir.collection import Collection
+    from cbir.store import Collection
     from service.access.start import check as start_check
     from service.annotate.server import AnnotationServer, check
     from service.commands import address_of

@@ -7,12 +7,12 @@ import numpy as np
 from flask import Blueprint, Response
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
-from cbir.collection import Collection, Record, originals
 from cbir.errors import UnreadableImage
 from cbir.images import Image, Limits, Windowing, decode
 from cbir.images.depth import window
 from cbir.images.thumbnail import encode, shrink
 from cbir.search import query_frame
+from cbir.store import Collection, Record, originals
 from service import asked
 from service.conditional import client_has, finish
 from service.patience import Watch

@@ -6,7 +6,7 @@ from flask import current_app
 
 from cbir.active.study import plan
 from cbir.active.study.study import Study
-from cbir.collection import Collection
+from cbir.store import Collection
 from service.annotate.learner import Learner
 
 EXTENSION = "cbir-annotate"

@@ -116,7 +116,7 @@ def test_jobs(client: Client, pictures: list[Path]) -> None:  # noqa: F811
 
 
 def test_problems(client: Client, own: Path) -> None:  # noqa: F811
-    from cbir.collection.lock import writer_lock
+    from cbir.store.lock import writer_lock
 
     with writer_lock(own), pytest.raises(ServiceError) as busy:
         client.set_labels("x", {"a": "b"})

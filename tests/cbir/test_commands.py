@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cbir.collection import Collection
-from cbir.collection import profile as profiles
 from cbir.main import app
-from tests.cbir.collection.conftest import entry
+from cbir.store import Collection
+from cbir.store import profile as profiles
+from tests.cbir.store.conftest import entry
 
 
 @pytest.fixture

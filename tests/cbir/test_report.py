@@ -14,10 +14,10 @@ from pydicom import Dataset, dcmread
 from pydicom.uid import EnhancedSRStorage
 
 from cbir import settings
-from cbir.collection import Collection
 from cbir.commands.report import report
 from cbir.errors import CbirError
 from cbir.similar import Exclude
+from cbir.store import Collection
 from service.app import create_app
 from tests.cbir.validation import check
 from tests.indexer.receiving import file_of, slices

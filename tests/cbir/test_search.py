@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from cbir import rerank, settings
-from cbir.collection import Collection
-from cbir.collection import profile as profiles
-from cbir.collection.records import add_labels, describe_record
 from cbir.commands.search import trec_lines
 from cbir.descriptors import get as descriptor
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
 from cbir.images import from_array
 from cbir.search import Request, Searcher, Stopwatch, query_frame
+from cbir.store import Collection
+from cbir.store import profile as profiles
+from cbir.store.records import add_labels, describe_record
 
 
 def picture(number):

@@ -9,13 +9,13 @@ from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from cbir import settings
-from cbir.collection import Collection
-from cbir.collection import profile as profiles
 from cbir.errors import InvalidInput, NotFound
 from cbir.main import app
 from cbir.search import Request, Searcher, Stopwatch
+from cbir.store import Collection
+from cbir.store import profile as profiles
 from service.app import create_app
-from tests.cbir.collection.conftest import entry
+from tests.cbir.store.conftest import entry
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
-from cbir.collection import Collection
-from cbir.collection import profile as profiles
 from cbir.errors import InvalidInput
 from cbir.evaluation.tune import average_precision, tune
-from tests.cbir.collection.conftest import entry
+from cbir.store import Collection
+from cbir.store import profile as profiles
+from tests.cbir.store.conftest import entry
 
 
 @given(st.lists(st.booleans(), min_size=1).filter(any))

@@ -15,7 +15,7 @@ import psutil
 from numpy.typing import NDArray
 from playwright import sync_api
 
-from cbir.collection import Collection
+from cbir.store import Collection
 from tests.e2e.browsing import PATIENCE_SECONDS
 from tests.service.conftest import CBIR, cbir
 

@@ -9,7 +9,7 @@ from playwright import sync_api
 
 from cbir.active.journal import Judgement, Undo, read
 from cbir.active.study import rounds
-from cbir.collection import Collection
+from cbir.store import Collection
 from service.access.tokens import Scope, Tokens
 from tests.e2e.browsing import until
 from tests.e2e.conftest import PATIENCE_MS

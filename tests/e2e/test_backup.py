@@ -12,11 +12,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cbir.collection import Collection, originals
-from cbir.collection.backup import backup
-from cbir.collection.verify import verify
 from cbir.errors import InvalidInput
-from tests.cbir.collection.conftest import entry
+from cbir.store import Collection, originals
+from cbir.store.backup import backup
+from cbir.store.verify import verify
+from tests.cbir.store.conftest import entry
 from tests.service.conftest import COUNT, cbir, ids, indexed, own, pictures, serving
 
 __all__ = ["ids", "indexed", "own", "pictures"]  # fixtures of the service's tests, used here too
@@ -88,7 +88,7 @@ def test_originals_are_part_of_it(own: Path, tmp_path: Path) -> None:
 
 def test_backup_while_images_come_in(tmp_path: Path) -> None:
     """The copy holds a moment between two additions, whole."""
-    from cbir.collection import profile as profiles
+    from cbir.store import profile as profiles
 
     place = tmp_path / "place"
     place.mkdir()

@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cbir.collection import Collection
-from cbir.collection.last_good import NAME
 from cbir.errors import CollectionDamaged
+from cbir.store import Collection
+from cbir.store.last_good import NAME
 from tests.service.conftest import CBIR, COUNT, cbir, ids, indexed, own, pictures, problem, serving
 
 __all__ = ["ids", "indexed", "own", "pictures"]  # fixtures of the service's tests, used here too
@@ -100,7 +100,7 @@ def test_damaged_while_serving(own: Path, ids: list[str]) -> None:
 
 
 def test_nothing_is_written_beside_a_damaged_collection(own: Path) -> None:
-    from cbir.collection.opening import open_sound
+    from cbir.store.opening import open_sound
 
     wreck(own, "middle")
     with open_sound(own) as copy, pytest.raises(CollectionDamaged, match="last good copy"), copy.writer():

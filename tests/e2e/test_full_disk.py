@@ -11,10 +11,10 @@ import httpx
 import numpy as np
 import pytest
 
-from cbir.collection import Collection
-from cbir.collection.verify import verify
 from cbir.errors import StorageFull
-from tests.cbir.collection.conftest import entry
+from cbir.store import Collection
+from cbir.store.verify import verify
+from tests.cbir.store.conftest import entry
 from tests.service.conftest import CBIR, cbir, ids, indexed, pictures, problem, serving
 
 __all__ = ["ids", "indexed", "pictures"]  # fixtures of the service's tests, used here too

@@ -13,8 +13,8 @@ import numpy as np
 import psutil
 import pytest
 
-from cbir.collection import Collection
-from cbir.collection.verify import verify
+from cbir.store import Collection
+from cbir.store.verify import verify
 from tests.service.conftest import indexed, own, pictures, serving
 
 __all__ = ["indexed", "own", "pictures"]  # fixtures of the service's tests, used here too

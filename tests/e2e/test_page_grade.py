@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from playwright import sync_api
 
-from cbir.collection import Collection
 from cbir.grading import ranker
 from cbir.grading.grader import Grader, fit
 from cbir.images import read
+from cbir.store import Collection
 from tests.e2e.browsing import choose, settle, until
 from tests.e2e.test_page_axe import AXE, complaints
 from tests.service.conftest import Served, serving

@@ -17,9 +17,9 @@ from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
 from pynetdicom import AE, StoragePresentationContexts
 from pynetdicom.association import Association
 
-from cbir.collection import Collection
 from cbir.datasets.phantoms.dicom import encode
 from cbir.datasets.phantoms.phantom import draw
+from cbir.store import Collection
 
 CBIR = [sys.executable, "-m", "cbir.main"]
 

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from cbir import descriptors
-from cbir.collection import Collection
-from cbir.collection.verify import verify
 from cbir.images import read
+from cbir.store import Collection
+from cbir.store.verify import verify
 from tests.indexer.conftest import picture
 
 CBIR = [sys.executable, "-m", "cbir.main"]

@@ -5,8 +5,8 @@ from threading import Event, Thread
 
 import pytest
 
-from cbir.collection import Collection
 from cbir.images import Limits
+from cbir.store import Collection
 from indexer.commands import open_collection
 from indexer.dicom import intake
 from indexer.dicom.instance import Fate

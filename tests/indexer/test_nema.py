@@ -23,8 +23,8 @@ from pydicom.uid import (
 )
 
 from cbir import settings
-from cbir.collection import Collection
 from cbir.images import read
+from cbir.store import Collection
 from service.app import create_app
 from tests.indexer.damaged import DAMAGED
 from tests.indexer.dicomweb.test_orthanc import SCRIPT, STUDIES, put

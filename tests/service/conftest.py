@@ -16,7 +16,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from cbir import settings
-from cbir.collection import Collection
+from cbir.store import Collection
 from service.app import create_app
 
 COUNT = 36

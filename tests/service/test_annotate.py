@@ -15,8 +15,8 @@ from flask.testing import FlaskClient
 from cbir import settings
 from cbir.active.severity import Severity
 from cbir.active.study import models, plan
-from cbir.collection import Collection, profile
 from cbir.errors import InvalidInput, NotFound
+from cbir.store import Collection, profile
 from service.access import scopes
 from service.access.scopes import Reach
 from service.access.tokens import Scope, Tokens
@@ -24,7 +24,7 @@ from service.annotate.app import create_app
 from service.annotate.commands import serve
 from service.annotate.state import EXTENSION
 from service.annotate.table import ANNOTATE
-from tests.cbir.test_images_dicom import dicom_set, written
+from tests.cbir.images.test_dicom import dicom_set, written
 from tests.service.conftest import cbir, problem
 
 

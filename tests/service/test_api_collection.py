@@ -6,8 +6,8 @@ import pytest
 from flask.testing import FlaskClient
 
 from cbir import settings
-from cbir.collection import Collection
-from cbir.collection import profile as profiles
+from cbir.store import Collection
+from cbir.store import profile as profiles
 from service.app import create_app
 from tests.service.conftest import COUNT, cbir, problem
 

@@ -16,8 +16,8 @@ from flask.testing import FlaskClient
 from werkzeug.datastructures import MultiDict
 
 from cbir import settings
-from cbir.collection import Collection, originals
-from cbir.collection.lock import writer_lock
+from cbir.store import Collection, originals
+from cbir.store.lock import writer_lock
 from service.app import create_app
 from service.state import EXTENSION
 from tests.service.conftest import problem

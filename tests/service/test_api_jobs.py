@@ -12,8 +12,8 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from cbir import settings
-from cbir.collection import Collection
-from cbir.collection import profile as profiles
+from cbir.store import Collection
+from cbir.store import profile as profiles
 from service import jobs
 from service.app import create_app
 from service.state import EXTENSION

@@ -14,8 +14,8 @@ import pytest
 from flask import Flask, g
 
 from cbir import settings
-from cbir.collection import Collection, history
 from cbir.errors import InvalidInput
+from cbir.store import Collection, history
 from service.access.audit import AuditLog, about
 from service.access.tokens import Scope, Tokens
 from service.app import create_app

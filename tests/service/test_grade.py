@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 from cbir import settings
 from cbir.client import Client, ServiceError
-from cbir.collection import Collection
 from cbir.errors import InvalidInput
 from cbir.grading import ranker
 from cbir.grading.grader import Grader, fit
 from cbir.main import app as commands
+from cbir.store import Collection
 from service.app import create_app
 from tests.service.conftest import problem
 

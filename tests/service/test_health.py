@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cbir import settings
-from cbir.collection import Collection
-from cbir.collection.last_good import NAME
+from cbir.store import Collection
+from cbir.store.last_good import NAME
 from service import place
 from service.access.tokens import Scope, Tokens
 from service.app import create_app

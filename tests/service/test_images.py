@@ -10,8 +10,8 @@ from flask.testing import FlaskClient
 from numpy.typing import NDArray
 
 from cbir import settings
-from cbir.collection import Collection
 from cbir.images.thumbnail import shrink
+from cbir.store import Collection
 from service.app import create_app
 from service.cache import Cache
 from tests.service.conftest import cbir, problem

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pydicom import dcmread
 
-from cbir.collection import Collection
 from cbir.datasets.phantoms import write
+from cbir.store import Collection
 from tests.cbir.validation import check
 from tests.indexer.orthanc import DICOM, URL, Namespace, namespace, needs_orthanc, orthanc
 from tests.indexer.receiving import CBIR, file_of, slices

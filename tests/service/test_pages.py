@@ -9,7 +9,7 @@ from flask.testing import FlaskClient
 
 import service
 from cbir import rerank, settings
-from cbir.collection import Collection, profile
+from cbir.store import Collection, profile
 from service.app import create_app
 from service.pages import choices
 

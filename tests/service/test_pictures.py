@@ -3,8 +3,8 @@
 import cv2
 import numpy as np
 
-from cbir.collection import Collection, profile
 from cbir.images import read
+from cbir.store import Collection, profile
 from service.filters import MOST_VALUES, offered
 
 

@@ -15,9 +15,9 @@ from flask.testing import FlaskClient
 from werkzeug.datastructures import MultiDict
 
 from cbir import rerank, settings
-from cbir.collection import Collection
 from cbir.images import read
 from cbir.search import Request, Searcher, Stopwatch
+from cbir.store import Collection
 from service.app import create_app
 from tests.service.conftest import problem
 
@@ -272,7 +272,7 @@ def test_pixel_limit(indexed: Path) -> None:
 
 
 def test_empty_collection_answers_nothing(tmp_path: Path, pictures: list[Path]) -> None:
-    from cbir.collection import profile
+    from cbir.store import profile
 
     Collection.create(tmp_path / "empty", profile.get("huang2012")).close()
     client = create_app(tmp_path / "empty", settings.load()).test_client()

@@ -15,9 +15,9 @@ from pydicom import Dataset
 
 from cbir import settings
 from cbir.client import Client
-from cbir.collection import Collection
 from cbir.levels import Combination, Level
 from cbir.similar import Exclude
+from cbir.store import Collection
 from service.app import create_app
 from tests.indexer.receiving import file_of, slices
 from tests.service.conftest import cbir, problem, serving

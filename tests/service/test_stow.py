@@ -11,9 +11,9 @@ from pydicom.uid import BasicTextSRStorage
 
 from cbir import settings
 from cbir.client import Client
-from cbir.collection import Collection
 from cbir.datasets.phantoms.dicom import encode
 from cbir.datasets.phantoms.phantom import draw
+from cbir.store import Collection
 from indexer.dicom.instance import Fate
 from service.app import create_app
 from service.related import parts

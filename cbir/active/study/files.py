@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from cbir.collection.room import told_when_full
-from cbir.collection.snapshot import sync_folder
+from cbir.store.room import told_when_full
+from cbir.store.snapshot import sync_folder
 
 
 def write(path: Path, content: bytes) -> None:

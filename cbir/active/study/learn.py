@@ -19,8 +19,8 @@ from cbir.active.journal import Answer, Judgement
 from cbir.active.study import models, plan
 from cbir.active.study.pictures import pictures
 from cbir.active.study.study import JOURNAL
-from cbir.collection import Collection
 from cbir.errors import CbirError
+from cbir.store import Collection
 
 NICENESS = 10
 STOPPED, NOTHING, FAILED = 3, 4, 5  # exit codes

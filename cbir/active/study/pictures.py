@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cbir import settings
 from cbir.active.pictures import picture
 from cbir.active.study.files import write
-from cbir.collection import Collection
+from cbir.store import Collection
 
 Pictures = NDArray[np.uint8]
 

@@ -19,7 +19,7 @@ def label(
     from cbir.active.bayesian import BayesianRanker
     from cbir.active.labels import LABEL, write_severity
     from cbir.active.study import models, plan
-    from cbir.collection import Collection
+    from cbir.store import Collection
 
     plan.read(study_dir)
     model = models.latest(study_dir)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cbir.collection import Collection
-from cbir.collection.filters import parse
 from cbir.commands.deep import needs_torch
 from cbir.commands.grade.options import Column, Folder, Format, Printed, Where
 from cbir.errors import InvalidInput
+from cbir.store import Collection
+from cbir.store.filters import parse
 
 if TYPE_CHECKING:
     from cbir.active.simulation import Simulated

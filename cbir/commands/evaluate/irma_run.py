@@ -62,11 +62,11 @@ def irma_run(
     are scored as well.
     """
     from cbir import settings
-    from cbir.collection import Collection
     from cbir.datasets.irma import CodeTree
     from cbir.evaluation.irma_queries import queries as images_of
     from cbir.evaluation.irma_submission import Plan, answer_classes, answer_codes
     from cbir.search import Request, Searcher
+    from cbir.store import Collection
 
     if answers is Answers.code and tree is None:
         raise InvalidInput("codes are answered by a code tree; name it with --tree")

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cbir.collection import Collection
-from cbir.collection.filters import parse
 from cbir.commands.grade.options import (
     Column,
     Folder,
@@ -23,6 +21,8 @@ from cbir.commands.grade.options import (
     smoothing,
 )
 from cbir.errors import InvalidInput
+from cbir.store import Collection
+from cbir.store.filters import parse
 
 if TYPE_CHECKING:
     from cbir.grading.cases import Cases

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from cbir.collection import Collection
 from cbir.commands.grade.options import (
     Column,
     Folder,
@@ -17,6 +16,7 @@ from cbir.commands.grade.options import (
     ranker_options,
     smoothing,
 )
+from cbir.store import Collection
 
 
 def fit(

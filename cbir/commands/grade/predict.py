@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from cbir import settings
-from cbir.collection import Collection
 from cbir.commands.grade.options import Column, Folder, Format, Printed
 from cbir.errors import InvalidInput
 from cbir.images import Limits, read
 from cbir.search import query_frame
+from cbir.store import Collection
 
 
 def predict(

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cbir.collection import Collection
-from cbir.collection import profile as profiles
-from cbir.collection.records import add_labels, describe_record
 from cbir.descriptors import get as descriptor
 from cbir.images import read
+from cbir.store import Collection
+from cbir.store import profile as profiles
+from cbir.store.records import add_labels, describe_record
 
 SIDE = 32
 

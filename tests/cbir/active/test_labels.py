@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from cbir.active.labels import write_severity
-from cbir.collection import Collection
-from cbir.collection import profile as profiles
-from cbir.collection.filters import parse
-from cbir.collection.lock import writer_lock
-from cbir.collection.records import Record
 from cbir.errors import CollectionBusy, InvalidInput
+from cbir.store import Collection
+from cbir.store import profile as profiles
+from cbir.store.filters import parse
+from cbir.store.lock import writer_lock
+from cbir.store.records import Record
 
 
 @pytest.fixture

@@ -13,15 +13,15 @@ from typer.testing import CliRunner
 from cbir.active import stored
 from cbir.active.labels import severities
 from cbir.active.pictures import read_pictures
-from cbir.collection import Collection
-from cbir.collection.backup import backup
-from cbir.collection.filters import parse
-from cbir.collection.schema import thumbnails
 from cbir.errors import InvalidInput, NotFound
 from cbir.grading import grader, ranker
 from cbir.grading.grader import Grader
 from cbir.images import from_array
 from cbir.main import app
+from cbir.store import Collection
+from cbir.store.backup import backup
+from cbir.store.filters import parse
+from cbir.store.schema import thumbnails
 from tests.cbir.active.drawn import collection_of, draw
 
 PICTURES, GRADES = draw(66, seed=4)

@@ -311,7 +311,7 @@ def test_weights_are_kept_until_there_are_to_be_none(tmp_path: Path) -> None:
 def test_the_ranker_learns_as_the_plan_says(tmp_path: Path, indexed: Path) -> None:
     pytest.importorskip("torch")
     from cbir.active import bayesian
-    from cbir.collection import Collection
+    from cbir.store import Collection
 
     said = {
         "epochs": 2,
@@ -345,7 +345,7 @@ def test_the_ranker_learns_as_the_plan_says(tmp_path: Path, indexed: Path) -> No
 def test_learning(tmp_path: Path, indexed: Path) -> None:
     pytest.importorskip("torch")
     from cbir.active import stored
-    from cbir.collection import Collection
+    from cbir.store import Collection
 
     folder = tmp_path / "study"
     settings = plan.settle(

@@ -10,14 +10,14 @@ import torch
 from typer.testing import CliRunner
 
 from cbir import descriptors
-from cbir.collection import Collection, statistics
-from cbir.collection import profile as profiles
-from cbir.collection.model import problem
 from cbir.descriptors.base import Batched
 from cbir.errors import InvalidInput
 from cbir.images import Limits, read
 from cbir.main import app
 from cbir.models import embedder, embedding_card
+from cbir.store import Collection, statistics
+from cbir.store import profile as profiles
+from cbir.store.model import problem
 from indexer.extract import Task, extract
 from tests.benches import loaded
 

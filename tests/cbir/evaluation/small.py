@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from cbir.collection import Record
 from cbir.evaluation.answers import Answers
 from cbir.evaluation.candidates import Candidates
 from cbir.evaluation.judgements import judge
 from cbir.evaluation.queries import Query
 from cbir.evaluation.relevance import parse
+from cbir.store import Record
 
 
 def record(number, labels, patient=None, content=None):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from cbir.collection import Collection
-from cbir.collection import profile as profiles
+from cbir.store import Collection
+from cbir.store import profile as profiles
 from tests.benches import loaded
-from tests.cbir.collection.conftest import entry
+from tests.cbir.store.conftest import entry
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cbir.collection import Collection
 from cbir.datasets.phantoms import write
+from cbir.store import Collection
 
 BENCH = Path(__file__).parents[3] / "bench" / "rerank_quality.py"
 

@@ -16,15 +16,15 @@ import pytrec_eval
 from typer.testing import CliRunner
 
 from cbir import rerank, settings
-from cbir.collection import Collection
-from cbir.collection import profile as profiles
-from cbir.collection.records import add_labels, describe_record
 from cbir.descriptors import get as descriptor
 from cbir.errors import CollectionBusy, InvalidInput
 from cbir.evaluation.workers import Asked, workers
 from cbir.images import read
 from cbir.main import app
 from cbir.search import Request, Searcher, Stopwatch
+from cbir.store import Collection
+from cbir.store import profile as profiles
+from cbir.store.records import add_labels, describe_record
 
 COUNT = 48
 FAST = ("--jobs", "1", "--no-pictures")

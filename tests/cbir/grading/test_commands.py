@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cbir.collection import Collection, gradings
-from cbir.collection import profile as profiles
-from cbir.collection.records import add_labels, describe_record
 from cbir.descriptors import get as descriptor
 from cbir.errors import CollectionBusy, InvalidInput, NotFound
 from cbir.grading import grader, ranker
@@ -19,6 +16,9 @@ from cbir.grading.cases import graded_cases
 from cbir.grading.grader import Grader
 from cbir.images import read
 from cbir.main import app
+from cbir.store import Collection, gradings
+from cbir.store import profile as profiles
+from cbir.store.records import add_labels, describe_record
 
 COUNT = 60
 KEYS = ["within_half", "within_one", "exact", "mae", "kappa", "ndcg"]

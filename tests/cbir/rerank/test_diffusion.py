@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from cbir import rerank
-from cbir.collection import neighbourhood, neighbours, space
-from cbir.collection.gallery import Gallery
-from cbir.collection.graph import SCALE
-from cbir.collection.neighbourhood import Neighbourhood
-from cbir.collection.neighbours import NEAREST
 from cbir.errors import InvalidInput
-from cbir.ranking import rank
+from cbir.gallery import knn, live_graph, whitening
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.knn import NEAREST
+from cbir.gallery.knn_graph import SCALE
+from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.ranking import rank
 from cbir.rerank.diffusion import Diffusion
 
 
@@ -23,13 +23,13 @@ def vectors(count: int, seed: int = 0) -> np.ndarray:
 def gallery(held: np.ndarray, linked: int | None = None) -> Gallery:
     """A gallery whose first `linked` images (all) a snapshot has told the neighbours of."""
     linked = len(held) if linked is None else linked
-    found = neighbours.find(held[:linked], space.fit(held[:linked]))
+    found = knn.find(held[:linked], whitening.fit(held[:linked]))
     return Gallery((held[:linked], held[linked:]), np.arange(len(held)), (), Neighbourhood(found))
 
 
 def obvious(query: np.ndarray, held: np.ndarray, rows: np.ndarray, diffusion: Diffusion) -> np.ndarray:
     """What arrives at `rows`, times the closeness: the graph of all images dense, the query one more node."""
-    fitted = space.fit(held)
+    fitted = whitening.fit(held)
 
     def place(vector: np.ndarray) -> np.ndarray:
         placed = (vector.astype(float) - fitted.centre) @ fitted.projection.astype(float)
@@ -119,7 +119,7 @@ def test_copies_of_one_image_are_not_out_of_reach(copies: int) -> None:
 def test_images_added_in_great_number_are_found_before_their_neighbours_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(neighbourhood, "COMPARED", 0)
+    monkeypatch.setattr(live_graph, "COMPARED", 0)
     held = vectors(300)
     late, query = gallery(held, linked=250), held[290] + np.float32(0.01)
     found = Diffusion()(query, rank(query, late), late)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sklearn.svm import SVC
 
 from cbir import rerank
-from cbir.collection.gallery import Gallery
-from cbir.ranking import RankingList, rank
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.ranking import RankingList, rank
 from cbir.rerank import negatives
 
 METHODS = {"eprf": (True, True), "nsu-eprf": (False, True), "svm-eprf": (True, False)}

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbir.collection.gallery import Gallery
+from cbir.gallery.gallery import Gallery
 from cbir.rerank import expansion as module
 from cbir.rerank.expansion import KernelExpansion, kernel
 

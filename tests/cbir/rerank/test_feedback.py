@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-from cbir.collection.gallery import Gallery
-from cbir.collection.neighbourhood import Neighbourhood
-from cbir.collection.neighbours import find
 from cbir.errors import InvalidInput
-from cbir.ranking import best, nearest_of, rank
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.knn import find
+from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.ranking import best, nearest_of, rank
 from cbir.rerank import negatives
 from cbir.rerank.feedback import Feedback, settled
 from cbir.rerank.seeds import NOTHING, Judged, SeededFlow

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbir import rerank
-from cbir.collection.gallery import Gallery
-from cbir.ranking import best, rank
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.ranking import best, rank
 from cbir.rerank.k_reciprocal import nearest, squared_distances
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from cbir import rerank
-from cbir.collection.gallery import Gallery
 from cbir.errors import InvalidInput
-from cbir.ranking import best, rank
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.ranking import best, rank
 
 MEMBERS = pytest.mark.parametrize("name", rerank.names())
 # In the graph of diffusion copies of an image are nodes of their own, joined in turn with the nearest of all copies.

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbir.ranking import best
+from cbir.gallery.ranking import best
 from cbir.rerank.negatives import draw
 
 QUERY = np.arange(5, dtype=np.float32)

@@ -5,8 +5,8 @@ import pytest
 from sklearn.svm import SVC
 
 from cbir import rerank
-from cbir.collection.gallery import Gallery
-from cbir.ranking import best, rank
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.ranking import best, rank
 from cbir.rerank import negatives
 
 

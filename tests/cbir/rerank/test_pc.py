@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbir import rerank
-from cbir.collection.gallery import Gallery
-from cbir.ranking import RankingList, best, rank
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.ranking import RankingList, best, rank
 
 
 def agglomerated(images: list[list[float]], count: int) -> list[list[int]]:

@@ -14,10 +14,6 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from cbir.collection import Collection
-from cbir.collection import profile as profiles
-from cbir.collection.model import problem
-from cbir.collection.verify import verify
 from cbir.datasets.manifest import Manifest
 from cbir.descriptors import embedding
 from cbir.errors import CbirError, InvalidInput, NotFound
@@ -27,6 +23,10 @@ from cbir.models import embedder as models
 from cbir.models import embedding_card
 from cbir.models.embedder import Embedder
 from cbir.models.onnx_network import network_of
+from cbir.store import Collection
+from cbir.store import profile as profiles
+from cbir.store.model import problem
+from cbir.store.verify import verify
 from cbir.training.classes import in_order, split_classes
 from cbir.training.embedding import Material, Recipe, embed, retrieved, train
 

@@ -9,8 +9,8 @@ from pydicom import dcmread
 from pynetdicom import AE, _config
 from pynetdicom.presentation import build_context
 
-from cbir.collection import Collection
-from cbir.collection.verify import verify
+from cbir.store import Collection
+from cbir.store.verify import verify
 from indexer.dicom.instance import Fate
 from indexer.receive.server import MISMATCH, STATUS
 from tests.e2e.test_full_disk import disk, fill, make_room

@@ -18,10 +18,10 @@ from pydicom.uid import BasicTextSRStorage, JPEGBaseline8Bit, SecondaryCaptureIm
 from pynetdicom import AE, build_context
 from pynetdicom.sop_class import CTImageStorage, Verification
 
-from cbir.collection import Collection
 from cbir.datasets.phantoms import write
 from cbir.errors import InvalidInput
 from cbir.images import Limits
+from cbir.store import Collection
 from indexer.dicom.instance import Task, describe
 from indexer.dicom.options import Choice
 from indexer.receive.commands import receive

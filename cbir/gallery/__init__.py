@@ -1,0 +1,1 @@
+"""Vectors in memory: distances, ranking lists, top-k, k-NN graph, whitening."""

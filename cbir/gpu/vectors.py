@@ -1,0 +1,121 @@
+"""The vectors of a gallery on a device, in half precision where they fit."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cbir.gallery.gallery import Gallery
+
+MOST_IN_HALF = 60_000.0  # float16 ends at 65,504
+UPLOADED = 65_536  # rows copied to the device at a time
+# Rows multiplied at a time. On a GPU the results of a block, 72 float32 a row with machines, stay in an L2 cache of
+# 50 MB from the product to the sum; on a processor in a core's. A few columns stay there for more rows, and fewer,
+# larger steps leave the GPU no time to wait for the next.
+WIDE = {"cuda": 131_072, "cpu": 4096}
+NARROW = {"cuda": 1_048_576, "cpu": 4096}
+ALIGNED = 8  # columns: tensor cores want rows of 16 bytes
+
+Floats = NDArray[np.float32]
+
+
+class DeviceVectors:
+    """n vectors as stored on the device, block by block as the gallery has them. Not thread-safe.
+
+    half: whether float16 is used for blocks that fit in it: half the bytes of every pass, and a distance is off
+    by some 1e-5 of itself, which is mended at the head of a list from the gallery's own float32.
+    """
+
+    def __init__(self, device: str, half: bool = True) -> None:
+        self.device = torch.device(device)
+        self.half = half
+        # The gallery's block, its copy, the squared norms of its copy.
+        self._held: list[tuple[Floats, Tensor, Tensor]] = []
+
+    def follow(self, gallery: Gallery) -> None:
+        """Hold the vectors of `gallery`; only blocks that are not there yet are copied."""
+        kept: list[tuple[Floats, Tensor, Tensor]] = []
+        for place, block in enumerate(gallery.blocks):
+            if place < len(self._held) and self._held[place][0] is block:
+                kept.append(self._held[place])
+                continue
+            self._held = kept  # lets go of what is replaced before there is more
+            kept = [*kept, (block, *self._uploaded(block))]
+        self._held = kept
+
+    def __len__(self) -> int:
+        return sum(len(copy) for _, copy, _ in self._held)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that one pass over the vectors reads."""
+        return sum(copy.nbytes for _, copy, _ in self._held)
+
+    @property
+    def squared_norms(self) -> Tensor:
+        """(n,) float32 of the vectors as they are stored, so that distances are those between what is stored."""
+        norms = [norms for _, _, norms in self._held]
+        return norms[0] if len(norms) == 1 else torch.cat(norms)
+
+    def blocks(self, rows: dict[str, int]) -> Iterator[tuple[slice, Tensor]]:
+        """(slice of the rows, (m, d) vectors) in order, at most rows[type of device] at a time."""
+        size, done = rows[self.device.type], 0
+        for _, copy, _ in self._held:
+            for start in range(0, len(copy), size):
+                piece = copy[start : start + size]
+                yield slice(done, done + len(piece)), piece
+                done += len(piece)
+
+    def products(self, columns: Floats) -> Tensor:
+        """(n, c) float32: every vector times the columns (d, c), which keep their full precision. One pass."""
+        # A power of two takes no digit of any value, and the largest fits half precision.
+        scale = 2.0 ** max(0, int(np.frexp(np.abs(columns).max(initial=0.0))[1]))
+        exact = torch.from_numpy(np.ascontiguousarray(columns / np.float32(scale))).to(self.device)
+        count = exact.shape[1]
+        out = torch.empty((len(self), count), dtype=torch.float32, device=self.device)
+        upper = exact.half()
+        lower = (exact - upper.float()).half()  # what half precision rounds away
+        both = aligned(torch.cat([upper, lower], dim=1))
+        for where, vectors in self.blocks(NARROW):
+            if vectors.dtype == torch.float16:
+                parts = multiply(vectors, both)
+                torch.add(parts[:, :count], parts[:, count : 2 * count], out=out[where])
+            else:
+                torch.mm(vectors, exact, out=out[where])
+        return out.mul_(scale)
+
+    def _uploaded(self, block: Floats) -> tuple[Tensor, Tensor]:
+        largest = max((float(np.abs(piece).max(initial=0.0)) for piece in _pieces(block)), default=0.0)
+        stored = np.float16 if self.half and largest <= MOST_IN_HALF else np.float32
+        dtype = torch.float16 if stored is np.float16 else torch.float32
+        copy = torch.empty(block.shape, dtype=dtype, device=self.device)
+        norms = torch.empty(len(block), dtype=torch.float32, device=self.device)
+        done = 0
+        for piece in _pieces(block):
+            where = slice(done, done + len(piece))
+            copy[where] = torch.from_numpy(piece.astype(stored)).to(self.device)
+            norms[where] = copy[where].float().square().sum(dim=1)
+            done += len(piece)
+        return copy, norms
+
+
+def multiply(vectors: Tensor, columns: Tensor) -> Tensor:
+    """(m, c) float32 of vectors (m, d) times columns (d, c), both float16 or both float32, summed in float32."""
+    if vectors.dtype == torch.float32:
+        return vectors @ columns
+    if vectors.is_cuda:
+        return torch.mm(vectors, columns, out_dtype=torch.float32)
+    return vectors.float() @ columns.float()  # the same numbers: a product of two float16 fits float32
+
+
+def aligned(columns: Tensor) -> Tensor:
+    """Columns (d, c) with others of zeros, to a multiple of ALIGNED."""
+    missing = -columns.shape[1] % ALIGNED
+    return torch.nn.functional.pad(columns, (0, missing)) if missing else columns.contiguous()
+
+
+def _pieces(block: Floats) -> Iterator[Floats]:
+    for start in range(0, len(block), UPLOADED):
+        yield block[start : start + UPLOADED]

@@ -1,0 +1,181 @@
+"""Neighbours of images, the graph they make, and how it keeps up with what is added."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cbir.errors import CollectionDamaged
+from cbir.gallery import knn, knn_graph, whitening
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.live_graph import Neighbourhood
+from cbir.store.verify import verify
+
+PARTS = ((0, 4), (4, 10))
+
+
+def clustered(count: int, dimensions: int = 10, seed: int = 0) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    centres = random.standard_normal((7, dimensions)) * 2
+    spread = random.standard_normal((count, dimensions)) * 0.5
+    return (centres[random.integers(0, 7, count)] + spread).astype(np.float32)
+
+
+def obvious(vectors: np.ndarray, fitted: whitening.Space) -> tuple[np.ndarray, np.ndarray]:
+    """All squared distances (n, n) within the space, from differences of float64 vectors of length 1."""
+    placed = (vectors.astype(float) - fitted.centre) @ fitted.projection.astype(float)
+    placed /= np.linalg.norm(placed, axis=1, keepdims=True)
+    apart = ((placed[:, None] - placed[None]) ** 2).sum(axis=2)
+    np.fill_diagonal(apart, np.inf)
+    return apart, placed
+
+
+def test_space_damps_correlations_and_balances_parts() -> None:
+    random = np.random.default_rng(1)
+    vectors = (random.standard_normal((500, 10)) @ random.standard_normal((10, 10))).astype(np.float32)
+    fitted = whitening.fit(vectors, PARTS)
+    placed, lengths = fitted.place(vectors)
+    np.testing.assert_allclose(np.linalg.norm(placed, axis=1), 1.0, rtol=1e-5)
+    raw = np.linalg.eigvalsh(np.cov(vectors.T))
+    damped = np.linalg.eigvalsh(np.cov((placed * lengths[:, None]).T))
+    assert damped[-1] / damped[0] < raw[-1] / raw[0]
+    plain = whitening.fit(vectors).projection
+    assert not np.allclose(plain, fitted.projection)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_space_and_neighbours_of_hardly_any_images(count: int) -> None:
+    vectors = clustered(count)
+    found = knn.find(vectors, whitening.fit(vectors, PARTS))
+    assert found.rows.shape == (count, knn.NEAREST)
+    assert (found.rows >= 0).sum() == (2 if count == 2 else 0)
+    assert len(knn_graph.join(found)) == count
+
+
+def test_neighbours_are_those_of_the_obvious_way() -> None:
+    vectors = clustered(300)
+    fitted = whitening.fit(vectors, PARTS)
+    found = knn.find(vectors, fitted)
+    apart, _ = obvious(vectors, fitted)
+    np.testing.assert_array_equal(found.rows, np.argsort(apart, axis=1)[:, : knn.NEAREST])
+    nearest = np.sort(apart, axis=1)[:, : knn.NEAREST]
+    np.testing.assert_allclose(found.squared, nearest, atol=1e-5)
+
+
+def test_images_all_alike_are_neighbours_but_not_their_own() -> None:
+    vectors = np.ones((30, 10), np.float32)
+    found = knn.find(vectors, whitening.fit(vectors, PARTS))
+    assert (found.rows >= 0).all()
+    assert (found.rows != np.arange(30)[:, None]).all()
+    assert np.isfinite(knn_graph.join(found).weights.data).all()
+
+
+def test_many_images_are_searched_by_lists_and_hardly_any_neighbour_is_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    vectors = clustered(3000)
+    fitted = whitening.fit(vectors, PARTS)
+    exact = knn.find(vectors, fitted)
+    monkeypatch.setattr(knn, "EXACT", 100)
+    found = knn.find(vectors, fitted)
+    shared = [len(np.intersect1d(a, b)) for a, b in zip(exact.rows, found.rows, strict=True)]
+    assert np.mean(shared) > 0.9 * knn.NEAREST
+    again = knn.find(vectors, fitted)
+    np.testing.assert_array_equal(found.rows, again.rows)
+
+
+def test_weights_of_the_graph() -> None:
+    vectors = clustered(60)
+    found = knn.find(vectors, whitening.fit(vectors, PARTS))
+    joined = knn_graph.join(found)
+    scale = np.sqrt(found.squared[:, knn_graph.SCALE - 1])
+    expected = np.zeros((60, 60))
+    for image in range(60):
+        for row, squared in zip(found.rows[image], found.squared[image], strict=True):
+            weight = 0.5 * np.exp(-squared / (scale[image] * scale[row]))
+            expected[image, row] += weight
+            expected[row, image] += weight
+    np.testing.assert_allclose(joined.weights.toarray(), expected, rtol=1e-5)
+    np.testing.assert_allclose(joined.degrees, expected.sum(axis=0), rtol=1e-5)
+
+
+def test_edges_are_those_of_an_image_that_is_there() -> None:
+    """What an outside image is joined with: as if it were in the graph, but for the places it would take."""
+    vectors = clustered(200)
+    fitted = whitening.fit(vectors, PARTS)
+    apart, _ = obvious(vectors, fitted)
+    joined = knn_graph.join(knn.find(vectors, fitted))
+    inside = joined.weights[[0]].toarray()[0]
+    edges = joined.edges(apart[0].astype(np.float32))
+    np.testing.assert_allclose(edges[inside > 0], inside[inside > 0], rtol=1e-3)
+    assert edges[0] == 0.0
+
+
+def test_images_that_were_added_are_joined() -> None:
+    vectors = clustered(400)
+    fitted = whitening.fit(vectors[:350], PARTS)
+    shared = Neighbourhood(knn.find(vectors[:350], fitted))
+    ids = np.arange(400)
+    assert len(shared.covering(Gallery((vectors[:350],), ids[:350], PARTS, shared))[0]) == 350
+    shared.covering(Gallery((vectors[:350], vectors[350:370]), ids[:370], PARTS, shared))
+    joined, lengths = shared.covering(Gallery((vectors[:350], vectors[350:]), ids, PARTS, shared))
+    apart, _ = obvious(vectors, fitted)
+    assert len(joined) == len(lengths) == 400
+    for added in range(380, 400):
+        nearest = np.argsort(apart[added])[: knn.NEAREST]
+        assert (joined.weights[[added]].toarray()[0][nearest] > 0).all()
+    assert (abs(joined.weights - joined.weights.T) > 1e-6).nnz == 0
+
+
+def test_file_is_read_as_it_was_written_and_others_are_refused(tmp_path: Path) -> None:
+    vectors = clustered(50)
+    found = knn.find(vectors, whitening.fit(vectors, PARTS))
+    path = tmp_path / "1.neighbours"
+    knn.write(path, found)
+    back = knn.read(path, 50, 10)
+    for name in ("rows", "squared", "lengths"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(found, name))
+    with pytest.raises(CollectionDamaged, match="do not fit"):
+        knn.read(path, 51, 10)
+    whole = path.read_bytes()
+    for content in (b"", b"nothing", whole[: len(whole) // 2]):
+        path.write_bytes(content)
+        with pytest.raises(CollectionDamaged, match="cannot be read"):
+            knn.read(path, 50, 10)
+
+
+def test_every_byte_of_the_file_may_be_damaged(tmp_path: Path) -> None:
+    """Damage is named or does no harm; in the directory of the archive it could look like a password."""
+    vectors = clustered(12)
+    found = knn.find(vectors, whitening.fit(vectors, PARTS))
+    path = tmp_path / "1.neighbours"
+    knn.write(path, found)
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 + place % 255
+        path.write_bytes(damaged)
+        try:
+            back = knn.read(path, 12, 10)
+        except CollectionDamaged:
+            continue
+        np.testing.assert_array_equal(back.rows, found.rows)
+        np.testing.assert_array_equal(back.squared, found.squared)
+
+
+def test_collection_keeps_its_neighbours_and_does_without(collection, entries) -> None:
+    with collection.writer() as writer:
+        writer.add(entries(0, 60))
+        writer.finish()
+    assert collection.view().gallery.neighbourhood is not None
+    (file,) = (collection.folder / "snapshots").glob("*.neighbours")
+    file.unlink()
+    assert "neighbours" in verify(collection)[0]
+    reader = type(collection)(collection.folder)
+    assert reader.view().gallery.neighbourhood is None
+    assert "neighbours" in str(reader.snapshot_problem)
+    with reader.writer() as writer:
+        writer.finish()
+    assert reader.view().gallery.neighbourhood is not None
+    assert reader.snapshot_problem is None
+    assert verify(reader) == []

@@ -1,0 +1,209 @@
+"""The torch code, on a GPU or else the processor, against the numpy path: re-rankers, filters, additions, ties."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from cbir import rerank
+from cbir.gallery import knn
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.ranking import best, rank
+from cbir.gpu.accelerator import Accelerator, left_out
+
+MEMBERS = pytest.mark.parametrize("name", rerank.names())
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+CLOSE = 2e-5  # scores nearer than this may change places: float32 sums in another order
+
+
+def linked(vectors: np.ndarray, snapshot: int | None = None) -> Gallery:
+    """A gallery whose first `snapshot` rows (all) are linked, with the others in a second block."""
+    snapshot = len(vectors) if snapshot is None else snapshot
+    blocks = (vectors[:snapshot], vectors[snapshot:]) if snapshot < len(vectors) else (vectors,)
+    gallery = Gallery(tuple(np.ascontiguousarray(block) for block in blocks), np.arange(len(vectors)))
+    found = knn.find(vectors[:snapshot], gallery.space_of(np.arange(snapshot)))
+    return replace(gallery, neighbourhood=Neighbourhood(found))
+
+
+def clustered(n: int, d: int = 24, seed: int = 0) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    centres = 1.5 * random.standard_normal((12, d))
+    return (centres[random.integers(0, 12, n)] + random.standard_normal((n, d))).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def gallery() -> Gallery:
+    return linked(clustered(6000), snapshot=5900)
+
+
+def both(gallery, name, query, rows=None, k=50, half=False, **parameters):
+    """What the device finds, and the score of every row on the processor (-inf where it is not asked for)."""
+    member = rerank.get(name, **parameters)
+    found = Accelerator(DEVICE, half=half, least=1).rank(query, gallery, rows, member, k)
+    ranking = rank(query, gallery, rows)
+    scores = np.full(len(gallery), -np.inf)
+    scores[ranking.rows] = member(query, ranking, gallery).scores
+    return found, scores
+
+
+def assert_same(found, scores, k=50, close=CLOSE):
+    expected = best(scores, k)
+    assert len(np.unique(found.rows)) == k
+    np.testing.assert_allclose(found.scores, scores[found.rows], atol=close)
+    # The same order, but where scores are as close as the two ways of adding up differ.
+    np.testing.assert_allclose(scores[found.rows], scores[expected], atol=close)
+    if name_of(found) != "Flow":
+        assert (np.diff(found.scores) <= 0).all()
+
+
+def name_of(found) -> str:
+    return type(found.reranked).__name__
+
+
+@MEMBERS
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_answer_as_on_the_processor(gallery, name, seed):
+    query = clustered(1, seed=100 + seed)[0]
+    found, scores = both(gallery, name, query)
+    assert_same(found, scores)
+    np.testing.assert_allclose(found.distances, gallery.exact_distances(query, found.rows), rtol=1e-6)
+
+
+@MEMBERS
+@pytest.mark.parametrize("kept", ["all but one", "three quarters"])
+def test_filters_and_deletes(gallery, name, kept):
+    rows = np.arange(6000)
+    rows = (
+        np.delete(rows, 17) if kept == "all but one" else rows[np.random.default_rng(2).random(6000) < 0.75]
+    )
+    found, scores = both(gallery, name, gallery.vectors(np.array([17]))[0] + np.float32(0.1), rows)
+    assert np.isin(found.rows, rows).all()
+    assert_same(found, scores)
+
+
+@MEMBERS
+def test_half_precision_finds_nearly_the_same(gallery, name):
+    query = clustered(1, seed=7)[0]
+    found, scores = both(gallery, name, query, half=True)
+    assert len(np.intersect1d(found.rows, best(scores, 50))) >= 45
+    assert found.scores.dtype in (np.float32, np.float64)
+
+
+@MEMBERS
+def test_more_answers_than_are_learnt_from(gallery, name):
+    found, scores = both(gallery, name, clustered(1, seed=8)[0], k=3000)
+    assert_same(found, scores, k=3000, close=5e-5)
+
+
+@MEMBERS
+def test_every_image_can_be_asked_for(name):
+    gallery = linked(clustered(400))
+    found, scores = both(gallery, name, clustered(1, seed=8)[0], k=1000)
+    if found is not None:
+        assert_same(found, scores, k=400)
+
+
+def test_diffusion_through_a_part_of_the_graph(gallery):
+    for seed in range(4):
+        found, scores = both(gallery, "diffusion", clustered(1, seed=seed)[0], nodes=300, k=600)
+        assert_same(found, scores, k=600, close=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name", ["none", "pearson", "eprf", "nprf", "aqe", "diffusion", "pc", "k-reciprocal"]
+)
+def test_images_all_alike_are_left_to_the_processor(name):
+    alike = linked(np.tile(clustered(1)[0], (500, 1)))
+    member = rerank.get(name)
+    found = Accelerator(DEVICE, half=False, least=1).rank(alike.blocks[0][0], alike, None, member, 20)
+    assert found is None or name == "diffusion"
+
+
+def test_copies_of_an_image_are_in_the_order_of_their_rows():
+    vectors = clustered(3000)
+    vectors[1000:1900] = vectors[5]
+    found, scores = both(linked(vectors), "none", vectors[5] + np.float32(0.01), k=700)
+    assert found.rows.tolist() == [5, *range(1000, 1699)]
+    assert found.rows.tolist() == best(scores, 700).tolist()
+
+
+def test_the_same_question_has_the_same_answer(gallery):
+    accelerator, query = Accelerator(DEVICE, least=1), clustered(1, seed=3)[0]
+    for name in rerank.names():
+        first, again = (accelerator.rank(query, gallery, None, rerank.get(name), 30) for _ in range(2))
+        assert first.rows.tolist() == again.rows.tolist()
+        assert first.scores.tolist() == again.scores.tolist()
+
+
+def test_additions_are_followed_and_the_snapshot_is_not_sent_again():
+    vectors = clustered(2200)
+    smaller, larger = linked(vectors[:2000]), None
+    accelerator = Accelerator(DEVICE, half=False, least=1)
+    accelerator.rank(vectors[0], smaller, None, rerank.get("none"), 5)
+    kept = accelerator.vectors._held[0][1]
+    larger = replace(smaller, blocks=(*smaller.blocks, vectors[2000:]), ids=np.arange(2200))
+    for name in ("none", "diffusion"):
+        found = accelerator.rank(vectors[2100], larger, None, rerank.get(name), 5)
+        assert found.rows[0] == 2100, name
+    assert accelerator.vectors._held[0][1] is kept
+    back = accelerator.rank(vectors[2100], smaller, None, rerank.get("diffusion"), 5)
+    assert (back.rows < 2000).all()
+
+
+def test_few_images_and_narrow_filters_are_left_to_the_processor(gallery):
+    query = clustered(1)[0]
+    assert Accelerator(DEVICE).rank(query, gallery, None, rerank.get("none"), 5) is None
+    narrow = np.arange(1000)
+    assert Accelerator(DEVICE, least=1).rank(query, gallery, narrow, rerank.get("diffusion"), 5) is None
+    unlinked = replace(gallery, neighbourhood=None)
+    assert Accelerator(DEVICE, least=1).rank(query, unlinked, None, rerank.get("diffusion"), 5) is None
+    assert Accelerator(DEVICE, least=1).rank(query, gallery, np.arange(0), rerank.get("none"), 5) is None
+
+
+def test_values_beyond_half_precision_are_kept_whole():
+    vectors = clustered(2000)
+    vectors[3, 0] = 1e6
+    accelerator = Accelerator(DEVICE, half=True, least=1)
+    found = accelerator.rank(vectors[3], linked(vectors), None, rerank.get("none"), 5)
+    assert found.rows[0] == 3
+    assert accelerator.vectors.nbytes == vectors.nbytes
+
+
+def test_outliers_do_not_overflow_the_machines():
+    vectors = clustered(3000)
+    vectors[:60] *= 60.0
+    found, scores = both(linked(vectors), "eprf", vectors[3], k=40)
+    assert np.isfinite(found.scores).all()
+    assert_same(found, scores, k=40, close=1e-4)
+
+
+@pytest.mark.parametrize("missing", [[], [0], [9], [0, 1, 2], [3, 7], [8, 9], list(range(9))])
+def test_rows_left_out(missing):
+    assert left_out(np.setdiff1d(np.arange(10), missing), 10).tolist() == missing
+
+
+def test_a_graph_without_edges():
+    alone = linked(clustered(1))
+    assert alone.neighbourhood.covering(alone)[0].weights.nnz == 0
+    found = Accelerator(DEVICE, least=1).rank(clustered(4)[3], alone, None, rerank.get("diffusion"), 5)
+    assert found.rows.tolist() == [0]
+    assert found.scores.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("name", ["none", "eprf", "aqe", "diffusion"])
+def test_a_query_far_beyond_half_precision(name):
+    gallery = linked(clustered(2000))
+    found, scores = both(gallery, name, gallery.blocks[0][5] * np.float32(1e5), half=True)
+    assert found is None or np.isfinite(found.scores).all()
+    if name == "none":
+        assert len(np.intersect1d(found.rows, best(scores, 50))) >= 45
+
+
+def test_machines_that_learn_from_images_beyond_half_precision():
+    vectors = clustered(3000)
+    vectors[2900:] *= 1e6
+    found, _ = both(linked(vectors, snapshot=2900), "eprf", vectors[3], half=True)
+    assert np.isfinite(found.scores).all()
+    assert (found.rows < 2900).all()

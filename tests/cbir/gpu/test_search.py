@@ -1,0 +1,99 @@
+"""A collection searched through a device: the same answers, filters and deletes as without."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from cbir import rerank, settings
+from cbir.errors import InvalidInput
+from cbir.gpu import accelerator, owner
+from cbir.gpu.owner import Owner
+from cbir.gpu.vectors import DeviceVectors
+from cbir.images import from_array
+from cbir.main import app
+from cbir.search import Request, Searcher, Stopwatch
+from cbir.store import Collection
+from cbir.store import profile as profiles
+from cbir.store.records import add_labels, describe_record
+
+
+def entry(made: Collection, number: int, vector: np.ndarray):
+    picture = np.random.default_rng(number).integers(0, 256, (8, 8), np.uint8)
+    record = describe_record(from_array(picture), source=f"/{number}", source_stamp="1", secret=made.secret)
+    return add_labels(record, {"side": "left" if number % 3 else "right"}, made.secret), vector
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory) -> Collection:
+    """400 images with a snapshot and 40 after it, of which every eleventh was deleted."""
+    made = Collection.create(tmp_path_factory.mktemp("device") / "collection", profiles.get("tamura"))
+    random = np.random.default_rng(0)
+    vectors = (random.integers(0, 3, (440, 1)) + 0.3 * random.standard_normal((440, 6))).astype(np.float32)
+    with made.writer() as writer:
+        writer.add([entry(made, number, vectors[number]) for number in range(400)])
+        writer.finish()
+        writer.compact()
+        writer.add([entry(made, number, vectors[number]) for number in range(400, 440)])
+        ids = [record.image_id for _, record in made.iterate()]
+        writer.delete(ids[::11])
+    return made
+
+
+def searched(collection: Collection, device: Owner | None, image_id: str, **options):
+    searcher = Searcher(collection, settings.load(device="cpu"))
+    if device is not None:
+        searcher._device = device
+    return searcher.by_id(image_id, Request(**options), Stopwatch())
+
+
+def asked_for(collection: Collection) -> str:
+    return collection.page(0, 20)[7][1].image_id
+
+
+@pytest.mark.parametrize("method", rerank.names())
+@pytest.mark.parametrize("where", [[], ["side=left"]])
+def test_the_answer_is_that_of_the_processor(collection, method, where, monkeypatch):
+    monkeypatch.setattr(owner, "chosen", lambda device: "cuda")
+    monkeypatch.setattr(accelerator, "DeviceVectors", lambda _, half: DeviceVectors("cpu", False))
+    device, image_id = Owner(collection.folder, "cuda", least=1), asked_for(collection)
+    options = {"k": 15, "rerank": method, "where": where, "parameters": {}}
+    with_it = searched(collection, device, image_id, **options)
+    without = searched(collection, None, image_id, **options)
+    assert set(with_it.timings_ms) == set(without.timings_ms)
+    assert with_it.rerank == without.rerank
+    expected = {hit.image_id: hit.score for hit in without.results}
+    if (
+        method != "diffusion"
+    ):  # asked by one of its own images, a neighbour's reach is a matter of the last digit
+        for mine, theirs in zip(with_it.results, without.results, strict=True):
+            assert mine.score == pytest.approx(theirs.score, abs=1e-4)
+    assert len(expected.keys() & {hit.image_id for hit in with_it.results}) >= 13
+    assert all(hit.labels["side"] == "left" for hit in with_it.results if where)
+    assert image_id not in {hit.image_id for hit in with_it.results}
+
+
+@pytest.mark.parametrize("kind", ["flat", "ivf"])
+def test_deleted_images_are_not_found_by_an_index(collection, kind):
+    alive = {record.image_id for _, record in collection.iterate()}
+    answer = searched(
+        collection, Owner(collection.folder, "cpu", kind, least=1), asked_for(collection), k=50, rerank="none"
+    )
+    assert {hit.image_id for hit in answer.results} <= alive
+    assert len(answer.results) == 50
+    without = searched(collection, None, asked_for(collection), k=50, rerank="none")
+    assert [hit.image_id for hit in answer.results] == [hit.image_id for hit in without.results]
+    assert any("sample" in note for note in answer.rerank.notes)
+
+
+def test_cuda_is_refused_where_there_is_none(collection):
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(InvalidInput, match="device=cuda"):
+        Searcher(collection, settings.load(device="cuda"))
+    arguments = ["search", f"id:{asked_for(collection)}", "--collection", str(collection.folder)]
+    refused = CliRunner().invoke(app, [*arguments, "--device", "cuda"])
+    assert refused.exit_code != 0
+    assert CliRunner().invoke(app, [*arguments, "--device", "auto"]).exit_code == 0
+    with pytest.raises(InvalidInput, match="device"):
+        settings.load(device="tpu")

@@ -1,0 +1,79 @@
+"""Collections that earlier versions wrote are opened, or refused with what to do."""
+
+import csv
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cbir.errors import InvalidInput
+from cbir.search import Request, Searcher, Stopwatch
+from cbir.settings import Settings
+from cbir.store import Collection
+from cbir.store.schema import FORMAT
+from cbir.store.verify import verify
+from tests.cbir.store.conftest import entry
+
+STORED = sorted(Path(__file__).parent.glob("format-*"))
+
+
+@pytest.fixture(params=STORED, ids=lambda folder: folder.name)
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A copy of a collection that a version wrote; `make_format` says how."""
+    return Path(shutil.copytree(request.param, tmp_path / "collection"))
+
+
+def test_there_is_one_of_the_present_format():
+    assert f"format-{FORMAT}" in [folder.name for folder in STORED]
+
+
+def test_all_is_read(stored):
+    expected = list(csv.reader((stored / "expected.csv").read_text().splitlines()))
+    with Collection(stored) as collection:
+        assert verify(collection) == []
+        found = [record for _, record in collection.iterate()]
+        assert [record.image_id for record in found] == [row[0] for row in expected]
+        assert [record.labels.get("label", "") for record in found] == [row[1] for row in expected]
+        assert [record.patient_key or "" for record in found] == [row[2] for row in expected]
+        for row in expected:
+            np.testing.assert_array_equal(collection.vector(row[0]), np.array(row[3:], np.float32))
+
+
+def test_it_is_searched(stored):
+    expected = list(csv.reader((stored / "expected.csv").read_text().splitlines()))
+    raw = np.array([row[3:] for row in expected], np.float32)
+    with Collection(stored) as collection:
+        view = collection.view()
+        assert collection.snapshot_problem is None
+        normal = view.statistics.normalise(raw)
+        for row in (0, len(expected) - 1):
+            distances = np.linalg.norm(normal - normal[row], axis=1)
+            nearest = [expected[place][0] for place in np.argsort(distances)[1:6]]
+            request = Request(k=5, rerank="none")
+            answer = Searcher(collection, Settings()).by_id(expected[row][0], request, Stopwatch())
+            assert [hit.image_id for hit in answer.results] == nearest
+
+
+def test_it_is_written_to(stored):
+    with Collection(stored) as collection:
+        before = len(collection)
+        with collection.writer() as writer:
+            assert writer.add([entry(3)]).deleted_earlier == 1
+            writer.add([entry(n) for n in range(100, 110)])
+            writer.compact()
+        assert len(collection) == before + 10
+        assert verify(collection) == []
+
+
+@pytest.mark.parametrize(("other", "advice"), [(0, "use the version of cbir"), (99, "newer")])
+def test_another_format_is_refused_and_left_alone(stored, other, advice):
+    with closing(sqlite3.connect(stored / "collection.sqlite")) as connection:
+        connection.execute("UPDATE meta SET value = ? WHERE key = 'format'", (str(other),))
+        connection.commit()
+    with pytest.raises(InvalidInput, match=rf"storage format {other}.*{advice}"):
+        Collection(stored)
+    with closing(sqlite3.connect(stored / "collection.sqlite")) as connection:
+        assert connection.execute("SELECT value FROM meta WHERE key = 'format'").fetchone() == (str(other),)

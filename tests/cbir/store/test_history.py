@@ -1,0 +1,105 @@
+"""What a collection remembers of its changes, of files sent to it and of answers given."""
+
+from cbir.store import Collection, history, originals, replies, schema
+from cbir.store.history import Change
+
+
+def told(collection: Collection, **given) -> list[Change]:
+    with collection.engine.connect() as connection:
+        return history.read(connection, **given)
+
+
+def test_every_change_is_told_newest_first(collection, entries):
+    with collection.writer("ann") as writer:
+        ids = writer.add(entries(0, 5)).ids
+        writer.add(entries(0, 5))  # all there: nothing changes
+        writer.set_labels(ids[0], {"view": "AP"})
+        writer.set_labels(ids[0], {"view": "AP"})
+    with collection.writer() as writer:
+        writer.delete(ids[1:3])
+        writer.set_profile(collection.profile)
+    profile, deleted, labelled, added = told(collection)
+    assert (profile.what, profile.images) == ("profile", 0)
+    assert (deleted.what, deleted.images, set(deleted.image_ids)) == ("deleted", 2, set(ids[1:3]))
+    assert (labelled.what, labelled.who, labelled.image_ids) == ("labelled", "ann", (ids[0],))
+    assert (added.what, added.images, added.image_ids) == ("added", 5, (ids[0], *ids[3:]))
+    assert told(collection, limit=1) == [profile]
+    assert told(collection, before=labelled.change) == [added]
+
+
+def test_erasing_a_patient_takes_its_images_out(collection, entries):
+    with collection.writer() as writer:
+        writer.add(entries(0, 4, patient="a" * 32))
+        record = next(record for _, record in collection.iterate() if record.patient_key)
+        writer.set_labels(record.image_id, {"view": "AP"})
+        writer.erase_patient([record.patient_key])
+    told_of = told(collection)
+    assert told_of[0].what == "erased"
+    assert told_of[0].image_ids == ()
+    assert record.image_id not in str(told_of)
+
+
+def test_labels_are_set_and_taken_away(collection, entries):
+    with collection.writer() as writer:
+        image_id = writer.add(entries(0, 1)).ids[0]
+        before = collection.record(image_id).labels
+        assert writer.set_labels(image_id, {"view": "AP", "grade": "2"})
+        assert collection.record(image_id).labels == before | {"view": "AP", "grade": "2"}
+        assert writer.set_labels(image_id, {"view": None, "never": None})
+        assert collection.record(image_id).labels == before | {"grade": "2"}
+        assert not writer.set_labels(image_id, {"never": None})
+        assert not writer.set_labels("none-such", {"view": "AP"})
+
+
+def test_outcomes_of_an_addition(collection, entries):
+    with collection.writer() as writer:
+        first = writer.add(entries(0, 2))
+        assert [outcome for outcome, _ in first.each] == ["added", "added"]
+        writer.delete([first.ids[0]])
+        second = writer.add(entries(0, 3))
+    assert second.each[0] == ("deleted earlier", None)
+    assert second.each[1] == ("duplicate", first.ids[1])
+    assert second.each[2][0] == "added"
+
+
+def test_pages_follow_each_other(collection, entries):
+    with collection.writer() as writer:
+        ids = list(writer.add(entries(0, 7)).ids)
+    found, after = [], 0
+    while part := collection.page(after, 3):
+        found += [record.image_id for _, record in part]
+        after = part[-1][0]
+    assert found == ids
+
+
+def test_originals_are_kept_and_swept(tmp_path):
+    originals.keep(tmp_path, b"one")
+    originals.keep(tmp_path, b"one")
+    originals.keep(tmp_path, b"two")
+    one, two = originals.source(b"one"), originals.source(b"two")
+    kept = originals.path(tmp_path, one)
+    assert kept is not None
+    assert kept.read_bytes() == b"one"
+    assert originals.path(tmp_path, "/archive/a.png") is None
+    originals.sweep(tmp_path, {two})
+    assert not kept.exists()
+    originals.erase(tmp_path, [two, two, "/archive/a.png"])
+    assert list((tmp_path / originals.FOLDER).iterdir()) == []
+
+
+def test_replies_are_kept_for_a_day(collection, monkeypatch):
+    reply = replies.Reply("asked", 201, "{}")
+    with collection.engine.begin() as connection:
+        replies.keep(connection, "key", reply)
+        assert replies.find(connection, "key") == reply
+        assert replies.find(connection, "other") is None
+        monkeypatch.setattr(replies, "KEPT_SECONDS", -1)
+        assert replies.find(connection, "key") is None
+
+
+def test_older_collection_gets_the_tables_it_lacks(collection):
+    with collection.engine.begin() as connection:
+        for table in (schema.changed_images, schema.changes, schema.thumbnails, schema.replies):
+            table.drop(connection)
+    with Collection(collection.folder) as opened:
+        assert told(opened) == []

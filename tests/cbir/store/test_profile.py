@@ -1,0 +1,77 @@
+"""Profiles, and the normalisation they ask for."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from cbir import descriptors
+from cbir.errors import InvalidInput
+from cbir.store import profile as profiles
+from cbir.store.statistics import Statistics, fit
+
+
+def test_every_descriptor_is_a_profile():
+    for name in descriptors.names():
+        assert profiles.get(name).descriptor == name
+
+
+def test_the_hash_changes_with_what_a_vector_means_and_only_then():
+    plain = profiles.get("huang2012")
+    assert plain.hash == profiles.get("huang2012").hash
+    assert plain.hash != profiles.get("tamura").hash
+    assert plain.hash != profiles.get("huang2012", {"tamura": 2.0}).hash
+    assert plain.hash == plain.model_copy(update={"rerank": {"C": 3.0}}).hash
+
+
+@pytest.mark.parametrize("weights", [{"unknown": 1.0}, {"tamura": -1.0}, {"tamura": float("nan")}])
+def test_weights_that_do_not_fit_are_refused(weights):
+    with pytest.raises(InvalidInput, match="profile huang2012"):
+        profiles.get("huang2012", weights)
+
+
+def test_an_unknown_profile_is_told_what_there_is():
+    with pytest.raises(InvalidInput, match="huang2012"):
+        profiles.get("resnet")
+
+
+finite = st.floats(-1e6, 1e6, width=32)
+
+
+@given(arrays.arrays(np.float32, st.tuples(st.integers(1, 40), st.just(6)), elements=finite))
+def test_normalised_dimensions_have_mean_0_and_deviation_1_or_0(raw):
+    normalised = fit(raw, profiles.get("tamura")).normalise(raw).astype(np.float64)
+    assert np.isfinite(normalised).all()
+    spread = raw.astype(np.float64).std(axis=0)
+    varied = spread > 1e-3 * np.maximum(np.abs(raw).max(axis=0), 1)
+    np.testing.assert_allclose(normalised.mean(axis=0)[varied], 0, atol=0.01)
+    np.testing.assert_allclose(normalised.std(axis=0)[varied], 1, atol=0.01)
+
+
+def test_a_weight_scales_its_parts_squared_distance():
+    raw = np.random.default_rng(0).normal(size=(100, 168)).astype(np.float32)
+    plain = fit(raw, profiles.get("huang2012")).normalise(raw)
+    weighted = fit(raw, profiles.get("huang2012", {"tamura": 4.0})).normalise(raw)
+    (part,) = (p for p in descriptors.get("huang2012").parts if p.name == "tamura")
+    within = slice(part.start, part.stop)
+    np.testing.assert_allclose(weighted[:, within], 2 * plain[:, within], rtol=1e-5)
+    np.testing.assert_array_equal(np.delete(weighted, within, 1), np.delete(plain, within, 1))
+
+
+def test_statistics_survive_writing_bit_by_bit():
+    raw = np.random.default_rng(0).normal(size=(10, 6)).astype(np.float32)
+    fitted = fit(raw, profiles.get("tamura"))
+    read = Statistics.from_json(fitted.to_json())
+    np.testing.assert_array_equal(read.mean, fitted.mean)
+    np.testing.assert_array_equal(read.scale, fitted.scale)
+
+
+def test_the_hash_asks_neither_for_the_order_of_weights_nor_for_those_of_1():
+    first = profiles.get("huang2012", {"tamura": 2.0, "color_layout": 3.0, "edge_histogram": 1.0})
+    assert first.hash == profiles.get("huang2012", {"color_layout": 3.0, "tamura": 2.0}).hash
+
+
+def test_weights_that_leave_no_distance_are_refused():
+    with pytest.raises(InvalidInput, match="distance 0"):
+        profiles.get("tamura", {"tamura": 0.0})

@@ -1,0 +1,128 @@
+"""That nothing is left of an erased patient, in any file, and that what is left is found."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, insert
+
+from cbir.store import Collection, gradings, learnt, originals, schema
+from cbir.store.last_good import NAME as COPY
+from cbir.store.records import hash_patient
+from cbir.store.traces import traces
+from cbir.store.verify import verify
+from cbir.store.writer import Added, Writer
+from tests.cbir.store.conftest import MakeEntries, entry
+from tests.cbir.store.test_writer import bytes_of
+
+FILE, PICTURE = b"a whole DICOM file with its header", b"a thumbnail of somebody"
+
+
+@pytest.fixture
+def key(collection: Collection) -> str:
+    found = hash_patient(collection.secret, "Jane Doe")
+    assert found
+    return found
+
+
+@pytest.fixture
+def full(collection: Collection, entries: MakeEntries, key: str) -> Collection:
+    """Forty images of others, and two of the patient: one with an original, a thumbnail and grades, one deleted."""
+    (sent, vector), (other, other_vector) = entry(40, key), entry(41, key)
+    sent = sent.__class__(
+        **{**sent.__dict__, "source": originals.source(FILE), "labels": {"severity": "0.5"}}
+    )
+
+    def also(connection: Connection, added: Added) -> None:
+        rows = [{"number": number, "picture": PICTURE} for number in added.numbers.values()]
+        connection.execute(insert(schema.thumbnails), rows)
+        originals.keep(collection.folder, FILE)
+        gradings.store(connection, "severity", "{}")
+
+    with collection.writer() as writer:
+        writer.add(entries(0, 40, patient="0" * 32))
+        writer.add([(sent, vector)], also=also)
+        deleted = writer.add([(other, other_vector)]).ids
+        writer.finish()
+        writer.delete(deleted)
+    (collection.folder / learnt.FOLDER).mkdir()
+    (collection.folder / learnt.FOLDER / "ranker").write_bytes(b"learnt from somebody too")
+    return collection
+
+
+def erase(collection: Collection, key: str) -> None:
+    with collection.writer() as writer:
+        assert writer.erase_patient([key]) == 1
+
+
+def test_every_trace_goes_from_every_file(full: Collection, key: str) -> None:
+    vectors = [entry(number)[1].astype("<f4").tobytes() for number in (40, 41)]
+    hashes = [entry(number)[0].content_hash.encode() for number in (40, 41)]
+    marks = [key.encode(), FILE, PICTURE, b"learnt from somebody too", *vectors, *hashes]
+    before = bytes_of(full.folder)
+    assert all(mark in before for mark in marks)
+    named = [line for line in traces(full, [key]) if "still has the patient's key in it" in line]
+    assert {line.partition("/")[0].partition("-wal")[0].partition(" ")[0] for line in named} == {
+        "collection.sqlite",
+        COPY,
+    }
+    erase(full, key)
+    assert traces(full, [key]) == []
+    assert verify(full) == []
+    after = bytes_of(full.folder)
+    assert not any(mark in after for mark in marks)
+    with full.engine.connect() as connection:
+        assert gradings.columns(connection) == []
+
+
+def test_neighbours_and_normalised_vectors_are_those_of_the_others_alone(
+    full: Collection, key: str, tmp_path: Path, entries: MakeEntries
+) -> None:
+    erase(full, key)
+    alone = Collection.create(tmp_path / "alone", full.profile)
+    with alone.writer() as writer:
+        writer.add(entries(0, 40, patient="0" * 32))
+        writer.finish()
+    ours, theirs = (sorted((one.folder / "snapshots").iterdir()) for one in (full, alone))
+    assert [path.suffix for path in ours] == [path.suffix for path in theirs] == [".index", ".neighbours"]
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+    assert full.statistics().to_json() == alone.statistics().to_json()
+
+
+def _put_back_the_copy(full: Collection, kept: Path) -> None:
+    shutil.rmtree(full.folder / COPY)
+    shutil.copytree(kept / COPY, full.folder / COPY)
+
+
+def _put_back_a_snapshot(full: Collection, kept: Path) -> None:
+    for path in (kept / "snapshots").iterdir():
+        shutil.copy(path, full.folder / "snapshots" / f"0{path.name}")
+
+
+def _put_back_an_original(full: Collection, _kept: Path) -> None:
+    originals.keep(full.folder, FILE)
+
+
+@pytest.mark.parametrize(
+    ("put_back", "said"),
+    [
+        (_put_back_the_copy, f"{COPY} shows 1 images that are not there any more"),
+        (_put_back_a_snapshot, "is of an earlier state"),
+        (_put_back_an_original, "1 files in originals are of no image"),
+    ],
+)
+def test_what_is_left_is_told_and_compacting_removes_it(
+    full: Collection, key: str, tmp_path: Path, put_back, said: str
+) -> None:
+    kept = tmp_path / "kept"
+    shutil.copytree(full.folder, kept)
+    erase(full, key)
+    put_back(full, kept)
+    found = traces(full, [key])
+    assert any(said in line for line in found)
+    assert key not in "".join(found)
+    with full.writer() as writer:
+        assert isinstance(writer, Writer)
+        writer.compact()
+    assert traces(full, [key]) == []
