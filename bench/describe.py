@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir import descriptors
-from cbir.images import read
+from cbir.images import read_images
 
 DESCRIPTOR = "huang2012"
 TARGET = 250  # images a second, 512 x 512, decoding included
@@ -75,14 +75,14 @@ def measure(paths: list[Path], repeats: int) -> dict[str, float]:
     """Milliseconds an image by step; `together` is decoding and describing, image by image."""
     describe = descriptors.get(DESCRIPTOR)
     encoded = [np.fromfile(path, np.uint8) for path in paths]
-    images = [image for path in paths for image in read(path)]
+    images = [image for path in paths for image in read_images(path)]
     found = {
         "decode (cv2)": milliseconds(lambda data: cv2.imdecode(data, cv2.IMREAD_UNCHANGED), encoded, repeats),
-        "decode (cbir)": milliseconds(lambda path: next(iter(read(path))), paths, repeats),
+        "decode (cbir)": milliseconds(lambda path: next(iter(read_images(path))), paths, repeats),
     }
     for name in descriptors.names():
         found[name] = milliseconds(descriptors.get(name), images, repeats)
-    found["together"] = milliseconds(lambda path: describe(next(iter(read(path)))), paths, repeats)
+    found["together"] = milliseconds(lambda path: describe(next(iter(read_images(path)))), paths, repeats)
     return {step: round(value, 3) for step, value in found.items()}
 
 

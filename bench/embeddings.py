@@ -28,7 +28,7 @@ from cbir.gallery import knn, whitening
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.ranking import rank
-from cbir.images import read
+from cbir.images import read_images
 from cbir.losses import ORDINAL, names
 from cbir.models.embedder import Embedder
 from cbir.store import profile, statistics, view
@@ -149,7 +149,7 @@ def rival_vectors(images: Images, training: Places, args: argparse.Namespace) ->
     cache = args.out / f"{RIVAL}.npy"
     if not cache.exists():
         describe = descriptors.get(RIVAL)
-        np.save(cache, np.array([describe(next(read(path))) for path in images.paths], np.float32))
+        np.save(cache, np.array([describe(next(read_images(path))) for path in images.paths], np.float32))
     raw = np.load(cache)
     return statistics.fit(raw[training], profile.get(RIVAL)).normalise(raw)
 

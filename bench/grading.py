@@ -25,7 +25,7 @@ from cbir import descriptors, grading
 from cbir.grading import rivals
 from cbir.grading.evaluation import compare, evaluate, splits_by_patient
 from cbir.grading.slit_lamp import ActiveShapeModel, draw, measure
-from cbir.images import read
+from cbir.images import read_images
 
 DIMENSIONS = 168
 AGREEMENT = 0.65  # of two observers (Klein et al. 1990, as Huang et al. 2010 cite it)
@@ -142,7 +142,7 @@ def described(manifest: Path, source: str | None) -> tuple[Floats, Floats, NDArr
             line for line in csv.DictReader(file) if line["grade"] and source in (None, line.get("source"))
         ]
     describe = descriptors.get("huang2012")
-    X = np.stack([describe(next(iter(read(manifest.parent / line["path"])))) for line in lines])
+    X = np.stack([describe(next(iter(read_images(manifest.parent / line["path"])))) for line in lines])
     patients = np.unique([line["patient"] or line["path"] for line in lines], return_inverse=True)[1]
     return X.astype(np.float64), np.array([float(line["grade"]) for line in lines]), patients
 

@@ -22,7 +22,7 @@ import psutil
 
 from cbir import descriptors
 from cbir.datasets import phantoms
-from cbir.images import read
+from cbir.images import read_images
 from indexer.folder import walk
 
 
@@ -30,11 +30,11 @@ def describe_rate(paths: list[Path]) -> float:
     """Images a second that this process decodes and describes."""
     cv2.setNumThreads(1)
     describe = descriptors.get("huang2012")
-    for image in read(paths[0]):
+    for image in read_images(paths[0]):
         describe(image)
     started = time.perf_counter()
     for path in paths:
-        for image in read(path):
+        for image in read_images(path):
             describe(image)
     return len(paths) / (time.perf_counter() - started)
 

@@ -27,7 +27,7 @@ import numpy as np
 import psutil
 
 from cbir import descriptors
-from cbir.images import read
+from cbir.images import read_images
 from cbir.search import Request, Searcher, Stopwatch, query_frame
 from cbir.settings import load
 from cbir.store import Collection
@@ -97,7 +97,7 @@ def run(*arguments: object, accepted: tuple[int, ...] = (0,)) -> None:
 def ask(searcher: Searcher, data: Path) -> dict[str, float]:
     """One query without the service; its stages in milliseconds."""
     watch = Stopwatch()
-    image = query_frame(read(data), None, "query")
+    image = query_frame(read_images(data), None, "query")
     return searcher.by_image(image, Request(k=20, rerank="eprf"), watch).timings_ms
 
 
@@ -122,7 +122,7 @@ def bare(searcher: Searcher, queries: list[Path], threads: int, seconds: float) 
 def stages_cpu(searcher: Searcher, queries: list[Path]) -> float:
     """Milliseconds of processor time a query takes to describe, search and re-rank, and nothing else."""
     describe = descriptors.get(searcher.collection.profile.descriptor)
-    images = [query_frame(read(path), None, "query") for path in queries]
+    images = [query_frame(read_images(path), None, "query") for path in queries]
     started = time.process_time()
     for image in images:
         searcher.rank(describe(image), image.content_hash, Request(k=20, rerank="eprf"))

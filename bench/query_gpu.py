@@ -25,7 +25,7 @@ from cbir.gpu import faiss_index
 from cbir.gpu.accelerator import Accelerator
 from cbir.gpu.found import of_head
 from cbir.gpu.nearest import NearestIndex
-from cbir.hardware import chosen
+from cbir.hardware import resolve_device
 
 INDEXES = ("flat", "ivf")
 # Passes over all vectors; floats an image read or written beside them (norms, lists, lengths, scores), each once.
@@ -139,7 +139,7 @@ def main() -> None:
     options.add_argument("--methods", nargs="+", choices=(*rerank.names(), *INDEXES), default=rerank.names())
     options.add_argument("--compare", type=int, default=0, help="largest size compared with the numpy path")
     asked = options.parse_args()
-    device, half = chosen(asked.device), asked.precision == "half"
+    device, half = resolve_device(asked.device), asked.precision == "half"
     bytes_a_second, rate = bandwidth(device), product_rate(device, half)
     name = (
         torch.cuda.get_device_name() if device == "cuda" else f"processor, {torch.get_num_threads()} threads"

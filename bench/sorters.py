@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from cbir import descriptors
-from cbir.images import read
+from cbir.images import read_images
 from cbir.models import sorters
 from cbir.models.sorters import LstmSorter, PairwiseSorter, exact_ranks
 from cbir.models.sorters.synthetic import draw
@@ -87,7 +87,7 @@ def similarities(folder: Path, count: int, length: int) -> Tensor:
     describe, random = descriptors.get("huang2012"), np.random.default_rng(0)
     paths = list(walk([folder]))
     chosen = [paths[i] for i in random.permutation(len(paths))[: max(count, length) + 1]]
-    vectors = np.stack([describe(image) for path in chosen for image in read(path)])
+    vectors = np.stack([describe(image) for path in chosen for image in read_images(path)])
     vectors = (vectors - vectors.mean(axis=0)) / (vectors.std(axis=0) + 1e-6)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     others = np.stack(

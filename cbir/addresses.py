@@ -15,7 +15,7 @@ def is_uid(text: str) -> bool:
     return UID.fullmatch(text) is not None
 
 
-def web_address(text: str) -> str:
+def validate_http_url(text: str) -> str:
     """An http or https address without a slash at its end; raises ValueError."""
     parts = _split(text)
     if parts.query or parts.fragment:
@@ -25,7 +25,7 @@ def web_address(text: str) -> str:
     return text.rstrip("/")
 
 
-def viewer_template(text: str) -> str:
+def validate_viewer_template(text: str) -> str:
     """An http or https address with {study} in it, and if wanted {series}, {instance}, {frame}; raises ValueError."""
     unknown = [name for name in PLACE.findall(text) if name not in PLACES]
     if unknown or "{" in PLACE.sub("", text) or "}" in PLACE.sub("", text):
@@ -37,12 +37,12 @@ def viewer_template(text: str) -> str:
     return text
 
 
-def filled(template: str, **values: str) -> str:
+def fill_template(template: str, **values: str) -> str:
     """The address of a template; values are percent-encoded (RFC 3986, 2.1)."""
     return PLACE.sub(lambda found: quote(values[found.group(1)], safe=""), template)
 
 
-def origin(text: str) -> str:
+def validate_origin(text: str) -> str:
     """An origin (RFC 6454), as https://viewer.example.org; raises ValueError."""
     if not ORIGIN.fullmatch(text):
         raise ValueError(f"{text} is no origin; write it as https://viewer.example.org, with nothing behind")

@@ -12,7 +12,7 @@ DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # of Linux, and of Windows
 MIXED_PRODUCTS = (2, 8)  # torch's version from which half precision times half precision can give single
 
 
-def chosen(wanted: Device) -> Literal["cpu", "cuda"]:
+def resolve_device(wanted: Device) -> Literal["cpu", "cuda"]:
     """The device for `wanted`; auto is cuda where torch finds a GPU.
 
     Raises InvalidInput where cuda is asked for and cannot be had, with the reason.

@@ -11,11 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from cbir import descriptors, rerank
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
+from cbir.external_links import external_links
 from cbir.gallery.ranking import RankingList, best, nearest_of, rank, subset
 from cbir.gpu.found import Found
 from cbir.gpu.owner import Owner
 from cbir.images import Image
-from cbir.links import elsewhere
 from cbir.rerank.feedback import Feedback, settled
 from cbir.rerank.seeds import Judged
 from cbir.settings import Settings
@@ -373,7 +373,7 @@ def _hit(settings: Settings, place: int, record: Record, score: float, distance:
         links=Links(
             thumbnail=f"{address}/thumbnail",
             image=address,
-            **elsewhere(settings, record.study, record.series, record.instance, record.frame),
+            **external_links(settings, record.study, record.series, record.instance, record.frame),
         ),
     )
 

@@ -14,11 +14,11 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from cbir.addresses import origin, viewer_template, web_address
+from cbir.addresses import validate_http_url, validate_origin, validate_viewer_template
 from cbir.errors import InvalidInput
 
 
-def file() -> Path:
+def settings_file() -> Path:
     """The settings file: CBIR_CONFIG, which must exist then, else cbir.toml in the working folder."""
     named = os.environ.get("CBIR_CONFIG")
     if named and not Path(named).is_file():
@@ -41,14 +41,14 @@ def _networks(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _origins(words: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(map(origin, words))
+    return tuple(map(validate_origin, words))
 
 
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
 Networks = Annotated[Words, AfterValidator(_networks)]
 Origins = Annotated[Words, AfterValidator(_origins)]
-WebAddress = Annotated[str, AfterValidator(web_address)]
-ViewerTemplate = Annotated[str, AfterValidator(viewer_template)]
+WebAddress = Annotated[str, AfterValidator(validate_http_url)]
+ViewerTemplate = Annotated[str, AfterValidator(validate_viewer_template)]
 
 
 class Settings(BaseSettings):
@@ -122,7 +122,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, file())
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, settings_file())
 
 
 def load(**options: Any) -> Settings:
@@ -134,16 +134,16 @@ def load(**options: Any) -> Settings:
         name = ".".join(str(part) for part in first["loc"])
         raise InvalidInput(f"setting {name}: {first['msg']} (see `cbir config`)") from error
     except ValueError as error:  # the TOML reader's own
-        raise InvalidInput(f"{file()} cannot be read: {error}") from error
+        raise InvalidInput(f"{settings_file()} cannot be read: {error}") from error
 
 
-def origins() -> dict[str, str]:
+def setting_origins() -> dict[str, str]:
     """Where each setting comes from: "environment", the settings file, or "default"."""
-    in_file = TomlConfigSettingsSource(Settings, file())()
+    in_file = TomlConfigSettingsSource(Settings, settings_file())()
     places = {}
     for name in Settings.model_fields:
         if f"CBIR_{name.upper()}" in os.environ:
             places[name] = "environment"
         else:
-            places[name] = str(file()) if name in in_file else "default"
+            places[name] = str(settings_file()) if name in in_file else "default"
     return places

@@ -16,7 +16,7 @@ from cbir import settings
 from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import Limits
-from cbir.inside import is_inside
+from cbir.paths import is_inside
 from cbir.store import Collection
 from cbir.store import profile as profiles
 from indexer.folder import walk

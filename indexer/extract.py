@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from cbir import descriptors
-from cbir.descriptors import embedding
-from cbir.descriptors.base import Batched
+from cbir.descriptors import embedding_descriptor
+from cbir.descriptors.descriptor import Batched
 from cbir.errors import UnreadableImage
 from cbir.images import Image, Limits
 from cbir.store.records import Record, describe_record
@@ -72,7 +72,7 @@ def _end_with(sentinel: int) -> None:
 def extract(paths: list[Path], task: Task) -> list[Extracted]:
     """Decode and describe files; one that cannot be used comes back with its reason."""
     if task.model is not None:
-        embedding.register(task.model)
+        embedding_descriptor.register(task.model)
     describe = descriptors.get(task.descriptor)
     if not isinstance(describe, Batched):
         return [_with_vectors(*_extract_one(path, task, describe)) for path in paths]

@@ -7,7 +7,7 @@ from stat import S_ISREG
 
 from cbir.datasets.manifest import place
 from cbir.errors import NotFound
-from cbir.inside import is_inside
+from cbir.paths import is_inside
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".jpe", ".tif", ".tiff", ".bmp", ".dib", ".dcm", ".dicom", ".ima"}
 SIGNATURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+", b"BM")

@@ -5,19 +5,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cbir.errors import UnreadableImage
-from cbir.images import Image, Limits, decode, read
-from cbir.inside import is_inside
+from cbir.images import Image, Limits, decode, read_images
+from cbir.paths import is_inside
 
 OUTSIDE = "leads out of the folders that may be indexed (index_roots)"
 
 
 def read_inside(path: Path, within: Sequence[Path], limits: Limits) -> Iterator[Image]:
-    """As `cbir.images.read`, of a file below one of the folders `within`; of any where there are none.
+    """As `cbir.images.read_images`, of a file below one of the folders `within`; of any where there are none.
 
     Raises UnreadableImage also where the file that was opened lies elsewhere, and OSError where it cannot be opened.
     """
     if not within:
-        yield from read(path, limits=limits)
+        yield from read_images(path, limits=limits)
         return
     with open(path, "rb", opener=_without_waiting) as file:
         # Linux says where the opened file lies, however the links have changed since.

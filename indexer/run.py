@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cbir.datasets.manifest import Manifest
 from cbir.images import Limits
-from cbir.inside import is_inside
+from cbir.paths import is_inside
 from cbir.store import Collection
 from cbir.store.model import FOLDER as MODEL
 from cbir.store.records import add_labels, hash_patient

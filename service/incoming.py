@@ -8,13 +8,13 @@ from sqlalchemy import Connection, insert
 from cbir import descriptors
 from cbir.errors import UnreadableImage
 from cbir.images import Limits, decode
-from cbir.images.thumbnail import thumbnail
+from cbir.images.thumbnail import make_thumbnail
 from cbir.settings import Settings
 from cbir.store import Collection, originals, schema
 from cbir.store.records import add_labels, describe_record
 from cbir.store.writer import Added, Entry
-from service.asked import NAME
-from service.patience import Watch
+from service.http.request_params import NAME
+from service.http.timeouts import Watch
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def _extract(
         for image in decode(data, NAME, limits=Limits(pixels=settings.max_pixels)):
             record = describe_record(image, source=source, source_stamp="sent", secret=secret)
             entries.append((add_labels(record, labels, secret), describe(image)))
-            pictures.append(thumbnail(image) if settings.store_thumbnails else b"")
+            pictures.append(make_thumbnail(image) if settings.store_thumbnails else b"")
             watch.look()
     except UnreadableImage as error:
         return Sent(data, refused=str(error))

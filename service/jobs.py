@@ -19,8 +19,8 @@ from threading import Lock, Thread, Timer
 from typing import Any
 
 from cbir.errors import NotFound
-from cbir.messages import JobInfo, RefusedFile
-from service.problems import Conflict, TooManyRequests
+from cbir.client.messages import JobInfo, RefusedFile
+from service.http.problems import Conflict, TooManyRequests
 
 MOST_WAITING = 100
 MOST_ENDED = 200

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from cbir import settings
 from cbir.errors import CbirError, InvalidInput
-from cbir.images import Image, Limits, decode, read
-from cbir.images.square import square
+from cbir.images import Image, Limits, decode, read_images
+from cbir.images.pad_resize import pad_resize
 from cbir.search import query_frame
 from cbir.store import Collection, Record, originals
 from cbir.store.filters import Condition
@@ -41,7 +41,7 @@ def picture(collection: Collection, record: Record, side: int, pixels: int) -> N
     if image is None:
         small = collection.thumbnail(record.image_id)
         image = next(iter(decode(small))) if small else None
-    return None if image is None else square(image, side)
+    return None if image is None else pad_resize(image, side)
 
 
 def read_pictures(
@@ -86,7 +86,7 @@ def _from_file(collection: Collection, record: Record, pixels: int) -> Image | N
     if not path.is_file():
         return None
     try:
-        image = query_frame(read(path, limits=Limits(pixels=pixels)), record.frame, "the file")
+        image = query_frame(read_images(path, limits=Limits(pixels=pixels)), record.frame, "the file")
     except CbirError:
         return None
     return image if image.content_hash == record.content_hash else None

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import Image
-from cbir.images.square import square
+from cbir.images.pad_resize import pad_resize
 from cbir.store import Collection
 from cbir.store.learnt import FOLDER
 from cbir.store.lock import writer_lock
@@ -39,4 +39,4 @@ def kept(collection: Collection) -> "BayesianRanker":
 
 def severity_of(ranker: "BayesianRanker", image: Image) -> float:
     """The severity of one image."""
-    return float(ranker.severity(square(image, ranker.side)[None]).mean[0])
+    return float(ranker.severity(pad_resize(image, ranker.side)[None]).mean[0])

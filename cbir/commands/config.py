@@ -18,7 +18,7 @@ class Format(StrEnum):
 
 def config(format: Annotated[Format, typer.Option(help="How it is printed.")] = Format.text) -> None:
     """The settings in force, where each comes from, and what it is for."""
-    in_force, places = settings.load(), settings.origins()
+    in_force, places = settings.load(), settings.setting_origins()
     values = in_force.model_dump(mode="json")
     rows = [
         {"name": name, "value": values[name], "from": places[name], "what": field.description}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cbir import descriptors, settings
 from cbir.errors import InvalidInput
-from cbir.images import Limits, read
+from cbir.images import Limits, read_images
 
 
 class Format(StrEnum):
@@ -35,7 +35,7 @@ def describe(
 ) -> None:
     """Print the descriptor of one image."""
     wanted = descriptors.get(descriptors.named(descriptor).descriptor)
-    frames = read(image, limits=Limits(pixels=settings.load().max_pixels))
+    frames = read_images(image, limits=Limits(pixels=settings.load().max_pixels))
     found = next(islice(frames, frame - 1, None), None)
     if found is None:
         raise InvalidInput(f"{image} has no frame {frame}; frames are counted from 1")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cbir import settings
-from cbir.archive import Archive
+from cbir.archive_client import ArchiveClient
 from cbir.errors import InvalidInput, UnreadableImage
-from cbir.images import Limits, read
-from cbir.images.quiet import quiet
+from cbir.images import Limits, read_images
+from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.search import Answer, Hit, Request, Searcher, Stopwatch, query_frame
 from cbir.similar import Exclude
 from cbir.store import Collection, Record, originals
@@ -50,23 +50,23 @@ def report(
     if out and out.exists():
         raise InvalidInput(f"--out {out} is there already; name another file")
     in_force = settings.load(archive_url=archive)
-    place = Archive(in_force.archive_url) if in_force.archive_url else None
+    place = ArchiveClient(in_force.archive_url) if in_force.archive_url else None
     if store and not place:
         raise InvalidInput("--store needs an archive: name it with --archive, or in the setting archive_url")
     try:
-        from cbir.report import Answered, write
+        from cbir.structured_report import ReportedHit, build_structured_report
     except ImportError as error:
         raise InvalidInput("reports need highdicom: pip install 'cbir[pacs]'") from error
     with Collection(collection) as opened:
         searcher = Searcher(opened, in_force)
         wanted = Request(k=k, rerank=rerank, where=where or [])
         header, of_frame, answer = _asked(searcher, image, frame, wanted, exclude, place)
-        answers = [Answered(hit, _sop_class(opened, hit, place)) for hit in answer.results]
+        answers = [ReportedHit(hit, _sop_class(opened, hit, place)) for hit in answer.results]
     if not answers:
         raise InvalidInput(f"nothing in the collection is like {image}: no DICOM image is left to report")
     try:
-        with quiet():
-            data = write(header, of_frame, answers, answer.rerank)
+        with suppress_decoder_logs():
+            data = build_structured_report(header, of_frame, answers, answer.rerank)
     except (ValueError, TypeError) as error:  # its words may quote what the header says of the patient
         raise InvalidInput(
             f"the header of {image} cannot be taken over into a report: a value is not of its VR"
@@ -85,7 +85,7 @@ def _asked(
     frame: int | None,
     wanted: Request,
     exclude: Exclude,
-    place: Archive | None,
+    place: ArchiveClient | None,
 ) -> "tuple[Dataset, int | None, Answer]":
     """The query's header, its frame, and what is like it."""
     watch = Stopwatch()
@@ -98,7 +98,7 @@ def _asked(
         return header, record.frame, searcher.by_id(record.image_id, request, watch)
     header = _read_header(Path(image), image)
     limits = Limits(pixels=searcher.settings.max_pixels)
-    found = query_frame(read(Path(image), limits=limits), frame, image)
+    found = query_frame(read_images(Path(image), limits=limits), frame, image)
     request = _leaving_out(wanted, header, exclude, str(header.get("PatientID") or "") or None)
     return header, found.frame, searcher.by_image(found, request, watch)
 
@@ -114,7 +114,7 @@ def _leaving_out(wanted: Request, header: "Dataset", exclude: Exclude, patient: 
     return wanted.model_copy(update={"outside": scope, "exclude_patient": whose})
 
 
-def _header_of(collection: Collection, record: Record, place: Archive | None) -> "Dataset":
+def _header_of(collection: Collection, record: Record, place: ArchiveClient | None) -> "Dataset":
     """The header of an image of the collection, which keeps none: from the archive, or else from its file."""
     from pydicom import Dataset
 
@@ -124,7 +124,7 @@ def _header_of(collection: Collection, record: Record, place: Archive | None) ->
     if place:
         told = place.metadata(record.study, record.series, record.instance)
         try:
-            with quiet():
+            with suppress_decoder_logs():
                 header = Dataset.from_json(told)
         except Exception:  # as of a damaged file; its words may quote the patient's
             raise InvalidInput(f"what {place.url} says of {name} is no DICOM") from None
@@ -141,7 +141,7 @@ def _read_header(path: Path, name: str) -> "Dataset":
     from pydicom import dcmread
 
     try:
-        with quiet():
+        with suppress_decoder_logs():
             header = dcmread(path, stop_before_pixels=True, force=True)
     except OSError as error:
         raise InvalidInput(f"{name} cannot be read: {error.strerror}") from None
@@ -157,7 +157,7 @@ def _checked(header: "Dataset", name: str) -> "Dataset":
     return header
 
 
-def _sop_class(collection: Collection, hit: Hit, place: Archive | None) -> str:
+def _sop_class(collection: Collection, hit: Hit, place: ArchiveClient | None) -> str:
     """Of an answer's instance; collections that an older version made do not know it."""
     record = collection.record(hit.image_id)
     return record.sop_class or str(_header_of(collection, record, place).SOPClassUID)

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.evaluation.trec import run_lines
-from cbir.images import Limits, read
+from cbir.images import Limits, read_images
 from cbir.search import (
     MOST_EXAMPLES,
     MOST_JUDGEMENTS,
@@ -90,7 +90,7 @@ def search(
     with Collection(collection) as opened:
         searcher, watch = Searcher(opened, in_force), Stopwatch()
         limits = Limits(pixels=in_force.max_pixels)
-        queries = [query_frame(read(Path(file), limits=limits), frame, file) for file in files]
+        queries = [query_frame(read_images(Path(file), limits=limits), frame, file) for file in files]
         answer = searcher.by_examples(queries, request, watch)
     if format is Format.json:
         typer.echo(answer.model_dump_json())

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from cbir.descriptors import embedding
-from cbir.descriptors.base import Descriptor
-from cbir.descriptors.beside import Beside
+from cbir.descriptors import embedding_descriptor
 from cbir.descriptors.color_layout import ColorLayout
+from cbir.descriptors.concatenated import Concatenated
+from cbir.descriptors.descriptor import Descriptor
 from cbir.descriptors.edge_histogram import EdgeHistogram
 from cbir.descriptors.edge_histogram_150 import EdgeHistogram150
-from cbir.descriptors.embedding import BESIDE, NAME, Embedding
+from cbir.descriptors.embedding_descriptor import JOIN, NAME, EmbeddingDescriptor
 from cbir.descriptors.huang2012 import Huang2012
 from cbir.descriptors.tamura import Tamura
 from cbir.errors import InvalidInput
@@ -33,8 +33,10 @@ def names() -> tuple[str, ...]:
 def get(name: str) -> Descriptor:
     """The descriptor called `name`, one of `names` or what `named` gave; InvalidInput for another."""
     if NAME.fullmatch(name):
-        network, plus, other = name.partition(BESIDE)
-        return Beside(Embedding(network), get(other)) if plus else Embedding(network)
+        network, plus, other = name.partition(JOIN)
+        return (
+            Concatenated(EmbeddingDescriptor(network), get(other)) if plus else EmbeddingDescriptor(network)
+        )
     _check(name)
     return _BY_NAME[name]
 
@@ -51,15 +53,17 @@ def named(text: str) -> Named:
 
     The embedding is known from then on. Raises InvalidInput where there is no such thing, or a damaged one.
     """
-    folder, plus, other = text.rpartition(BESIDE)
+    folder, plus, other = text.rpartition(JOIN)
     if embedding_card.is_model(Path(text)):
-        return Named(embedding.register(Path(text)), Path(text).resolve().name)
+        return Named(embedding_descriptor.register(Path(text)), Path(text).resolve().name)
     if not folder:
         return Named(get(text).name, text)
     _check(other)
     if not embedding_card.is_model(Path(folder)):
         raise InvalidInput(f"there is no trained embedding in {folder}; `cbir train embedding` makes one")
-    return Named(embedding.register(Path(folder)) + plus + other, Path(folder).resolve().name + plus + other)
+    return Named(
+        embedding_descriptor.register(Path(folder)) + plus + other, Path(folder).resolve().name + plus + other
+    )
 
 
 def _check(name: str) -> None:

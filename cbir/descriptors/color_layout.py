@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.base import Part
+from cbir.descriptors.descriptor import Part
 from cbir.images import Image
 
 GRID = 8  # the picture is reduced to 8 x 8 cells

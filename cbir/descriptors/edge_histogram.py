@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.base import Part
+from cbir.descriptors.descriptor import Part
 from cbir.images import Image
 
 SIDE = 4  # sub-images a row and a column

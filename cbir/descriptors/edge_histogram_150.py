@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.base import Part
+from cbir.descriptors.descriptor import Part
 from cbir.descriptors.edge_histogram import KINDS, LEVELS, SIDE, local_bins
 from cbir.images import Image
 

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.base import Part
 from cbir.descriptors.color_layout import ColorLayout
+from cbir.descriptors.descriptor import Part
 from cbir.descriptors.edge_histogram_150 import EdgeHistogram150
 from cbir.descriptors.tamura import Tamura
 from cbir.images import Image

@@ -7,10 +7,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.base import Part
+from cbir.descriptors.descriptor import Part
 from cbir.descriptors.tamura_coarseness import LARGEST, best_sizes
 from cbir.descriptors.tamura_directions import BINS, DIFFERENCES, direction_counts
-from cbir.descriptors.tiles import level_counts
+from cbir.descriptors.tiles import region_histograms
 from cbir.images import Image
 
 SIDE = 4  # sub-images a row and a column, for regularity
@@ -43,7 +43,7 @@ class Tamura:
         sizes = best_sizes(grey)
         totals = np.array([cv2.sumElems(sizes[region])[0] for region in regions])
         areas = np.array([sizes[region].size for region in regions], np.float64)
-        levels = level_counts(grey, regions)
+        levels = region_histograms(grey, regions)
         edges = direction_counts(grey, regions)
         # one row for the whole image, then one for each sub-image
         features = np.stack(

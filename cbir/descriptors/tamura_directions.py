@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.tiles import Scratch, level_counts, tiles
+from cbir.descriptors.tiles import Scratch, region_histograms, tiles
 
 BINS = 16  # directions over pi
 THRESHOLD = 12  # of (|dH| + |dV|) / 2
@@ -55,7 +55,7 @@ def direction_counts(grey: NDArray[np.uint8], regions: Sequence[tuple[slice, sli
     for rows, columns in tiles(height, width):
         _find(padded[rows.start : rows.stop + 2, columns.start : columns.stop + 2], directions[rows, columns])
     _pair(bordered)
-    counts = level_counts(directions, regions).reshape(len(regions), 16, BINS)
+    counts = region_histograms(directions, regions).reshape(len(regions), 16, BINS)
     return counts[:, : DIFFERENCES + 1].transpose(0, 2, 1)
 
 

@@ -22,7 +22,9 @@ def tiles(height: int, width: int) -> Iterator[tuple[slice, slice]]:
             yield slice(top, min(top + ROWS, height)), slice(left, min(left + COLUMNS, width))
 
 
-def level_counts(values: NDArray[np.uint8], regions: Sequence[tuple[slice, slice]]) -> NDArray[np.float64]:
+def region_histograms(
+    values: NDArray[np.uint8], regions: Sequence[tuple[slice, slice]]
+) -> NDArray[np.float64]:
     """How often each value 0..255 occurs in each region: shape (regions, 256)."""
     counts = [cv2.calcHist([values[region]], [0], None, [256], [0, 256]) for region in regions]
     return np.array(counts, np.float64).reshape(len(regions), 256)

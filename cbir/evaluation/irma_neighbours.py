@@ -14,7 +14,7 @@ from cbir.datasets.irma.listing import checked
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.evaluation.irma_answer import Neighbours
 from cbir.evaluation.irma_queries import Query
-from cbir.images import Limits, read
+from cbir.images import Limits, read_images
 from cbir.search import Answer, Request, Searcher, Stopwatch, query_frame
 from cbir.store import Record
 from cbir.store.filters import parse as parse_filter
@@ -100,7 +100,7 @@ def of_files(
 
     def ask(query: Query) -> Answer | None:
         try:
-            image = query_frame(read(query.path, limits=limits), None, str(query.path))
+            image = query_frame(read_images(query.path, limits=limits), None, str(query.path))
         except UnreadableImage as error:
             refused[query.path] = str(error)
             return None

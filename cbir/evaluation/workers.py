@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from cbir import descriptors
 from cbir.errors import CbirError, CollectionBusy, UnreadableImage
-from cbir.images import DicomHeader, Limits, read
+from cbir.images import DicomHeader, Limits, read_images
 from cbir.search import Request, RerankFacts, Searcher, query_frame
 from cbir.settings import Settings
 from cbir.store import Collection
@@ -146,7 +146,7 @@ def _describe(files: Sequence[Path]) -> list[Described]:
     found = []
     for file in files:
         try:
-            image = query_frame(read(file, limits=limits), None, file.name)
+            image = query_frame(read_images(file, limits=limits), None, file.name)
             header = image.dicom or DicomHeader()
             patient = hash_patient(_searcher.collection.secret, header.patient_id)
             found.append(

@@ -16,7 +16,7 @@ from cbir.gallery.gallery import Gallery, Rows
 from cbir.gpu import faiss_index
 from cbir.gpu.found import DoesNotFit, Found, looked_at, of_head
 from cbir.gpu.nearest import NearestIndex
-from cbir.hardware import Device, chosen
+from cbir.hardware import Device, resolve_device
 from cbir.rerank.base import Reranker
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Owner:
     """
 
     def __init__(self, folder: Path, device: Device, index: Index = "exact", least: int = LEAST) -> None:
-        self.device = chosen(device)
+        self.device = resolve_device(device)
         self._insists = device == "cuda"
         self._folder, self._least, self._process = folder, least, os.getpid()
         self._lock = Lock()

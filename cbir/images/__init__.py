@@ -1,9 +1,19 @@
 """Files, bytes and arrays to images: one type of pixels for everything that follows."""
 
-from cbir.images.depth import from_array
+from cbir.images.bit_depth import from_array
 from cbir.images.image import DicomHeader, Image, Windowing
 from cbir.images.limits import Limits
-from cbir.images.reading import decode, read
+from cbir.images.reading import decode, read_images
 from cbir.images.region import Region, crop
 
-__all__ = ["DicomHeader", "Image", "Limits", "Region", "Windowing", "crop", "decode", "from_array", "read"]
+__all__ = [
+    "DicomHeader",
+    "Image",
+    "Limits",
+    "Region",
+    "Windowing",
+    "crop",
+    "decode",
+    "from_array",
+    "read_images",
+]

@@ -28,7 +28,7 @@ class NoPixels(UnreadableImage):
     """A DICOM object without an image: a report, a presentation state, a plan."""
 
 
-def dataset_of(data: bytes, limits: Limits) -> Dataset:
+def parse_dataset(data: bytes, limits: Limits) -> Dataset:
     """The data set of a DICOM file, with a transfer syntax, checked for pixels and against the limits.
 
     A file without preamble and meta information is read as pydicom guesses its encoding. Raises UnreadableImage.

@@ -6,10 +6,10 @@ from pydicom.dataset import Dataset
 from pydicom.pixels import apply_color_lut
 
 from cbir.errors import UnreadableImage
-from cbir.images.depth import Pixels, counted_percentiles, percentiles, simplest, window
+from cbir.images.bit_depth import Pixels, apply_window, drop_equal_channels, percentiles, weighted_percentiles
 from cbir.images.dicom_dataset import first_number, integer
 from cbir.images.dicom_frames import Stored
-from cbir.images.dicom_tables import table
+from cbir.images.dicom_lut import lookup_table
 from cbir.images.image import Windowing
 
 Values = NDArray[np.float64]
@@ -17,7 +17,7 @@ Values = NDArray[np.float64]
 TABLED = 65536  # values a table is made for; above, each pixel is computed
 
 
-def displayed(
+def display_pixels(
     stored: Stored, dataset: Dataset, index: int, wanted: tuple[float, float] | None = None
 ) -> tuple[Pixels, Windowing | None]:
     """Grey (rows, columns) or RGB (rows, columns, 3), uint8, of one frame, and the window of grey ones.
@@ -35,9 +35,9 @@ def displayed(
     """
     photometric = str(dataset.get("PhotometricInterpretation", "MONOCHROME2"))
     if stored.ndim == 3:
-        return simplest(_eight(stored, 2.0 ** integer(dataset, "BitsStored", 8) - 1)), None
+        return drop_equal_channels(_eight(stored, 2.0 ** integer(dataset, "BitsStored", 8) - 1)), None
     if photometric == "PALETTE COLOR":
-        return simplest(_coloured(stored, dataset)), None
+        return drop_equal_channels(_coloured(stored, dataset)), None
     if stored.dtype.kind == "f" and not np.isfinite(stored).all():
         raise UnreadableImage("has pixel values that are not finite; replace NaN and infinity by numbers")
     grey, windowing = _grey(stored, dataset, index, wanted)
@@ -61,7 +61,7 @@ def _grey(
     if grey is None:
         low, high = _percentiles(values, places, _visible(stored, dataset))
         center, width = _between(low, high)
-        grey = window(values, low, high)
+        grey = apply_window(values, low, high)
     return np.ascontiguousarray(grey[places]), Windowing(center, width, least, greatest)
 
 
@@ -74,7 +74,7 @@ def _percentiles(
     if not places:
         return percentiles(values[visible])
     seen = places[0].ravel() if visible.all() else places[0][visible]
-    return counted_percentiles(values, np.bincount(seen, minlength=values.size))
+    return weighted_percentiles(values, np.bincount(seen, minlength=values.size))
 
 
 def _between(low: float, high: float) -> tuple[float, float]:
@@ -112,7 +112,7 @@ def _governing(dataset: Dataset, index: int, macro: str) -> Dataset:
 
 def _modality(values: NDArray[np.generic], item: Dataset, little: bool, signed: bool) -> Values:
     if item.get("ModalityLUTSequence"):
-        return table(item.ModalityLUTSequence[0], little, signed)(values)
+        return lookup_table(item.ModalityLUTSequence[0], little, signed)(values)
     slope, intercept = first_number(item, "RescaleSlope"), first_number(item, "RescaleIntercept")
     with np.errstate(over="ignore", invalid="ignore"):  # told of by the caller
         return values.astype(np.float64) * (slope or 1.0) + (intercept or 0.0)  # a slope of 0 would hide all
@@ -123,8 +123,8 @@ def _windowed(
 ) -> Pixels | None:
     """Values through the wanted window, the first VOI table or window; None where there is none of positive width."""
     if wanted is None and item.get("VOILUTSequence"):
-        entries = table(item.VOILUTSequence[0], little, signed)
-        return window(entries(values), 0, entries.top)
+        entries = lookup_table(item.VOILUTSequence[0], little, signed)
+        return apply_window(entries(values), 0, entries.top)
     told = wanted or _window_of(item)
     if told is None:
         return None
@@ -135,9 +135,9 @@ def _windowed(
             np.uint8
         )
     if function == "LINEAR_EXACT" or width < 1:  # LINEAR has no meaning below 1
-        return window(values, centre - width / 2, centre + width / 2)
+        return apply_window(values, centre - width / 2, centre + width / 2)
     low = centre - 0.5 - (width - 1) / 2
-    return window(values, low, low + width - 1)
+    return apply_window(values, low, low + width - 1)
 
 
 def _visible(stored: Stored, dataset: Dataset) -> NDArray[np.bool_]:
@@ -158,17 +158,19 @@ def _coloured(stored: Stored, dataset: Dataset) -> Pixels:
     domain, places = _domain(stored)
     colours = "RedPaletteColorLookupTable", "GreenPaletteColorLookupTable", "BluePaletteColorLookupTable"
     if "RedPaletteColorLookupTableData" in dataset:
-        tables = [table(dataset, little, signed, f"{name}Descriptor", f"{name}Data") for name in colours]
+        tables = [
+            lookup_table(dataset, little, signed, f"{name}Descriptor", f"{name}Data") for name in colours
+        ]
         top = max(each.top for each in tables)
         rgb = np.stack([each(domain) for each in tables], axis=-1)
     else:  # segmented
         rgb = apply_color_lut(domain, dataset)[..., :3].astype(np.float64)
         top = 2.0 ** int(dataset[f"{colours[0]}Descriptor"].value[2]) - 1
-    return window(rgb, 0, top)[places]
+    return apply_window(rgb, 0, top)[places]
 
 
 def _eight(colour: Stored, top: float) -> Pixels:
     """Colours whose greatest possible value is `top` as bytes."""
     if colour.dtype == np.uint8 and top >= 255:
         return colour.astype(np.uint8, copy=False)
-    return window(colour.astype(np.float64), 0, max(top, 1.0))
+    return apply_window(colour.astype(np.float64), 0, max(top, 1.0))

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 TAG = 0x0112
 
 
-def upright(samples: NDArray[np.generic], orientation: object) -> NDArray[np.generic]:
+def apply_orientation(samples: NDArray[np.generic], orientation: object) -> NDArray[np.generic]:
     """Samples (height, width, ...) turned and mirrored as orientation 1..8 says; any other value: as they are."""
     if orientation not in (2, 3, 4, 5, 6, 7, 8):
         return samples

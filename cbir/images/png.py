@@ -7,9 +7,9 @@ import cv2
 import numpy as np
 
 from cbir.errors import UnreadableImage
-from cbir.images.depth import Samples
+from cbir.images.bit_depth import Samples
 from cbir.images.limits import Limits
-from cbir.images.orientation import TAG, upright
+from cbir.images.orientation import TAG, apply_orientation
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}  # by colour type, 11.2.1
@@ -17,7 +17,7 @@ GREY, RGB, PALETTE = 0, 2, 3
 NEEDED = (b"IHDR", b"PLTE", b"IDAT", b"IEND")  # for the pixels; the others only make libpng complain
 
 
-def samples(data: bytes, limits: Limits) -> Samples:
+def decode_png(data: bytes, limits: Limits) -> Samples:
     """The pixels of a PNG file: (height, width) or (height, width, 3 or 4), RGB, uint8 or uint16, upright.
 
     Of an animated file, the still picture. Raises UnreadableImage for damage and beyond the limits.
@@ -41,7 +41,7 @@ def samples(data: bytes, limits: Limits) -> Samples:
         picture = cv2.cvtColor(picture, cv2.COLOR_BGRA2RGBA if picture.shape[2] == 4 else cv2.COLOR_BGR2RGB)
     if colour in (GREY, RGB) and b"tRNS" in extras:
         _blacken(picture, extras[b"tRNS"], depth)
-    return upright(picture, _orientation(extras[b"eXIf"])) if b"eXIf" in extras else picture
+    return apply_orientation(picture, _orientation(extras[b"eXIf"])) if b"eXIf" in extras else picture
 
 
 def _chunks(data: bytes) -> list[tuple[bytes, memoryview]]:

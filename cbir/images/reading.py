@@ -9,18 +9,18 @@ import cv2
 
 from cbir.errors import UnreadableImage
 from cbir.images import png, rasters, tiff
-from cbir.images.depth import to_pixels
+from cbir.images.bit_depth import to_pixels
 from cbir.images.image import Image
 from cbir.images.limits import Limits
-from cbir.images.quiet import quiet
+from cbir.images.suppress_logs import suppress_decoder_logs
 
 BMP_HEADERS = (12, 16, 40, 52, 56, 64, 108, 124)  # lengths of what follows the 14 bytes of the file's own
-SINGLE = {"png": png.samples, "jpeg": rasters.jpeg, "bmp": rasters.bmp}
+SINGLE = {"png": png.decode_png, "jpeg": rasters.decode_jpeg, "bmp": rasters.decode_bmp}
 
 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # we tell of damage ourselves, with names
 
 
-def read(path: str | os.PathLike[str], *, limits: Limits = Limits()) -> Iterator[Image]:
+def read_images(path: str | os.PathLike[str], *, limits: Limits = Limits()) -> Iterator[Image]:
     """Every frame or page of a file, one at a time; see `decode`. Its name, without folders, becomes Image.source.
 
     Raises UnreadableImage also for a file that is not there, may not be opened or is no ordinary one.
@@ -53,7 +53,7 @@ def decode(
     data: a PNG (of an animation the still picture), JPEG, TIFF, BMP or DICOM file, recognised by content.
     window: center and width for grey DICOM frames, instead of what the file says; others are left as they are.
 
-    Samples become uint8 as `cbir.images.from_array` and, for DICOM, `cbir.images.dicom` say. EXIF orientation is
+    Samples become uint8 as `cbir.images.from_array` and, for DICOM, `cbir.images.dicom_decoder` say. EXIF orientation is
     applied, transparency laid onto black, TIFF "white is zero" inverted.
 
     Raises UnreadableImage, with the reason and what to do, and nothing else: for data of another kind, damaged, cut
@@ -78,7 +78,7 @@ def decode(
 def _quietly(images: Iterator[Image]) -> Iterator[Image]:
     """The images, made without warnings; what the caller does between them is the caller's."""
     while True:
-        with quiet():
+        with suppress_decoder_logs():
             image = next(images, None)
         if image is None:
             return
@@ -86,19 +86,19 @@ def _quietly(images: Iterator[Image]) -> Iterator[Image]:
 
 
 def _images(data: bytes, name: str, limits: Limits, window: tuple[float, float] | None) -> Iterator[Image]:
-    kind = recognise(data)
+    kind = recognise_format(data)
     if kind == "dicom":
-        from cbir.images import dicom
+        from cbir.images import dicom_decoder
 
-        yield from dicom.frames(data, name, limits, window)
+        yield from dicom_decoder.decode_dicom(data, name, limits, window)
     elif kind == "tiff":
-        for pixels, number in tiff.pages(data, limits):
+        for pixels, number in tiff.decode_tiff(data, limits):
             yield Image(pixels, name, kind, number)
     else:
         yield Image(to_pixels(SINGLE[kind](data, limits)), name, kind)
 
 
-def recognise(data: bytes) -> str:
+def recognise_format(data: bytes) -> str:
     """The kind of a file: "png", "jpeg", "tiff", "bmp" or "dicom". Raises UnreadableImage for any other."""
     if data[128:132] == b"DICM" or _without_preamble(data):  # first: the preamble may look like a TIFF file
         return "dicom"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from cbir.errors import InvalidInput
-from cbir.images.depth import simplest
+from cbir.images.bit_depth import drop_equal_channels
 from cbir.images.image import Image
 
 Region = tuple[int, int, int, int]
@@ -22,4 +22,6 @@ def crop(image: Image, region: Region) -> Image:
             f"the region {x},{y},{width},{height} does not lie in the image, which is {image.width} pixels wide "
             f"and {image.height} high; give x,y,width,height in its pixels"
         )
-    return replace(image, pixels=np.ascontiguousarray(simplest(image.pixels[y : y + height, x : x + width])))
+    return replace(
+        image, pixels=np.ascontiguousarray(drop_equal_channels(image.pixels[y : y + height, x : x + width]))
+    )

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 import cv2
 import numpy as np
 
-from cbir.images.depth import Pixels
+from cbir.images.bit_depth import Pixels
 from cbir.images.image import Image
 
 SIDE = 256  # pixels, the longer one
 JPEG_QUALITY = 88
 
 
-def thumbnail(image: Image) -> bytes:
+def make_thumbnail(image: Image) -> bytes:
     """A JPEG of the image, its longer side at most 256 pixels."""
-    return encode(shrink(image.pixels, SIDE), ".jpg", [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
+    return encode_image(shrink(image.pixels, SIDE), ".jpg", [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
 
 
 def shrink(pixels: Pixels, side: int) -> Pixels:
@@ -27,7 +27,7 @@ def shrink(pixels: Pixels, side: int) -> Pixels:
     return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def encode(pixels: Pixels, kind: str, options: Sequence[int] = ()) -> bytes:
+def encode_image(pixels: Pixels, kind: str, options: Sequence[int] = ()) -> bytes:
     """A file of grey or RGB pixels; kind is ".png" or ".jpg"."""
     ordered = pixels if pixels.ndim == 2 else cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
     _, file = cv2.imencode(kind, ordered, options)

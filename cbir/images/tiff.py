@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 from cbir.errors import UnreadableImage
-from cbir.images.depth import Pixels, Samples, to_pixels
+from cbir.images.bit_depth import Pixels, Samples, to_pixels
 from cbir.images.limits import Limits
 
 SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -16,7 +16,7 @@ WIDTH, HEIGHT, BITS, PHOTOMETRIC, FORMAT = 256, 257, 258, 262, 339  # section 8 
 WHITE_IS_ZERO, UNSIGNED, SIGNED = 0, 1, 2
 
 
-def pages(data: bytes, limits: Limits) -> Iterator[tuple[Pixels, int | None]]:
+def decode_tiff(data: bytes, limits: Limits) -> Iterator[tuple[Pixels, int | None]]:
     """The pixels of each page, upright, and its number from 1 (None for a file with one).
 
     Raises UnreadableImage for damage and beyond the limits, and what Pillow raises for damage.

@@ -19,7 +19,7 @@ from cbir.models.weights_file import content_of
 
 
 class Embedder(nn.Module):
-    """Grey images (n, 1, side, side) from 0 to 1 to vectors (n, dimensions) of length 1; see `cbir.images.square`."""
+    """Grey images (n, 1, side, side) from 0 to 1 to vectors (n, dimensions) of length 1; see `cbir.images.pad_resize`."""
 
     def __init__(
         self,

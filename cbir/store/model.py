@@ -6,7 +6,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from cbir.descriptors import embedding
+from cbir.descriptors import embedding_descriptor
 from cbir.errors import CbirError
 from cbir.models import embedding_card
 from cbir.store.profile import Profile
@@ -22,8 +22,8 @@ FILES = (
 
 def keep(folder: Path, profile: Profile) -> None:
     """Copy the model of a profile into the collection in `folder`; nothing to do for other descriptors."""
-    if embedding.NAME.fullmatch(profile.descriptor):
-        copy(embedding.folder_of(profile.descriptor), folder / FOLDER)
+    if embedding_descriptor.NAME.fullmatch(profile.descriptor):
+        copy(embedding_descriptor.folder_of(profile.descriptor), folder / FOLDER)
 
 
 def copy(source: Path, target: Path) -> None:
@@ -48,12 +48,12 @@ def meet(folder: Path) -> None:
     for place in (folder / FOLDER, folder.parent / FOLDER):
         if embedding_card.is_model(place):
             with suppress(CbirError):
-                embedding.register(place)
+                embedding_descriptor.register(place)
 
 
 def problem(folder: Path, profile: Profile) -> str | None:
     """What is wrong with the model in a collection's folder; None where nothing is, or none belongs there."""
-    named = embedding.NAME.fullmatch(profile.descriptor)
+    named = embedding_descriptor.NAME.fullmatch(profile.descriptor)
     if not named:
         return None
     try:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
 from cbir import descriptors
-from cbir.descriptors import embedding
+from cbir.descriptors import embedding_descriptor
 from cbir.errors import InvalidInput
 
 BESIDE_WEIGHT = (
@@ -71,7 +71,7 @@ def get(name: str, weights: dict[str, float] | None = None) -> Profile:
     """
     try:
         descriptor, title = descriptors.named(name)
-        if not embedding.NAME.fullmatch(descriptor):
+        if not embedding_descriptor.NAME.fullmatch(descriptor):
             return Profile(name=title, descriptor=descriptor, weights=weights or {})
         others = descriptors.get(descriptor).parts[1:]
         return Profile(

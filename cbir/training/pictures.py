@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import UnreadableImage
-from cbir.images import Limits, read
-from cbir.images.square import square
+from cbir.images import Limits, read_images
+from cbir.images.pad_resize import pad_resize
 from cbir.threads import cores
 
 
@@ -41,12 +41,12 @@ def read_all(
 
     def one(path: Path) -> tuple[NDArray[np.uint8], str, bool, str] | str:
         try:
-            image = next(read(path, limits=limits))
+            image = next(read_images(path, limits=limits))
         except UnreadableImage as error:
             return str(error)
         header = image.dicom
         told = (header.burned_in, header.patient_id) if header else (False, "")
-        return square(image, side), image.content_hash, *told
+        return pad_resize(image, side), image.content_hash, *told
 
     pixels = np.zeros((len(paths), side, side), np.uint8)
     places: list[int] = []

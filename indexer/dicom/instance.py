@@ -11,11 +11,11 @@ import pydicom
 from numpy.typing import NDArray
 
 from cbir import descriptors
-from cbir.descriptors import embedding
+from cbir.descriptors import embedding_descriptor
 from cbir.errors import UnreadableImage
 from cbir.images import DicomHeader, Image, Limits, decode
 from cbir.images.dicom_dataset import NoPixels, frame_count
-from cbir.images.thumbnail import thumbnail
+from cbir.images.thumbnail import make_thumbnail
 from cbir.store import originals
 from cbir.store.instances import shifted
 from cbir.store.records import Record, describe_record
@@ -63,7 +63,7 @@ class Described:
 def describe(data: bytes, task: Task) -> Described:
     """Decode a DICOM file's bytes and describe the frames that are chosen of it."""
     if task.model is not None:
-        embedding.register(task.model)
+        embedding_descriptor.register(task.model)
     compute = descriptors.get(task.descriptor)
     records: list[Record] = []
     vectors: list[NDArray[np.float32]] = []
@@ -84,7 +84,7 @@ def describe(data: bytes, task: Task) -> Described:
             if task.choice.takes(image.frame, count):
                 records.append(_record(image, header, source, task))
                 vectors.append(compute(image))
-                pictures.append(thumbnail(image))
+                pictures.append(make_thumbnail(image))
     except UnreadableImage as error:
         fate = Fate.no_image if isinstance(error.__cause__, NoPixels) else Fate.unreadable
         return Described(fate=fate, reason=str(error))

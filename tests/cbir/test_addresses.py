@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbir import settings
-from cbir.addresses import filled
+from cbir.addresses import fill_template
 from cbir.errors import InvalidInput
-from cbir.links import elsewhere, resource
+from cbir.external_links import external_links, resource_url
 
 
 @pytest.mark.parametrize(
@@ -52,16 +52,16 @@ def test_links_of_an_image() -> None:
         frame_origins="https://A.example.org, http://localhost:3000",
     )
     assert here.frame_origins == ("https://a.example.org", "http://localhost:3000")
-    found = elsewhere(here, "1.2", "1.3", "1.4", 7)
+    found = external_links(here, "1.2", "1.3", "1.4", 7)
     archive = "https://pacs.example.org/dicom-web/studies/1.2/series/1.3/instances/1.4"
     assert found["rendered"] == f"{archive}/frames/7/rendered"
     assert found["viewer"] == "https://v.example.org/view?StudyInstanceUIDs=1.2&s=1.3&i=1.4#f=7"
-    assert elsewhere(here, "1.2", "1.3", "1.4", None)["rendered"] == f"{archive}/rendered"
+    assert external_links(here, "1.2", "1.3", "1.4", None)["rendered"] == f"{archive}/rendered"
     for bad in ("", "..", ".", "1.2/3", "1..2", "1.2\n", "1" * 65):
-        assert elsewhere(here, "1.2", bad, "1.4", None) == {"rendered": None, "viewer": None}
+        assert external_links(here, "1.2", bad, "1.4", None) == {"rendered": None, "viewer": None}
         with pytest.raises(InvalidInput, match="series"):
-            resource("https://pacs.example.org", "1.2", bad or "x", "1.4")
-    assert elsewhere(settings.load(), "1.2", "1.3", "1.4", None) == {"rendered": None, "viewer": None}
+            resource_url("https://pacs.example.org", "1.2", bad or "x", "1.4")
+    assert external_links(settings.load(), "1.2", "1.3", "1.4", None) == {"rendered": None, "viewer": None}
 
 
 @given(st.text())
@@ -70,7 +70,7 @@ def test_values_are_encoded(value: str) -> None:
         value.encode()
     except UnicodeEncodeError:
         return
-    address = filled("https://v.example.org/?S={study}&T=1", study=value)
+    address = fill_template("https://v.example.org/?S={study}&T=1", study=value)
     assert address.startswith("https://v.example.org/?S=")
     assert set(address.removeprefix("https://v.example.org/?S=").removesuffix("&T=1")) <= set(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~%"

@@ -7,8 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from cbir import archive
-from cbir.archive import Archive
+from cbir import archive_client
+from cbir.archive_client import ArchiveClient
 from cbir.errors import ArchiveFailed, InvalidInput
 
 UIDS = "1.2", "1.3", "1.4"
@@ -67,7 +67,7 @@ def address() -> Iterator[str]:
     ],
 )
 def test_what_is_no_archive_is_told(address: str, how: str, answered: bool) -> None:
-    asked = Archive(f"{address}/{how}", seconds=0.5 if how == "slow" else 60)
+    asked = ArchiveClient(f"{address}/{how}", seconds=0.5 if how == "slow" else 60)
     began, count = time.monotonic(), len(SEEN)
     with pytest.raises(ArchiveFailed, match=address) as failed:
         asked.metadata(*UIDS)
@@ -79,20 +79,20 @@ def test_what_is_no_archive_is_told(address: str, how: str, answered: bool) -> N
 
 
 def test_credentials_come_from_the_environment(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(archive.USER, "anna")
-    monkeypatch.setenv(archive.PASSWORD, "geheim")
+    monkeypatch.setenv(archive_client.USER, "anna")
+    monkeypatch.setenv(archive_client.PASSWORD, "geheim")
     with pytest.raises(ArchiveFailed) as failed:
-        Archive(f"{address}/refuses").rendered(*UIDS, None, 64)
+        ArchiveClient(f"{address}/refuses").rendered(*UIDS, None, 64)
     assert SEEN[-1]["Authorization"] == "Basic YW5uYTpnZWhlaW0="
     assert "geheim" not in str(failed.value)
-    monkeypatch.setenv(archive.TOKEN, "secret")
-    with pytest.raises(InvalidInput, match=archive.TOKEN):
-        Archive(address)
-    monkeypatch.delenv(archive.USER)
-    monkeypatch.setenv(archive.TOKEN, "ein Zettel\r\n")
+    monkeypatch.setenv(archive_client.TOKEN, "secret")
+    with pytest.raises(InvalidInput, match=archive_client.TOKEN):
+        ArchiveClient(address)
+    monkeypatch.delenv(archive_client.USER)
+    monkeypatch.setenv(archive_client.TOKEN, "ein Zettel\r\n")
     with pytest.raises(InvalidInput, match="cannot be sent"):
-        Archive(address)
-    monkeypatch.setenv(archive.TOKEN, "secret")
+        ArchiveClient(address)
+    monkeypatch.setenv(archive_client.TOKEN, "secret")
     with pytest.raises(ArchiveFailed):
-        Archive(f"{address}/refuses").metadata(*UIDS)
+        ArchiveClient(f"{address}/refuses").metadata(*UIDS)
     assert SEEN[-1]["Authorization"] == "Bearer secret"

@@ -16,7 +16,7 @@ from cbir.datasets.phantoms import Phantom, classes, draw, facts, write
 from cbir.datasets.phantoms.canvas import Body, Canvas
 from cbir.datasets.phantoms.shapes import ellipse, tube
 from cbir.errors import InvalidInput
-from cbir.images import read
+from cbir.images import read_images
 
 NAMES = [row.name for row in classes()]
 
@@ -215,7 +215,7 @@ def test_a_folder_of_png_and_its_manifest(tmp_path):
     assert {row["path"] for row in found} == {p.name for p in manifest.parent.glob("*.png")}
     for index, row in enumerate(found):
         phantom = draw(index, 0, 64)
-        (image,) = read(manifest.parent / row["path"])
+        (image,) = read_images(manifest.parent / row["path"])
         np.testing.assert_array_equal(image.pixels, phantom.pixels)
         assert (row["label"], row["irma_code"], row["patient"]) == (
             phantom.label,
@@ -260,7 +260,7 @@ def test_dicom_files_are_valid_and_give_the_pixels_back(tmp_path):
         assert stored.max() <= 4095
         grey = (4095 - stored if ds.PhotometricInterpretation == "MONOCHROME1" else stored) // 16
         np.testing.assert_array_equal(grey, phantom.pixels)
-        (image,) = read(tmp_path / row["path"])
+        (image,) = read_images(tmp_path / row["path"])
         assert np.abs(image.grey.astype(int) - phantom.pixels).max() <= 1
         assert image.dicom is not None
         assert (image.dicom.modality, image.dicom.body_part, image.dicom.burned_in) == (

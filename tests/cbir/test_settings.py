@@ -22,7 +22,7 @@ def test_options_before_environment_before_file_before_defaults(tmp_path, monkey
     assert settings.load().port == 8002
     assert settings.load(port=8003, host=None).port == 8003
     assert settings.load().threads == 3
-    places = settings.origins()
+    places = settings.setting_origins()
     assert (places["port"], places["threads"], places["host"]) == ("environment", "cbir.toml", "default")
 
 

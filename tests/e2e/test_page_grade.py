@@ -10,7 +10,7 @@ from playwright import sync_api
 
 from cbir.grading import ranker
 from cbir.grading.grader import Grader, fit
-from cbir.images import read
+from cbir.images import read_images
 from cbir.store import Collection
 from tests.e2e.browsing import choose, settle, until
 from tests.e2e.test_page_axe import AXE, complaints
@@ -37,7 +37,7 @@ def test_the_grade_of_a_file(page: sync_api.Page, graded: Path, pictures: list[P
     choose(page, pictures[-1])
     page.wait_for_selector("#grading:not([hidden])")
     with Collection(graded) as collection:
-        expected = Grader(collection, "severity").by_image(next(iter(read(pictures[-1]))))
+        expected = Grader(collection, "severity").by_image(next(iter(read_images(pictures[-1]))))
     said = page.locator("#grades .grade").inner_text()
     assert f"severity {expected.grade:.1f}" in said
     assert f"from {expected.low:.1f} to {expected.high:.1f}" in said

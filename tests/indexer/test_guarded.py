@@ -8,7 +8,7 @@ import pytest
 
 from cbir.errors import UnreadableImage
 from cbir.images import Limits
-from cbir.inside import is_inside
+from cbir.paths import is_inside
 from indexer import guarded
 from indexer.extract import Task, extract
 from indexer.folder import walk

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from cbir import descriptors
-from cbir.images import read
+from cbir.images import read_images
 from cbir.store import Collection
 from cbir.store.verify import verify
 from tests.indexer.conftest import picture
@@ -52,7 +52,7 @@ def test_a_folder_becomes_a_collection(folder, target):
     assert (info["images"], info["profile"]) == (30, "huang2012")
     with Collection(target) as collection:
         for _, record in collection.iterate():
-            (image,) = read(Path(record.source))
+            (image,) = read_images(Path(record.source))
             expected = descriptors.get("huang2012")(image)
             np.testing.assert_array_equal(collection.vector(record.image_id), expected)
         assert verify(collection) == []

@@ -23,7 +23,7 @@ from pydicom.uid import (
 )
 
 from cbir import settings
-from cbir.images import read
+from cbir.images import read_images
 from cbir.store import Collection
 from service.app import create_app
 from tests.indexer.damaged import DAMAGED
@@ -68,7 +68,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def pictures(sent: list[Path]) -> set[str]:
     """The content hashes that are to be in a collection, read from the files themselves."""
     hashes = {
-        image.content_hash for path in sent if path.stem not in ("report", "65535") for image in read(path)
+        image.content_hash for path in sent if path.stem not in ("report", "65535") for image in read_images(path)
     }
     assert len(hashes) == 31
     return hashes

@@ -48,6 +48,6 @@ def test_nothing_to_do(tmp_path):
 def test_vectors_and_records_belong_together(tmp_path):
     paths = [picture(tmp_path / f"{seed}.png", seed) for seed in range(3)]
     for result in extract_all(iter(paths), Task("tamura", bytes(32), Limits()), jobs=1):
-        (image,) = images.read(Path(result.path))
+        (image,) = images.read_images(Path(result.path))
         assert [record.content_hash for record in result.records] == [image.content_hash]
         assert result.vectors.shape == (1, 6)

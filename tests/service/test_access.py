@@ -15,10 +15,10 @@ from flask.testing import FlaskClient
 
 from cbir import settings
 from service.access import scopes
-from service.access.check import EXTENSION, Access
+from service.access.auth import EXTENSION, AccessControl
 from service.access.limiter import MOST_ADDRESSES, Limiter
-from service.access.scopes import TABLE, Entry, Reach
-from service.access.tokens import Scope, Tokens
+from service.access.scopes import RULES, AccessRule, OpenTo
+from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from tests.service.conftest import problem, serving
 
@@ -35,12 +35,12 @@ OPEN_TO_ALL = {
 
 
 @pytest.fixture
-def tokens(tmp_path: Path) -> Tokens:
-    return Tokens(tmp_path / "state")
+def tokens(tmp_path: Path) -> TokenStore:
+    return TokenStore(tmp_path / "state")
 
 
 @pytest.fixture
-def closed(indexed: Path, tokens: Tokens) -> Flask:
+def closed(indexed: Path, tokens: TokenStore) -> Flask:
     """The service with tokens needed."""
     return create_app(indexed, settings.load(require_tokens=True, state_folder=tokens.file.parent))
 
@@ -50,34 +50,34 @@ def stranger(closed: Flask) -> FlaskClient:
     return closed.test_client()
 
 
-def bearer(tokens: Tokens, *scope: Scope) -> dict[str, str]:
+def bearer(tokens: TokenStore, *scope: Scope) -> dict[str, str]:
     return {"Authorization": f"Bearer {tokens.create(scope)[1]}"}
 
 
 def test_every_address_has_an_entry(closed: Flask) -> None:
     for rule in closed.url_map.iter_rules():
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
-            assert scopes.entry(method, rule.rule), (
+            assert scopes.find_rule(method, rule.rule), (
                 f"{method} {rule.rule} is missing in service/access/scopes.py"
             )
 
 
 def test_every_entry_has_an_address(closed: Flask) -> None:
     rules = [(method, rule.rule) for rule in closed.url_map.iter_rules() for method in rule.methods or ()]
-    assert {id(entry) for entry in TABLE.values()} <= {id(scopes.entry(*rule)) for rule in rules}
+    assert {id(entry) for entry in RULES.values()} <= {id(scopes.find_rule(*rule)) for rule in rules}
 
 
 def test_what_is_open_to_all_is_meant_to_be() -> None:
-    assert {address for address, entry in TABLE.items() if entry.need is Reach.anyone} == OPEN_TO_ALL
+    assert {address for address, entry in RULES.items() if entry.need is OpenTo.anyone} == OPEN_TO_ALL
 
 
 def test_what_changes_something_asks_for_more_than_search() -> None:
-    for address, entry in TABLE.items():
-        if not address.startswith("GET ") and entry.need in (Scope.search, Reach.any_token):
+    for address, entry in RULES.items():
+        if not address.startswith("GET ") and entry.need in (Scope.search, OpenTo.any_token):
             assert address in ("POST /v1/search", "POST /v1/grade", "POST /v1/render"), address
 
 
-def test_address_without_entry_is_refused_to_all(closed: Flask, tokens: Tokens) -> None:
+def test_address_without_entry_is_refused_to_all(closed: Flask, tokens: TokenStore) -> None:
     closed.add_url_rule("/v1/forgotten", "forgotten", lambda: "secret")
     client = closed.test_client()
     problem(client.get("/v1/forgotten", headers=bearer(tokens, Scope.admin)), 403)
@@ -89,8 +89,8 @@ def test_strangers_get_nowhere(closed: Flask, stranger: FlaskClient) -> None:
     for rule in closed.url_map.iter_rules():
         path = re.sub(r"<[^>]*>", "x", rule.rule)
         for method in (rule.methods or set()) - {"OPTIONS"}:
-            entry = scopes.entry(method, rule.rule)
-            if entry and entry.need is not Reach.anyone:
+            entry = scopes.find_rule(method, rule.rule)
+            if entry and entry.need is not OpenTo.anyone:
                 answer = stranger.open(path, method=method)
                 assert answer.status_code == 401, (method, path)
                 assert answer.headers["WWW-Authenticate"] == 'Bearer realm="cbir"'
@@ -100,13 +100,13 @@ def test_strangers_get_nowhere(closed: Flask, stranger: FlaskClient) -> None:
         problem(stranger.get(path), 401)
 
 
-def test_each_scope_opens_its_own_addresses(closed: Flask, tokens: Tokens) -> None:
+def test_each_scope_opens_its_own_addresses(closed: Flask, tokens: TokenStore) -> None:
     client = closed.test_client()
     headers = {scope: bearer(tokens, scope) for scope in Scope}
     for rule in closed.url_map.iter_rules():
         path = re.sub(r"<[^>]*>", "x", rule.rule)
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
-            entry = scopes.entry(method, rule.rule)
+            entry = scopes.find_rule(method, rule.rule)
             if not entry or not isinstance(entry.need, Scope):
                 continue
             for scope in set(Scope) - {entry.need, Scope.admin}:
@@ -117,7 +117,7 @@ def test_each_scope_opens_its_own_addresses(closed: Flask, tokens: Tokens) -> No
                     assert client.get(path, headers=headers[scope]).status_code not in (401, 403), path
 
 
-def test_annotating_is_for_labels_alone(own: Path, tokens: Tokens, ids: list[str]) -> None:
+def test_annotating_is_for_labels_alone(own: Path, tokens: TokenStore, ids: list[str]) -> None:
     app = create_app(own, settings.load(require_tokens=True, state_folder=tokens.file.parent))
     client, path = app.test_client(), f"/v1/images/{ids[0]}"
     headers = bearer(tokens, Scope.annotate)
@@ -136,7 +136,7 @@ def test_health_is_open(stranger: FlaskClient) -> None:
         assert stranger.get(path).status_code == 200
 
 
-def test_search_with_a_token(closed: Flask, tokens: Tokens, ids: list[str]) -> None:
+def test_search_with_a_token(closed: Flask, tokens: TokenStore, ids: list[str]) -> None:
     client = closed.test_client()
     for scheme in ("Bearer", "bearer"):
         text = tokens.create([Scope.search])[1]
@@ -167,25 +167,25 @@ def test_what_is_no_token(stranger: FlaskClient, ids: list[str], header: str) ->
 
 
 def test_token_elsewhere_than_in_the_header_is_not_one(
-    stranger: FlaskClient, tokens: Tokens, ids: list[str]
+    stranger: FlaskClient, tokens: TokenStore, ids: list[str]
 ) -> None:
     text = tokens.create([Scope.search])[1]
     problem(stranger.get(f"/v1/images/{ids[0]}?token={text}&access_token={text}"), 401)
     problem(stranger.post("/v1/search", data={"token": text, "access_token": text}), 401)
 
 
-def test_revoked_at_once(closed: Flask, tokens: Tokens, ids: list[str]) -> None:
+def test_revoked_at_once(closed: Flask, tokens: TokenStore, ids: list[str]) -> None:
     client, path = closed.test_client(), f"/v1/images/{ids[0]}"
     token, text = tokens.create([Scope.search])
     headers = {"Authorization": f"Bearer {text}"}
     assert client.get(path, headers=headers).status_code == 200
-    Tokens(tokens.file.parent).revoke(token.token_id)  # as another process does
+    TokenStore(tokens.file.parent).revoke(token.token_id)  # as another process does
     answer = client.get(path, headers=headers)
     assert "revoked" in problem(answer, 401)
     assert 'error="invalid_token"' in answer.headers["WWW-Authenticate"]
 
 
-def test_expired(closed: Flask, tokens: Tokens, ids: list[str]) -> None:
+def test_expired(closed: Flask, tokens: TokenStore, ids: list[str]) -> None:
     text = tokens.create([Scope.search], datetime.now(UTC) + timedelta(milliseconds=500))[1]
     client, headers = closed.test_client(), {"Authorization": f"Bearer {text}"}
     assert client.get(f"/v1/images/{ids[0]}", headers=headers).status_code == 200
@@ -193,7 +193,7 @@ def test_expired(closed: Flask, tokens: Tokens, ids: list[str]) -> None:
     assert "expired" in problem(client.get(f"/v1/images/{ids[0]}", headers=headers), 401)
 
 
-def test_damaged_tokens_close_the_door(closed: Flask, tokens: Tokens, ids: list[str]) -> None:
+def test_damaged_tokens_close_the_door(closed: Flask, tokens: TokenStore, ids: list[str]) -> None:
     headers = bearer(tokens, Scope.admin)
     tokens.file.write_text("[")
     client = closed.test_client()
@@ -203,7 +203,7 @@ def test_damaged_tokens_close_the_door(closed: Flask, tokens: Tokens, ids: list[
     problem(client.get(f"/v1/images/{ids[0]}", headers=headers), 401)
 
 
-def test_too_many_wrong_tokens(indexed: Path, tokens: Tokens, ids: list[str]) -> None:
+def test_too_many_wrong_tokens(indexed: Path, tokens: TokenStore, ids: list[str]) -> None:
     in_force = settings.load(
         require_tokens=True, state_folder=tokens.file.parent, failed_attempts=3, failed_attempts_seconds=2
     )
@@ -222,7 +222,7 @@ def test_too_many_wrong_tokens(indexed: Path, tokens: Tokens, ids: list[str]) ->
     assert client.get(path, headers=good).status_code == 200
 
 
-def test_ended_tokens_shut_nobody_out(closed: Flask, tokens: Tokens, ids: list[str]) -> None:
+def test_ended_tokens_shut_nobody_out(closed: Flask, tokens: TokenStore, ids: list[str]) -> None:
     token, text = tokens.create([Scope.search])
     tokens.revoke(token.token_id)
     client = closed.test_client()
@@ -269,7 +269,7 @@ def test_without_tokens_only_this_machine_is_answered(indexed: Path, ids: list[s
             assert answer.status_code == status, (address, scheme)
 
 
-def test_other_machines_are_answered_over_https_only(closed: Flask, tokens: Tokens, ids: list[str]) -> None:
+def test_other_machines_are_answered_over_https_only(closed: Flask, tokens: TokenStore, ids: list[str]) -> None:
     client, headers = closed.test_client(), bearer(tokens, Scope.search)
     from_elsewhere = {"REMOTE_ADDR": "10.0.0.7"}
     for scheme, status in (("http", 403), ("https", 200)):
@@ -282,13 +282,13 @@ def test_other_machines_are_answered_over_https_only(closed: Flask, tokens: Toke
         assert answer.status_code == status
 
 
-def test_names_the_service_is_asked_under(indexed: Path, tokens: Tokens) -> None:
+def test_names_the_service_is_asked_under(indexed: Path, tokens: TokenStore) -> None:
     for options, names in (
         ({"allowed_hosts": "cbir.example.org,Images"}, ["cbir.example.org", "images:8000", "localhost"]),
         ({"host": "192.0.2.1"}, ["192.0.2.1:8000", "127.0.0.1"]),
     ):
         app = create_app(indexed, settings.load(state_folder=tokens.file.parent, **options))
-        door: Access = app.extensions[EXTENSION]
+        door: AccessControl = app.extensions[EXTENSION]
         assert door.required
         client = app.test_client()
         for name in names:
@@ -297,7 +297,7 @@ def test_names_the_service_is_asked_under(indexed: Path, tokens: Tokens) -> None
             problem(client.get("/healthz", headers={"Host": name}), 421)
 
 
-def test_over_the_network(indexed: Path, tokens: Tokens, ids: list[str]) -> None:
+def test_over_the_network(indexed: Path, tokens: TokenStore, ids: list[str]) -> None:
     token, text = tokens.create([Scope.search])
     headers = {"Authorization": f"Bearer {text}"}
     with serving(indexed, CBIR_REQUIRE_TOKENS="true", CBIR_STATE_FOLDER=str(tokens.file.parent)) as running:
@@ -319,10 +319,10 @@ def test_over_the_network(indexed: Path, tokens: Tokens, ids: list[str]) -> None
 
 
 def test_entries_are_for_scopes_or_reaches() -> None:
-    assert all(isinstance(entry, Entry) and isinstance(entry.need, Scope | Reach) for entry in TABLE.values())
+    assert all(isinstance(entry, AccessRule) and isinstance(entry.need, Scope | OpenTo) for entry in RULES.values())
 
 
-def test_nothing_is_fetched_for_a_request(indexed: Path, tokens: Tokens) -> None:
+def test_nothing_is_fetched_for_a_request(indexed: Path, tokens: TokenStore) -> None:
     """Addresses in a request, wherever they stand, open no connection and resolve no name."""
     believing = settings.load(
         require_tokens=True, trusted_proxies="127.0.0.1", state_folder=tokens.file.parent

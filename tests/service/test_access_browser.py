@@ -11,7 +11,7 @@ import pytest
 from playwright import sync_api
 from playwright.sync_api import expect
 
-from service.access.tokens import Scope, Tokens
+from service.access.tokens import Scope, TokenStore
 from tests.service.conftest import Served, serving
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def tokens(tmp_path_factory: pytest.TempPathFactory) -> Tokens:
-    found = Tokens(tmp_path_factory.mktemp("state"))
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> TokenStore:
+    found = TokenStore(tmp_path_factory.mktemp("state"))
     found.create([Scope.admin])
     return found
 
 
 @pytest.fixture(scope="module")
-def served(indexed: Path, tokens: Tokens) -> Iterator[Served]:
+def served(indexed: Path, tokens: TokenStore) -> Iterator[Served]:
     state = str(tokens.file.parent)
     with serving(indexed, CBIR_REQUIRE_TOKENS="true", CBIR_STATE_FOLDER=state) as running:
         yield running
@@ -50,7 +50,7 @@ def address(served: Served) -> str:
     return f"http://localhost:{served.port}"
 
 
-def log_in(page: sync_api.Page, tokens: Tokens) -> str:
+def log_in(page: sync_api.Page, tokens: TokenStore) -> str:
     """Fill in the form with a new token; its id."""
     token, text = tokens.create([Scope.search], name="reading room")
     page.get_by_label("Token").fill(text)
@@ -59,7 +59,7 @@ def log_in(page: sync_api.Page, tokens: Tokens) -> str:
 
 
 def test_log_in_search_and_log_out(
-    page: sync_api.Page, served: Served, tokens: Tokens, ids: list[str]
+    page: sync_api.Page, served: Served, tokens: TokenStore, ids: list[str]
 ) -> None:
     page.goto(f"{address(served)}/?image={ids[0]}")
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
@@ -79,7 +79,7 @@ def test_log_in_search_and_log_out(
 
 
 def test_revoked_while_the_page_is_open(
-    page: sync_api.Page, served: Served, tokens: Tokens, ids: list[str]
+    page: sync_api.Page, served: Served, tokens: TokenStore, ids: list[str]
 ) -> None:
     page.goto(address(served))
     token_id = log_in(page, tokens)
@@ -90,7 +90,7 @@ def test_revoked_while_the_page_is_open(
 
 
 def test_link_on_another_site(
-    page: sync_api.Page, served: Served, tokens: Tokens, ids: list[str], tmp_path: Path
+    page: sync_api.Page, served: Served, tokens: TokenStore, ids: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "index.html").write_text(
         f'<a href="{address(served)}/?image={ids[0]}">See this case</a>'

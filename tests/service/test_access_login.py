@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 from cbir import settings
 from service.access import sessions
 from service.access.sessions import Sessions
-from service.access.tokens import Scope, Tokens
+from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from tests.service.conftest import problem
 
@@ -23,12 +23,12 @@ SECURE = "https://localhost"
 
 
 @pytest.fixture
-def tokens(tmp_path: Path) -> Tokens:
-    return Tokens(tmp_path / "state")
+def tokens(tmp_path: Path) -> TokenStore:
+    return TokenStore(tmp_path / "state")
 
 
 @pytest.fixture
-def closed(indexed: Path, tokens: Tokens) -> Flask:
+def closed(indexed: Path, tokens: TokenStore) -> Flask:
     return create_app(indexed, settings.load(require_tokens=True, state_folder=tokens.file.parent))
 
 
@@ -37,7 +37,7 @@ def browser(closed: Flask) -> FlaskClient:
     return closed.test_client()
 
 
-def log_in(client: FlaskClient, tokens: Tokens, *scope: Scope, base: str = "http://localhost") -> str:
+def log_in(client: FlaskClient, tokens: TokenStore, *scope: Scope, base: str = "http://localhost") -> str:
     """Log in with a new token; its id."""
     token, text = tokens.create(scope or [Scope.search])
     answer = client.post("/login", data={"token": text}, base_url=base)
@@ -56,7 +56,7 @@ def cookie(header: str) -> Morsel[str]:
     return next(iter(SimpleCookie(header).values()))
 
 
-def test_page_leads_to_the_form_and_back(browser: FlaskClient, tokens: Tokens) -> None:
+def test_page_leads_to_the_form_and_back(browser: FlaskClient, tokens: TokenStore) -> None:
     sent = browser.get("/?image=abc&k=5", headers=HTML)
     assert sent.status_code == 303
     assert sent.location == "/login?next=/?image%3Dabc%26k%3D5"
@@ -87,13 +87,13 @@ def test_programs_are_not_led_to_the_form(browser: FlaskClient) -> None:
         " /",
     ],
 )
-def test_login_leads_to_this_service_only(browser: FlaskClient, tokens: Tokens, wanted: str) -> None:
+def test_login_leads_to_this_service_only(browser: FlaskClient, tokens: TokenStore, wanted: str) -> None:
     text = tokens.create([Scope.search])[1]
     assert browser.post("/login", data={"token": text, "next": wanted}).location == "/"
 
 
 @pytest.mark.parametrize(("base", "name"), [("http://localhost", "cbir"), (SECURE, "__Host-cbir")])
-def test_cookie(closed: Flask, tokens: Tokens, base: str, name: str) -> None:
+def test_cookie(closed: Flask, tokens: TokenStore, base: str, name: str) -> None:
     text = tokens.create([Scope.search])[1]
     sent = closed.test_client().post("/login", data={"token": text}, base_url=base).headers["Set-Cookie"]
     morsel = cookie(sent)
@@ -106,7 +106,7 @@ def test_cookie(closed: Flask, tokens: Tokens, base: str, name: str) -> None:
     assert text.split("_", 2)[2] not in sent
 
 
-def test_wrong_tokens_get_no_cookie(browser: FlaskClient, tokens: Tokens) -> None:
+def test_wrong_tokens_get_no_cookie(browser: FlaskClient, tokens: TokenStore) -> None:
     token, ended = tokens.create([Scope.search])
     tokens.revoke(token.token_id)
     for text in ("", "x", ended):
@@ -117,7 +117,7 @@ def test_wrong_tokens_get_no_cookie(browser: FlaskClient, tokens: Tokens) -> Non
     assert ended not in answer.text
 
 
-def test_wrong_tokens_are_counted(browser: FlaskClient, tokens: Tokens) -> None:
+def test_wrong_tokens_are_counted(browser: FlaskClient, tokens: TokenStore) -> None:
     codes = [browser.post("/login", data={"token": "x"}).status_code for _ in range(12)]
     assert codes == [401] * 10 + [429] * 2
     answer = browser.post("/login", data={"token": tokens.create([Scope.search])[1]})
@@ -125,7 +125,7 @@ def test_wrong_tokens_are_counted(browser: FlaskClient, tokens: Tokens) -> None:
     assert int(answer.headers["Retry-After"]) > 1
 
 
-def test_page_searches_with_what_it_was_given(browser: FlaskClient, tokens: Tokens, ids: list[str]) -> None:
+def test_page_searches_with_what_it_was_given(browser: FlaskClient, tokens: TokenStore, ids: list[str]) -> None:
     log_in(browser, tokens)
     body = {"image_id": ids[0]}
     for headers in ({}, {"X-CSRF-Token": ""}, {"X-CSRF-Token": "x"}, {"X-CSRF-Token": "\xff"}):
@@ -135,7 +135,7 @@ def test_page_searches_with_what_it_was_given(browser: FlaskClient, tokens: Toke
     assert browser.get(f"/v1/images/{ids[0]}/thumbnail").status_code == 200
 
 
-def test_another_sessions_csrf_token_does_not_do(closed: Flask, tokens: Tokens, ids: list[str]) -> None:
+def test_another_sessions_csrf_token_does_not_do(closed: Flask, tokens: TokenStore, ids: list[str]) -> None:
     first, second = closed.test_client(), closed.test_client()
     log_in(first, tokens)
     log_in(second, tokens)
@@ -143,7 +143,7 @@ def test_another_sessions_csrf_token_does_not_do(closed: Flask, tokens: Tokens, 
     problem(second.post("/v1/search", json={"image_id": ids[0]}, headers=headers), 403)
 
 
-def test_other_sites_cannot_log_in_or_out(browser: FlaskClient, tokens: Tokens) -> None:
+def test_other_sites_cannot_log_in_or_out(browser: FlaskClient, tokens: TokenStore) -> None:
     text = tokens.create([Scope.search])[1]
     for headers in ({"Origin": "https://example.org"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
         answer = browser.post("/login", data={"token": text}, headers=headers)
@@ -159,12 +159,12 @@ def test_own_form_may_say_where_it_comes_from(browser: FlaskClient) -> None:
     assert browser.get("/login").headers["Referrer-Policy"] == "same-origin"
 
 
-def test_scope_of_the_token_holds_for_the_page(browser: FlaskClient, tokens: Tokens) -> None:
+def test_scope_of_the_token_holds_for_the_page(browser: FlaskClient, tokens: TokenStore) -> None:
     log_in(browser, tokens, Scope.ingest)
     assert "scope search" in problem(browser.get("/"), 403)
 
 
-def test_log_out(closed: Flask, browser: FlaskClient, tokens: Tokens) -> None:
+def test_log_out(closed: Flask, browser: FlaskClient, tokens: TokenStore) -> None:
     log_in(browser, tokens)
     kept = browser.get_cookie("cbir")
     assert kept
@@ -182,7 +182,7 @@ def test_log_out(closed: Flask, browser: FlaskClient, tokens: Tokens) -> None:
 
 
 def test_logging_in_again_ends_the_session_before(
-    closed: Flask, browser: FlaskClient, tokens: Tokens
+    closed: Flask, browser: FlaskClient, tokens: TokenStore
 ) -> None:
     log_in(browser, tokens)
     before = browser.get_cookie("cbir")
@@ -196,7 +196,7 @@ def test_logging_in_again_ends_the_session_before(
     problem(other.get("/"), 401)
 
 
-def test_revoking_the_token_ends_the_session(browser: FlaskClient, tokens: Tokens) -> None:
+def test_revoking_the_token_ends_the_session(browser: FlaskClient, tokens: TokenStore) -> None:
     token_id = log_in(browser, tokens)
     assert browser.get("/").status_code == 200
     tokens.revoke(token_id)
@@ -204,7 +204,7 @@ def test_revoking_the_token_ends_the_session(browser: FlaskClient, tokens: Token
     assert browser.get("/", headers=HTML).location.startswith("/login")
 
 
-def test_cookie_of_http_does_not_do_for_https(browser: FlaskClient, tokens: Tokens) -> None:
+def test_cookie_of_http_does_not_do_for_https(browser: FlaskClient, tokens: TokenStore) -> None:
     """A cookie without the prefix may have been set by a page of another port or a neighbouring host."""
     log_in(browser, tokens)
     kept = browser.get_cookie("cbir")
@@ -213,14 +213,14 @@ def test_cookie_of_http_does_not_do_for_https(browser: FlaskClient, tokens: Toke
 
 
 def test_token_in_the_header_needs_no_csrf_token(
-    browser: FlaskClient, tokens: Tokens, ids: list[str]
+    browser: FlaskClient, tokens: TokenStore, ids: list[str]
 ) -> None:
     log_in(browser, tokens)
     headers = {"Authorization": f"Bearer {tokens.create([Scope.search])[1]}"}
     assert browser.post("/v1/search", json={"image_id": ids[0]}, headers=headers).status_code == 200
 
 
-def test_link_on_another_site(browser: FlaskClient, tokens: Tokens) -> None:
+def test_link_on_another_site(browser: FlaskClient, tokens: TokenStore) -> None:
     """The browser holds a strict cookie back; an empty page of this site's own then asks with it."""
     answer = browser.get("/?image=abc", headers=HTML | {"Sec-Fetch-Site": "cross-site"})
     assert (answer.status_code, answer.text, answer.headers["Refresh"]) == (200, "", "0")
@@ -230,7 +230,7 @@ def test_link_on_another_site(browser: FlaskClient, tokens: Tokens) -> None:
     assert "Refresh" not in answer.headers
 
 
-def test_names_of_tokens_are_escaped(browser: FlaskClient, tokens: Tokens) -> None:
+def test_names_of_tokens_are_escaped(browser: FlaskClient, tokens: TokenStore) -> None:
     text = tokens.create([Scope.search], name="<script>alert(1)</script>")[1]
     browser.post("/login", data={"token": text})
     page = browser.get("/login?next=%22%3E%3Cscript%3E").text

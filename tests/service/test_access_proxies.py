@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbir import settings
-from service.access.proxies import Proxies, parse
-from service.access.tokens import Scope, Tokens
+from service.access.proxies import TrustedProxies, parse_address
+from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from tests.service.conftest import problem
 
@@ -23,7 +23,7 @@ PROXY = "10.0.0.1"
 def client() -> FlaskClient:
     """An app that says what it was told."""
     app = Flask(__name__)
-    app.wsgi_app = Proxies(app.wsgi_app, ["10.0.0.0/24", "fd00::1"])  # type: ignore[method-assign]
+    app.wsgi_app = TrustedProxies(app.wsgi_app, ["10.0.0.0/24", "fd00::1"])  # type: ignore[method-assign]
 
     @app.get("/")
     def told() -> Any:
@@ -83,12 +83,12 @@ def test_last_value_of_protocol_and_host(client: FlaskClient) -> None:
 
 @given(st.text(max_size=60))
 def test_any_text_is_an_address_or_none(text: str) -> None:
-    found = parse(text)
+    found = parse_address(text)
     assert found is None or ip_address(str(found)) == found
 
 
 def test_service_behind_a_proxy(indexed: Path, tmp_path: Path, ids: list[str]) -> None:
-    tokens = Tokens(tmp_path)
+    tokens = TokenStore(tmp_path)
     app = create_app(
         indexed,
         settings.load(state_folder=tmp_path, trusted_proxies="127.0.0.1", allowed_hosts="cbir.example.org"),
@@ -147,7 +147,7 @@ def test_unknown_proxy_on_this_machine_is_told_of(
         for path in (f"/v1/images/{ids[0]}", "/", "/metrics", "/none"):
             said = problem(client.get(path, headers=headers, environ_base=from_peer), 403)
             assert "trusted_proxies" in said
-    tokens = Tokens(tmp_path)
+    tokens = TokenStore(tmp_path)
     token = {"Authorization": f"Bearer {tokens.create([Scope.search])[1]}"}
     closed = settings.load(state_folder=tmp_path, require_tokens=True)
     client = create_app(indexed, closed).test_client()
@@ -164,7 +164,7 @@ def test_proxy_that_checks_who_asks(indexed: Path, ids: list[str], sign: str) ->
 
 def test_others_may_sit_behind_a_proxy_of_their_own(indexed: Path, ids: list[str], tmp_path: Path) -> None:
     """From another machine such a header opens nothing and shuts nobody out."""
-    token = {"Authorization": f"Bearer {Tokens(tmp_path).create([Scope.search])[1]}"}
+    token = {"Authorization": f"Bearer {TokenStore(tmp_path).create([Scope.search])[1]}"}
     client = create_app(indexed, settings.load(state_folder=tmp_path, require_tokens=True)).test_client()
     for headers, status in ((token, 200), ({}, 401)):
         answer = client.get(

@@ -3,14 +3,14 @@
 import cv2
 import numpy as np
 
-from cbir.images import read
+from cbir.images import read_images
 from cbir.store import Collection, profile
-from service.filters import MOST_VALUES, offered
+from service.pages.label_filters import MOST_VALUES, offered
 
 
 def test_picture_has_the_pixels_of_the_image(client, indexed, ids):
     with Collection(indexed) as collection:
-        (image,) = read(collection.record(ids[0]).source)
+        (image,) = read_images(collection.record(ids[0]).source)
     answer = client.get(f"/v1/images/{ids[0]}/picture")
     assert answer.mimetype == "image/png"
     shown = cv2.imdecode(np.frombuffer(answer.data, np.uint8), cv2.IMREAD_GRAYSCALE)

@@ -6,7 +6,7 @@ import pytest
 from pydicom.data import get_testdata_file
 
 from cbir import settings
-from cbir.images import read
+from cbir.images import read_images
 from service.app import create_app
 from tests.service.conftest import cbir, problem
 
@@ -23,7 +23,7 @@ def drawn(response):
 
 
 def test_a_region_is_rendered_and_searched_with(client, pictures):
-    (whole,) = read(pictures[-1])
+    (whole,) = read_images(pictures[-1])
     shown = send(client, pictures[-1], region="8,16,40,32")
     np.testing.assert_array_equal(drawn(shown), whole.pixels[16:48, 8:48])
     assert shown.headers["Image-Size"] == "40,32"

@@ -15,7 +15,7 @@ from flask.testing import FlaskClient
 from werkzeug.datastructures import MultiDict
 
 from cbir import rerank, settings
-from cbir.images import read
+from cbir.images import read_images
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
 from service.app import create_app
@@ -44,7 +44,7 @@ def found(response: Any) -> list[str]:
 def test_answer_is_that_of_the_search_path(client: FlaskClient, indexed: Path, pictures: list[Path]) -> None:
     with Collection(indexed) as collection:
         searcher = Searcher(collection, settings.load())
-        image = next(iter(read(pictures[-1])))
+        image = next(iter(read_images(pictures[-1])))
         expected = searcher.by_image(image, Request(k=7), Stopwatch()).model_dump(mode="json")
     answer = post(client, pictures[-1], k=7).json
     assert set(answer) == {"query", "rerank", "results", "timings_ms"}

@@ -8,7 +8,7 @@ import typer
 from cbir import settings
 from cbir.commands.grade.options import Column, Folder, Format, Printed
 from cbir.errors import InvalidInput
-from cbir.images import Limits, read
+from cbir.images import Limits, read_images
 from cbir.search import query_frame
 from cbir.store import Collection
 
@@ -32,7 +32,7 @@ def predict(
                 raise InvalidInput("--frame and --exclude-patient are for files")
             found = grader.by_id(image.removeprefix("id:"))
         else:
-            frames = read(Path(image), limits=Limits(pixels=in_force.max_pixels))
+            frames = read_images(Path(image), limits=Limits(pixels=in_force.max_pixels))
             found = grader.by_image(query_frame(frames, frame, image), exclude_patient)
     if format is Format.json:
         typer.echo(found.model_dump_json())

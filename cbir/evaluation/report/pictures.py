@@ -6,7 +6,7 @@ from pathlib import Path
 import cv2
 
 from cbir.errors import UnreadableImage
-from cbir.images import Limits, read
+from cbir.images import Limits, read_images
 from cbir.search import query_frame
 
 SIDE = 128  # pixels, the longer one
@@ -33,7 +33,7 @@ class Pictures:
 
     def _draw(self, path: Path, frame: int | None, content: str) -> str:
         try:
-            image = query_frame(read(path, limits=self.limits), frame, path.name)
+            image = query_frame(read_images(path, limits=self.limits), frame, path.name)
         except (UnreadableImage, OSError):
             return f'<span class="none">{GONE}</span>'
         if image.content_hash != content:

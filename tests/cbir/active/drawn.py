@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from cbir.descriptors import get as descriptor
-from cbir.images import read
+from cbir.images import read_images
 from cbir.store import Collection
 from cbir.store import profile as profiles
 from cbir.store.records import add_labels, describe_record
@@ -46,7 +46,7 @@ def collection_of(folder: Path, pictures: NDArray[np.uint8], grades: NDArray[np.
     for number, (picture, grade) in enumerate(zip(pictures, grades, strict=True)):
         path = folder / f"{number}.png"
         cv2.imwrite(str(path), picture)
-        image = next(iter(read(path)))
+        image = next(iter(read_images(path)))
         found = describe_record(image, source=str(path), source_stamp="1", secret=made.secret)
         said = {"patient": f"P{number // 3}", "grade": f"{grade:g}"}
         entries.append((add_labels(found, said, made.secret), descriptor("tamura")(image)))

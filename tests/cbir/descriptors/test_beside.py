@@ -10,9 +10,9 @@ import torch
 from typer.testing import CliRunner
 
 from cbir import descriptors
-from cbir.descriptors.base import Batched
+from cbir.descriptors.descriptor import Batched
 from cbir.errors import InvalidInput
-from cbir.images import Limits, read
+from cbir.images import Limits, read_images
 from cbir.main import app
 from cbir.models import embedder, embedding_card
 from cbir.store import Collection, statistics
@@ -52,7 +52,7 @@ def run(*arguments):
 
 def test_values_of_both_one_after_the_other(model, images):
     describe = descriptors.get(profiles.get(f"{model}+color_layout").descriptor)
-    pictures = [next(read(images / f"{place:02d}.png")) for place in range(5)]
+    pictures = [next(read_images(images / f"{place:02d}.png")) for place in range(5)]
     assert isinstance(describe, Batched)
     together = describe.all_of([describe.prepared(picture) for picture in pictures])
     alone = np.array([describe(picture) for picture in pictures])
@@ -68,7 +68,7 @@ def test_values_of_both_one_after_the_other(model, images):
 def test_the_embedding_stays_and_the_other_is_weighed(model, images):
     profile = profiles.get(f"{model}+edge_histogram")
     describe = descriptors.get(profile.descriptor)
-    raw = np.array([describe(next(read(path))) for path in sorted(images.iterdir())])
+    raw = np.array([describe(next(read_images(path))) for path in sorted(images.iterdir())])
     found = statistics.fit(raw, profile).normalise(raw)
     assert profile.normalisation == "beside"
     assert (found[:, :SIZE] ** 2).sum(axis=1) == pytest.approx(
@@ -134,7 +134,7 @@ def test_the_benchmark_weighs_as_a_collection_does(model, images):
     bench = loaded("embeddings")
     profile = profiles.get(f"{model}+edge_histogram")
     describe = descriptors.get(profile.descriptor)
-    raw = np.array([describe(next(read(path))) for path in sorted(images.iterdir())])
+    raw = np.array([describe(next(read_images(path))) for path in sorted(images.iterdir())])
     alone = profiles.get("edge_histogram")
     rival = statistics.fit(raw[:, SIZE:], alone).normalise(raw[:, SIZE:])
     both, parts = bench.with_rival(raw[:, :SIZE], rival, ((0, rival.shape[1]),))
@@ -158,7 +158,7 @@ def test_files_of_one_batch_keep_their_vectors(model, images, tmp_path):
     assert [len(one.records) for one in found] == [1, 0, 3, 0, 1]
     assert [one.refused is None for one in found] == [True, False, True, False, True]
     describe = descriptors.get(name)
-    expected = [describe(image) for path in (paths[0], paths[2], paths[4]) for image in read(path)]
+    expected = [describe(image) for path in (paths[0], paths[2], paths[4]) for image in read_images(path)]
     got = np.concatenate([one.vectors for one in found if one.vectors is not None])
     assert got == pytest.approx(np.array(expected), abs=1e-4)
 

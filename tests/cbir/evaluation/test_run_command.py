@@ -19,7 +19,7 @@ from cbir import rerank, settings
 from cbir.descriptors import get as descriptor
 from cbir.errors import CollectionBusy, InvalidInput
 from cbir.evaluation.workers import Asked, workers
-from cbir.images import read
+from cbir.images import read_images
 from cbir.main import app
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
@@ -54,7 +54,7 @@ def index(folder, pictures):
     for number in range(COUNT):
         path = pictures / f"{number}.png"
         draw(path, number)
-        image = next(iter(read(path)))
+        image = next(iter(read_images(path)))
         found = describe_record(image, source=str(path), source_stamp="1", secret=made.secret)
         entries.append((add_labels(found, labels_of(number), made.secret), descriptor("tamura")(image)))
     with made.writer() as writer:
@@ -228,7 +228,7 @@ def test_files_as_queries(collection, pictures, tmp_path):
     # Queries in the collection leave out themselves and their patient's images; new ones have nothing to leave out.
     assert sorted(map(len, answers.values())) == [COUNT - 4, COUNT - 4, COUNT, COUNT]
     assert [row["row"] for row in rows(tmp_path) if row["run"] == "none"] == ["1", "2", "5", "6"]
-    new = next(iter(read(pictures / "100.png")))
+    new = next(iter(read_images(pictures / "100.png")))
     answer = Searcher(collection, settings.load()).by_image(new, Request(k=COUNT, rerank="none"), Stopwatch())
     assert [hit.image_id for hit in answer.results] == answers[new.content_hash]
 

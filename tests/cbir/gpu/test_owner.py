@@ -14,7 +14,7 @@ from cbir.gallery.ranking import best, rank
 from cbir.gpu import accelerator, faiss_index, owner
 from cbir.gpu.owner import SCALED, Owner
 from cbir.gpu.vectors import DeviceVectors
-from cbir.hardware import chosen
+from cbir.hardware import resolve_device
 from tests.cbir.gpu.test_accelerator import clustered
 
 WITHOUT_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
@@ -28,15 +28,15 @@ def gallery() -> Gallery:
 @WITHOUT_GPU
 def test_cuda_where_there_is_none_is_refused_with_the_reason():
     with pytest.raises(InvalidInput, match=r"device=cuda: torch .* finds no GPU .*; set device=cpu"):
-        chosen("cuda")
+        resolve_device("cuda")
 
 
 @WITHOUT_GPU
 def test_auto_takes_the_processor(monkeypatch, tmp_path):
-    assert chosen("auto") == chosen("cpu") == "cpu"
+    assert resolve_device("auto") == resolve_device("cpu") == "cpu"
     (tmp_path / "driver").touch()
     monkeypatch.setattr(hardware, "DRIVERS", (tmp_path / "driver",))
-    assert chosen("auto") == "cpu"
+    assert resolve_device("auto") == "cpu"
 
 
 def test_auto_does_not_import_torch_on_a_machine_without_a_driver():

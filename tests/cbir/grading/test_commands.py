@@ -14,7 +14,7 @@ from cbir.errors import CollectionBusy, InvalidInput, NotFound
 from cbir.grading import grader, ranker
 from cbir.grading.cases import graded_cases
 from cbir.grading.grader import Grader
-from cbir.images import read
+from cbir.images import read_images
 from cbir.main import app
 from cbir.store import Collection, gradings
 from cbir.store import profile as profiles
@@ -38,7 +38,7 @@ def original(tmp_path_factory):
     for number in range(COUNT):
         path, grade = tmp_path / f"{number}.png", number * 7 % 4
         draw(path, number, grade)
-        image = next(iter(read(path)))
+        image = next(iter(read_images(path)))
         found = describe_record(image, source=str(path), source_stamp="1", secret=made.secret)
         said = {
             "patient": f"Doe^{number // 3}",
@@ -161,7 +161,7 @@ def test_fit_and_predict(folder, tmp_path, name):
                 )
         cases = graded_cases(collection, "grade")
         fitted = ranker(name).fit(cases.vectors, cases.grades, cases.patients)
-        vector = descriptor("tamura")(next(iter(read(tmp_path / "new.png"))))
+        vector = descriptor("tamura")(next(iter(read_images(tmp_path / "new.png"))))
         assert found["score"] == pytest.approx(float(fitted.predict(vector[None])[0]))
     assert "graded images" in run("predict", tmp_path / "new.png", "--collection", folder).output
 
@@ -185,7 +185,7 @@ def test_newly_graded_images_join_the_list(folder, tmp_path):
     draw(tmp_path / "new.png", 1000, 2)
     with Collection(folder) as collection:
         grading = Grader(collection, "grade")
-        image = next(iter(read(tmp_path / "new.png")))
+        image = next(iter(read_images(tmp_path / "new.png")))
         assert grading.by_image(image).graded == 57
         ungraded = next(r.image_id for _, r in collection.iterate() if not r.labels.get("grade"))
         with collection.writer() as writer:

@@ -8,7 +8,7 @@ import pydicom.data
 import pytest
 
 from cbir.errors import UnreadableImage
-from cbir.images import read
+from cbir.images import read_images
 
 SHIPPED = Path(pydicom.data.__file__).parent / "test_files"
 NO_PIXELS = "holds no pixels: it is of class "
@@ -67,14 +67,14 @@ def shipped():
 
 
 def first(name):
-    return next(read(SHIPPED / name)).pixels
+    return next(read_images(SHIPPED / name)).pixels
 
 
 def test_all_of_pydicoms_files_are_decoded_or_refused_for_the_reason_known():
     decoded, refused = {}, {}
     for name, path in shipped().items():
         try:
-            decoded[name] = list(read(path))
+            decoded[name] = list(read_images(path))
         except UnreadableImage as error:
             refused[name] = str(error).removeprefix(f"{path.name} ")
     tiny = {name: refused.pop(name) for name in list(refused) if name.startswith(TINY)}
@@ -122,7 +122,7 @@ def test_colour_bars_keep_their_colours(name):
 @pytest.mark.parametrize("name", ["ExplVR_BigEnd.dcm", "examples_rgb_color.dcm", "examples_ybr_color.dcm"])
 def test_eight_bit_colours_are_pydicoms_own(name):
     stored = pydicom.dcmread(SHIPPED / name).pixel_array
-    for image, frame in zip(read(SHIPPED / name), stored if stored.ndim == 4 else [stored], strict=True):
+    for image, frame in zip(read_images(SHIPPED / name), stored if stored.ndim == 4 else [stored], strict=True):
         np.testing.assert_array_equal(image.pixels, frame)
 
 
@@ -131,7 +131,7 @@ def corpus():
     folder = Path(os.environ.get("CBIR_DATA", "")) / "dicom"
     if "CBIR_DATA" not in os.environ or not folder.is_dir():
         pytest.skip("CBIR_DATA does not name a folder with a folder dicom")
-    return {path.name: list(read(path)) for path in sorted(folder.iterdir())}
+    return {path.name: list(read_images(path)) for path in sorted(folder.iterdir())}
 
 
 def test_the_corpus_is_decoded(corpus):

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from cbir.errors import UnreadableImage
-from cbir.images import Image, Limits, decode, from_array, read
-from cbir.images.depth import counted_percentiles, percentiles, window
-from cbir.images.quiet import quiet
+from cbir.images import Image, Limits, decode, from_array, read_images
+from cbir.images.bit_depth import weighted_percentiles, percentiles, apply_window
+from cbir.images.suppress_logs import suppress_decoder_logs
 
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 6))
 
@@ -80,7 +80,7 @@ def test_wide_ranges_use_the_percentiles():
 def test_percentiles_of_counted_values_are_those_of_all_of_them(values, places):
     places = np.array(places) % values.size
     counts = np.bincount(places, minlength=values.size)
-    assert counted_percentiles(values, counts) == percentiles(values[places])
+    assert weighted_percentiles(values, counts) == percentiles(values[places])
 
 
 def test_equal_percentiles_give_way_to_the_range():
@@ -112,7 +112,7 @@ def test_huge_and_tiny_ranges_reach_black_and_white():
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), hnp.arrays(np.float64, 5, elements=st.floats(-1e7, 1e7)))
 def test_window_is_the_clipped_line(low, high, values):
-    pixels = window(values, low, high)
+    pixels = apply_window(values, low, high)
     if high - low > 1e-3:
         expected = np.clip((values - low) / (high - low), 0, 1) * 255
         assert np.abs(pixels - expected).max() <= 0.5 + 1e-6
@@ -165,7 +165,7 @@ def test_arrays_that_are_no_image(samples, reason):
 def test_read_and_decode_agree(tmp_path, noise):
     path = tmp_path / "without suffix"
     path.write_bytes(png(noise))
-    (one,), (other,) = read(path), decode(png(noise), "x")
+    (one,), (other,) = read_images(path), decode(png(noise), "x")
     assert (one.source, one.format, one.frame, one.dicom) == ("without suffix", "png", None, None)
     assert other.source == "x"
     np.testing.assert_array_equal(one.pixels, noise)
@@ -183,7 +183,7 @@ def test_files_that_cannot_be_opened(tmp_path):
         ("a\0b.png", "cannot be read"),
     ]:
         with pytest.raises(UnreadableImage, match=reason):
-            list(read(path))
+            list(read_images(path))
 
 
 @pytest.mark.parametrize(
@@ -213,9 +213,9 @@ def test_limits_on_bytes(tmp_path, noise):
     path = tmp_path / "big.png"
     path.write_bytes(png(noise))
     size = path.stat().st_size
-    assert len(list(read(path, limits=Limits(bytes=size)))) == 1
+    assert len(list(read_images(path, limits=Limits(bytes=size)))) == 1
     for frames in (
-        read(path, limits=Limits(bytes=size - 1)),
+        read_images(path, limits=Limits(bytes=size - 1)),
         decode(png(noise), limits=Limits(bytes=size - 1)),
     ):
         with pytest.raises(UnreadableImage, match=f"{size} bytes; at most {size - 1}"):
@@ -223,7 +223,7 @@ def test_limits_on_bytes(tmp_path, noise):
     with path.open("ab") as file:
         file.truncate(10**12)  # a sparse terabyte: refused by its size, not read
     with pytest.raises(UnreadableImage, match=r"big\.png has 1000000000000 bytes"):
-        list(read(path))
+        list(read_images(path))
 
 
 def test_import_is_cheap():
@@ -265,14 +265,14 @@ def test_quiet_leaves_the_filters_as_they_were():
     first_in, second_in, first_out = threading.Event(), threading.Event(), threading.Event()
 
     def first():
-        with quiet():
+        with suppress_decoder_logs():
             first_in.set()
             second_in.wait(10)
         first_out.set()
 
     def second():
         first_in.wait(10)
-        with quiet():
+        with suppress_decoder_logs():
             second_in.set()
             first_out.wait(10)
             warnings.warn("unheard", stacklevel=1)

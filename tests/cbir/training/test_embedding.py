@@ -15,9 +15,9 @@ import torch
 from typer.testing import CliRunner
 
 from cbir.datasets.manifest import Manifest
-from cbir.descriptors import embedding
+from cbir.descriptors import embedding_descriptor
 from cbir.errors import CbirError, InvalidInput, NotFound
-from cbir.images import read
+from cbir.images import read_images
 from cbir.main import app
 from cbir.models import embedder as models
 from cbir.models import embedding_card
@@ -307,8 +307,8 @@ class TestCommand:
 
 class TestDescriptor:
     def test_alone_and_together_are_alike(self, model, images):
-        describe = embedding.Embedding(embedding.register(model))
-        pictures = [next(read(images / f"{place:02d}.png")) for place in range(5)]
+        describe = embedding_descriptor.EmbeddingDescriptor(embedding_descriptor.register(model))
+        pictures = [next(read_images(images / f"{place:02d}.png")) for place in range(5)]
         together = describe.all_of([describe.prepared(picture) for picture in pictures])
         alone = np.array([describe(picture) for picture in pictures])
         assert together == pytest.approx(alone, abs=1e-5)
@@ -343,9 +343,9 @@ class TestDescriptor:
 
     def test_unknown_models(self):
         with pytest.raises(InvalidInput, match="not known here"):
-            embedding.folder_of("embedding:0123456789abcdef:16")
+            embedding_descriptor.folder_of("embedding:0123456789abcdef:16")
         with pytest.raises(InvalidInput, match="not the name"):
-            embedding.Embedding("embedding:short:16")
+            embedding_descriptor.EmbeddingDescriptor("embedding:short:16")
 
     def test_index_search_and_another_model(self, model, images, tmp_path):
         collection = tmp_path / "collection"
@@ -360,7 +360,7 @@ class TestDescriptor:
         found = CliRunner().invoke(app, [*asking, "--format", "json"])
         assert found.exit_code == 0, found.output
         asked = json.loads(found.output)
-        alone = embedding.Embedding(opened.profile.descriptor)(next(read(images / "07.png")))
+        alone = embedding_descriptor.EmbeddingDescriptor(opened.profile.descriptor)(next(read_images(images / "07.png")))
         for one in asked["results"][:3]:
             apart = np.linalg.norm(opened.vector(one["image_id"]) - alone)
             assert one["distance"] == pytest.approx(apart, abs=1e-4)

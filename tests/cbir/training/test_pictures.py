@@ -6,18 +6,18 @@ import pytest
 import torch
 
 from cbir.images import from_array
-from cbir.images.square import square
+from cbir.images.pad_resize import pad_resize
 from cbir.training.augmentation import augmented
 from cbir.training.pictures import read_all
 
 
 def test_the_shape_of_an_image_is_kept():
-    wide = square(from_array(np.full((20, 80), 200, np.uint8)), 40)
+    wide = pad_resize(from_array(np.full((20, 80), 200, np.uint8)), 40)
     assert wide.shape == (40, 40)
     assert (wide[15:25] == 200).all()
     assert (wide[:15] == 0).all()
     assert (wide[25:] == 0).all()
-    tall = square(from_array(np.full((400, 1), 200, np.uint8)), 40)
+    tall = pad_resize(from_array(np.full((400, 1), 200, np.uint8)), 40)
     assert (tall[:, 19:20] == 200).all()
     assert (tall == 200).sum() == 40
 

@@ -8,7 +8,7 @@ from pydicom.dataset import Dataset
 
 
 @dataclass(frozen=True)
-class Table:
+class LookupTable:
     """entries: what values map to, float64. first: the value that maps to entries[0]. top: the greatest possible."""
 
     entries: NDArray[np.float64]
@@ -21,9 +21,9 @@ class Table:
         return self.entries[np.clip(places, 0, len(self.entries) - 1).astype(np.intp)]
 
 
-def table(
+def lookup_table(
     item: Dataset, little: bool, signed: bool, descriptor: str = "LUTDescriptor", data: str = "LUTData"
-) -> Table:
+) -> LookupTable:
     """A table from its two attributes. signed: whether the values it maps may be negative.
 
     Raises ValueError for one that is empty, and KeyError, TypeError or IndexError for one that is incomplete.
@@ -41,7 +41,7 @@ def table(
     top = 2.0 ** min(max(bits, 1), 16) - 1
     if bits > 8 and greatest <= 255 and descriptor != "LUTDescriptor":
         top = 255.0  # palettes of bytes are often announced as of sixteen bits
-    return Table(entries[:count], first, max(top, greatest))
+    return LookupTable(entries[:count], first, max(top, greatest))
 
 
 def _words(raw: bytes, count: int, little: bool) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ import urllib.request
 from typing import Any
 
 from cbir.errors import ArchiveFailed, InvalidInput
-from cbir.links import rendered, resource
+from cbir.external_links import rendered_url, resource_url
 
 USER, PASSWORD, TOKEN = "CBIR_DICOMWEB_USER", "CBIR_DICOMWEB_PASSWORD", "CBIR_DICOMWEB_TOKEN"
 SECONDS = 10.0  # for a whole answer
@@ -30,7 +30,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-class Archive:
+class ArchiveClient:
     """The archive at `url`, before /studies. Thread-safe. Every method raises ArchiveFailed.
 
     Basic credentials come from CBIR_DICOMWEB_USER and CBIR_DICOMWEB_PASSWORD, a bearer token from
@@ -46,12 +46,12 @@ class Archive:
 
     def rendered(self, study: str, series: str, instance: str, frame: int | None, side: int) -> bytes:
         """A JPEG of an image that fits into `side` x `side` pixels where the archive heeds that (10.4.1.1.5)."""
-        address = rendered(self.url, study, series, instance, frame)
+        address = rendered_url(self.url, study, series, instance, frame)
         return self._ask(f"{address}?viewport={side},{side}", "image/jpeg")
 
     def metadata(self, study: str, series: str, instance: str) -> dict[str, Any]:
         """The attributes of an instance in the DICOM JSON model (annex F), but for bulk data."""
-        address = resource(self.url, study, series, instance) + "/metadata"
+        address = resource_url(self.url, study, series, instance) + "/metadata"
         try:
             found = json.loads(self._ask(address, DICOM_JSON))
             first = found[0]

@@ -7,19 +7,19 @@ than either, most of all in classes that came after the training: bench/results/
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.base import Descriptor, Part
-from cbir.descriptors.embedding import BESIDE, Embedding
+from cbir.descriptors.descriptor import Descriptor, Part
+from cbir.descriptors.embedding_descriptor import JOIN, EmbeddingDescriptor
 from cbir.images import Image
 
 Prepared = tuple[NDArray[np.uint8], NDArray[np.float32]]
 
 
-class Beside:
+class Concatenated:
     """The values of `network`, then those of `other`: (dimensions,) float32."""
 
-    def __init__(self, network: Embedding, other: Descriptor) -> None:
+    def __init__(self, network: EmbeddingDescriptor, other: Descriptor) -> None:
         self._network, self._other = network, other
-        self.name = network.name + BESIDE + other.name
+        self.name = network.name + JOIN + other.name
         self.dimensions = network.dimensions + other.dimensions
         moved = [
             Part(part.name, network.dimensions + part.start, network.dimensions + part.stop)

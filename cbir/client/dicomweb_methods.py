@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from urllib.parse import quote
 
-from cbir.messages import SimilarAnswer
+from cbir.client.messages import SimilarAnswer
 
 if TYPE_CHECKING:
     import httpx

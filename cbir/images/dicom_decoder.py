@@ -14,8 +14,8 @@ from pydicom.uid import (
 )
 
 from cbir.errors import UnreadableImage
-from cbir.images.dicom_dataset import dataset_of, frame_count
-from cbir.images.dicom_display import displayed
+from cbir.images.dicom_dataset import frame_count, parse_dataset
+from cbir.images.dicom_display import display_pixels
 from cbir.images.dicom_frames import stored_frames
 from cbir.images.image import DicomHeader, Image
 from cbir.images.limits import Limits
@@ -30,18 +30,18 @@ SECONDARY_CAPTURES = {
 LONGEST = 64  # characters of a header value that is kept, as of VR LO and UI
 
 
-def frames(
+def decode_dicom(
     data: bytes, name: str, limits: Limits, window: tuple[float, float] | None = None
 ) -> Iterator[Image]:
-    """The frames of a DICOM file, each as `cbir.images.dicom_display.displayed` makes it, one at a time.
+    """The frames of a DICOM file, each as `cbir.images.dicom_display.display_pixels` makes it, one at a time.
 
     Raises UnreadableImage where it holds no pixels that can be decoded, and beyond the limits.
     """
     try:
-        dataset = dataset_of(data, limits)
+        dataset = parse_dataset(data, limits)
         header, count = _header(dataset), frame_count(dataset)
         for index, stored in enumerate(stored_frames(dataset)):
-            pixels, windowing = displayed(stored, dataset, index, window)
+            pixels, windowing = display_pixels(stored, dataset, index, window)
             yield Image(pixels, name, "dicom", index + 1 if count > 1 else None, header, windowing)
     except (UnreadableImage, MemoryError):
         raise

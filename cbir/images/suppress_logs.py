@@ -16,7 +16,7 @@ def _drop(record: logging.LogRecord) -> bool:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def suppress_decoder_logs() -> Iterator[None]:
     """No warnings, and no log records of pydicom, while at least one thread is inside.
 
     Counted: warnings.catch_warnings alone, left in another order than entered, would leave its filters behind.

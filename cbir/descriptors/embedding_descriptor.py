@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.base import Part
+from cbir.descriptors.descriptor import Part
 from cbir.errors import InvalidInput
 from cbir.images import Image
-from cbir.images.square import square
+from cbir.images.pad_resize import pad_resize
 from cbir.models import embedding_card
 from cbir.models.onnx_network import Network, network_of
 
 # Hash of the weights, dimensions, and the descriptor beside it: see `beside`.
 NAME = re.compile(r"embedding:([0-9a-f]{16}):([0-9]{1,4})(?:\+([a-z0-9_]+))?")
-BESIDE = "+"  # between the folder of a model and the name of a descriptor
+JOIN = "+"  # between the folder of a model and the name of a descriptor
 BATCH = 64  # images that go through the network together
 
 _folders: dict[str, Path] = {}  # models that this process has met, by the hash of their weights
@@ -42,7 +42,7 @@ def folder_of(name: str) -> Path:
     return _folders[found[1]]
 
 
-class Embedding:
+class EmbeddingDescriptor:
     """An image, grey and square, through the network: (dimensions,) float32 of length 1.
 
     The weights are read with the first image, on the device of the settings; a file that is not the one the name
@@ -63,7 +63,7 @@ class Embedding:
 
     def prepared(self, image: Image) -> NDArray[np.uint8]:
         """What the network is given of an image: (side, side), far smaller than the image."""
-        return square(image, self._network()[1])
+        return pad_resize(image, self._network()[1])
 
     def all_of(self, prepared: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
         """The vectors (n, dimensions) of n prepared images, BATCH at a time."""
@@ -82,12 +82,12 @@ class Embedding:
 def _loaded(name: str, folder: Path) -> tuple[Network, int]:
     """The network, on the device of the settings, and the side of its images."""
     from cbir import settings
-    from cbir.hardware import chosen
+    from cbir.hardware import resolve_device
 
     card = embedding_card.read(folder)
     if not name.startswith(f"embedding:{card['sha256'][:16]}:"):
         raise InvalidInput(f"{folder} holds another model by now than {name}")
-    device = chosen(settings.load().device)
+    device = resolve_device(settings.load().device)
     found = network_of(folder, card) if device == "cpu" else None
     return found or _of_torch(folder, device), int(card["model"]["side"])
 

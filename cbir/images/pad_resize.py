@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from cbir.images.image import Image
 
 
-def square(image: Image, side: int) -> NDArray[np.uint8]:
+def pad_resize(image: Image, side: int) -> NDArray[np.uint8]:
     """(side, side) uint8: the grey image, its longer side scaled to `side`, black on both sides of the shorter."""
     scale = side / max(image.height, image.width)
     width, height = (max(1, round(length * scale)) for length in (image.width, image.height))

@@ -51,8 +51,8 @@ def to_pixels(samples: Samples) -> Pixels:
     if samples.size == 0:
         raise UnreadableImage(f"has no pixels, its shape is {samples.shape}; give at least one")
     if samples.ndim == 2 or samples.shape[2] == 3:
-        return simplest(to_bytes(samples))
-    return simplest(_onto_black(to_bytes(samples[:, :, :3]), _alpha(samples[:, :, 3])))
+        return drop_equal_channels(to_bytes(samples))
+    return drop_equal_channels(_onto_black(to_bytes(samples[:, :, :3]), _alpha(samples[:, :, 3])))
 
 
 def to_bytes(samples: Samples) -> Pixels:
@@ -73,7 +73,7 @@ def to_bytes(samples: Samples) -> Pixels:
     values = samples.astype(np.float64)
     if values.min() >= 0 and values.max() <= 255:
         return samples.astype(np.uint8)
-    return window(values, *percentiles(values))
+    return apply_window(values, *percentiles(values))
 
 
 def _sixteen_bits(samples: NDArray[np.uint16]) -> Pixels:
@@ -87,7 +87,7 @@ def _floats(samples: NDArray[np.float64]) -> Pixels:
         raise UnreadableImage("has values that are not finite; replace NaN and infinity by numbers")
     if least >= 0 and greatest <= 1:
         return np.rint(samples * 255).astype(np.uint8)
-    return window(samples, *percentiles(samples))
+    return apply_window(samples, *percentiles(samples))
 
 
 def percentiles(values: NDArray[np.float64]) -> tuple[float, float]:
@@ -97,7 +97,7 @@ def percentiles(values: NDArray[np.float64]) -> tuple[float, float]:
     return (float(low), float(high)) if low < high < np.inf else (float(values.min()), float(values.max()))
 
 
-def counted_percentiles(values: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[float, float]:
+def weighted_percentiles(values: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[float, float]:
     """As `percentiles` of each finite value as many times as its count says, in a fraction of the time.
 
     values, counts: (n,), at least one count above 0. Interpolated linearly, to the last bit as numpy does.
@@ -115,7 +115,7 @@ def counted_percentiles(values: NDArray[np.float64], counts: NDArray[np.int64]) 
     return (float(low), float(high)) if low < high < np.inf else (float(values[0]), float(values[-1]))
 
 
-def window(values: NDArray[np.float64], low: float, high: float) -> Pixels:
+def apply_window(values: NDArray[np.float64], low: float, high: float) -> Pixels:
     """Map low to 0 and high to 255, linearly, clipped and rounded; where they are equal, what is greater is 255."""
     if not low < high:
         return np.where(values > low, np.uint8(255), np.uint8(0))
@@ -139,7 +139,7 @@ def _onto_black(pixels: Pixels, alpha: Pixels) -> Pixels:
     return ((product + np.uint16(127)) // np.uint16(255)).astype(np.uint8)
 
 
-def simplest(pixels: Pixels) -> Pixels:
+def drop_equal_channels(pixels: Pixels) -> Pixels:
     """(height, width) where three channels are all alike, else what was given; C-contiguous."""
     if pixels.ndim == 3 and _alike(pixels[::16, ::16]):  # most colour pictures end here
         red, green, blue = cv2.split(pixels)

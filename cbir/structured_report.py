@@ -31,14 +31,16 @@ COPIED = (
 
 
 @dataclass(frozen=True)
-class Answered:
+class ReportedHit:
     """An answer, and the SOP Class UID of its instance."""
 
     hit: Hit
     sop_class: str
 
 
-def write(query: Dataset, frame: int | None, answers: Sequence[Answered], how: RerankFacts) -> bytes:
+def build_structured_report(
+    query: Dataset, frame: int | None, answers: Sequence[ReportedHit], how: RerankFacts
+) -> bytes:
     """The DICOM file of a report in the study of the query, of one answer or more.
 
     query: its header with UIDs of study, series, instance and SOP class; patient and study are copied from it.
@@ -78,7 +80,7 @@ def write(query: Dataset, frame: int | None, answers: Sequence[Answered], how: R
 
 
 def _group(
-    query: Dataset, frame: int | None, place: int, answer: Answered, how: RerankFacts
+    query: Dataset, frame: int | None, place: int, answer: ReportedHit, how: RerankFacts
 ) -> sr.MeasurementsAndQualitativeEvaluations:
     found = answer.hit.dicom
     assert found is not None, "answers need their places in DICOM"
@@ -116,7 +118,7 @@ def _complete(query: Dataset) -> Dataset:
     return kept
 
 
-def _reference(answer: Answered) -> Dataset:
+def _reference(answer: ReportedHit) -> Dataset:
     found = answer.hit.dicom
     assert found is not None, "answers need their places in DICOM"
     other = Dataset()

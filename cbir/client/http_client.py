@@ -15,10 +15,8 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel
 
-from cbir.client_dicomweb import DicomwebMethods
-from cbir.errors import CbirError, InvalidInput
-from cbir.images import Region
-from cbir.messages import (
+from cbir.client.dicomweb_methods import DicomwebMethods
+from cbir.client.messages import (
     AddedImages,
     ChangeRecord,
     CollectionInfo,
@@ -35,7 +33,9 @@ from cbir.messages import (
     ProfileInfo,
     Readiness,
 )
-from cbir.messages import ChangePage as _ChangePage
+from cbir.client.messages import ChangePage as _ChangePage
+from cbir.errors import CbirError, InvalidInput
+from cbir.images import Region
 from cbir.search import Answer
 
 SECONDS = 60.0
