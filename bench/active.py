@@ -31,7 +31,7 @@ from cbir.active.bayesian import BayesianRanker
 from cbir.active.choice import first_pairs
 from cbir.active.evaluation import drawn_pairs, mcnemar_holm, right
 from cbir.active.simulation import Plan, simulate
-from cbir.grading.folds import by_group
+from cbir.models.linear.grouped_folds import group_folds
 from cbir.training.pictures import read_all
 
 FOLDS = 5
@@ -71,7 +71,7 @@ def one(plan: Plan, method: str, fold: int, data: Data, made: dict[str, Any], ou
     if kept and kept.exists():
         return dict(json.loads(kept.read_text()))
     pixels, grades, patients = data
-    train, test = list(by_group(grades, patients, FOLDS, 0))[fold]
+    train, test = list(group_folds(grades, patients, FOLDS, 0))[fold]
     begin = first_pairs(len(train), plan.start, None, np.random.default_rng(fold))
     started = time.process_time()
     found = simulate(

@@ -25,7 +25,7 @@ from cbir.images import read_images
 from cbir.models import sorters
 from cbir.models.sorters import LstmSorter, PairwiseSorter, exact_ranks
 from cbir.models.sorters.synthetic import draw
-from indexer.folder import walk
+from cbir.ingest.image_files import find_images
 
 Ranks = Callable[[Tensor], Tensor]
 SECONDS = 2.0  # for each figure, at most
@@ -85,7 +85,7 @@ def error(ranks: Ranks, scores: Tensor) -> float:
 def similarities(folder: Path, count: int, length: int) -> Tensor:
     """Cosine similarities (count, length) of real images: each a query to `length` others, drawn at random."""
     describe, random = descriptors.get("huang2012"), np.random.default_rng(0)
-    paths = list(walk([folder]))
+    paths = list(find_images([folder]))
     chosen = [paths[i] for i in random.permutation(len(paths))[: max(count, length) + 1]]
     vectors = np.stack([describe(image) for path in chosen for image in read_images(path)])
     vectors = (vectors - vectors.mean(axis=0)) / (vectors.std(axis=0) + 1e-6)

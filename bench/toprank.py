@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from cbir.datasets.manifest import Manifest
 from cbir.evaluation.triage import auc, pos_at_top, roc
-from cbir.models.ranker import Ranker
+from cbir.models.scoring_network import ScoringNetwork
 from cbir.training.last_layer import LAST_LAYERS, refit
 from cbir.training.pictures import read_all
 from cbir.training.positives import examples, split
@@ -77,7 +77,7 @@ def recipe_of(
 
 
 def found(
-    ranker: Ranker, pixels: NDArray[np.uint8], positive: NDArray[np.bool_], parts: Parts, device: str
+    ranker: ScoringNetwork, pixels: NDArray[np.uint8], positive: NDArray[np.bool_], parts: Parts, device: str
 ) -> dict[str, float]:
     """Pos@Top on validation and test; AUC and the share found at 1 % of false positives on the test."""
     scores = score(ranker, pixels, device)
@@ -123,7 +123,7 @@ def one_run(
     training = parts["training"]
     recipe = recipe_of(method, p, len(training), int(positive[training].sum()), args, seed)
     torch.manual_seed(seed)
-    ranker = Ranker(args.backbone, args.side)
+    ranker = ScoringNetwork(args.backbone, args.side)
     started = time.process_time()
     told = train(ranker, *task, recipe, kept, args.device, save_every=15.0)
     about = {

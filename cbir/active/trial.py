@@ -12,7 +12,7 @@ from cbir.active.labels import write_severity
 from cbir.active.pictures import read_pictures
 from cbir.active.pool import Rows
 from cbir.errors import InvalidInput
-from cbir.grading.folds import by_group
+from cbir.models.linear.grouped_folds import group_folds
 from cbir.store import Collection, Record
 from cbir.store.filters import Condition
 
@@ -70,7 +70,7 @@ def graded(
         )
     named = [record.patient_key or record.image_id for record in seen.records]
     patients = np.unique(named, return_inverse=True)[1].astype(np.int64)
-    train, test = next(by_group(grades, patients, parts, seed))
+    train, test = next(group_folds(grades, patients, parts, seed))
     return Graded(seen.pixels, grades, train, test, len(seen.missing))
 
 

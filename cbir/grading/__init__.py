@@ -4,18 +4,18 @@ from typing import Any
 
 from cbir.errors import InvalidInput
 from cbir.grading.adarank import AdaRank
-from cbir.grading.base import Ranker
 from cbir.grading.cnn import CnnRanker
 from cbir.grading.rankboost import RankBoost
-from cbir.grading.ranking_svm import RankingSVM
 from cbir.grading.s_ndcg import SNdcgRanker
 from cbir.grading.severity import SeverityRanker
+from cbir.models.linear.ranking_estimator import RankingEstimator
+from cbir.models.linear.ranking_svm import RankingSVM
 
 __all__ = [
     "AdaRank",
     "CnnRanker",
     "RankBoost",
-    "Ranker",
+    "RankingEstimator",
     "RankingSVM",
     "SNdcgRanker",
     "SeverityRanker",
@@ -24,7 +24,7 @@ __all__ = [
     "ranker",
 ]
 
-MEMBERS: tuple[type[Ranker], ...] = (SNdcgRanker, RankingSVM, AdaRank, RankBoost)
+MEMBERS: tuple[type[RankingEstimator], ...] = (SNdcgRanker, RankingSVM, AdaRank, RankBoost)
 
 
 def names() -> tuple[str, ...]:
@@ -37,9 +37,9 @@ def every_name() -> tuple[str, ...]:
     return (*names(), SeverityRanker.name, CnnRanker.name)
 
 
-def ranker(name: str, **options: Any) -> Ranker:
+def ranker(name: str, **options: Any) -> RankingEstimator:
     """A ranker by name, not yet fitted; raises InvalidInput for an unknown name or option."""
-    every: tuple[type[Ranker], ...] = (*MEMBERS, SeverityRanker, CnnRanker)
+    every: tuple[type[RankingEstimator], ...] = (*MEMBERS, SeverityRanker, CnnRanker)
     for member in every:
         if member.name == name:
             try:

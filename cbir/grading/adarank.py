@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.grading.base import LinearRanker
-from cbir.grading.lists import ListSize, cut
-from cbir.grading.measures import kendall_tau
+from cbir.models.linear.list_measures import kendall_tau
+from cbir.models.linear.ranking_estimator import LinearRanker
+from cbir.models.linear.ranking_lists import ListSize, assign_lists
 
 Floats = NDArray[np.float64]
 
@@ -35,7 +35,7 @@ class AdaRank(LinearRanker):
     def _learn(self, Z: Floats, grades: Floats, groups: NDArray[np.int64]) -> None:
         if isinstance(self.rounds, bool) or not isinstance(self.rounds, int) or self.rounds < 1:
             raise InvalidInput(f"the rounds of {self.name} are 1 or more, not {self.rounds!r}")
-        lists = cut(len(Z), self.list_size, np.random.default_rng(self.seed))
+        lists = assign_lists(len(Z), self.list_size, np.random.default_rng(self.seed))
         taus = np.stack([kendall_tau(column, grades, lists) for column in Z.T])  # (d, lists)
         self.coef_ = np.zeros(Z.shape[1])
         weights = np.full(taus.shape[1], 1.0 / taus.shape[1])

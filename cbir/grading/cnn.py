@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.grading.base import Ranker
-from cbir.grading.lists import ListSize
+from cbir.models.linear.ranking_estimator import RankingEstimator
+from cbir.models.linear.ranking_lists import ListSize
 
 if TYPE_CHECKING:
     from torch import nn
@@ -24,7 +24,7 @@ LARGEST_GRADIENT = 5.0  # norm
 SEEDS = 1 << 10
 
 
-class CnnRanker(Ranker):
+class CnnRanker(RankingEstimator):
     """Scores pictures by a network that learns from grades, without any feature in between.
 
     X is (n, side * side): grey pictures from 0 to 255, row by row. loss: one of LOSSES, on the scores of a batch of
@@ -69,7 +69,7 @@ class CnnRanker(Ranker):
             raise InvalidInput(f"the ranker {self.name} needs torch: pip install 'cbir[deep]'")
         import torch
 
-        from cbir.models.ranker import Ranker as Network
+        from cbir.models.scoring_network import ScoringNetwork as Network
 
         pictures = _pictures(Z)
         torch.manual_seed(self.seed)

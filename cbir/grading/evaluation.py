@@ -11,12 +11,12 @@ from scipy.stats import f_oneway, tukey_hsd
 from cbir import grading
 from cbir.errors import InvalidInput
 from cbir.grading.agreement import Agreement, agreement
-from cbir.grading.folds import by_group
 from cbir.grading.graded_list import GradedList, Smoothing
-from cbir.grading.lists import ListSize, cut, rows_of
-from cbir.grading.measures import gains, ndcg
 from cbir.grading.rivals import names as rivals
 from cbir.grading.rivals import rival
+from cbir.models.linear.grouped_folds import group_folds
+from cbir.models.linear.list_measures import ndcg, ndcg_gains
+from cbir.models.linear.ranking_lists import ListSize, assign_lists, rows_by_list
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -81,9 +81,9 @@ def evaluate(
             )
             scores = ranker.predict(X[test])
             predicted[test] = GradedList(ranker.predict(X[train]), y[train], smoothing).grades(scores)
-        drawn = cut(len(test), list_size, np.random.default_rng([seed, number]))
-        gain = gains(y[test])
-        found = np.array([ndcg(scores[rows], gain[rows]) for rows in rows_of(drawn)])
+        drawn = assign_lists(len(test), list_size, np.random.default_rng([seed, number]))
+        gain = ndcg_gains(y[test])
+        found = np.array([ndcg(scores[rows], gain[rows]) for rows in rows_by_list(drawn)])
         lists.append(found[~np.isnan(found)])
         folds.append(agreement(predicted[test], y[test], levels, _mean(lists[-1])))
     tested = np.flatnonzero(~np.isnan(predicted))
@@ -98,7 +98,7 @@ def _mean(values: Floats) -> float:
 
 def splits_by_patient(y: Floats, patients: Integers, folds: int, seed: int = 0) -> list[Split]:
     """Folds that part no patient's images; raises InvalidInput where there are too few patients."""
-    return list(by_group(y, patients, folds, seed))
+    return list(group_folds(y, patients, folds, seed))
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput, NotFound
-from cbir.grading.base import Ranker
 from cbir.grading.cases import Cases, graded_cases, need_grades
 from cbir.grading.cnn import CnnRanker
+from cbir.grading.grade import Grade, GradedNeighbour
 from cbir.grading.graded_list import GradedList, Smoothing
 from cbir.grading.interpolation import GradeInterpolator, placed
 from cbir.grading.seen import features_of_cases, features_of_id, features_of_image
 from cbir.grading.stored import StoredGrading, read, store
 from cbir.images import Image
-from cbir.messages import Grade, GradedNeighbour
+from cbir.models.linear.ranking_estimator import RankingEstimator
 from cbir.search import Links
 from cbir.store import Collection, gradings
 from cbir.store.filters import parse
@@ -31,7 +31,7 @@ class _Known(NamedTuple):
     generation: int
     text: str
     stored: StoredGrading
-    ranker: Ranker
+    ranker: RankingEstimator
     cases: Cases
     scores: NDArray[np.float64]
 
@@ -125,7 +125,7 @@ class Grader:
 def fit(
     collection: Collection,
     column: str,
-    ranker: Ranker,
+    ranker: RankingEstimator,
     where: Sequence[str] = (),
     smoothing: Smoothing = "auto",
     coverage: float = 0.9,

@@ -9,11 +9,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from cbir.errors import InvalidInput
-from cbir.grading.base import Ranker
-from cbir.grading.checks import graded, groups_of
-from cbir.grading.folds import by_group
 from cbir.grading.graded_list import GradedList, Smoothing
 from cbir.grading.s_ndcg import SNdcgRanker
+from cbir.models.linear.grouped_folds import group_folds
+from cbir.models.linear.input_checks import check_graded, number_groups
+from cbir.models.linear.ranking_estimator import RankingEstimator
 
 Floats = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ class GradeInterpolator(BaseEstimator):
 
     def __init__(
         self,
-        ranker: Ranker | None = None,
+        ranker: RankingEstimator | None = None,
         smoothing: Smoothing = 1,
         coverage: float | None = 0.9,
         seed: int = 0,
@@ -63,8 +63,8 @@ class GradeInterpolator(BaseEstimator):
         """Learn from features X (n, d), grades y (n,) and, for instance, patients (n,); raises InvalidInput."""
         if self.coverage is not None and not 0 < self.coverage < 1:
             raise InvalidInput(f"coverage is a share between 0 and 1, not {self.coverage!r}")
-        features, grades = graded(X, y)
-        members = groups_of(groups, len(grades))
+        features, grades = check_graded(X, y)
+        members = number_groups(groups, len(grades))
         self.ranker_, self.list_ = self._fitted(features, grades, members)
         self.n_features_in_ = features.shape[1]
         self.range_ = float(grades.min()), float(grades.max())
@@ -84,12 +84,12 @@ class GradeInterpolator(BaseEstimator):
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """The share of grades within one of y: the paper's grading accuracy."""
-        features, grades = graded(X, y)
+        features, grades = check_graded(X, y)
         return float((np.abs(self.predict(features) - grades) <= 1).mean())
 
     def _fitted(
         self, features: Floats, grades: Floats, groups: NDArray[np.int64]
-    ) -> tuple[Ranker, GradedList]:
+    ) -> tuple[RankingEstimator, GradedList]:
         ranker = clone(self.ranker) if self.ranker is not None else SNdcgRanker(seed=self.seed)
         ranker.fit(features, grades, groups)
         return ranker, GradedList(ranker.predict(features), grades, self.smoothing)
@@ -101,7 +101,7 @@ class GradeInterpolator(BaseEstimator):
         if place > count or len(np.unique(groups)) < FOLDS:
             return whole
         errors = np.empty(count)
-        for train, test in by_group(grades, groups, FOLDS, self.seed):
+        for train, test in group_folds(grades, groups, FOLDS, self.seed):
             if len(np.unique(grades[train])) < 2:
                 return whole
             ranker, graded_list = self._fitted(features[train], grades[train], groups[train])

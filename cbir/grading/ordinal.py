@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from cbir.errors import InvalidInput
-from cbir.grading.checks import features_of, graded
+from cbir.models.linear.input_checks import check_features, check_graded
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ class OrdinalRegression(BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: Any = None) -> Self:
         """Learn from X (n, d) and y (n,), of at most 50 different grades; raises InvalidInput."""
-        features, grades = graded(X, y)
+        features, grades = check_graded(X, y)
         self.levels_, levels = np.unique(grades, return_inverse=True)
         if not 2 <= len(self.levels_) <= MOST_LEVELS:
             raise InvalidInput(
@@ -62,7 +62,7 @@ class OrdinalRegression(BaseEstimator):
     def decision_function(self, X: ArrayLike) -> Floats:
         """Where images stand on the scale of the thresholds, (n,)."""
         check_is_fitted(self, "coef_")
-        return ((features_of(X, self.n_features_in_) - self.mean_) / self.scale_) @ self.coef_
+        return ((check_features(X, self.n_features_in_) - self.mean_) / self.scale_) @ self.coef_
 
 
 def _thresholds(parameters: Floats) -> Floats:

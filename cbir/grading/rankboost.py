@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.grading.base import Ranker
-from cbir.grading.lists import ListSize, cut
+from cbir.models.linear.ranking_estimator import RankingEstimator
+from cbir.models.linear.ranking_lists import ListSize, assign_lists
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -15,7 +15,7 @@ Integers = NDArray[np.int64]
 MOST = 1.0 - 1e-9  # of |r|: a ranker without an error would weigh infinitely
 
 
-class RankBoost(Ranker):
+class RankBoost(RankingEstimator):
     """A weighted vote of weak rankers, each 1 where one feature is above a threshold, else 0.
 
     Each round takes the threshold with the largest |r|, r the weighted share of pairs ordered rightly less those
@@ -35,7 +35,7 @@ class RankBoost(Ranker):
     def _learn(self, Z: Floats, grades: Floats, groups: Integers) -> None:
         if isinstance(self.rounds, bool) or not isinstance(self.rounds, int) or self.rounds < 1:
             raise InvalidInput(f"the rounds of {self.name} are 1 or more, not {self.rounds!r}")
-        lists = cut(len(Z), self.list_size, np.random.default_rng(self.seed))
+        lists = assign_lists(len(Z), self.list_size, np.random.default_rng(self.seed))
         order = np.argsort(Z, axis=0).astype(np.int32)
         scores, taken = np.zeros(len(Z)), []
         for _ in range(self.rounds):

@@ -12,8 +12,8 @@ from sklearn.svm import SVC, SVR
 from sklearn.utils.validation import check_is_fitted
 
 from cbir.errors import InvalidInput
-from cbir.grading.checks import features_of, graded
 from cbir.grading.ordinal import OrdinalRegression
+from cbir.models.linear.input_checks import check_features, check_graded
 
 MOST_LEVELS = 50
 
@@ -32,7 +32,7 @@ class RegressionGrader(BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: Any = None) -> Self:
         """Learn from X (n, d) and y (n,); raises InvalidInput. groups: read by no rival."""
-        features, grades = graded(X, y)
+        features, grades = check_graded(X, y)
         self.n_features_in_ = features.shape[1]
         self.model_ = make_pipeline(StandardScaler(), SVR(C=self.C, epsilon=self.epsilon))
         self.model_.fit(features, grades)
@@ -41,7 +41,7 @@ class RegressionGrader(BaseEstimator):
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Decimal grades (n,)."""
         check_is_fitted(self, "model_")
-        return self.model_.predict(features_of(X, self.n_features_in_))
+        return self.model_.predict(check_features(X, self.n_features_in_))
 
 
 class ClassificationGrader(BaseEstimator):
@@ -54,7 +54,7 @@ class ClassificationGrader(BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: Any = None) -> Self:
         """Learn from X (n, d) and y (n,), of at most 50 different grades; raises InvalidInput."""
-        features, grades = graded(X, y)
+        features, grades = check_graded(X, y)
         makers = {"svm": SVC, "lda": LinearDiscriminantAnalysis}
         if self.classifier not in makers:
             raise InvalidInput(f"the classifier is svm or lda, not {self.classifier!r}")
@@ -70,7 +70,7 @@ class ClassificationGrader(BaseEstimator):
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Grades (n,), of those there were."""
         check_is_fitted(self, "model_")
-        return self.levels_[self.model_.predict(features_of(X, self.n_features_in_))]
+        return self.levels_[self.model_.predict(check_features(X, self.n_features_in_))]
 
 
 RIVALS = (RegressionGrader, ClassificationGrader, OrdinalRegression)

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.grading.kernel import Kernel, KernelRanker
-from cbir.grading.lists import ListSize, cut, rows_of
-from cbir.grading.measures import gains, mean_ndcg
 from cbir.grading.positions import Steps
+from cbir.models.linear.kernel_ranker import Kernel, KernelRanker
+from cbir.models.linear.list_measures import mean_ndcg, ndcg_gains
+from cbir.models.linear.ranking_lists import ListSize, assign_lists, rows_by_list
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -68,9 +68,9 @@ class SNdcgRanker(KernelRanker):
         chosen = aside if aside.any() else train
         basis = _decorrelating(Z[train])
         W, V = Z[train] @ basis, Z[chosen] @ basis
-        gain = gains(grades[train])
-        lists = rows_of(cut(len(W), self.list_size, generator))
-        judged = cut(len(V), self.list_size, generator)
+        gain = ndcg_gains(grades[train])
+        lists = rows_by_list(assign_lists(len(W), self.list_size, generator))
+        judged = assign_lists(len(V), self.list_size, generator)
         theta = chosen_theta = np.zeros(W.shape[1])
         best = -np.inf
         for step in range(self.steps + 1):

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.grading.base import LinearRanker
-from cbir.grading.lists import ListSize
+from cbir.models.linear.ranking_estimator import LinearRanker
+from cbir.models.linear.ranking_lists import ListSize
 
 Floats = NDArray[np.float64]
 

@@ -8,9 +8,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from cbir import grading
 from cbir.errors import InvalidInput
-from cbir.grading.base import Ranker
 from cbir.grading.graded_list import Smoothing
 from cbir.grading.interpolation import GradeInterpolator
+from cbir.models.linear.ranking_estimator import RankingEstimator
 
 INTEGERS = ("features_",)
 FORMAT = 1
@@ -41,7 +41,7 @@ class StoredGrading(BaseModel):
     patients: int
     fitted: str
 
-    def fitted_ranker(self) -> Ranker:
+    def fitted_ranker(self) -> RankingEstimator:
         """The ranker, as it was when it was stored."""
         made = grading.ranker(self.ranker, **self.options)
         for name, value in self.learned.items():
@@ -55,7 +55,7 @@ class StoredGrading(BaseModel):
         return made
 
 
-def learned(ranker: Ranker) -> dict[str, Any]:
+def learned(ranker: RankingEstimator) -> dict[str, Any]:
     """What a fitted ranker has learnt; of the deviations their inverse, 0 for infinite ones."""
     check_is_fitted(ranker, "scale_")
     found = {

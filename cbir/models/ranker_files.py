@@ -10,14 +10,14 @@ from safetensors.torch import load as read_tensors
 from safetensors.torch import save as write_tensors
 
 from cbir.errors import InvalidInput, NotFound
-from cbir.models.ranker import Ranker
+from cbir.models.scoring_network import ScoringNetwork
 from cbir.models.weights_file import content_of
 
 WEIGHTS, CARD = "ranker.safetensors", "ranker.json"
 SIDES = (32, 1024)
 
 
-def save(ranker: Ranker, folder: Path, facts: dict[str, Any]) -> None:
+def save(ranker: ScoringNetwork, folder: Path, facts: dict[str, Any]) -> None:
     """Write the weights and the card (what the ranker is, the hash of its weights, and `facts`) into `folder`."""
     tensors = {name: value.cpu().contiguous() for name, value in ranker.state_dict().items()}
     content = write_tensors(tensors)
@@ -26,7 +26,7 @@ def save(ranker: Ranker, folder: Path, facts: dict[str, Any]) -> None:
     (folder / CARD).write_text(json.dumps(card, indent=2, allow_nan=False) + "\n")
 
 
-def load(folder: Path) -> tuple[Ranker, dict[str, Any]]:
+def load(folder: Path) -> tuple[ScoringNetwork, dict[str, Any]]:
     """The ranker in `folder`, for use, and its card; nothing is unpickled.
 
     Raises NotFound where there is none, InvalidInput where weights and card do not belong together.
@@ -34,7 +34,7 @@ def load(folder: Path) -> tuple[Ranker, dict[str, Any]]:
     weights, card = folder / WEIGHTS, _card(folder / CARD)
     content = content_of(weights, card["sha256"])
     try:
-        ranker = Ranker(**card["ranker"])
+        ranker = ScoringNetwork(**card["ranker"])
         ranker.load_state_dict(read_tensors(content))
     except (RuntimeError, TypeError, SafetensorError) as error:
         raise InvalidInput(f"{weights} does not fit what its card says") from error

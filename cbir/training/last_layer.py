@@ -5,10 +5,10 @@ import torch
 from numpy.typing import NDArray
 
 from cbir.evaluation.triage import auc, pos_at_top
-from cbir.grading import RankingSVM
-from cbir.grading.base import LinearRanker
-from cbir.models.ranker import Ranker
-from cbir.models.top_push import TopPush
+from cbir.models.linear.ranking_estimator import LinearRanker
+from cbir.models.linear.ranking_svm import RankingSVM
+from cbir.models.linear.top_push import TopPush
+from cbir.models.scoring_network import ScoringNetwork
 from cbir.training.scoring import features
 
 LAST_LAYERS = ("rank-svm", "top-push")
@@ -17,7 +17,7 @@ PENALTIES = (1e-2, 1e-1, 1.0, 1e1, 1e2)  # C, and lambda: Zheng et al., section 
 
 def refit(
     method: str,
-    ranker: Ranker,
+    ranker: ScoringNetwork,
     pictures: NDArray[np.uint8],
     positive: NDArray[np.bool_],
     parts: dict[str, NDArray[np.int64]],

@@ -13,7 +13,7 @@ from cbir.errors import InvalidInput
 from cbir.evaluation.triage import auc, pos_at_top
 from cbir.losses import PosAtTopLoss, ScoreLoss, TopRankLoss
 from cbir.losses.binary import BinaryLoss
-from cbir.models.ranker import Ranker
+from cbir.models.scoring_network import ScoringNetwork
 from cbir.training.last_layer import LAST_LAYERS, refit
 from cbir.training.run import SEEDS, Report, Run
 from cbir.training.samplers import BatchSampler, PositiveNegativeSampler, ShuffledSampler
@@ -60,7 +60,7 @@ class Recipe:
 
 
 def train(
-    ranker: Ranker,
+    ranker: ScoringNetwork,
     pictures: NDArray[np.uint8],
     positive: NDArray[np.bool_],
     parts: dict[str, NDArray[np.int64]],
@@ -111,7 +111,7 @@ class _Run(Run):
 
     def __init__(
         self,
-        ranker: Ranker,
+        ranker: ScoringNetwork,
         pictures: NDArray[np.uint8],
         positive: NDArray[np.bool_],
         parts: dict[str, NDArray[np.int64]],

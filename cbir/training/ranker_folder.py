@@ -17,7 +17,7 @@ from cbir.errors import InvalidInput
 from cbir.evaluation.triage.report import Ranked, write
 from cbir.images import Limits
 from cbir.models import ranker_files
-from cbir.models.ranker import Ranker
+from cbir.models.scoring_network import ScoringNetwork
 from cbir.training.pictures import read_all
 from cbir.training.positives import examples, split
 from cbir.training.ranker import Recipe, train
@@ -58,7 +58,7 @@ def run(
     """
     rows = examples(Manifest(task.manifest), task.positive, task.where)
     torch.manual_seed(recipe.seed)
-    ranker = Ranker(task.backbone, task.side, str(task.weights) if task.weights else None)
+    ranker = ScoringNetwork(task.backbone, task.side, str(task.weights) if task.weights else None)
     limits = Limits(pixels=settings.load().max_pixels)
     paths = [row.path for row in rows]
     pictures = read_all(paths, task.side, limits, lambda done: show("reading", done, len(paths), ""))

@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cbir.models.ranker import Ranker
+from cbir.models.scoring_network import ScoringNetwork
 
 AT_ONCE = 256
 
@@ -15,19 +15,19 @@ def as_input(pictures: NDArray[np.uint8], device: str) -> Tensor:
     return torch.from_numpy(pictures).to(device)[:, None].float() / 255.0
 
 
-def score(ranker: Ranker, pictures: NDArray[np.uint8], device: str = "cpu") -> NDArray[np.float64]:
+def score(ranker: ScoringNetwork, pictures: NDArray[np.uint8], device: str = "cpu") -> NDArray[np.float64]:
     """Scores (n,) of grey pictures (n, side, side)."""
     return _map(ranker, pictures, device)[:, 0]
 
 
-def features(ranker: Ranker, pictures: NDArray[np.uint8], device: str = "cpu") -> NDArray[np.float64]:
+def features(ranker: ScoringNetwork, pictures: NDArray[np.uint8], device: str = "cpu") -> NDArray[np.float64]:
     """What the ranker's head sees (n, k) of grey pictures (n, side, side)."""
     return _map(ranker, pictures, device, of_head=False)
 
 
 @torch.no_grad()
 def _map(
-    ranker: Ranker, pictures: NDArray[np.uint8], device: str, of_head: bool = True
+    ranker: ScoringNetwork, pictures: NDArray[np.uint8], device: str, of_head: bool = True
 ) -> NDArray[np.float64]:
     was_training = ranker.training
     ranker.eval()

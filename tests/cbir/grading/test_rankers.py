@@ -13,9 +13,9 @@ from sklearn.svm import LinearSVC
 
 from cbir.errors import InvalidInput
 from cbir.grading import AdaRank, RankBoost, RankingSVM, SNdcgRanker, positions
-from cbir.grading.lists import cut, rows_of
-from cbir.grading.measures import gains, kendall_tau, mean_ndcg, ndcg
-from cbir.grading.pairs import Pairs
+from cbir.models.linear.ranking_lists import assign_lists, rows_by_list
+from cbir.models.linear.list_measures import ndcg_gains, kendall_tau, mean_ndcg, ndcg
+from cbir.models.linear.pair_sums import Pairs
 from cbir.grading.positions import Steps
 from cbir.grading.s_ndcg import put_aside, s_ndcg
 from cbir.losses import SNdcgLoss
@@ -35,11 +35,11 @@ CASES = st.integers(2, 25).flatmap(
 
 @pytest.mark.parametrize(("count", "size", "lists"), [(100, 20, 5), (119, 20, 5), (7, 20, 1), (900, None, 1)])
 def test_cut(count, size, lists):
-    found = cut(count, size, np.random.default_rng(0))
+    found = assign_lists(count, size, np.random.default_rng(0))
     sizes = np.bincount(found)
     assert len(sizes) == lists
     assert sizes.max() - sizes.min() <= 1
-    assert sorted(np.concatenate(rows_of(found)).tolist()) == list(range(count))
+    assert sorted(np.concatenate(rows_by_list(found)).tolist()) == list(range(count))
 
 
 @given(CASES, st.sampled_from([0.0, 1.0, 2.5]))
@@ -57,7 +57,7 @@ def test_sums_over_pairs(case, margin):
 def test_kendall_tau(case):
     scores, grades, lists = (np.array(part) for part in case)
     found = kendall_tau(scores / 7, grades.astype(float), lists)
-    for number, rows in enumerate(rows_of(lists)):
+    for number, rows in enumerate(rows_by_list(lists)):
         signs = np.sign(scores[rows, None] - scores[rows]) * np.sign(grades[rows, None] - grades[rows])
         n = len(rows)
         assert found[np.unique(lists)[number]] == pytest.approx(signs.sum() / 2 / max(n * (n - 1) / 2, 1))
@@ -72,7 +72,7 @@ def test_kendall_tau_without_ties_is_scipys():
 @given(CASES)
 def test_ndcg(case):
     scores, grades, _ = (np.array(part, float) for part in case)
-    found = ndcg(scores, gains(grades))
+    found = ndcg(scores, ndcg_gains(grades))
     if grades.max() == 0:
         assert math.isnan(found)
     else:
@@ -92,7 +92,7 @@ def test_mean_ndcg_leaves_out_lists_without_gain():
 def test_s_ndcg_and_its_gradient_are_the_losss(form, alpha):
     random = np.random.default_rng(1)
     scores, grades = random.normal(size=12), random.integers(0, 5, 12).astype(float)
-    value, slopes = s_ndcg(scores, gains(grades), form, alpha)
+    value, slopes = s_ndcg(scores, ndcg_gains(grades), form, alpha)
     tensor = torch.tensor(scores, requires_grad=True)
     loss = SNdcgLoss(form, alpha)(tensor, torch.tensor(grades))
     loss.backward()
@@ -201,8 +201,8 @@ def test_ranking_svm_is_linear_svc_on_all_pairs(C, levels):
 def test_ranking_svm_of_lists_pairs_within_them():
     X, y, _ = drawn(60)
     made = RankingSVM(list_size=20, tolerance=1e-10).fit(X, y)
-    Z, lists = (X - X.mean(0)) / X.std(0), cut(60, 20, np.random.default_rng(0))
-    differences = np.concatenate([explicit_pairs(Z[rows], y[rows]) for rows in rows_of(lists)])
+    Z, lists = (X - X.mean(0)) / X.std(0), assign_lists(60, 20, np.random.default_rng(0))
+    differences = np.concatenate([explicit_pairs(Z[rows], y[rows]) for rows in rows_by_list(lists)])
     slack = np.maximum(0, 1 - differences @ made.coef_)
     np.testing.assert_allclose(made.coef_ - 2 * made.C * differences.T @ slack, 0, atol=1e-7)
 
@@ -233,7 +233,7 @@ def best_threshold(Z, D, i, j):
 def test_rank_boost_takes_the_best_threshold_of_every_round(seed, size):
     X, y, _ = drawn(30, 3, seed=seed)
     X = np.round(X, -1)  # equal values have no threshold between them
-    lists = cut(30, size, np.random.default_rng(0))
+    lists = assign_lists(30, size, np.random.default_rng(0))
     made = RankBoost(rounds=4, list_size=size).fit(X, y)
     Z = (X - made.mean_) / made.scale_
     i, j = np.nonzero((y[:, None] > y) & (lists[:, None] == lists))
@@ -259,14 +259,14 @@ def test_ada_rank_starts_with_the_best_feature():
     made = AdaRank(rounds=1, list_size=20).fit(X, y)
     assert np.flatnonzero(made.coef_).tolist() == [2]
     assert made.coef_[2] < 0
-    lists = cut(200, 20, np.random.default_rng(0))
+    lists = assign_lists(200, 20, np.random.default_rng(0))
     tau = kendall_tau(-X[:, 2], y, lists).mean()
     assert -made.coef_[2] == pytest.approx(0.5 * math.log((1 + tau) / (1 - tau)))
 
 
 def test_ada_rank_weighs_lists_as_equation_12():
     X, y, _ = drawn(100, noise=2)
-    lists = cut(100, 20, np.random.default_rng(0))
+    lists = assign_lists(100, 20, np.random.default_rng(0))
     one, two = (AdaRank(rounds=rounds, list_size=20).fit(X, y) for rounds in (1, 2))
     P = np.exp([-kendall_tau(one.predict(X), y, lists)])[0]
     P /= P.sum()

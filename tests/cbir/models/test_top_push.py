@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from cbir.errors import InvalidInput
 from cbir.evaluation.triage import auc, pos_at_top
 from cbir.grading import RankingSVM
-from cbir.models.top_push import TopPush, project
+from cbir.models.linear.top_push import TopPush, project_dual
 
 
 def overlapping(m=15, n=40, d=4, apart=1.0, seed=0):
@@ -57,7 +57,7 @@ def test_top_push_finds_the_minimum(regularisation):
 @given(arrays(np.float64, st.integers(2, 20), elements=st.floats(-5, 5)), st.integers(1, 19))
 def test_projection(point, m):
     m = min(m, len(point) - 1)
-    found = project(point, m)
+    found = project_dual(point, m)
     assert (found >= 0).all()
     assert found[:m].sum() == pytest.approx(found[m:].sum(), abs=1e-9)
     low, high = -20.0, 20.0  # the same by halving

@@ -18,8 +18,8 @@ from cbir.evaluation.triage import auc
 from cbir.losses import PosAtTopLoss, TopRankLoss
 from cbir.main import app
 from cbir.models import ranker_files
-from cbir.models.ranker import Ranker
-from cbir.models.top_push import TopPush
+from cbir.models.scoring_network import ScoringNetwork
+from cbir.models.linear.top_push import TopPush
 from cbir.training import checkpoint
 from cbir.training.last_layer import LAST_LAYERS, refit
 from cbir.training.positives import split
@@ -51,7 +51,7 @@ def task():
 
 def made(seed=0):
     torch.manual_seed(seed)
-    return Ranker("toprank", SIDE)
+    return ScoringNetwork("toprank", SIDE)
 
 
 def weights_of(ranker):

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from cbir.models import backbones
 
 
-class Ranker(nn.Module):
+class ScoringNetwork(nn.Module):
     """A backbone and a linear head: images (n, 1, side, side), float32 from 0 to 1, to scores (n,) of any range.
 
     backbone: one of `cbir.models.backbones.names()`; weights: a file, or an embedding's folder, it starts from.

@@ -9,9 +9,9 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
 from cbir.errors import InvalidInput
-from cbir.grading.base import Ranker
-from cbir.grading.folds import by_group
-from cbir.grading.measures import kendall_tau
+from cbir.models.linear.grouped_folds import group_folds
+from cbir.models.linear.list_measures import kendall_tau
+from cbir.models.linear.ranking_estimator import RankingEstimator
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -24,7 +24,7 @@ SAMPLE = 3000  # images that are enough for that
 LEAST = 1e-10  # eigenvalue of the landmarks' kernel matrix
 
 
-class KernelRanker(Ranker):
+class KernelRanker(RankingEstimator):
     """Scores are the products of `coef_` with standardised features, or with kernels at `landmarks_`.
 
     kernel: "linear", as in the paper; "rbf", exp(-|x - y|^2 / d) at 300 of the images (Nystroem's approximation:
@@ -71,7 +71,7 @@ class KernelRanker(Ranker):
         if len(np.unique(groups)) < 2 * FOLDS:
             return "linear"
         taus = dict.fromkeys(("linear", "rbf"), 0.0)
-        for train, test in by_group(grades, groups, FOLDS, self.seed):
+        for train, test in group_folds(grades, groups, FOLDS, self.seed):
             if len(np.unique(grades[train])) < 2:
                 return "linear"
             members = np.unique(groups[train], return_inverse=True)[1]

@@ -9,7 +9,7 @@ ListSize = int | None  # None: all images in one list
 LEAST = 2
 
 
-def cut(count: int, size: ListSize, generator: np.random.Generator) -> NDArray[np.int64]:
+def assign_lists(count: int, size: ListSize, generator: np.random.Generator) -> NDArray[np.int64]:
     """The list (count,) each image is drawn into: lists of `size` images, or a few more so that none is short."""
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < LEAST):
         raise InvalidInput(f"a list has {LEAST} images or more, or None for all, not {size!r}")
@@ -19,7 +19,7 @@ def cut(count: int, size: ListSize, generator: np.random.Generator) -> NDArray[n
     return generator.permutation(count) * lists // count
 
 
-def rows_of(lists: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+def rows_by_list(lists: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """The rows of each list."""
     order = np.argsort(lists, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(lists[order])) + 1)

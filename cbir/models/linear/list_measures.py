@@ -3,13 +3,13 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.grading.lists import rows_of
-from cbir.grading.pairs import Pairs
+from cbir.models.linear.pair_sums import Pairs
+from cbir.models.linear.ranking_lists import rows_by_list
 
 Floats = NDArray[np.float64]
 
 
-def gains(grades: Floats) -> Floats:
+def ndcg_gains(grades: Floats) -> Floats:
     """2^grade - 1, over 2^highest, which might overflow; grades below 0 are shifted up together."""
     shifted = grades - min(0.0, float(grades.min(initial=0.0)))
     highest = shifted.max(initial=0.0)
@@ -33,8 +33,8 @@ def ndcg(scores: Floats, gain: Floats) -> float:
 
 def mean_ndcg(scores: Floats, grades: Floats, lists: NDArray[np.int64]) -> float:
     """The mean over lists of their NDCG, those left out that have none; nan where no list has one."""
-    gain = gains(grades)
-    found = np.array([ndcg(scores[rows], gain[rows]) for rows in rows_of(lists)])
+    gain = ndcg_gains(grades)
+    found = np.array([ndcg(scores[rows], gain[rows]) for rows in rows_by_list(lists)])
     found = found[~np.isnan(found)]
     return float(found.mean()) if len(found) else float("nan")
 

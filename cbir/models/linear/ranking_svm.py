@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.grading.kernel import Kernel, KernelRanker
-from cbir.grading.lists import ListSize, cut
-from cbir.grading.pairs import Pairs, Within
+from cbir.models.linear.kernel_ranker import Kernel, KernelRanker
+from cbir.models.linear.pair_sums import Pairs, Within
+from cbir.models.linear.ranking_lists import ListSize, assign_lists
 
 Floats = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ class RankingSVM(KernelRanker):
     def _weights(self, Z: Floats, grades: Floats, groups: NDArray[np.int64]) -> Floats:
         if not 0 < self.C < np.inf:
             raise InvalidInput(f"the C of {self.name} must be a number above 0, not {self.C!r}")
-        pairs = Pairs(grades, cut(len(Z), self.list_size, np.random.default_rng(self.seed)))
+        pairs = Pairs(grades, assign_lists(len(Z), self.list_size, np.random.default_rng(self.seed)))
         w, first = np.zeros(Z.shape[1]), 0.0
         scores = np.zeros(len(Z))
         loss, gradient, active = self._at(pairs, Z, w, scores)

@@ -10,7 +10,7 @@ from cbir.errors import InvalidInput
 Floats = NDArray[np.float64]
 
 
-def features_of(X: ArrayLike, dimensions: int | None = None) -> Floats:
+def check_features(X: ArrayLike, dimensions: int | None = None) -> Floats:
     """Features (n, d) as float64; raises InvalidInput where they are not finite numbers, or d is not `dimensions`."""
     found = _numbers(X, "features")
     if found.ndim != 2 or not found.shape[1]:
@@ -22,9 +22,9 @@ def features_of(X: ArrayLike, dimensions: int | None = None) -> Floats:
     return found
 
 
-def graded(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
+def check_graded(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     """Features (n, d) and grades (n,) as float64, at least one; raises InvalidInput."""
-    features, grades = features_of(X), _numbers(y, "grades")
+    features, grades = check_features(X), _numbers(y, "grades")
     if grades.shape != (len(features),):
         raise InvalidInput(f"{len(features)} images need as many grades, not {grades.shape}")
     if not len(grades):
@@ -32,7 +32,7 @@ def graded(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     return features, grades
 
 
-def groups_of(groups: Any, count: int) -> NDArray[np.int64]:
+def number_groups(groups: Any, count: int) -> NDArray[np.int64]:
     """The number of each image's group (n,); each its own where `groups` is None."""
     if groups is None:
         return np.arange(count)

@@ -9,15 +9,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from cbir.errors import InvalidInput
-from cbir.grading.checks import features_of, graded, groups_of
-from cbir.grading.lists import ListSize, cut
-from cbir.grading.measures import mean_ndcg
+from cbir.models.linear.input_checks import check_features, check_graded, number_groups
+from cbir.models.linear.list_measures import mean_ndcg
+from cbir.models.linear.ranking_lists import ListSize, assign_lists
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
-class Ranker(BaseEstimator):
+class RankingEstimator(BaseEstimator):
     """A ranking function: the more severe a case, the higher its score.
 
     The constructor keeps options; `fit` learns; what is learnt ends with `_`. Features are standardised inside.
@@ -33,7 +33,7 @@ class Ranker(BaseEstimator):
         groups: (n,) what must not be torn apart where a ranker puts images aside, for instance patients.
         Raises InvalidInput where these do not fit or an option is out of range.
         """
-        features, grades = graded(X, y)
+        features, grades = check_graded(X, y)
         if grades.min() == grades.max():
             raise InvalidInput(f"all {len(grades)} grades are alike; there is nothing to rank")
         deviation = features.std(axis=0)
@@ -42,18 +42,18 @@ class Ranker(BaseEstimator):
         # A constant feature, up to rounding, tells nothing: it stays 0 however a new image differs there.
         constant = deviation <= 1e-7 * np.maximum(np.abs(self.mean_), 1e-30)
         self.scale_ = np.where(constant, np.inf, deviation)
-        self._learn(self._standardised(features), grades, groups_of(groups, len(grades)))
+        self._learn(self._standardised(features), grades, number_groups(groups, len(grades)))
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
         """Scores (n,) float64 of features X (n, d); raises InvalidInput where d is not that of `fit`."""
         check_is_fitted(self, "scale_")
-        return self._scores(self._standardised(features_of(X, self.n_features_in_)))
+        return self._scores(self._standardised(check_features(X, self.n_features_in_)))
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Mean NDCG (eq. 4 of Huang et al. 2010) over lists of `list_size`, 0 to 1."""
-        features, grades = graded(X, y)
-        lists = cut(len(grades), self.list_size, np.random.default_rng(self.seed))
+        features, grades = check_graded(X, y)
+        lists = assign_lists(len(grades), self.list_size, np.random.default_rng(self.seed))
         return mean_ndcg(self.predict(features), grades, lists)
 
     def _standardised(self, features: Floats) -> Floats:
@@ -68,7 +68,7 @@ class Ranker(BaseEstimator):
         """Scores (n,) of standardised features (n, d)."""
 
 
-class LinearRanker(Ranker):
+class LinearRanker(RankingEstimator):
     """A ranker whose scores are the products of standardised features with `coef_` (d,)."""
 
     coef_: Floats

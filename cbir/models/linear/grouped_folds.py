@@ -14,7 +14,7 @@ Integers = NDArray[np.int64]
 STRATA = 10
 
 
-def by_group(
+def group_folds(
     grades: NDArray[np.float64], groups: Integers, folds: int, seed: int
 ) -> Iterator[tuple[Integers, Integers]]:
     """Rows to train and to test with, for each fold; raises InvalidInput where there are fewer groups than folds."""

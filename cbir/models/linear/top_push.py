@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.grading.base import LinearRanker
+from cbir.models.linear.ranking_estimator import LinearRanker
 
 Floats = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ class TopPush(LinearRanker):
             w = look @ signed / scale
             slope = signed @ w
             slope[:m] += look[:m] / 2 - 1
-            moved = project(look - slope / steepest, m)
+            moved = project_dual(look - slope / steepest, m)
             if (look - moved) @ (moved - at) > 0:  # momentum leads uphill (O'Donoghue & Candes 2015)
                 look, momentum = at, 1.0
                 continue
@@ -84,7 +84,7 @@ def _smaller_gram(vectors: Floats) -> Floats:
     return vectors.T @ vectors if columns <= rows else vectors @ vectors.T
 
 
-def project(point: Floats, m: int) -> Floats:
+def project_dual(point: Floats, m: int) -> Floats:
     """The nearest point whose numbers are all at least 0, its first m adding up to as much as the others.
 
     That is max(0, a - t) and max(0, b + t) for the one t at which the sums agree.
