@@ -23,7 +23,8 @@ import psutil
 from cbir import descriptors
 from cbir.datasets import phantoms
 from cbir.images import read_images
-from indexer.folder import walk
+from cbir.ingest.image_files import find_images
+from cbir.threads import cores
 
 
 def describe_rate(paths: list[Path]) -> float:
@@ -55,7 +56,7 @@ def index(folder: Path, count: int, jobs: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as scratch:
         links = Path(scratch) / "images"
         links.mkdir()
-        for number, path in enumerate(list(walk([folder]))[:count]):
+        for number, path in enumerate(list(find_images([folder]))[:count]):
             (links / f"{number:06d}{path.suffix}").symlink_to(path)
         command = [
             sys.executable,
@@ -90,7 +91,7 @@ def main() -> None:
     """Print a table and one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="folder of images; phantoms are drawn if not given")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--jobs", type=int, default=cores())
     parser.add_argument("--count", type=int, default=0, help="images to take; 0 for all (600 phantoms)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -98,7 +99,7 @@ def main() -> None:
         if folder is None:
             folder = Path(scratch)
             phantoms.write(folder, options.count or 600)
-        paths = list(walk([folder]))
+        paths = list(find_images([folder]))
         count = options.count or len(paths)
         sample = paths[:count][:: max(1, count // 2000)]
         one = describe_rate(sample)

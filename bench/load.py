@@ -26,12 +26,11 @@ from typing import Any
 import numpy as np
 import psutil
 
-from cbir import descriptors
 from cbir.images import read_images
-from cbir.search import Request, Searcher, Stopwatch, query_frame
+from cbir.ingest.image_files import find_images
+from cbir.search import Request, Searcher, Stopwatch, select_frame
 from cbir.settings import load
 from cbir.store import Collection
-from indexer.folder import walk
 
 TURN_SECONDS = 10
 QUERIES = 100  # different images that are asked with
@@ -76,7 +75,7 @@ def collect(folder: Path, data: Path | None, images: int) -> list[Path]:
     if data is None:
         data = folder / "phantoms"
         run("phantoms", data, "--count", images)
-    paths = list(walk([data]))
+    paths = list(find_images([data]))
     chosen = random.Random(0).sample(paths, min(images, len(paths)))
     links = folder / "images"
     links.mkdir()
@@ -97,7 +96,7 @@ def run(*arguments: object, accepted: tuple[int, ...] = (0,)) -> None:
 def ask(searcher: Searcher, data: Path) -> dict[str, float]:
     """One query without the service; its stages in milliseconds."""
     watch = Stopwatch()
-    image = query_frame(read_images(data), None, "query")
+    image = select_frame(read_images(data), None, "query")
     return searcher.by_image(image, Request(k=20, rerank="eprf"), watch).timings_ms
 
 
@@ -121,8 +120,8 @@ def bare(searcher: Searcher, queries: list[Path], threads: int, seconds: float) 
 
 def stages_cpu(searcher: Searcher, queries: list[Path]) -> float:
     """Milliseconds of processor time a query takes to describe, search and re-rank, and nothing else."""
-    describe = descriptors.get(searcher.collection.profile.descriptor)
-    images = [query_frame(read_images(path), None, "query") for path in queries]
+    describe = searcher.collection.profile.load_descriptor(searcher.settings.device)
+    images = [select_frame(read_images(path), None, "query") for path in queries]
     started = time.process_time()
     for image in images:
         searcher.rank(describe(image), image.content_hash, Request(k=20, rerank="eprf"))

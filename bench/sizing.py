@@ -27,6 +27,7 @@ from cbir.store import profile as profiles
 from cbir.store.backup import backup
 from cbir.store.opening import open_sound
 from cbir.store.writer import Entry
+from cbir.threads import cores
 
 BATCH = 512
 QUERIES = 30
@@ -119,7 +120,7 @@ def main() -> None:
     )
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 10_000, 100_000])
     options = parser.parse_args()
-    print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
+    print(f"{cores()} cores, load {os.getloadavg()[0]:.1f}")
     columns = ("images", "add_s", "snapshot_s", "disk_mib", "last_good_mib", "open_s", "query_ms", "memory_mib",
                "backup_s")  # fmt: skip
     print("".join(f"{name:>14}" for name in columns))

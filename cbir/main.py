@@ -1,4 +1,4 @@
-"""The command `cbir`: subcommands come from the entry-point group `cbir.commands` and load when called."""
+"""Command line `cbir`: load subcommands of the entry-point group `cbir.commands` when they are called."""
 
 import sys
 from importlib.metadata import EntryPoint, entry_points
@@ -15,71 +15,81 @@ GROUP = "cbir.commands"
 
 
 class LazyCommands(typer.core.TyperGroup):
-    """Imports a subcommand only when it is run or its help is asked for."""
+    """Import a subcommand only when it runs or shows its help."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(entry_points(group=GROUP).names)
 
     def get_command(self, ctx: Any, name: str) -> Any:
-        found = entry_points(group=GROUP, name=name)
-        return _load(next(iter(found))) if found else None
+        entries = entry_points(group=GROUP, name=name)
+        return load_command(next(iter(entries))) if entries else None
 
 
-def _load(entry: EntryPoint) -> Any:
-    """A Typer app as a group, a plain function as one command."""
+def load_command(entry: EntryPoint) -> Any:
+    """Load a Typer app as a group, or a plain function as a single command.
+
+    Help texts are plain: with markup on, rich swallows square brackets and the defaults in them.
+    """
     loaded = entry.load()
-    if isinstance(loaded, typer.Typer):
-        command = typer.main.get_command(loaded)
-    else:
-        app = typer.Typer(add_completion=False)
-        app.command()(loaded)
-        command = typer.main.get_command(app)
+    if not isinstance(loaded, typer.Typer):
+        function, loaded = loaded, typer.Typer(add_completion=False)
+        loaded.command()(function)
+    loaded.rich_markup_mode = None  # Typer hands it down to subcommands
+    command = typer.main.get_command(loaded)
     command.name = entry.name
     return command
 
 
 app = typer.Typer(
-    cls=LazyCommands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False
+    cls=LazyCommands,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(enabled: bool) -> None:
+    if enabled:
         typer.echo(cbir.__version__)
         raise typer.Exit
 
 
 @app.callback()
-def _cbir(version: bool = typer.Option(False, "--version", callback=_version, is_eager=True)) -> None:
-    """Where have we seen this before? Retrieval of medical images by their pixels. Not a medical device."""
+def _cbir(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+    ),
+) -> None:
+    """Content-based retrieval of medical images: index, search, evaluate and serve. Not a medical device."""
 
 
-def _told(error: Exception) -> str | None:
-    """What a person can do about an error of the system or of the database; None for a fault of ours."""
+def _advice(error: Exception) -> str | None:
+    """Describe a system or database error in one line; return None for a bug in cbir."""
     if isinstance(error, OSError):
         return f"{error.filename or 'the system'}: {error.strerror or error}"
     if type(error).__module__.partition(".")[0] in ("sqlalchemy", "sqlite3"):
-        return "the collection's database is damaged or busy; `cbir collection verify` says more"
+        return "the collection's database is damaged or busy; run `cbir collection verify` for details"
     if isinstance(error, UnicodeEncodeError):
         return "a name on the command line is not UTF-8; rename it"
     return None
 
 
 def main() -> None:
-    """Run the command line; an expected error is one line and exit code 2, never a traceback."""
+    """Run the command line; print an expected error in one line and exit with code 2."""
     try:
         app()
     except CbirError as error:
         typer.echo(f"cbir: {error}", err=True)
         sys.exit(2)
-    except BrokenPipeError:  # the reader of our output, `head` for instance, has seen enough
+    except BrokenPipeError:  # the reader of our output, for instance `head`, has closed it
         sys.stderr.close()
         sys.exit(0)
     except Exception as error:
-        told = _told(error)
-        if told is None:
+        advice = _advice(error)
+        if advice is None:
             raise
-        typer.echo(f"cbir: {told}", err=True)
+        typer.echo(f"cbir: {advice}", err=True)
         sys.exit(2)
 
 

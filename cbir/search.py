@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from cbir import descriptors, rerank
+from cbir import rerank
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
 from cbir.external_links import external_links
 from cbir.gallery.ranking import RankingList, best, nearest_of, rank, subset
-from cbir.gpu.found import Found
-from cbir.gpu.owner import Owner
+from cbir.gpu.device_search import DeviceSearch
+from cbir.gpu.top_hits import TopHits
 from cbir.images import Image
-from cbir.rerank.feedback import Feedback, settled
-from cbir.rerank.seeds import Judged
+from cbir.rerank.feedback import Feedback, apply_judgements
+from cbir.rerank.seeded_diffusion import RelevanceFeedback
 from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store.filters import parse
@@ -64,7 +64,7 @@ class Request(BaseModel):
     feedback: Judgements = []
 
 
-class DicomPlace(BaseModel):
+class DicomReference(BaseModel):
     """Where an image stands in the archive (UIDs of PS3.3); frame from 1, None for the only one."""
 
     study: str
@@ -91,7 +91,7 @@ class Hit(BaseModel):
     distance: float
     labels: dict[str, str]
     patient: str | None
-    dicom: DicomPlace | None
+    dicom: DicomReference | None
     links: Links
 
 
@@ -125,7 +125,7 @@ class Answer(BaseModel):
 
 
 @dataclass(frozen=True, eq=False)
-class Ranked:
+class RankedImages:
     """The best images for a query, best first, before anything but their vectors was read.
 
     numbers: (k,) int64, the collection's own numbers of the images. scores: (k,) floating, what they are ordered
@@ -164,7 +164,7 @@ class Searcher:
     def __init__(self, collection: Collection, settings: Settings) -> None:
         self.collection = collection
         self.settings = settings
-        self._device = Owner(collection.folder, settings.device, settings.index)
+        self._device = DeviceSearch(collection.folder, settings.device, settings.index)
 
     def by_image(self, image: Image, request: Request, watch: Stopwatch) -> Answer:
         """The images most like `image`; the same picture, where the collection has it, is left out."""
@@ -187,7 +187,7 @@ class Searcher:
             )
         records = [self.collection.record(image_id) for image_id in request.examples]
         watch.lap("decode")
-        describe = descriptors.get(self.collection.profile.descriptor)
+        describe = self.collection.profile.load_descriptor(self.settings.device)
         raw = [describe(image) for image in images] + [self.collection.vector(r.image_id) for r in records]
         contents = [image.content_hash for image in images] + [record.content_hash for record in records]
         watch.lap("describe")
@@ -207,7 +207,7 @@ class Searcher:
 
     def rank(
         self, raw: NDArray[np.float32], content: str, request: Request, watch: Stopwatch | None = None
-    ) -> Ranked:
+    ) -> RankedImages:
         """The images most like one whose raw vector (d,) float32 is given.
 
         content: hash of the query's picture, which is left out.
@@ -217,7 +217,7 @@ class Searcher:
         query = view.statistics.normalise(raw)
         rows = self._rows(view, [content], request)
         method = request.rerank or self.settings.rerank
-        known = rerank.parameters(method)
+        known = rerank.parameter_names(method)
         kept = {name: value for name, value in self.collection.profile.rerank.items() if name in known}
         reranker = rerank.get(method, **(kept | request.parameters))
         found = self._device.rank(query, view.gallery, rows, reranker, request.k)
@@ -243,7 +243,7 @@ class Searcher:
         request: Request,
         watch: Stopwatch | None = None,
         judged_in_place: bool = False,
-    ) -> Ranked:
+    ) -> RankedImages:
         """The images most like several, whose raw vectors (e, d) are given, by what was judged.
 
         An image is as far as the nearest example is. judged_in_place: judged images stay where what was
@@ -260,13 +260,13 @@ class Searcher:
         method = request.rerank or self.settings.rerank
         if method != Feedback.name:
             rerank.get(method, **request.parameters)  # what it would refuse is refused here too
-        if rerank.resolved(method) == "none":
+        if rerank.resolve_name(method) == "none":
             reranked, name, parameters = rerank.Reranked(ranking.similarities), "none", {}
         else:
             learner = _learner(request.parameters if method == Feedback.name else {})
             reranked, name = learner(examples, judged, ranking, view.gallery), learner.name
             parameters = learner.parameters
-        scores = reranked.scores if judged_in_place else settled(reranked.scores, judged, ranking.rows)
+        scores = reranked.scores if judged_in_place else apply_judgements(reranked.scores, judged, ranking.rows)
         watch.lap("rerank")
         how = RerankFacts(
             method=name, parameters=parameters, scope=tail_left_out or reranked.scope, notes=reranked.notes
@@ -284,7 +284,7 @@ class Searcher:
         rows = np.arange(len(view.gallery)) if rows is None else rows
         return np.setdiff1d(rows, view.rows_of(showing(self.collection, contents[1:])), assume_unique=True)
 
-    def _judged(self, view: View, request: Request) -> Judged:
+    def _judged(self, view: View, request: Request) -> RelevanceFeedback:
         """The judgements that say something; raises NotFound and InvalidInput."""
         ids = [judgement.image_id for judgement in request.feedback]
         twice = next((one for place, one in enumerate(ids) if one in ids[:place]), None)
@@ -296,7 +296,7 @@ class Searcher:
             if row == len(view.gallery) or view.gallery.ids[row] != number:
                 raise NotFound(f"there is no image {name} in the collection")
         relevance = np.array([judgement.relevance for judgement in request.feedback], np.float64)
-        return Judged(rows[relevance != 0.0], relevance[relevance != 0.0])
+        return RelevanceFeedback(rows[relevance != 0.0], relevance[relevance != 0.0])
 
     def _bounded(
         self, ranking: RankingList, k: int, judged: Sequence[int] | NDArray[np.int64] = ()
@@ -312,7 +312,7 @@ class Searcher:
         kept = np.union1d(kept, np.flatnonzero(np.isin(ranking.rows, judged)))
         return subset(ranking, kept), f"the best {count} of {len(ranking)} and a sample of {count}"
 
-    def _hits(self, ranked: Ranked) -> list[Hit]:
+    def _hits(self, ranked: RankedImages) -> list[Hit]:
         numbers = ranked.numbers.tolist()
         records = self.collection.records(numbers)
         found = [
@@ -338,14 +338,14 @@ def _cut(
     reranked: rerank.Reranked,
     how: RerankFacts,
     k: int,
-) -> Ranked:
+) -> RankedImages:
     """The best k of the list."""
     places = best(scores, k)
     numbers = view.gallery.ids[ranking.rows[places]]
-    return Ranked(numbers, scores[places], reranked.shown(scores[places]), ranking.distances[places], how)
+    return RankedImages(numbers, scores[places], reranked.shown(scores[places]), ranking.distances[places], how)
 
 
-def _found(view: View, found: Found, reranker: rerank.Reranker) -> Ranked:
+def _found(view: View, found: TopHits, reranker: rerank.Reranker) -> RankedImages:
     """What was found on a device."""
     how = RerankFacts(
         method=reranker.name,
@@ -354,11 +354,11 @@ def _found(view: View, found: Found, reranker: rerank.Reranker) -> Ranked:
         notes=found.reranked.notes,
     )
     shown = found.reranked.shown(found.scores)
-    return Ranked(view.gallery.ids[found.rows], found.scores, shown, found.distances, how)
+    return RankedImages(view.gallery.ids[found.rows], found.scores, shown, found.distances, how)
 
 
 def _hit(settings: Settings, place: int, record: Record, score: float, distance: float) -> Hit:
-    archive = DicomPlace(
+    archive = DicomReference(
         study=record.study, series=record.series, instance=record.instance, frame=record.frame
     )
     address = f"/v1/images/{record.image_id}"
@@ -378,7 +378,7 @@ def _hit(settings: Settings, place: int, record: Record, score: float, distance:
     )
 
 
-def query_frame(frames: Sequence[Image] | Any, wanted: int | None, name: str) -> Image:
+def select_frame(frames: Sequence[Image] | Any, wanted: int | None, name: str) -> Image:
     """The frame of a query file to search with: the wanted one, counted from 1, or the first.
 
     frames: an iterator of images, of which no more than needed are decoded.

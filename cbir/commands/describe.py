@@ -34,8 +34,10 @@ def describe(
     format: Annotated[Format, typer.Option(help="How the values are printed.")] = Format.text,
 ) -> None:
     """Print the descriptor of one image."""
-    wanted = descriptors.get(descriptors.named(descriptor).descriptor)
-    frames = read_images(image, limits=Limits(pixels=settings.load().max_pixels))
+    in_force = settings.load()
+    name, _, model = descriptors.resolve_descriptor(descriptor)
+    wanted = descriptors.get(name, model, in_force.device)
+    frames = read_images(image, limits=Limits(pixels=in_force.max_pixels))
     found = next(islice(frames, frame - 1, None), None)
     if found is None:
         raise InvalidInput(f"{image} has no frame {frame}; frames are counted from 1")

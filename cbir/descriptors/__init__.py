@@ -3,16 +3,16 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from cbir.descriptors import embedding_descriptor
 from cbir.descriptors.color_layout import ColorLayout
 from cbir.descriptors.concatenated import Concatenated
 from cbir.descriptors.descriptor import Descriptor
 from cbir.descriptors.edge_histogram import EdgeHistogram
 from cbir.descriptors.edge_histogram_150 import EdgeHistogram150
-from cbir.descriptors.embedding_descriptor import JOIN, NAME, EmbeddingDescriptor
+from cbir.descriptors.embedding_descriptor import JOIN, NAME, EmbeddingDescriptor, descriptor_name
 from cbir.descriptors.huang2012 import Huang2012
 from cbir.descriptors.tamura import Tamura
 from cbir.errors import InvalidInput
+from cbir.hardware import Device
 from cbir.models import embedding_card
 
 _MEMBERS: tuple[Descriptor, ...] = (
@@ -26,46 +26,65 @@ _BY_NAME = {member.name: member for member in _MEMBERS}
 
 
 def names() -> tuple[str, ...]:
-    """The names of all descriptors."""
+    """Return the names of all descriptors that need no trained model."""
     return tuple(_BY_NAME)
 
 
-def get(name: str) -> Descriptor:
-    """The descriptor called `name`, one of `names` or what `named` gave; InvalidInput for another."""
+def get(name: str, model: Path | None = None, device: Device = "auto") -> Descriptor:
+    """Return the descriptor called `name`.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`, or a name that `resolve_descriptor` returned.
+    model : Path, optional
+        Folder of the trained embedding; without it an embedding has a name, dimensions and parts, but cannot
+        describe images.
+    device : {"auto", "cpu", "cuda"}
+        Device that an embedding runs on.
+
+    Raises
+    ------
+    InvalidInput
+        If no descriptor has this name.
+    """
     if NAME.fullmatch(name):
-        network, plus, other = name.partition(JOIN)
-        return (
-            Concatenated(EmbeddingDescriptor(network), get(other)) if plus else EmbeddingDescriptor(network)
-        )
-    _check(name)
+        embedding_name, join, other = name.partition(JOIN)
+        embedding = EmbeddingDescriptor(embedding_name, model, device)
+        return Concatenated(embedding, get(other)) if join else embedding
+    _check_name(name)
     return _BY_NAME[name]
 
 
-class Named(NamedTuple):
-    """descriptor: the name that `get` takes. title: for people, without the way to a folder."""
+class ResolvedDescriptor(NamedTuple):
+    """Descriptor that a user meant.
 
-    descriptor: str
-    title: str
-
-
-def named(text: str) -> Named:
-    """What a person means by `text`: a descriptor's name, the folder of a trained embedding, or FOLDER+DESCRIPTOR.
-
-    The embedding is known from then on. Raises InvalidInput where there is no such thing, or a damaged one.
+    name: for `get`. title: for people, without the path of a folder. model: folder of the trained embedding.
     """
-    folder, plus, other = text.rpartition(JOIN)
-    if embedding_card.is_model(Path(text)):
-        return Named(embedding_descriptor.register(Path(text)), Path(text).resolve().name)
-    if not folder:
-        return Named(get(text).name, text)
-    _check(other)
-    if not embedding_card.is_model(Path(folder)):
-        raise InvalidInput(f"there is no trained embedding in {folder}; `cbir train embedding` makes one")
-    return Named(
-        embedding_descriptor.register(Path(folder)) + plus + other, Path(folder).resolve().name + plus + other
-    )
+
+    name: str
+    title: str
+    model: Path | None
 
 
-def _check(name: str) -> None:
+def resolve_descriptor(text: str) -> ResolvedDescriptor:
+    """Resolve a descriptor's name, the folder of a trained embedding, or FOLDER+DESCRIPTOR.
+
+    Raises InvalidInput if `text` is none of them or the embedding is damaged.
+    """
+    if embedding_card.has_embedding(Path(text)):
+        folder = Path(text).resolve()
+        return ResolvedDescriptor(descriptor_name(folder), folder.name, folder)
+    path, join, other = text.rpartition(JOIN)
+    if not path:
+        return ResolvedDescriptor(get(text).name, text, None)
+    _check_name(other)
+    if not embedding_card.has_embedding(Path(path)):
+        raise InvalidInput(f"there is no trained embedding in {path}; `cbir train embedding` makes one")
+    folder = Path(path).resolve()
+    return ResolvedDescriptor(descriptor_name(folder) + join + other, folder.name + join + other, folder)
+
+
+def _check_name(name: str) -> None:
     if name not in _BY_NAME:
-        raise InvalidInput(f"no descriptor is called {name!r}; choose one of {', '.join(_BY_NAME)}")
+        raise InvalidInput(f"there is no descriptor {name!r}; choose one of {', '.join(_BY_NAME)}")

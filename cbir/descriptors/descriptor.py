@@ -1,4 +1,4 @@
-"""What every descriptor is."""
+"""Interface of descriptors."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -11,7 +11,7 @@ from cbir.images import Image
 
 @dataclass(frozen=True)
 class Part:
-    """A named range of dimensions, [start, stop), that may be weighted on its own."""
+    """A named range of dimensions, [start, stop), that can have a weight of its own."""
 
     name: str
     start: int
@@ -26,18 +26,18 @@ class Descriptor(Protocol):
     parts: tuple[Part, ...]
 
     def __call__(self, image: Image) -> NDArray[np.float32]:
-        """The descriptor of `image`: shape (dimensions,), float32, all finite."""
+        """Describe `image`: shape (dimensions,), float32, all finite."""
         ...
 
 
 @runtime_checkable
 class Batched(Descriptor, Protocol):
-    """A descriptor that describes many images faster together than one by one."""
+    """A descriptor that describes many images faster in a batch than one by one."""
 
-    def prepared(self, image: Image) -> Any:
-        """What it needs of an image, far smaller than the image."""
+    def prepare(self, image: Image) -> Any:
+        """Reduce `image` to the input of `describe_batch`, which is far smaller."""
         ...
 
-    def all_of(self, prepared: list[Any]) -> NDArray[np.float32]:
-        """The descriptors (n, dimensions), float32, of n prepared images."""
+    def describe_batch(self, inputs: list[Any]) -> NDArray[np.float32]:
+        """Describe n prepared images: shape (n, dimensions), float32."""
         ...

@@ -1,4 +1,4 @@
-"""Vectors of a trained network. The descriptor is a model in a folder, known by the hash of its weights."""
+"""Vectors of a trained network, a descriptor named after the hash of its weights."""
 
 import re
 from functools import lru_cache
@@ -9,97 +9,100 @@ from numpy.typing import NDArray
 
 from cbir.descriptors.descriptor import Part
 from cbir.errors import InvalidInput
+from cbir.hardware import Device, resolve_device
 from cbir.images import Image
 from cbir.images.pad_resize import pad_resize
 from cbir.models import embedding_card
-from cbir.models.onnx_network import Network, network_of
+from cbir.models.onnx_network import OnnxNetwork, load_onnx_network
 
-# Hash of the weights, dimensions, and the descriptor beside it: see `beside`.
+# Hash of the weights, dimensions, and the descriptor that is concatenated: see `concatenated`.
 NAME = re.compile(r"embedding:([0-9a-f]{16}):([0-9]{1,4})(?:\+([a-z0-9_]+))?")
 JOIN = "+"  # between the folder of a model and the name of a descriptor
-BATCH = 64  # images that go through the network together
-
-_folders: dict[str, Path] = {}  # models that this process has met, by the hash of their weights
+BATCH = 64  # images per run of the network
 
 
-def register(folder: Path) -> str:
-    """Make the model in `folder` known to this process; the name of its descriptor.
+def descriptor_name(folder: Path) -> str:
+    """Return the name of the descriptor whose model is in `folder`.
 
-    Raises NotFound where there is none, InvalidInput where it is something else.
+    Raises NotFound if there is no model, InvalidInput if it is something else.
     """
-    card = embedding_card.read(folder)
-    digest = card["sha256"][:16]
-    if digest not in _folders or not embedding_card.is_model(_folders[digest]):
-        _folders[digest] = folder.resolve()
-    return f"embedding:{digest}:{card['model']['dimensions']}"
-
-
-def folder_of(name: str) -> Path:
-    """Where the model of a descriptor lies; raises InvalidInput where this process has not met it."""
-    found = NAME.fullmatch(name)
-    if found is None or found[1] not in _folders:
-        raise InvalidInput(f"the model of {name} is not known here; name its folder as the profile")
-    return _folders[found[1]]
+    card = embedding_card.read_embedding_card(folder)
+    return f"embedding:{card['sha256'][:16]}:{card['model']['dimensions']}"
 
 
 class EmbeddingDescriptor:
-    """An image, grey and square, through the network: (dimensions,) float32 of length 1.
+    """Output of a network for the grey, padded image: (dimensions,) float32 of length 1.
 
-    The weights are read with the first image, on the device of the settings; a file that is not the one the name
-    tells is refused then (InvalidInput).
+    The weights are read with the first image; InvalidInput is raised then if they are not those that the name gives.
     """
 
-    def __init__(self, name: str) -> None:
-        found = NAME.fullmatch(name)
-        if found is None or found[3]:
+    def __init__(self, name: str, model: Path | None = None, device: Device = "auto") -> None:
+        """Set up the descriptor.
+
+        Parameters
+        ----------
+        name : str
+            Name with the hash of the weights, from `descriptor_name`.
+        model : Path, optional
+            Folder of the model; needed to describe images.
+        device : {"auto", "cpu", "cuda"}
+            Device that the network runs on.
+
+        Raises
+        ------
+        InvalidInput
+            If `name` is not the name of an embedding.
+        """
+        match = NAME.fullmatch(name)
+        if match is None or match[3]:
             raise InvalidInput(f"{name!r} is not the name of an embedding")
         self.name = name
-        self.dimensions = int(found[2])
+        self.dimensions = int(match[2])
         self.parts: tuple[Part, ...] = (Part("embedding", 0, self.dimensions),)
+        self._model, self._device = model, device
 
     def __call__(self, image: Image) -> NDArray[np.float32]:
-        vector: NDArray[np.float32] = self.all_of([self.prepared(image)])[0]
+        vector: NDArray[np.float32] = self.describe_batch([self.prepare(image)])[0]
         return vector
 
-    def prepared(self, image: Image) -> NDArray[np.uint8]:
-        """What the network is given of an image: (side, side), far smaller than the image."""
+    def prepare(self, image: Image) -> NDArray[np.uint8]:
+        """Reduce `image` to the network's input: (side, side)."""
         return pad_resize(image, self._network()[1])
 
-    def all_of(self, prepared: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
-        """The vectors (n, dimensions) of n prepared images, BATCH at a time."""
+    def describe_batch(self, inputs: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """Describe n prepared images, BATCH at a time: (n, dimensions) float32."""
         network, _ = self._network()
-        found = [np.empty((0, self.dimensions), np.float32)]
-        for start in range(0, len(prepared), BATCH):
-            pixels = np.stack(prepared[start : start + BATCH])[:, None]
-            found.append(network(pixels.astype(np.float32) / np.float32(255.0)))
-        return np.concatenate(found)
+        vectors = [np.empty((0, self.dimensions), np.float32)]
+        for start in range(0, len(inputs), BATCH):
+            pixels = np.stack(inputs[start : start + BATCH])[:, None]
+            vectors.append(network(pixels.astype(np.float32) / np.float32(255.0)))
+        return np.concatenate(vectors)
 
-    def _network(self) -> tuple[Network, int]:
-        return _loaded(self.name, folder_of(self.name))
+    def _network(self) -> tuple[OnnxNetwork, int]:
+        if self._model is None:
+            raise InvalidInput(f"the model of {self.name} is not available; name its folder as the profile")
+        return _load_network(self.name, self._model, self._device)
 
 
 @lru_cache(maxsize=2)
-def _loaded(name: str, folder: Path) -> tuple[Network, int]:
-    """The network, on the device of the settings, and the side of its images."""
-    from cbir import settings
-    from cbir.hardware import resolve_device
-
-    card = embedding_card.read(folder)
+def _load_network(name: str, folder: Path, device: Device) -> tuple[OnnxNetwork, int]:
+    """Load the network and the side of its input."""
+    card = embedding_card.read_embedding_card(folder)
     if not name.startswith(f"embedding:{card['sha256'][:16]}:"):
-        raise InvalidInput(f"{folder} holds another model by now than {name}")
-    device = resolve_device(settings.load().device)
-    found = network_of(folder, card) if device == "cpu" else None
-    return found or _of_torch(folder, device), int(card["model"]["side"])
+        raise InvalidInput(f"{folder} now holds another model than {name}")
+    resolved = resolve_device(device)
+    network = load_onnx_network(folder, card) if resolved == "cpu" else None
+    return network or _torch_network(folder, resolved), int(card["model"]["side"])
 
 
-def _of_torch(folder: Path, device: str) -> Network:
+def _torch_network(folder: Path, device: str) -> OnnxNetwork:
     try:
         import torch
 
-        from cbir.models.embedder import load
+        from cbir.models.embedder import load_embedder
     except ModuleNotFoundError as error:
         raise InvalidInput("an embedding needs torch: pip install 'cbir[deep]'") from error
-    network = load(folder).to(device)
+    network = load_embedder(folder).to(device)
 
     def run(images: NDArray[np.float32]) -> NDArray[np.float32]:
         with torch.inference_mode():

@@ -18,10 +18,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir import descriptors
 from cbir.errors import CbirError, CollectionBusy, UnreadableImage
 from cbir.images import DicomHeader, Limits, read_images
-from cbir.search import Request, RerankFacts, Searcher, query_frame
+from cbir.search import Request, RerankFacts, Searcher, select_frame
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.records import hash_patient
@@ -141,12 +140,12 @@ def _search(asked: Sequence[Asked], generation: int) -> list[Found]:
 
 def _describe(files: Sequence[Path]) -> list[Described]:
     assert _searcher is not None, "the initializer ran"
-    describe = descriptors.get(_searcher.collection.profile.descriptor)
+    describe = _searcher.collection.profile.load_descriptor(_searcher.settings.device)
     limits = Limits(pixels=_searcher.settings.max_pixels)
     found = []
     for file in files:
         try:
-            image = query_frame(read_images(file, limits=limits), None, file.name)
+            image = select_frame(read_images(file, limits=limits), None, file.name)
             header = image.dicom or DicomHeader()
             patient = hash_patient(_searcher.collection.secret, header.patient_id)
             found.append(

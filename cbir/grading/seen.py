@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir import descriptors
+from cbir import settings
 from cbir.active import stored
 from cbir.active.labels import LABEL, severities
 from cbir.active.pictures import read_pictures
@@ -59,5 +59,5 @@ def features_of_id(collection: Collection, ranker: str, record: Record) -> Float
 def features_of_image(collection: Collection, ranker: str, image: Image) -> Floats:
     """(d,) of a new image; raises NotFound where the collection has learnt no severity that is asked for."""
     if ranker != SeverityRanker.name:
-        return descriptors.get(collection.profile.descriptor)(image)
+        return collection.profile.load_descriptor(settings.load().device)(image)
     return np.array([stored.severity_of(stored.kept(collection), image)])

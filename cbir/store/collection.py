@@ -13,19 +13,20 @@ import numpy as np
 from sqlalchemy import Connection, Engine, Row, Select, func, insert, inspect, select
 from sqlalchemy.exc import DatabaseError
 
+from cbir.atomic import write_bytes
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
-from cbir.gallery import knn
 from cbir.gallery.gallery import Rows
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.store import facts, model, schema, view
 from cbir.store.filters import Condition
 from cbir.store.instances import DicomScope
+from cbir.store.knn_file import read_knn
 from cbir.store.lock import writer_lock
 from cbir.store.profile import Profile
 from cbir.store.records import Record, hash_patient
 from cbir.store.room import told_when_full
 from cbir.store.schema import SECRET, images, labels, meta
-from cbir.store.snapshot import Snapshot, SnapshotInfo, open_snapshot, sync_folder
+from cbir.store.snapshot import Snapshot, SnapshotInfo, open_snapshot
 from cbir.store.statistics import Statistics
 from cbir.store.view import View
 from cbir.store.writer import Writer
@@ -46,13 +47,12 @@ class Collection:
             raise NotFound(
                 f"there is no collection in {folder}; `cbir index SOURCE --collection {folder}` makes one"
             )
-        model.meet(self.folder)
         self.engine: Engine = schema.connect(self.folder)
         try:
             with told_when_full(self.folder):
                 with self.engine.connect() as connection:
                     self._check_format(connection)
-                    self._profile = Profile.model_validate_json(facts.need(connection, "profile"))
+                    self._profile = self._read_profile(connection)
                 schema.complete(self.engine)
         except (DatabaseError, ValueError) as error:
             if not os.access(self.folder, os.W_OK):
@@ -104,15 +104,7 @@ class Collection:
         (folder / "snapshots").mkdir(exist_ok=True)
         model.keep(folder, profile)
         if not (folder / SECRET).exists():
-            partial = folder / f"{SECRET}.partial"
-            partial.unlink(missing_ok=True)
-            partial.touch(mode=0o600)
-            with partial.open("w") as file:
-                file.write(secrets.token_hex(SECRET_BYTES))
-                file.flush()
-                os.fsync(file.fileno())
-            partial.rename(folder / SECRET)
-            sync_folder(folder)
+            write_bytes(folder / SECRET, secrets.token_hex(SECRET_BYTES).encode(), permissions=0o600)
         engine = schema.connect(folder)
         created = datetime.now(UTC).isoformat(timespec="seconds")
         said = {
@@ -125,6 +117,10 @@ class Collection:
             schema.tables.create_all(connection)
             connection.execute(insert(meta), [{"key": key, "value": value} for key, value in said.items()])
         engine.dispose()
+
+    def _read_profile(self, connection: Connection) -> Profile:
+        profile = Profile.model_validate_json(facts.need(connection, "profile"))
+        return model.with_model(profile, self.folder)
 
     def _check_format(self, connection: Connection) -> None:
         found = int(facts.need(connection, "format"))
@@ -206,7 +202,7 @@ class Collection:
                         return self._view
                     # One that cannot be opened may just have been replaced: look again, then do without.
                     if self._open_snapshot(connection) or attempt == 2:
-                        self._profile = Profile.model_validate_json(facts.need(connection, "profile"))
+                        self._profile = self._read_profile(connection)
                         self._view = view.build(
                             connection,
                             self._profile,
@@ -244,7 +240,7 @@ class Collection:
             return False
         try:
             if info.neighbours_checksum:
-                found = knn.read(path.with_name(info.neighbours), info.images, len(fitted.mean))
+                found = read_knn(path.with_name(info.neighbours), info.images, len(fitted.mean))
                 self._neighbourhood = Neighbourhood(found)
         except CollectionDamaged as damage:
             self._neighbours_problem = f"{damage}: re-ranking by neighbours sees the nearest images alone"

@@ -1,16 +1,14 @@
 """The trained embedding that a collection was made with lies inside it: its vectors mean nothing without."""
 
 import hashlib
-import os
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
+from cbir.atomic import copy_file
 from cbir.descriptors import embedding_descriptor
-from cbir.errors import CbirError
+from cbir.errors import CbirError, InvalidInput
 from cbir.models import embedding_card
 from cbir.store.profile import Profile
-from cbir.store.snapshot import sync_folder
 
 FOLDER = "model"
 FILES = (
@@ -23,7 +21,11 @@ FILES = (
 def keep(folder: Path, profile: Profile) -> None:
     """Copy the model of a profile into the collection in `folder`; nothing to do for other descriptors."""
     if embedding_descriptor.NAME.fullmatch(profile.descriptor):
-        copy(embedding_descriptor.folder_of(profile.descriptor), folder / FOLDER)
+        if profile.model is None:
+            raise InvalidInput(
+                f"the model of {profile.descriptor} is not available; name its folder as the profile"
+            )
+        copy(profile.model, folder / FOLDER)
 
 
 def copy(source: Path, target: Path) -> None:
@@ -32,23 +34,21 @@ def copy(source: Path, target: Path) -> None:
     for name in FILES:
         if name == embedding_card.ONNX and not (source / name).exists():
             continue  # torch will do
-        partial = target / f"{name}.partial"
-        shutil.copyfile(source / name, partial)
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
-        partial.replace(target / name)
-    sync_folder(target)
+        copy_file(source / name, target / name)
 
 
-def meet(folder: Path) -> None:
-    """Make the model in a collection's folder known to this process; a last good copy uses its collection's.
+def with_model(profile: Profile, folder: Path) -> Profile:
+    """Return `profile` with the model in a collection's folder; a last good copy uses its collection's.
 
-    A damaged one is passed over: what is indexed is still found by its vectors, and describing says what is wrong.
+    A damaged model is left out: indexed images can still be found by their vectors.
     """
-    for place in (folder / FOLDER, folder.parent / FOLDER):
-        if embedding_card.is_model(place):
-            with suppress(CbirError):
-                embedding_descriptor.register(place)
+    for path in (folder / FOLDER, folder.parent / FOLDER):
+        with suppress(CbirError):
+            if embedding_card.has_embedding(path) and profile.descriptor.startswith(
+                embedding_descriptor.descriptor_name(path)
+            ):
+                return profile.model_copy(update={"model": path})
+    return profile
 
 
 def problem(folder: Path, profile: Profile) -> str | None:
@@ -57,7 +57,7 @@ def problem(folder: Path, profile: Profile) -> str | None:
     if not named:
         return None
     try:
-        card = embedding_card.read(folder / FOLDER)
+        card = embedding_card.read_embedding_card(folder / FOLDER)
         digest = _sha256(folder / FOLDER / embedding_card.WEIGHTS)
         exported = folder / FOLDER / embedding_card.ONNX
         used = "onnx_sha256" in card and exported.exists()  # else torch computes

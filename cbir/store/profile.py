@@ -2,13 +2,16 @@
 
 import hashlib
 import math
+from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from cbir import descriptors
 from cbir.descriptors import embedding_descriptor
+from cbir.descriptors.descriptor import Descriptor
 from cbir.errors import InvalidInput
+from cbir.hardware import Device
 
 BESIDE_WEIGHT = (
     0.5  # best of those tried, 0.36 to 1, all alike within half a point: bench/results/embeddings.md
@@ -25,6 +28,7 @@ class Profile(BaseModel):
     weights: factor of each part's share of the squared distance, 1 where not named.
     metric: of the normalised vectors.
     rerank: parameters of the re-rankers that differ from their defaults, for instance a tuned C and gamma.
+    model: folder of a trained embedding; not stored.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -35,6 +39,7 @@ class Profile(BaseModel):
     weights: dict[str, float] = {}
     metric: Literal["euclidean"] = "euclidean"
     rerank: dict[str, Any] = {}
+    model: Path | None = Field(default=None, exclude=True, repr=False)
 
     @field_validator("weights")
     @classmethod
@@ -53,6 +58,10 @@ class Profile(BaseModel):
             raise ValueError("with all weights 0 every image is at distance 0")
         return self
 
+    def load_descriptor(self, device: Device = "auto") -> Descriptor:
+        """Return the descriptor, with its model on `device` if it is a trained embedding."""
+        return descriptors.get(self.descriptor, self.model, device)
+
     @property
     def hash(self) -> str:
         """16 hexadecimal digits of all that decides what a vector means; re-ranking settings do not."""
@@ -70,13 +79,14 @@ def get(name: str, weights: dict[str, float] | None = None) -> Profile:
     InvalidInput for an unknown one.
     """
     try:
-        descriptor, title = descriptors.named(name)
+        descriptor, title, model = descriptors.resolve_descriptor(name)
         if not embedding_descriptor.NAME.fullmatch(descriptor):
             return Profile(name=title, descriptor=descriptor, weights=weights or {})
         others = descriptors.get(descriptor).parts[1:]
         return Profile(
             name=title,
             descriptor=descriptor,
+            model=model,
             normalisation="beside" if others else "none",
             weights={part.name: BESIDE_WEIGHT for part in others} | (weights or {}),
         )

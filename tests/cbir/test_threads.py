@@ -1,12 +1,17 @@
+import os
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from threading import get_ident
 from time import sleep
 
+import cv2
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
+from cbir.store import Collection
 from cbir.threads import OneBlasThread, cores, for_each, keep_to_one_core
 
 
@@ -79,3 +84,29 @@ def test_any_thread_may_be_the_first_in_and_the_last_out():
 
 def test_there_is_at_least_one_core():
     assert cores() >= 1
+
+
+@pytest.mark.parametrize("count", [3, None])
+def test_cores_without_sched_getaffinity(count, monkeypatch):
+    """macOS and Windows lack os.sched_getaffinity."""
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: count)
+    assert cores() == (count or 1)
+
+
+def test_index_without_sched_getaffinity(tmp_path):
+    source, folder = tmp_path / "images", tmp_path / "collection"
+    source.mkdir()
+    for seed in range(3):
+        pixels = np.random.default_rng(seed).integers(0, 256, (40, 40), np.uint8)
+        cv2.imwrite(str(source / f"{seed}.png"), pixels)
+    script = (
+        "import os, sys; del os.sched_getaffinity; from cbir.main import main; "
+        f"sys.argv = ['cbir', 'index', {str(source)!r}, '--profile', 'tamura', '--collection', "
+        f"{str(folder)!r}]; "
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with Collection(folder) as collection:
+        assert len(collection) == 3

@@ -11,7 +11,7 @@ import pytest
 
 from cbir.errors import UnreadableImage
 from cbir.images import Limits, decode
-from cbir.images.orientation import upright
+from cbir.images.orientation import apply_orientation
 
 RNG = np.random.default_rng(0)
 GREY = RNG.integers(0, 256, (20, 33), dtype=np.uint8)
@@ -164,12 +164,12 @@ def test_orientation_is_applied_once(kind, orientation):
     expected = np.asarray(PIL.ImageOps.exif_transpose(PIL.Image.open(BytesIO(data))))
     found = only(data).pixels
     np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(found, upright(stored, orientation))
+    np.testing.assert_array_equal(found, apply_orientation(stored, orientation))
 
 
 @pytest.mark.parametrize("orientation", [0, 9, None, "6", (1, 2)])
 def test_orientation_that_means_nothing(orientation):
-    np.testing.assert_array_equal(upright(GREY, orientation), GREY)
+    np.testing.assert_array_equal(apply_orientation(GREY, orientation), GREY)
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -179,7 +179,7 @@ def test_orientation_of_a_deep_tiff_page(orientation, dtype):
     data = bytearray(coded(".tif", wide))
     planar = data.index(struct.pack("<HHI", 284, 3, 1))  # says what is the default: may go
     struct.pack_into("<HHII", data, planar, TAGS["orientation"], 3, 1, orientation)
-    np.testing.assert_array_equal(only(bytes(data)).pixels, upright(COLOUR, orientation))
+    np.testing.assert_array_equal(only(bytes(data)).pixels, apply_orientation(COLOUR, orientation))
 
 
 def test_animated_png_gives_one_picture():

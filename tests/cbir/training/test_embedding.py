@@ -17,18 +17,24 @@ from typer.testing import CliRunner
 from cbir.datasets.manifest import Manifest
 from cbir.descriptors import embedding_descriptor
 from cbir.errors import CbirError, InvalidInput, NotFound
-from cbir.images import read_images
+from cbir.images import from_array, read_images
 from cbir.main import app
 from cbir.models import embedder as models
 from cbir.models import embedding_card
 from cbir.models.embedder import Embedder
-from cbir.models.onnx_network import network_of
+from cbir.models.onnx_network import load_onnx_network
 from cbir.store import Collection
 from cbir.store import profile as profiles
 from cbir.store.model import problem
 from cbir.store.verify import verify
-from cbir.training.classes import in_order, split_classes
-from cbir.training.embedding import Material, Recipe, embed, retrieved, train
+from cbir.training.class_examples import order_classes, split_by_class
+from cbir.training.embedding_training import (
+    EmbeddingData,
+    EmbeddingRecipe,
+    embed_pictures,
+    retrieve_classes,
+    train_embedding,
+)
 
 torch.set_num_threads(1)  # the work is small, and other tests want the cores
 
@@ -57,8 +63,8 @@ def drawn(count=96, seed=0):
 def material():
     pictures, classes = drawn()
     groups = [str(place // 2 * 2 + place % 2) for place in range(len(classes))]
-    parts = split_classes([str(of) for of in classes], groups)
-    return Material(pictures, classes, np.arange(len(classes)), parts)
+    parts = split_by_class([str(of) for of in classes], groups)
+    return EmbeddingData(pictures, classes, np.arange(len(classes)), parts)
 
 
 def made(seed=0):
@@ -74,10 +80,10 @@ class TestTraining:
     @pytest.mark.parametrize("loss", ["sodeep-map", "triplet", "cross-entropy"])
     def test_a_class_comes_together(self, loss, material, tmp_path):
         network = made()
-        told = train(network, material, Recipe(loss, **SHORT | {"epochs": 8}), tmp_path)
-        vectors = embed(network, material.pictures)
+        told = train_embedding(network, material, EmbeddingRecipe(loss, **SHORT | {"epochs": 8}), tmp_path)
+        vectors = embed_pictures(network, material.pictures)
         assert np.linalg.norm(vectors, axis=1) == pytest.approx(1.0, abs=1e-5)
-        found = retrieved(
+        found = retrieve_classes(
             vectors, material.classes, material.groups, material.parts["test"], material.parts["training"]
         )
         assert found.map > 0.6  # by chance 0.35
@@ -92,13 +98,13 @@ class TestTraining:
             if step == 6:
                 raise Stopped
 
-        recipe = Recipe(**SHORT)
+        recipe = EmbeddingRecipe(**SHORT)
         whole, stopped, again = made(), made(), made(9)
-        first = train(whole, material, recipe, tmp_path / "whole")
+        first = train_embedding(whole, material, recipe, tmp_path / "whole")
         with pytest.raises(Stopped):
-            train(stopped, material, recipe, tmp_path / "stopped", save_every=0.0, progress=stop)
+            train_embedding(stopped, material, recipe, tmp_path / "stopped", save_every=0.0, progress=stop)
         steps = []
-        second = train(
+        second = train_embedding(
             again, material, recipe, tmp_path / "stopped", progress=lambda *told: steps.append(told[0])
         )
         assert steps[0] == 6  # the step that was stopped before it was saved
@@ -108,20 +114,20 @@ class TestTraining:
     def test_a_seed_decides(self, material, tmp_path):
         one, same, other = made(), made(), made()
         short = SHORT | {"epochs": 1}
-        train(one, material, Recipe(**short), tmp_path / "one")
-        train(same, material, Recipe(**short), tmp_path / "same")
-        train(other, material, Recipe(**short, seed=1), tmp_path / "other")
+        train_embedding(one, material, EmbeddingRecipe(**short), tmp_path / "one")
+        train_embedding(same, material, EmbeddingRecipe(**short), tmp_path / "same")
+        train_embedding(other, material, EmbeddingRecipe(**short, seed=1), tmp_path / "other")
         assert torch.equal(weights_of(one), weights_of(same))
         assert not torch.equal(weights_of(one), weights_of(other))
 
     def test_a_checkpoint_of_another_training_is_refused(self, material, tmp_path):
-        train(made(), material, Recipe(**SHORT | {"epochs": 1}), tmp_path)
+        train_embedding(made(), material, EmbeddingRecipe(**SHORT | {"epochs": 1}), tmp_path)
         with pytest.raises(InvalidInput, match="another training"):
-            train(made(), material, Recipe(**SHORT), tmp_path)
+            train_embedding(made(), material, EmbeddingRecipe(**SHORT), tmp_path)
 
     def test_patience_ends_it(self, material, tmp_path):
-        recipe = Recipe(**SHORT | {"epochs": 30, "rate": 1e-9, "patience": 2})
-        told = train(made(), material, recipe, tmp_path)
+        recipe = EmbeddingRecipe(**SHORT | {"epochs": 30, "rate": 1e-9, "patience": 2})
+        told = train_embedding(made(), material, recipe, tmp_path)
         assert len(told["history"]) < 30
         assert len(told["history"]) - told["best_epoch"] == 2
 
@@ -130,11 +136,11 @@ class TestTraining:
     )
     def test_recipes_out_of_range(self, wrong):
         with pytest.raises(InvalidInput):
-            Recipe(**wrong)
+            EmbeddingRecipe(**wrong)
 
     def test_an_unknown_loss_is_told(self, material, tmp_path):
         with pytest.raises(InvalidInput, match="no loss"):
-            train(made(), material, Recipe("best", **SHORT), tmp_path)
+            train_embedding(made(), material, EmbeddingRecipe("best", **SHORT), tmp_path)
 
 
 class TestSplit:
@@ -142,7 +148,7 @@ class TestSplit:
         random = np.random.default_rng(0)
         labels = [str(of) for of in random.integers(0, 4, 300)]
         groups = [str(of) for of in random.integers(0, 90, 300)]
-        parts = split_classes(labels, groups)
+        parts = split_by_class(labels, groups)
         assert sorted(np.concatenate(list(parts.values())).tolist()) == list(range(300))
         for one, other in (("training", "validation"), ("training", "test"), ("validation", "test")):
             assert not {groups[i] for i in parts[one]} & {groups[i] for i in parts[other]}
@@ -152,27 +158,29 @@ class TestSplit:
 
     def test_too_few(self):
         with pytest.raises(InvalidInput, match="too few"):
-            split_classes(["a", "b"], ["1", "2"])
+            split_by_class(["a", "b"], ["1", "2"])
 
 
 class TestFiles:
     def test_read_again(self, tmp_path):
         network = made().eval()
-        models.save(network, tmp_path, {"classes": 3})
+        models.save_embedder(network, tmp_path, {"classes": 3})
         pictures, _ = drawn(6)
-        assert (embed(models.load(tmp_path), pictures) == embed(network, pictures)).all()
-        assert embedding_card.read(tmp_path)["classes"] == 3
+        assert (
+            embed_pictures(models.load_embedder(tmp_path), pictures) == embed_pictures(network, pictures)
+        ).all()
+        assert embedding_card.read_embedding_card(tmp_path)["classes"] == 3
 
     def test_other_weights(self, tmp_path):
-        models.save(made(), tmp_path, {})
+        models.save_embedder(made(), tmp_path, {})
         content = (tmp_path / embedding_card.WEIGHTS).read_bytes()
         (tmp_path / embedding_card.WEIGHTS).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
         with pytest.raises(InvalidInput, match="not the file that its card describes"):
-            models.load(tmp_path)
+            models.load_embedder(tmp_path)
 
     def test_nothing_there(self, tmp_path):
         with pytest.raises(NotFound):
-            models.load(tmp_path)
+            models.load_embedder(tmp_path)
 
     @pytest.mark.parametrize(
         "card",
@@ -192,7 +200,7 @@ class TestFiles:
     def test_cards_that_are_none(self, card, tmp_path):
         (tmp_path / embedding_card.CARD).write_text(card)
         with pytest.raises(InvalidInput, match="not the card of an embedding"):
-            embedding_card.read(tmp_path)
+            embedding_card.read_embedding_card(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +241,7 @@ def model(images, tmp_path_factory):
     ],
 )
 def test_classes_in_order(labels, expected):
-    assert in_order(labels) == expected
+    assert order_classes(labels) == expected
 
 
 class TestCommand:
@@ -268,7 +276,9 @@ class TestCommand:
 
     def test_rows_come_while_it_trains(self, material, tmp_path):
         told = []
-        found = train(made(), material, Recipe(**SHORT), tmp_path, told=lambda rows: told.append(len(rows)))
+        found = train_embedding(
+            made(), material, EmbeddingRecipe(**SHORT), tmp_path, told=lambda rows: told.append(len(rows))
+        )
         assert told == [1, 2, 3] == list(range(1, len(found["history"]) + 1))
 
     def test_killed_and_started_again(self, model, images, tmp_path):
@@ -307,31 +317,33 @@ class TestCommand:
 
 class TestDescriptor:
     def test_alone_and_together_are_alike(self, model, images):
-        describe = embedding_descriptor.EmbeddingDescriptor(embedding_descriptor.register(model))
+        describe = embedding_descriptor.EmbeddingDescriptor(
+            embedding_descriptor.descriptor_name(model), model
+        )
         pictures = [next(read_images(images / f"{place:02d}.png")) for place in range(5)]
-        together = describe.all_of([describe.prepared(picture) for picture in pictures])
+        together = describe.describe_batch([describe.prepare(picture) for picture in pictures])
         alone = np.array([describe(picture) for picture in pictures])
         assert together == pytest.approx(alone, abs=1e-5)
         assert together.shape == (5, 16)
-        assert describe.all_of([]).shape == (0, 16)
+        assert describe.describe_batch([]).shape == (0, 16)
 
     def test_onnxruntime_and_torch_agree(self, model, images, tmp_path):
         pytest.importorskip("onnxruntime", reason="onnxruntime, of the extra deep, is not installed")
-        card = embedding_card.read(model)
+        card = embedding_card.read_embedding_card(model)
         pixels = drawn(7)[0][:, None].astype(np.float32) / np.float32(255.0)
         with torch.inference_mode():
-            expected = models.load(model)(torch.from_numpy(pixels)).numpy()
-        assert network_of(model, card)(pixels) == pytest.approx(expected, abs=1e-5)
-        assert network_of(model, {"sha256": card["sha256"]}) is None
+            expected = models.load_embedder(model)(torch.from_numpy(pixels)).numpy()
+        assert load_onnx_network(model, card)(pixels) == pytest.approx(expected, abs=1e-5)
+        assert load_onnx_network(model, {"sha256": card["sha256"]}) is None
         (tmp_path / embedding_card.ONNX).write_bytes(b"other")
         with pytest.raises(InvalidInput, match="not the file that its card describes"):
-            network_of(tmp_path, card)
+            load_onnx_network(tmp_path, card)
 
     @pytest.mark.parametrize("threads", ["2,1", "1", "", "many"])
     def test_threads_of_any_form(self, threads, model, monkeypatch):
         pytest.importorskip("onnxruntime", reason="onnxruntime, of the extra deep, is not installed")
         monkeypatch.setenv("OMP_NUM_THREADS", threads)
-        network = network_of(model, embedding_card.read(model))
+        network = load_onnx_network(model, embedding_card.read_embedding_card(model))
         assert network is not None
         assert network(np.zeros((1, 1, SIDE, SIDE), np.float32)).shape == (1, 16)
 
@@ -342,8 +354,10 @@ class TestDescriptor:
         assert found.exit_code == 0, found.output
 
     def test_unknown_models(self):
-        with pytest.raises(InvalidInput, match="not known here"):
-            embedding_descriptor.folder_of("embedding:0123456789abcdef:16")
+        with pytest.raises(InvalidInput, match="not available"):
+            embedding_descriptor.EmbeddingDescriptor("embedding:0123456789abcdef:16").prepare(
+                from_array(np.zeros((4, 4)))
+            )
         with pytest.raises(InvalidInput, match="not the name"):
             embedding_descriptor.EmbeddingDescriptor("embedding:short:16")
 
@@ -360,12 +374,14 @@ class TestDescriptor:
         found = CliRunner().invoke(app, [*asking, "--format", "json"])
         assert found.exit_code == 0, found.output
         asked = json.loads(found.output)
-        alone = embedding_descriptor.EmbeddingDescriptor(opened.profile.descriptor)(next(read_images(images / "07.png")))
+        alone = embedding_descriptor.EmbeddingDescriptor(opened.profile.descriptor)(
+            next(read_images(images / "07.png"))
+        )
         for one in asked["results"][:3]:
             apart = np.linalg.norm(opened.vector(one["image_id"]) - alone)
             assert one["distance"] == pytest.approx(apart, abs=1e-4)
 
-        models.save(made(3), tmp_path, {})
+        models.save_embedder(made(3), tmp_path, {})
         with pytest.raises(CbirError):
             CliRunner().invoke(
                 app,
@@ -384,8 +400,8 @@ class TestDescriptor:
         assert "model" in verify(opened)[0]
 
     def test_the_profile_is_the_weights(self, model, tmp_path):
-        network = models.load(model)
-        models.save(network, tmp_path, {"other": "facts"})
+        network = models.load_embedder(model)
+        models.save_embedder(network, tmp_path, {"other": "facts"})
         assert profiles.get(str(model)).descriptor == profiles.get(str(tmp_path)).descriptor
-        models.save(made(3), tmp_path, {})
+        models.save_embedder(made(3), tmp_path, {})
         assert profiles.get(str(model)).descriptor != profiles.get(str(tmp_path)).descriptor

@@ -18,7 +18,7 @@ from cbir.models import embedder, embedding_card
 from cbir.store import Collection, statistics
 from cbir.store import profile as profiles
 from cbir.store.model import problem
-from indexer.extract import Task, extract
+from indexer.describe_files import Task, extract
 from tests.benches import loaded
 
 SIZE = 16  # of the embedding
@@ -30,7 +30,7 @@ def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "stripes"
     folder.mkdir()
     torch.manual_seed(0)
-    embedder.save(embedder.Embedder("toprank", dimensions=SIZE, side=32), folder, {})
+    embedder.save_embedder(embedder.Embedder("toprank", dimensions=SIZE, side=32), folder, {})
     return folder
 
 
@@ -51,23 +51,23 @@ def run(*arguments):
 
 
 def test_values_of_both_one_after_the_other(model, images):
-    describe = descriptors.get(profiles.get(f"{model}+color_layout").descriptor)
+    describe = profiles.get(f"{model}+color_layout").load_descriptor()
     pictures = [next(read_images(images / f"{place:02d}.png")) for place in range(5)]
     assert isinstance(describe, Batched)
-    together = describe.all_of([describe.prepared(picture) for picture in pictures])
+    together = describe.describe_batch([describe.prepare(picture) for picture in pictures])
     alone = np.array([describe(picture) for picture in pictures])
-    network = descriptors.get(profiles.get(str(model)).descriptor)
+    network = profiles.get(str(model)).load_descriptor()
     assert together == pytest.approx(alone, abs=1e-5)
     assert together[:, :SIZE] == pytest.approx(np.array([network(picture) for picture in pictures]), abs=1e-5)
     assert (together[:, SIZE:] == [descriptors.get("color_layout")(picture) for picture in pictures]).all()
-    assert describe.all_of([]).shape == (0, SIZE + 12)
+    assert describe.describe_batch([]).shape == (0, SIZE + 12)
     parts = [(part.name, part.start, part.stop) for part in describe.parts]
     assert parts == [("embedding", 0, SIZE), ("color_layout", SIZE, SIZE + 12)]
 
 
 def test_the_embedding_stays_and_the_other_is_weighed(model, images):
     profile = profiles.get(f"{model}+edge_histogram")
-    describe = descriptors.get(profile.descriptor)
+    describe = profile.load_descriptor()
     raw = np.array([describe(next(read_images(path))) for path in sorted(images.iterdir())])
     found = statistics.fit(raw, profile).normalise(raw)
     assert profile.normalisation == "beside"
@@ -133,7 +133,7 @@ def test_a_part_that_there_is_not(model):
 def test_the_benchmark_weighs_as_a_collection_does(model, images):
     bench = loaded("embeddings")
     profile = profiles.get(f"{model}+edge_histogram")
-    describe = descriptors.get(profile.descriptor)
+    describe = profile.load_descriptor()
     raw = np.array([describe(next(read_images(path))) for path in sorted(images.iterdir())])
     alone = profiles.get("edge_histogram")
     rival = statistics.fit(raw[:, SIZE:], alone).normalise(raw[:, SIZE:])
@@ -157,7 +157,7 @@ def test_files_of_one_batch_keep_their_vectors(model, images, tmp_path):
     found = extract(paths, Task(name, bytes(32), Limits(), model=model))
     assert [len(one.records) for one in found] == [1, 0, 3, 0, 1]
     assert [one.refused is None for one in found] == [True, False, True, False, True]
-    describe = descriptors.get(name)
+    describe = descriptors.get(name, model)
     expected = [describe(image) for path in (paths[0], paths[2], paths[4]) for image in read_images(path)]
     got = np.concatenate([one.vectors for one in found if one.vectors is not None])
     assert got == pytest.approx(np.array(expected), abs=1e-4)
@@ -167,7 +167,7 @@ def test_indexed_searched_and_verified_without_the_original(model, images, tmp_p
     kept, collection = shutil.copytree(model, tmp_path / "stripes"), tmp_path / "c"
     run("index", images, "--profile", f"{kept}+huang2012", "--collection", collection)
     shutil.rmtree(kept)
-    digest = embedding_card.read(model)["sha256"][:16]
+    digest = embedding_card.read_embedding_card(model)["sha256"][:16]
     with Collection(collection) as opened:
         assert opened.profile.descriptor == f"embedding:{digest}:{SIZE}+huang2012"
         assert problem(collection, opened.profile) is None
