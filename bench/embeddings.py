@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from cbir import descriptors, rerank
 from cbir.datasets.manifest import Manifest
-from cbir.evaluation.retrieval import Retrieved
+from cbir.evaluation.metrics.vector_retrieval import Retrieved
 from cbir.gallery import knn, whitening
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
@@ -32,10 +32,16 @@ from cbir.images import read_images
 from cbir.losses import ORDINAL, names
 from cbir.models.embedder import Embedder
 from cbir.store import profile, statistics, view
-from cbir.training.classes import labelled, split_classes
-from cbir.training.embedding import Material, Recipe, embed, retrieved, train
-from cbir.training.pictures import read_all
-from cbir.training.positives import PARTS
+from cbir.training.class_examples import read_class_examples, split_by_class
+from cbir.training.embedding_training import (
+    EmbeddingData,
+    EmbeddingRecipe,
+    embed_pictures,
+    retrieve_classes,
+    train_embedding,
+)
+from cbir.training.picture_loading import load_pictures
+from cbir.training.ranker_examples import PARTS
 
 RIVAL = "huang2012"
 UNSEEN = 1 / 3  # of the labels
@@ -61,17 +67,17 @@ class Trial:
     """What one seed decides: material to train with, and queries and gallery of "seen" and "unseen" classes."""
 
     seed: int
-    material: Material
+    material: EmbeddingData
     held_out: list[str]
     looked_for: dict[str, tuple[Places, Places]]
 
 
 def load(args: argparse.Namespace) -> Images:
     """The images of the manifest, kept as small pictures in --out."""
-    rows = labelled(Manifest(args.data / "manifest.csv"), "label")
+    rows = read_class_examples(Manifest(args.data / "manifest.csv"), "label")
     cache = args.out / f"pictures-{args.side}.npz"
     if not cache.exists():
-        found = read_all([row.path for row in rows], args.side)
+        found = load_pictures([row.path for row in rows], args.side)
         np.savez(cache, pixels=found.pixels, places=found.places, contents=found.contents)
     with np.load(cache) as kept:
         pixels, places, contents = kept["pixels"], kept["places"], kept["contents"].tolist()
@@ -84,14 +90,14 @@ def load(args: argparse.Namespace) -> Images:
 
 def trial(images: Images, seed: int) -> Trial:
     """Split by patient, hold labels out."""
-    parts = split_classes([images.names[of] for of in images.classes], images.groups, seed=seed)
+    parts = split_by_class([images.names[of] for of in images.classes], images.groups, seed=seed)
     count = len(images.names)
     held_out = np.random.default_rng((seed, 3)).permutation(count)[: round(count * UNSEEN)]
     unseen = np.isin(images.classes, held_out)
     known = {name: places[~unseen[places]] for name, places in parts.items()}
     new = {name: places[unseen[places]] for name, places in parts.items()}
     groups = np.unique(images.groups, return_inverse=True)[1].astype(np.int64)
-    material = Material(images.pixels, images.classes, groups, {part: known[part] for part in PARTS[:2]})
+    material = EmbeddingData(images.pixels, images.classes, groups, {part: known[part] for part in PARTS[:2]})
     looked_for = {
         "seen": (known["test"], known["training"]),
         "unseen": (new["test"], new["training"]),
@@ -106,11 +112,11 @@ def measured(
     classes, groups = of.material.classes, of.material.groups
     found = {}
     for kind, (queries, gallery) in of.looked_for.items():
-        found[kind] = _told(retrieved(vectors, classes, groups, queries, gallery))
+        found[kind] = _told(retrieve_classes(vectors, classes, groups, queries, gallery))
         some = np.random.default_rng((of.seed, 5)).permutation(queries)[: args.reranked]
         if len(some):
-            found[f"{kind}, {len(some)} queries"] = _told(retrieved(vectors, classes, groups, some, gallery))
-            name = f"{kind}, {len(some)} queries re-ranked by {rerank.resolved(args.rerank)}"
+            found[f"{kind}, {len(some)} queries"] = _told(retrieve_classes(vectors, classes, groups, some, gallery))
+            name = f"{kind}, {len(some)} queries re-ranked by {rerank.resolve_name(args.rerank)}"
             found[name] = reranked(vectors, of, some, gallery, parts, args.rerank)
     return found
 
@@ -171,13 +177,13 @@ def one_run(loss: str, images: Images, of: Trial, kept: Path, args: argparse.Nam
     if loss == RIVAL:
         about["results"] = measured(rival, parts, of, args)
     else:
-        recipe = Recipe(
+        recipe = EmbeddingRecipe(
             loss, args.epochs, args.classes, args.images, args.rate, patience=args.epochs, seed=of.seed
         )
         torch.manual_seed(of.seed)
         embedder = Embedder(args.backbone, side=args.side)
-        told = train(embedder, of.material, recipe, kept, args.device, save_every=30.0, told=_say)
-        vectors = embed(embedder, images.pixels, args.device)
+        told = train_embedding(embedder, of.material, recipe, kept, args.device, save_every=30.0, told=_say)
+        vectors = embed_pictures(embedder, images.pixels, args.device)
         about |= {"backbone": args.backbone, "epochs": args.epochs, **told}
         about["results"] = measured(vectors, (), of, args)
         both = measured(*with_rival(vectors, rival, parts), of, args)

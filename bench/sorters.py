@@ -22,10 +22,10 @@ from torch import Tensor
 
 from cbir import descriptors
 from cbir.images import read_images
+from cbir.ingest.image_files import find_images
 from cbir.models import sorters
 from cbir.models.sorters import LstmSorter, PairwiseSorter, exact_ranks
-from cbir.models.sorters.synthetic import draw
-from cbir.ingest.image_files import find_images
+from cbir.models.sorters.synthetic_scores import draw_scores
 
 Ranks = Callable[[Tensor], Tensor]
 SECONDS = 2.0  # for each figure, at most
@@ -121,8 +121,8 @@ def main() -> None:
     drawn = torch.Generator().manual_seed(0)
     sizes = [tuple(int(n) for n in size.split("x")) for size in chosen.sizes]
     known = {
-        "sizes": {size: draw(*size, drawn).to(chosen.device) for size in sizes},
-        "errors": {"synthetic": draw(500, 100, drawn).to(chosen.device)},
+        "sizes": {size: draw_scores(*size, drawn).to(chosen.device) for size in sizes},
+        "errors": {"synthetic": draw_scores(500, 100, drawn).to(chosen.device)},
     }
     if chosen.images:
         known["errors"]["real"] = similarities(chosen.images, 500, 100).to(chosen.device)

@@ -23,13 +23,15 @@ import torch
 from numpy.typing import NDArray
 
 from cbir.datasets.manifest import Manifest
-from cbir.evaluation.triage import auc, pos_at_top, roc
+from cbir.evaluation.triage import auc
+from cbir.evaluation.metrics import roc
+from cbir.evaluation.metrics import top_precision
 from cbir.models.scoring_network import ScoringNetwork
-from cbir.training.last_layer import LAST_LAYERS, refit
-from cbir.training.pictures import read_all
-from cbir.training.positives import examples, split
-from cbir.training.ranker import RANKING, Recipe, train
-from cbir.training.scoring import score
+from cbir.training.last_layer import LAST_LAYERS, refit_last_layer
+from cbir.training.network_scoring import score_pictures
+from cbir.training.picture_loading import load_pictures
+from cbir.training.ranker_examples import read_ranker_examples, split_by_positive
+from cbir.training.ranker_training import RANKING, RankerRecipe, train_ranker
 
 TASKS = {
     "knee": ("grade=4", ("source=knee",)),
@@ -65,7 +67,7 @@ def thinned(parts: Parts, positive: NDArray[np.bool_], ratio: int, seed: int) ->
 
 def recipe_of(
     method: str, p: float, images: int, positives: int, args: argparse.Namespace, seed: int
-) -> Recipe:
+) -> RankerRecipe:
     """As many epochs as make --steps, whatever the method's epoch is."""
     negatives = images - positives
     batches = (
@@ -73,18 +75,18 @@ def recipe_of(
     )
     epochs = args.epochs or max(1, round(args.steps / np.ceil(batches)))
     decay = args.decay ** (30 / epochs) if not args.epochs else args.decay  # as much at the end, for all
-    return Recipe(method, p, epochs, 5, args.negatives, args.rate, decay, True, seed)
+    return RankerRecipe(method, p, epochs, 5, args.negatives, args.rate, decay, True, seed)
 
 
 def found(
     ranker: ScoringNetwork, pixels: NDArray[np.uint8], positive: NDArray[np.bool_], parts: Parts, device: str
 ) -> dict[str, float]:
     """Pos@Top on validation and test; AUC and the share found at 1 % of false positives on the test."""
-    scores = score(ranker, pixels, device)
+    scores = score_pictures(ranker, pixels, device)
     test, validation = parts["test"], parts["validation"]
     return {
-        "validation": pos_at_top(scores[validation], positive[validation]),
-        "pos_at_top": pos_at_top(scores[test], positive[test]),
+        "validation": top_precision(scores[validation], positive[validation]),
+        "pos_at_top": top_precision(scores[test], positive[test]),
         "auc": auc(scores[test], positive[test]),
         "at_1_percent": float(roc(scores[test], positive[test]).at(0.01)),
     }
@@ -93,13 +95,13 @@ def found(
 def compete(args: argparse.Namespace) -> None:
     """Every run that is not yet in --out."""
     wanted, where = TASKS[args.task]
-    rows = examples(Manifest(args.data / "manifest.csv"), [wanted], where)
-    pictures = read_all([row.path for row in rows], args.side)
+    rows = read_ranker_examples(Manifest(args.data / "manifest.csv"), [wanted], where)
+    pictures = load_pictures([row.path for row in rows], args.side)
     chosen = [rows[place] for place in pictures.places]
     positive = np.array([row.positive for row in chosen])
     groups = [row.patient or content for row, content in zip(chosen, pictures.contents, strict=True)]
     for seed in args.seeds:
-        whole = split(positive.tolist(), groups, SHARES, seed)
+        whole = split_by_positive(positive.tolist(), groups, SHARES, seed)
         for ratio in args.ratios:
             parts = thinned(whole, positive, ratio, seed)
             for name, method, p in contestants():
@@ -125,7 +127,7 @@ def one_run(
     torch.manual_seed(seed)
     ranker = ScoringNetwork(args.backbone, args.side)
     started = time.process_time()
-    told = train(ranker, *task, recipe, kept, args.device, save_every=15.0)
+    told = train_ranker(ranker, *task, recipe, kept, args.device, save_every=15.0)
     about = {
         "task": args.task,
         "ratio": ratio,
@@ -140,7 +142,7 @@ def one_run(
     if method == "cross-entropy":
         for last in LAST_LAYERS:
             started, other = time.process_time(), copy.deepcopy(ranker)
-            penalty = refit(last, other, *task, args.device)
+            penalty = refit_last_layer(last, other, *task, args.device)
             row = {"name": last, **about, "penalty": penalty, **found(other, *task, args.device)}
             results.append({**row, "seconds": time.process_time() - started})
     kept.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")

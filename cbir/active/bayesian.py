@@ -14,8 +14,8 @@ from cbir.active.judged import Judged, judged
 from cbir.active.network import BayesianNetwork
 from cbir.active.severity import Severity
 from cbir.errors import InvalidInput
-from cbir.losses import ranknet
-from cbir.training.augmentation import augmented
+from cbir.losses import ranknet_loss
+from cbir.training.augmentation import augment_images
 
 AT_ONCE = 240  # images in a sampled batch, all passes together: more no longer fit into a processor's cache
 AT_ONCE_ON_GPU = 8192
@@ -130,13 +130,13 @@ class BayesianRanker:
         Both images of a pair see one sample of the weights, as in eq. 9: what it adds to both tells nothing.
         """
         places = known.pairs[rows].ravel()
-        images = augmented(_input(pictures[places], "cpu"), generator).to(self.device)
+        images = augment_images(_input(pictures[places], "cpu"), generator).to(self.device)
         masks = self.network_.masks(len(rows), generator)
         with self.network_.with_masks(masks):
             scores = self.network_(images.contiguous(memory_format=torch.channels_last))
         first, second = scores.view(-1, 2).T
         wanted = torch.from_numpy(known.labels[rows]).to(scores)
-        loss = ranknet(first, second, wanted).mean()
+        loss = ranknet_loss(first, second, wanted).mean()
         if self.calibrated_:
             grades = torch.from_numpy(known.grades[places]).to(scores)
             graded = ~grades.isnan()

@@ -11,8 +11,9 @@ from safetensors.torch import load as read_tensors
 from safetensors.torch import save as write_tensors
 
 from cbir.active.network import BayesianNetwork
+from cbir.atomic import write_bytes
 from cbir.errors import InvalidInput, NotFound
-from cbir.models.weights_file import content_of
+from cbir.models.model_card import read_verified
 
 if TYPE_CHECKING:
     from cbir.active.bayesian import BayesianRanker
@@ -34,9 +35,7 @@ def save(ranker: "BayesianRanker", folder: Path, facts: dict[str, Any]) -> None:
         "sha256": hashlib.sha256(content).hexdigest(),
     }
     for name, text in ((WEIGHTS, content), (CARD, (json.dumps(card | facts, indent=2) + "\n").encode())):
-        partial = folder / f"{name}.partial"
-        partial.write_bytes(text)
-        partial.replace(folder / name)
+        write_bytes(folder / name, text)
 
 
 def load(folder: Path, device: str = "cpu") -> "BayesianRanker":
@@ -44,7 +43,7 @@ def load(folder: Path, device: str = "cpu") -> "BayesianRanker":
     from cbir.active.bayesian import BayesianRanker
 
     weights, card = folder / WEIGHTS, _card(folder / CARD)
-    content = content_of(weights, card["sha256"])
+    content = read_verified(weights, card["sha256"])
     try:
         ranker = BayesianRanker(**card["ranker"], device=device)
         network = BayesianNetwork(ranker.backbone, ranker.dropout)

@@ -22,7 +22,7 @@ class BayesianNetwork(nn.Module):
         self, backbone: str = "small", dropout: float = 0.2, weights: Path | str | None = None
     ) -> None:
         super().__init__()
-        built = backbones.build(backbone, dimensions=None, pooling="average", weights=weights)
+        built = backbones.build_backbone(backbone, dimensions=None, pooling="average", weights=weights)
         self.layers = nn.Sequential(*_in_a_row(built.network), built.pool)
         self.head: nn.Module = nn.Linear(built.features, 1)
         self.width = built.features

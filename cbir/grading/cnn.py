@@ -77,16 +77,16 @@ class CnnRanker(RankingEstimator):
         self._train(pictures, grades)
 
     def _scores(self, Z: Floats) -> Floats:
-        from cbir.training.scoring import score
+        from cbir.training.network_scoring import score_pictures
 
-        return score(self.network_, _pictures(Z))  # type: ignore[arg-type]
+        return score_pictures(self.network_, _pictures(Z))  # type: ignore[arg-type]
 
     def _train(self, pictures: NDArray[np.uint8], grades: Floats) -> None:
         import torch
 
-        from cbir.training.augmentation import augmented
+        from cbir.training.augmentation import augment_images
+        from cbir.training.network_scoring import to_network_input
         from cbir.training.samplers import BalancedSampler
-        from cbir.training.scoring import as_input
 
         levels, classes = np.unique(grades, return_inverse=True)
         each = max(2, self.batch // len(levels))
@@ -99,7 +99,7 @@ class CnnRanker(RankingEstimator):
         for _ in range(self.epochs):
             for places in sampler:
                 drawn = torch.Generator().manual_seed(step * SEEDS + self.seed % SEEDS)
-                images = augmented(as_input(pictures[places], "cpu"), drawn, self.mirror)
+                images = augment_images(to_network_input(pictures[places], "cpu"), drawn, self.mirror)
                 loss = criterion(network(images), torch.from_numpy(grades[places]))
                 optimizer.param_groups[0]["lr"] = self.rate * (1 + math.cos(math.pi * step / steps)) / 2
                 optimizer.zero_grad()

@@ -10,33 +10,33 @@ from typing import Any
 from torch import nn
 
 from cbir.errors import InvalidInput
-from cbir.losses.base import ScoreLoss
-from cbir.losses.classes import ClassLoss, focal
-from cbir.losses.ordinal import OrdinalLoss
-from cbir.losses.ranknet import RankNetLoss, ranknet
-from cbir.losses.retrieval import Retrieval
-from cbir.losses.rivals import MAKERS, MetricLoss
-from cbir.losses.s_ndcg import SNdcgLoss
+from cbir.losses.classification import ClassificationLoss, focal_loss
+from cbir.losses.metric_learning import METRIC_LOSSES, MetricLoss
+from cbir.losses.ordinal_loss import OrdinalLoss
+from cbir.losses.ranknet import RankNetLoss, ranknet_loss
+from cbir.losses.s_ndcg_loss import SNdcgLoss
+from cbir.losses.score_loss import ScoreLoss
+from cbir.losses.similarity_loss import SimilarityLoss
 from cbir.losses.sodeep import MapLoss, RecallLoss, SpearmanLoss
 from cbir.losses.toprank import PosAtTopLoss, TopRankLoss
 
 __all__ = [
-    "ClassLoss",
+    "ClassificationLoss",
     "MapLoss",
     "MetricLoss",
     "OrdinalLoss",
     "PosAtTopLoss",
     "RankNetLoss",
     "RecallLoss",
-    "Retrieval",
+    "SimilarityLoss",
     "SNdcgLoss",
     "ScoreLoss",
     "SpearmanLoss",
     "TopRankLoss",
     "embedding_loss",
-    "focal",
+    "focal_loss",
     "names",
-    "ranknet",
+    "ranknet_loss",
 ]
 
 ON_SCORES: tuple[type[ScoreLoss], ...] = (
@@ -48,13 +48,13 @@ ON_SCORES: tuple[type[ScoreLoss], ...] = (
     RankNetLoss,
     SNdcgLoss,
 )
-GAMMA = {"cross-entropy": 0.0, "focal": 2.0}
+GAMMA = {"cross-entropy": 0.0, "focal_loss": 2.0}
 ORDINAL = "ordinal"  # which takes labels for grades in their order
 
 
 def names() -> tuple[str, ...]:
     """What `embedding_loss` knows."""
-    return (*(member.name for member in ON_SCORES), *MAKERS, *GAMMA, ORDINAL)
+    return (*(member.name for member in ON_SCORES), *METRIC_LOSSES, *GAMMA, ORDINAL)
 
 
 def embedding_loss(name: str, dimensions: int, classes: int, **options: Any) -> nn.Module:
@@ -65,7 +65,7 @@ def embedding_loss(name: str, dimensions: int, classes: int, **options: Any) -> 
     """
     made: dict[str, Callable[..., nn.Module]] = {
         **{member.name: _on_similarities(member) for member in ON_SCORES},
-        **{rival: _rival(rival) for rival in MAKERS},
+        **{rival: _rival(rival) for rival in METRIC_LOSSES},
         **{of: _classifier(dimensions, classes, gamma) for of, gamma in GAMMA.items()},
         ORDINAL: lambda **options: OrdinalLoss(dimensions, classes, **options),
     }
@@ -78,7 +78,7 @@ def embedding_loss(name: str, dimensions: int, classes: int, **options: Any) -> 
 
 
 def _on_similarities(member: type[ScoreLoss]) -> Callable[..., nn.Module]:
-    return lambda **options: Retrieval(member(**options))
+    return lambda **options: SimilarityLoss(member(**options))
 
 
 def _rival(name: str) -> Callable[..., nn.Module]:
@@ -86,4 +86,4 @@ def _rival(name: str) -> Callable[..., nn.Module]:
 
 
 def _classifier(dimensions: int, classes: int, gamma: float) -> Callable[..., nn.Module]:
-    return lambda **options: ClassLoss(dimensions, classes, **{"gamma": gamma, **options})
+    return lambda **options: ClassificationLoss(dimensions, classes, **{"gamma": gamma, **options})

@@ -5,14 +5,14 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from cbir.errors import InvalidInput
-from cbir.losses.base import ScoreLoss
+from cbir.losses.score_loss import ScoreLoss
 
 
 class BinaryLoss(ScoreLoss):
     """Cross-entropy of two classes, whose logits differ by the score; with gamma above 0, focal loss.
 
     -w (1 - q)^gamma log q, q = sigmoid(score) for a relevant image and sigmoid(-score) for another one: what
-    `cbir.losses.focal` is on the logits (0, score). The mean is taken over all images. weights: w of those not
+    `cbir.losses.focal_loss` is on the logits (0, score). The mean is taken over all images. weights: w of those not
     relevant and of those relevant.
     """
 

@@ -5,10 +5,10 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from cbir.errors import InvalidInput
-from cbir.losses.base import ScoreLoss
+from cbir.losses.score_loss import ScoreLoss
 
 
-def ranknet(first: Tensor, second: Tensor, above: Tensor) -> Tensor:
+def ranknet_loss(first: Tensor, second: Tensor, above: Tensor) -> Tensor:
     """-C log P - (1 - C) log(1 - P) with P = sigmoid(first - second), for each pair; no mean is taken.
 
     `above` is C: 1 where the first ranks above the second, 0 where below, 0.5 where they are equal. All (n,).
@@ -34,4 +34,4 @@ class RankNetLoss(ScoreLoss):
     def values(self, scores: Tensor, relevance: Tensor) -> Tensor:
         i, j = torch.triu_indices(*2 * (scores.shape[1],), offset=1, device=scores.device)
         above = (1 + torch.sign(relevance[:, i] - relevance[:, j])) / 2
-        return ranknet(scores[:, i], scores[:, j], above).mean(dim=1)
+        return ranknet_loss(scores[:, i], scores[:, j], above).mean(dim=1)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from cbir.errors import InvalidInput
-from cbir.losses.base import ScoreLoss, mean_where
+from cbir.losses.score_loss import ScoreLoss, mean_where
 from cbir.models.sorters import PairwiseSorter, Sorter, exact_ranks, load
 
 NARROW = 0.05  # temperature of the pairwise sorter under mAP

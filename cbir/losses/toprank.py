@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from cbir.errors import InvalidInput
-from cbir.losses.base import ScoreLoss, mean_where
+from cbir.losses.score_loss import ScoreLoss, mean_where
 
 SMALL = -15.0  # below it log(softplus(z)) is z to the last bit of float32
 

@@ -13,12 +13,12 @@ DIMENSIONS = (2, 4096)
 LARGEST = 1 << 20  # bytes of a card
 
 
-def is_model(folder: Path) -> bool:
+def has_embedding(folder: Path) -> bool:
     """Whether there is an embedding in `folder`."""
     return (folder / CARD).is_file()
 
 
-def read(folder: Path) -> dict[str, Any]:
+def read_embedding_card(folder: Path) -> dict[str, Any]:
     """The card of the embedding in `folder`: "model" (backbone, pooling, dimensions, side), "sha256", and more.
 
     Raises NotFound where there is none, InvalidInput for one that is something else.

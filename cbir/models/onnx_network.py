@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from cbir.errors import InvalidInput
 from cbir.models.embedding_card import ONNX
 
-Network = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+OnnxNetwork = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
 
-def export(network: Any, side: int, folder: Path) -> dict[str, str]:
+def export_onnx(network: Any, side: int, folder: Path) -> dict[str, str]:
     """Write a torch module into `folder`; what its card says of that, nothing where the library onnx is missing."""
     if find_spec("onnx") is None:
         return {}
@@ -34,7 +34,7 @@ def export(network: Any, side: int, folder: Path) -> dict[str, str]:
     return {"onnx_sha256": hashlib.sha256((folder / ONNX).read_bytes()).hexdigest()}
 
 
-def network_of(folder: Path, card: dict[str, Any]) -> Network | None:
+def load_onnx_network(folder: Path, card: dict[str, Any]) -> OnnxNetwork | None:
     """The network in `folder`, (n, 1, side, side) float32 to (n, dimensions); None where torch must do.
 
     Raises InvalidInput for a file that is not the one of the card.

@@ -10,14 +10,14 @@ from safetensors.torch import load as read_tensors
 from safetensors.torch import save as write_tensors
 
 from cbir.errors import InvalidInput, NotFound
+from cbir.models.model_card import read_verified
 from cbir.models.scoring_network import ScoringNetwork
-from cbir.models.weights_file import content_of
 
 WEIGHTS, CARD = "ranker.safetensors", "ranker.json"
 SIDES = (32, 1024)
 
 
-def save(ranker: ScoringNetwork, folder: Path, facts: dict[str, Any]) -> None:
+def save_scoring_network(ranker: ScoringNetwork, folder: Path, facts: dict[str, Any]) -> None:
     """Write the weights and the card (what the ranker is, the hash of its weights, and `facts`) into `folder`."""
     tensors = {name: value.cpu().contiguous() for name, value in ranker.state_dict().items()}
     content = write_tensors(tensors)
@@ -26,13 +26,13 @@ def save(ranker: ScoringNetwork, folder: Path, facts: dict[str, Any]) -> None:
     (folder / CARD).write_text(json.dumps(card, indent=2, allow_nan=False) + "\n")
 
 
-def load(folder: Path) -> tuple[ScoringNetwork, dict[str, Any]]:
+def load_scoring_network(folder: Path) -> tuple[ScoringNetwork, dict[str, Any]]:
     """The ranker in `folder`, for use, and its card; nothing is unpickled.
 
     Raises NotFound where there is none, InvalidInput where weights and card do not belong together.
     """
     weights, card = folder / WEIGHTS, _card(folder / CARD)
-    content = content_of(weights, card["sha256"])
+    content = read_verified(weights, card["sha256"])
     try:
         ranker = ScoringNetwork(**card["ranker"])
         ranker.load_state_dict(read_tensors(content))
@@ -41,7 +41,7 @@ def load(folder: Path) -> tuple[ScoringNetwork, dict[str, Any]]:
     return ranker.eval(), card
 
 
-def highest_negative(card: dict[str, Any]) -> float:
+def highest_negative_score(card: dict[str, Any]) -> float:
     """The highest score of a negative that training did not see; scores above it are what Pos@Top counts.
 
     Raises InvalidInput where the card does not tell.

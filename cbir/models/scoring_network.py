@@ -16,7 +16,7 @@ class ScoringNetwork(nn.Module):
         super().__init__()
         self.options = {"backbone": backbone, "side": side}
         self.side = side
-        self.backbone = backbones.build(backbone, dimensions=None, weights=weights)
+        self.backbone = backbones.build_backbone(backbone, dimensions=None, weights=weights)
         self.head = nn.Linear(self.backbone.features, 1)
 
     def features(self, images: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ BRIGHTNESS = 0.1  # of full white
 CONTRAST = 0.15
 
 
-def augmented(images: Tensor, generator: torch.Generator, mirror: bool = False) -> Tensor:
+def augment_images(images: Tensor, generator: torch.Generator, mirror: bool = False) -> Tensor:
     """Images (n, c, h, w), from 0 to 1, each changed by amounts drawn evenly up to those above.
 
     generator: of the CPU; it alone decides. mirror: every second one also from left to right, which makes a left

@@ -1,25 +1,21 @@
 """Checkpoints that survive being killed while they are written."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from cbir.atomic import atomic_binary
 from cbir.errors import InvalidInput
 
 
-def write(path: Path, state: dict[str, Any]) -> None:
+def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
     """Put `state` (tensors, numbers, texts, lists and dictionaries of them) into `path`: all of it or the old one."""
-    temporary = path.with_suffix(".tmp")
-    with temporary.open("wb") as file:
+    with atomic_binary(path) as file:
         torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
-def read(path: Path) -> dict[str, Any] | None:
+def read_checkpoint(path: Path) -> dict[str, Any] | None:
     """What `write` put there, on the CPU; None where there is nothing. Raises InvalidInput for anything else.
 
     Only tensors and plain values are accepted: no code runs from a checkpoint.

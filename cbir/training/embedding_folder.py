@@ -21,11 +21,23 @@ from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput
 from cbir.images import Limits
 from cbir.losses import ORDINAL
-from cbir.models.embedder import Embedder, save
-from cbir.training.classes import Labelled, in_order, labelled, need_numbers, split_classes
-from cbir.training.embedding import Material, Recipe, embed, retrieved, train
-from cbir.training.embedding_report import Shown, write
-from cbir.training.pictures import Pictures, read_all
+from cbir.models.embedder import Embedder, save_embedder
+from cbir.training.class_examples import (
+    ClassExample,
+    order_classes,
+    read_class_examples,
+    require_numeric_classes,
+    split_by_class,
+)
+from cbir.training.embedding_report import ReportedEmbedding, write_embedding_report
+from cbir.training.embedding_training import (
+    EmbeddingData,
+    EmbeddingRecipe,
+    embed_pictures,
+    retrieve_classes,
+    train_embedding,
+)
+from cbir.training.picture_loading import LoadedPictures, load_pictures
 
 NAMED = 5  # files that could not be read and are named
 INTENDED_USE = (
@@ -36,7 +48,7 @@ Show = Callable[[str, int, int, str], None]
 
 
 @dataclass(frozen=True)
-class Task:
+class EmbeddingTask:
     """What to learn. column: of the manifest, whose values are the classes; where: conditions that rows must fulfil.
 
     backbone, pooling, dimensions, side, weights: as `Embedder` takes them.
@@ -52,9 +64,9 @@ class Task:
     weights: str | None = None
 
 
-def run(
-    task: Task,
-    recipe: Recipe,
+def train_embedding_folder(
+    task: EmbeddingTask,
+    recipe: EmbeddingRecipe,
     folder: Path,
     device: str = "cpu",
     save_every: float = 60.0,
@@ -66,12 +78,12 @@ def run(
     each class on its own. Returns the card, and "notes" for the person. show: is told stage, steps done, steps in
     all, and a few words. Raises InvalidInput for what does not fit, NotFound where files are missing.
     """
-    rows = labelled(Manifest(task.manifest), task.column, task.where)
+    rows = read_class_examples(Manifest(task.manifest), task.column, task.where)
     if recipe.loss == ORDINAL:
-        need_numbers([row.label for row in rows], task.column)
+        require_numeric_classes([row.label for row in rows], task.column)
     limits = Limits(pixels=settings.load().max_pixels)
     paths = [row.path for row in rows]
-    pictures = read_all(paths, task.side, limits, lambda done: show("reading", done, len(paths), ""))
+    pictures = load_pictures(paths, task.side, limits, lambda done: show("reading", done, len(paths), ""))
     if len(pictures.refused) > len(pictures.places):
         raise InvalidInput(f"most files cannot be read; the first: {pictures.refused[0]}")
     rows = [rows[place] for place in pictures.places]
@@ -84,14 +96,14 @@ def run(
         show("training", step, steps, f"loss {loss:.4f}" + (f", mAP {reached:.3f}" if reached >= 0 else ""))
 
     _keep_split(folder, rows, material.parts)
-    told = train(
+    told = train_embedding(
         embedder, material, recipe, folder, device, save_every, progress, partial(_keep_history, folder)
     )
     show("testing", 0, 1, "")
-    vectors = embed(embedder, pictures.pixels, device)
+    vectors = embed_pictures(embedder, pictures.pixels, device)
     parts = material.parts
     results = {
-        name: _measured(retrieved(vectors, material.classes, material.groups, parts[name], parts["training"]))
+        name: _measured(retrieve_classes(vectors, material.classes, material.groups, parts[name], parts["training"]))
         for name in ("validation", "test")
     }
     facts = {
@@ -109,33 +121,33 @@ def run(
         "intended_use": INTENDED_USE,
         "versions": {"cbir": cbir.__version__, "torch": torch.__version__, "torchvision": torchvision.__version__},
     }  # fmt: skip
-    save(embedder, folder, facts)
-    shown = Shown(vectors, material, names, paths=[row.path for row in rows], contents=pictures.contents,
+    save_embedder(embedder, folder, facts)
+    shown = ReportedEmbedding(vectors, material, names, paths=[row.path for row in rows], contents=pictures.contents,
                   burned_in=pictures.burned_in)  # fmt: skip
-    write(folder, f"Embedding of {task.column}", shown, told["history"], facts, limits.pixels, recipe.seed)
+    write_embedding_report(folder, f"Embedding of {task.column}", shown, told["history"], facts, limits.pixels, recipe.seed)
     show("testing", 1, 1, "")
     return {**facts, "notes": _notes(pictures.refused, known)}
 
 
-def _material(rows: list[Labelled], pictures: Pictures, seed: int) -> tuple[Material, list[str], bool]:
+def _material(rows: list[ClassExample], pictures: LoadedPictures, seed: int) -> tuple[EmbeddingData, list[str], bool]:
     """What is trained with, the names of the classes, and whether any patient is known."""
     people = [row.patient or header for row, header in zip(rows, pictures.patients, strict=True)]
     groups = [
         person or f"picture {content}" for person, content in zip(people, pictures.contents, strict=True)
     ]
-    names = in_order([row.label for row in rows])
+    names = order_classes([row.label for row in rows])
     number = {name: place for place, name in enumerate(names)}
     classes = np.array([number[row.label] for row in rows], np.int64)
-    parts = split_classes([row.label for row in rows], groups, seed=seed)
+    parts = split_by_class([row.label for row in rows], groups, seed=seed)
     numbered = np.unique(groups, return_inverse=True)[1].astype(np.int64)
-    return Material(pictures.pixels, classes, numbered, parts), names, any(people)
+    return EmbeddingData(pictures.pixels, classes, numbered, parts), names, any(people)
 
 
 def _measured(found: Any) -> dict[str, float]:
     return {"map": round(found.map, 4), "p_at_1": round(found.p_at_1, 4), "p_at_10": round(found.p_at_10, 4)}
 
 
-def _keep_split(folder: Path, rows: list[Labelled], parts: dict[str, NDArray[np.int64]]) -> None:
+def _keep_split(folder: Path, rows: list[ClassExample], parts: dict[str, NDArray[np.int64]]) -> None:
     """The manifest of the images that were read, and the part of each; `cbir index --labels` takes it."""
     part = {int(place): name for name, places in parts.items() for place in places}
     columns = dict.fromkeys(["path", *(name for row in rows for name in row.labels), "split"])

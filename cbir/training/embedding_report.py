@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cbir
+from cbir.atomic import atomic_text
 from cbir.evaluation.report import Pictures, charts
-from cbir.evaluation.report.page import css
-from cbir.evaluation.trec import whole_file
-from cbir.training.embedding import Material
+from cbir.evaluation.report.report_page import css
+from cbir.training.embedding_training import EmbeddingData
 
 QUERIES = 10  # of the test, each of another class, that are shown
 NEAREST = 6
@@ -22,21 +22,21 @@ MOST_CLASSES = charts.COLOURS  # that have a colour of their own on it
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class ReportedEmbedding:
     """Vectors (n, d) of all images, their classes by name, files, hashes of pictures, and burned-in text."""
 
     vectors: NDArray[np.float32]
-    material: Material
+    material: EmbeddingData
     names: Sequence[str]
     paths: Sequence[Path]
     contents: Sequence[str]
     burned_in: Sequence[bool]
 
 
-def write(
+def write_embedding_report(
     folder: Path,
     title: str,
-    shown: Shown,
+    shown: ReportedEmbedding,
     history: Sequence[Mapping[str, float]],
     facts: Mapping[str, Any],
     max_pixels: int,
@@ -64,7 +64,7 @@ keep this file as you keep them.</p>{film}
 <p class="note">cbir {cbir.__version__}. Epoch by epoch: history.csv, and for TensorBoard the folder events.</p>
 </body></html>
 """
-    with whole_file(folder / "report.html") as file:
+    with atomic_text(folder / "report.html") as file:
         file.write(html)
 
 
@@ -102,7 +102,7 @@ def _curves(history: Sequence[Mapping[str, float]]) -> str:
     )
 
 
-def _map(shown: Shown, seed: int) -> str:
+def _map(shown: ReportedEmbedding, seed: int) -> str:
     """Images of the test in two dimensions; the commonest classes have colours, all have their names in titles."""
     from sklearn.manifold import TSNE
 
@@ -125,7 +125,7 @@ def _map(shown: Shown, seed: int) -> str:
     return charts.points(points, [shown.names[int(of)] for of in common], "Images of the test by class")
 
 
-def _queries(shown: Shown, seed: int) -> list[int]:
+def _queries(shown: ReportedEmbedding, seed: int) -> list[int]:
     """Places of queries of the test, of as many classes as possible."""
     random = np.random.default_rng(seed)
     places = random.permutation(shown.material.parts["test"])
@@ -133,7 +133,7 @@ def _queries(shown: Shown, seed: int) -> list[int]:
     return [int(place) for place in places[random.permutation(first)[:QUERIES]]]
 
 
-def _row(shown: Shown, query: int, pictures: Pictures) -> str:
+def _row(shown: ReportedEmbedding, query: int, pictures: Pictures) -> str:
     gallery = shown.material.parts["training"]
     gallery = gallery[shown.material.groups[gallery] != shown.material.groups[query]]
     nearest = gallery[np.argsort(-(shown.vectors[gallery] @ shown.vectors[query]), kind="stable")[:NEAREST]]
@@ -145,7 +145,7 @@ def _row(shown: Shown, query: int, pictures: Pictures) -> str:
     return f'<div class="film">{"".join(figures)}</div>'
 
 
-def _figure(shown: Shown, place: int, kind: str, sign: str, pictures: Pictures) -> str:
+def _figure(shown: ReportedEmbedding, place: int, kind: str, sign: str, pictures: Pictures) -> str:
     drawn = pictures.html(str(shown.paths[place]), None, shown.contents[place], shown.burned_in[place])
     label = escape(shown.names[int(shown.material.classes[place])])
     return f'<figure class="{kind}">{drawn}<figcaption>{sign}{label}</figcaption></figure>'

@@ -14,14 +14,14 @@ import cbir
 from cbir import settings
 from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput
-from cbir.evaluation.triage.report import Ranked, write
+from cbir.evaluation.report.ranker_report import Ranked, write
 from cbir.images import Limits
 from cbir.models import ranker_files
 from cbir.models.scoring_network import ScoringNetwork
-from cbir.training.pictures import read_all
-from cbir.training.positives import examples, split
-from cbir.training.ranker import Recipe, train
-from cbir.training.scoring import score
+from cbir.training.network_scoring import score_pictures
+from cbir.training.picture_loading import load_pictures
+from cbir.training.ranker_examples import read_ranker_examples, split_by_positive
+from cbir.training.ranker_training import RankerRecipe, train_ranker
 
 NAMED = 5  # files that could not be read and are named
 INTENDED_USE = (
@@ -32,7 +32,7 @@ Show = Callable[[str, int, int, str], None]
 
 
 @dataclass(frozen=True)
-class Task:
+class RankerTask:
     """What to rank. positive, where: as `examples` takes them; backbone, side, weights: as `Ranker` does."""
 
     manifest: Path
@@ -43,9 +43,9 @@ class Task:
     weights: Path | None = None
 
 
-def run(
-    task: Task,
-    recipe: Recipe,
+def train_ranker_folder(
+    task: RankerTask,
+    recipe: RankerRecipe,
     folder: Path,
     device: str = "cpu",
     save_every: float = 60.0,
@@ -56,12 +56,12 @@ def run(
     Returns what report.json says, and "notes" for the person. show: is told stage, steps done, steps in all, and a
     few words. Raises InvalidInput for what does not fit, NotFound or UnreadableImage where files are missing.
     """
-    rows = examples(Manifest(task.manifest), task.positive, task.where)
+    rows = read_ranker_examples(Manifest(task.manifest), task.positive, task.where)
     torch.manual_seed(recipe.seed)
     ranker = ScoringNetwork(task.backbone, task.side, str(task.weights) if task.weights else None)
     limits = Limits(pixels=settings.load().max_pixels)
     paths = [row.path for row in rows]
-    pictures = read_all(paths, task.side, limits, lambda done: show("reading", done, len(paths), ""))
+    pictures = load_pictures(paths, task.side, limits, lambda done: show("reading", done, len(paths), ""))
     chosen = [rows[place] for place in pictures.places]
     positive = np.array([row.positive for row in chosen], bool)
     if len(pictures.refused) > len(chosen):
@@ -70,14 +70,14 @@ def run(
         row.patient or header or f"picture {content}"
         for row, header, content in zip(chosen, pictures.patients, pictures.contents, strict=True)
     ]
-    parts = split(positive.tolist(), groups, seed=recipe.seed)
+    parts = split_by_positive(positive.tolist(), groups, seed=recipe.seed)
 
     def progress(step: int, steps: int, loss: float, reached: float) -> None:
         words = f"loss {loss:.4f}" + (f", Pos@Top {reached:.3f}" if reached >= 0 else "")
         show("training", step, steps, words)
 
-    told = train(ranker, pictures.pixels, positive, parts, recipe, folder, device, save_every, progress)
-    scores = score(ranker, pictures.pixels, device)
+    told = train_ranker(ranker, pictures.pixels, positive, parts, recipe, folder, device, save_every, progress)
+    scores = score_pictures(ranker, pictures.pixels, device)
     ranked = {
         name: Ranked(
             scores[places],
@@ -101,7 +101,7 @@ def run(
     }
     report = write(folder, f"Ranking of {facts['positive']}", ranked, facts, limits.pixels)
     card = {name: value for name, value in facts.items() if name != "history"}
-    ranker_files.save(ranker, folder, {**card, "intended_use": INTENDED_USE, "results": report["parts"]})
+    ranker_files.save_scoring_network(ranker, folder, {**card, "intended_use": INTENDED_USE, "results": report["parts"]})
     return {**report, "notes": _notes(pictures.refused, groups)}
 
 

@@ -6,14 +6,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cbir.errors import InvalidInput
-from cbir.models.backbones import plain, published
-from cbir.models.backbones import weights as stored
-from cbir.models.backbones.pooling import pooling as pooling_called
+from cbir.models.backbones import backbone_weights as stored
+from cbir.models.backbones import small_networks, torchvision_networks
+from cbir.models.backbones.pooling import build_pooling
 from cbir.models.toprank_cnn import FEATURES, TopRankCnn
 
-__all__ = ["Backbone", "build", "names"]
+__all__ = ["Backbone", "build_backbone", "names"]
 
-PLAIN = {"small": plain.small, "fcn10": plain.fcn10}
+PLAIN = {"small": small_networks.small, "fcn10": small_networks.fcn10}
 TOPRANK = "toprank"  # which has a connected layer in place of pooling
 IMAGENET = "imagenet"
 
@@ -40,10 +40,10 @@ class Backbone(nn.Module):
 
 def names() -> tuple[str, ...]:
     """What `build` knows."""
-    return (*PLAIN, TOPRANK, *published.MAKERS)
+    return (*PLAIN, TOPRANK, *torchvision_networks.MAKERS)
 
 
-def build(
+def build_backbone(
     name: str,
     *,
     dimensions: int | None = 128,
@@ -62,20 +62,20 @@ def build(
         raise InvalidInput(f"there is no backbone {name!r}; there are: {', '.join(names())}")
     if channels not in (1, 3) or (dimensions is not None and dimensions < 2):
         raise InvalidInput("a backbone takes 1 or 3 channels, and an embedding has at least 2 dimensions")
-    pool = pooling_called(pooling)
-    if name in published.MAKERS:
-        network, features = published.MAKERS[name]()
+    pool = build_pooling(pooling)
+    if name in torchvision_networks.MAKERS:
+        network, features = torchvision_networks.MAKERS[name]()
         if weights == IMAGENET:
-            stored.put(network, published.of_today(published.download(name)), IMAGENET)
+            stored.load_weights_into(network, torchvision_networks.modernise_names(torchvision_networks.download_weights(name)), IMAGENET)
         elif weights is not None:
-            stored.put(network, published.of_today(stored.read(Path(weights))), str(weights))
-        return Backbone(published.Published(network), pool, features, dimensions, channels)
+            stored.load_weights_into(network, torchvision_networks.modernise_names(stored.read_state_dict(Path(weights))), str(weights))
+        return Backbone(torchvision_networks.Published(network), pool, features, dimensions, channels)
     if weights == IMAGENET:
-        raise InvalidInput(f"nobody publishes weights of {name}; choose one of {', '.join(published.MAKERS)}")
+        raise InvalidInput(f"nobody publishes weights of {name}; choose one of {', '.join(torchvision_networks.MAKERS)}")
     if name == TOPRANK:
         network, features, pool = TopRankCnn(channels), FEATURES, nn.Identity()
     else:
         network, features = PLAIN[name](channels)
     if weights is not None:
-        stored.put(network, stored.read(Path(weights)), str(weights))
+        stored.load_weights_into(network, stored.read_state_dict(Path(weights)), str(weights))
     return Backbone(network, pool, features, dimensions, channels)

@@ -37,7 +37,7 @@ class GeneralisedMean(nn.Module):
 MAKERS: dict[str, type[nn.Module]] = {"gem": GeneralisedMean, "average": Average}
 
 
-def pooling(name: str) -> nn.Module:
+def build_pooling(name: str) -> nn.Module:
     """The pooling called `name`. Raises InvalidInput, which lists the names, for another."""
     if name not in MAKERS:
         raise InvalidInput(f"there is no pooling {name!r}; there are: {', '.join(MAKERS)}")

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from cbir.errors import NotFound
-from cbir.models.sorters import stored
-from cbir.models.sorters.base import Sorter
-from cbir.models.sorters.cnn import CnnSorter
+from cbir.models.sorters import sorter_files
+from cbir.models.sorters.cnn_sorter import CnnSorter
 from cbir.models.sorters.exact import exact_ranks
-from cbir.models.sorters.handcrafted import HandcraftedSorter
-from cbir.models.sorters.lstm import LstmSorter
-from cbir.models.sorters.pairwise import PairwiseSorter
+from cbir.models.sorters.handcrafted_sorter import HandcraftedSorter
+from cbir.models.sorters.lstm_sorter import LstmSorter
+from cbir.models.sorters.pairwise_sorter import PairwiseSorter
+from cbir.models.sorters.sorter import Sorter
 
 __all__ = [
     "CnnSorter",
@@ -30,7 +30,7 @@ UNTRAINED: dict[str, type[PairwiseSorter] | type[HandcraftedSorter]] = {
 
 def names() -> tuple[str, ...]:
     """What `load` knows by name."""
-    return (*UNTRAINED, *stored.LEARNED)
+    return (*UNTRAINED, *sorter_files.TRAINABLE_SORTERS)
 
 
 def load(name: str | Path, frozen: bool = True) -> Sorter:
@@ -41,10 +41,10 @@ def load(name: str | Path, frozen: bool = True) -> Sorter:
     """
     if name in UNTRAINED:
         sorter: Sorter = UNTRAINED[str(name)]()
-    elif name in stored.LEARNED:
-        sorter = stored.read(SHIPPED / f"{name}.safetensors")
+    elif name in sorter_files.TRAINABLE_SORTERS:
+        sorter = sorter_files.load_sorter(SHIPPED / f"{name}.safetensors")
     elif Path(name).suffix == ".safetensors":
-        sorter = stored.read(Path(name))
+        sorter = sorter_files.load_sorter(Path(name))
     else:
         raise NotFound(
             f"there is no sorter {str(name)!r}; there are: {', '.join(names())}, or a .safetensors file"

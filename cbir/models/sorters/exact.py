@@ -19,7 +19,7 @@ def exact_ranks(scores: Tensor) -> Tensor:
     return ranks + 0 * values.abs().amax(dim=1, keepdim=True)  # 0 * infinity is NaN
 
 
-def portions(scores: Tensor) -> Iterator[slice]:
+def pair_chunks(scores: Tensor) -> Iterator[slice]:
     """Runs of vectors whose pairs are worked through together; at least one vector a run."""
     count, d = scores.shape
     step = max(1, PAIRS_AT_ONCE.get(scores.device.type, 1 << 18) // (d * d))
@@ -29,7 +29,7 @@ def portions(scores: Tensor) -> Iterator[slice]:
 def _by_pairs(values: Tensor) -> Tensor:
     ranks = torch.empty_like(values)
     middle = (values.shape[1] + 1) / 2
-    for rows in portions(values):
+    for rows in pair_chunks(values):
         some = values[rows]
         ranks[rows] = middle + torch.sign(some[:, None, :] - some[:, :, None]).sum(dim=2) / 2
     return ranks

@@ -12,7 +12,7 @@ from cbir.active.dropout import UnitDropout
 from cbir.active.network import BayesianNetwork
 from cbir.errors import InvalidInput, NotFound
 from cbir.models import backbones, embedding_card
-from cbir.models.embedder import Embedder, save
+from cbir.models.embedder import Embedder, save_embedder
 from tests.cbir.active.drawn import SIDE, draw, judged
 
 PICTURES, GRADES = draw(90)
@@ -129,7 +129,7 @@ def test_few_pairs_are_gone_through_more_often(pairs, epochs, steps, batches):
 @pytest.mark.parametrize("backbone", ["toprank", "small", "mobilenetv3"])
 def test_it_starts_from_a_trained_embedding(backbone, tmp_path):
     trained = Embedder(backbone, pooling="average", side=SIDE)
-    save(trained, tmp_path, {})
+    save_embedder(trained, tmp_path, {})
     found = BayesianNetwork(backbone, 0.0, tmp_path).eval()
     images = torch.rand(2, 1, SIDE, SIDE)
     whole = torch.nn.Sequential(trained.backbone.network, trained.backbone.pool).eval()
@@ -251,7 +251,7 @@ def test_it_says_nothing_before_it_has_learnt():
 
 @pytest.mark.parametrize("backbone", ["small", "fcn10", "toprank", "resnet18", "mobilenetv3", "densenet169"])
 def test_every_backbone_drops_before_all_layers_but_the_first(backbone):
-    plain = backbones.build(backbone, dimensions=None)
+    plain = backbones.build_backbone(backbone, dimensions=None)
     network = BayesianNetwork(backbone).eval()
     layers = [part for part in plain.network.modules() if isinstance(part, torch.nn.Conv2d | torch.nn.Linear)]
     mixing = [part for part in layers[1:] if getattr(part, "groups", 1) == 1]

@@ -5,7 +5,7 @@ import torch
 
 from cbir.errors import InvalidInput
 from cbir.losses.binary import BinaryLoss
-from cbir.losses.classes import focal
+from cbir.losses.classification import focal_loss
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
@@ -15,7 +15,7 @@ def test_is_the_softmax_of_two_classes(gamma, weights):
     scores = 3 * torch.randn(50, dtype=torch.float64)
     relevant = torch.rand(50) < 0.3
     logits = torch.stack([torch.zeros_like(scores), scores], dim=1)
-    expected = focal(logits, relevant.long(), gamma, torch.tensor(weights, dtype=torch.float64))
+    expected = focal_loss(logits, relevant.long(), gamma, torch.tensor(weights, dtype=torch.float64))
     assert BinaryLoss(gamma, weights)(scores, relevant) == pytest.approx(float(expected))
 
 

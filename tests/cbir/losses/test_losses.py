@@ -11,19 +11,19 @@ from sklearn.metrics import average_precision_score
 from cbir import losses
 from cbir.errors import InvalidInput
 from cbir.losses import (
-    ClassLoss,
+    ClassificationLoss,
     MapLoss,
     OrdinalLoss,
     PosAtTopLoss,
     RankNetLoss,
     RecallLoss,
-    Retrieval,
+    SimilarityLoss,
     SNdcgLoss,
     SpearmanLoss,
     TopRankLoss,
     embedding_loss,
-    focal,
-    ranknet,
+    focal_loss,
+    ranknet_loss,
 )
 from cbir.losses.toprank import log_softplus
 from cbir.models.sorters import HandcraftedSorter, LstmSorter, exact_ranks, load
@@ -165,7 +165,7 @@ def test_ranknet():
     for c in (1.0, 0.5, 0.0):
         probability = torch.sigmoid(z)
         expected = -c * probability.log() - (1 - c) * (1 - probability).log()
-        torch.testing.assert_close(ranknet(z, torch.zeros_like(z), torch.full_like(z, c)), expected)
+        torch.testing.assert_close(ranknet_loss(z, torch.zeros_like(z), torch.full_like(z, c)), expected)
 
 
 def test_ranknet_over_all_pairs():
@@ -215,13 +215,13 @@ def test_s_ndcg_leaves_its_domain():
 def test_focal():
     logits, labels = scores_of(7, 3), torch.tensor([0, 1, 2, 0, 1, 2, 2])
     torch.testing.assert_close(
-        focal(logits, labels, gamma=0), torch.nn.functional.cross_entropy(logits, labels)
+        focal_loss(logits, labels, gamma=0), torch.nn.functional.cross_entropy(logits, labels)
     )
     p = torch.softmax(logits, dim=1)[torch.arange(7), labels]
-    torch.testing.assert_close(focal(logits, labels, gamma=1.5), (-((1 - p) ** 1.5) * p.log()).mean())
+    torch.testing.assert_close(focal_loss(logits, labels, gamma=1.5), (-((1 - p) ** 1.5) * p.log()).mean())
     weights = torch.tensor([1.0, 2.0, 0.0], dtype=torch.float64)
     torch.testing.assert_close(
-        focal(logits, labels, 2, weights), (-weights[labels] * (1 - p) ** 2 * p.log()).mean()
+        focal_loss(logits, labels, 2, weights), (-weights[labels] * (1 - p) ** 2 * p.log()).mean()
     )
 
 
@@ -237,7 +237,7 @@ def test_gradients_are_those_of_the_values(make):
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
 def test_gradients_of_focal(gamma):
     labels = torch.tensor([0, 1, 2, 0])
-    assert torch.autograd.gradcheck(lambda of: focal(of, labels, gamma), scores_of(4, 3).requires_grad_())
+    assert torch.autograd.gradcheck(lambda of: focal_loss(of, labels, gamma), scores_of(4, 3).requires_grad_())
 
 
 @EVERY
@@ -303,11 +303,11 @@ def test_shapes_that_do_not_agree(make, shapes):
         lambda: MapLoss(form="best"),
         lambda: SNdcgLoss("best"),
         lambda: SNdcgLoss(alpha=0.0),
-        lambda: ClassLoss(8, 1),
-        lambda: ClassLoss(8, 3, gamma=-1),
+        lambda: ClassificationLoss(8, 1),
+        lambda: ClassificationLoss(8, 3, gamma=-1),
         lambda: OrdinalLoss(8, 1),
         lambda: OrdinalLoss(0, 5),
-        lambda: ranknet(torch.zeros(2), torch.zeros(3), torch.zeros(2)),
+        lambda: ranknet_loss(torch.zeros(2), torch.zeros(3), torch.zeros(2)),
         lambda: embedding_loss("hinge", 8, 3),
         lambda: embedding_loss("toprank", 8, 3, q=2),
         lambda: embedding_loss("triplet", 8, 3, q=2),
@@ -365,7 +365,7 @@ def test_retrieval_is_the_loss_of_each_anchor():
         others = [i for i in range(9) if i != anchor]
         relevance = (LABELS[others] == LABELS[anchor]).long()
         expected.append(float(TopRankLoss(4)(vectors[others] @ vectors[anchor], relevance)))
-    assert float(Retrieval(TopRankLoss(4))(embeddings, LABELS)) == pytest.approx(np.mean(expected))
+    assert float(SimilarityLoss(TopRankLoss(4))(embeddings, LABELS)) == pytest.approx(np.mean(expected))
 
 
 def test_an_anchor_alone_in_its_class_is_left_out():
@@ -377,7 +377,7 @@ def test_an_anchor_alone_in_its_class_is_left_out():
         expected.append(
             float(MapLoss()(similarities[anchor, others], (labels[others] == labels[anchor]).long()))
         )
-    assert float(Retrieval(MapLoss())(embeddings, labels)) == pytest.approx(np.mean(expected))
+    assert float(SimilarityLoss(MapLoss())(embeddings, labels)) == pytest.approx(np.mean(expected))
 
 
 @pytest.mark.parametrize("name", [member.name for member in losses.ON_SCORES])
@@ -394,7 +394,7 @@ def test_labels_out_of_range():
 
 @pytest.mark.parametrize("sorter", ["pairwise", "handcrafted", "lstm", "cnn"])
 def test_every_sorter_serves_a_loss(sorter):
-    loss = Retrieval(MapLoss(load(sorter))).train()
+    loss = SimilarityLoss(MapLoss(load(sorter))).train()
     embeddings = scores_of(9, 4, type_=torch.float32).requires_grad_()
     loss(embeddings, LABELS).backward()
     assert torch.isfinite(embeddings.grad).all()

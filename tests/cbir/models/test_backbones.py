@@ -2,12 +2,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the extra `deep` is not installed")
 
+from cbir.models.backbones.pooling import Average, GeneralisedMean  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
 from cbir.errors import InvalidInput, NotFound  # noqa: E402
-from cbir.models.backbones import build, names  # noqa: E402
-from cbir.models.backbones.pooling import Average, GeneralisedMean  # noqa: E402
-from cbir.models.backbones.published import of_today  # noqa: E402
+from cbir.models.backbones import build_backbone, names  # noqa: E402
+from cbir.models.backbones.torchvision_networks import modernise_names  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from cbir.models.backbones.published import of_today  # noqa: E402
 )
 def test_embeddings_have_length_one_and_gradients(name, channels):
     torch.manual_seed(0)
-    network = build(name, channels=channels, dimensions=16).train()
+    network = build_backbone(name, channels=channels, dimensions=16).train()
     images = torch.rand(3, channels, 40, 32)
     found = network(images)
     assert found.shape == (3, 16)
@@ -31,27 +31,27 @@ def test_embeddings_have_length_one_and_gradients(name, channels):
 
 @pytest.mark.parametrize("name", names())
 def test_features_without_projection_and_any_size(name):
-    network = build(name, dimensions=None, pooling="average").eval()
+    network = build_backbone(name, dimensions=None, pooling="average").eval()
     with torch.no_grad():
         assert network(torch.rand(1, 1, 32, 32)).shape == (1, network.features)
         assert network(torch.zeros(1, 1, 50, 33)).isfinite().all()
 
 
 def test_the_small_one_is_small():
-    assert sum(value.numel() for value in build("small").parameters()) < 1_200_000
+    assert sum(value.numel() for value in build_backbone("small").parameters()) < 1_200_000
 
 
 def test_what_there_is_not():
     with pytest.raises(InvalidInput, match="small, fcn10"):
-        build("alexnet")
+        build_backbone("alexnet")
     with pytest.raises(InvalidInput, match="gem, average"):
-        build("small", pooling="max")
+        build_backbone("small", pooling="max")
     with pytest.raises(InvalidInput, match="channels"):
-        build("small", channels=2)
+        build_backbone("small", channels=2)
     with pytest.raises(InvalidInput, match="dimensions"):
-        build("small", dimensions=0)
+        build_backbone("small", dimensions=0)
     with pytest.raises(InvalidInput, match="nobody publishes"):
-        build("small", weights="imagenet")
+        build_backbone("small", weights="imagenet")
 
 
 def test_generalised_mean_is_its_formula():
@@ -71,13 +71,13 @@ def test_generalised_mean_is_its_formula():
     ("name", "suffix"), [("small", "safetensors"), ("resnet18", "pth"), ("densenet169", "safetensors")]
 )
 def test_weights_from_a_file(name, suffix, tmp_path):
-    source = build(name, dimensions=None)
+    source = build_backbone(name, dimensions=None)
     inner = source.network.network if name != "small" else source.network
     state = {f"module.{key}": value.contiguous() for key, value in inner.state_dict().items()}
     state["module.fc.weight"] = torch.zeros(3, 3)  # a classifier, which is not wanted
     path = tmp_path / f"weights.{suffix}"
     save_file(state, path) if suffix == "safetensors" else torch.save({"state_dict": state}, path)
-    made = build(name, dimensions=None, weights=path).eval()
+    made = build_backbone(name, dimensions=None, weights=path).eval()
     images = torch.rand(2, 1, 32, 32)
     with torch.no_grad():
         torch.testing.assert_close(made(images), source.eval()(images))
@@ -85,7 +85,7 @@ def test_weights_from_a_file(name, suffix, tmp_path):
 
 def test_densenets_of_old_have_other_names():
     old = {"features.denseblock1.denselayer1.norm.1.weight": torch.zeros(1)}
-    assert list(of_today(old)) == ["features.denseblock1.denselayer1.norm1.weight"]
+    assert list(modernise_names(old)) == ["features.denseblock1.denselayer1.norm1.weight"]
 
 
 class Code:
@@ -95,24 +95,24 @@ class Code:
 
 def test_weights_that_are_none(tmp_path, capsys):
     with pytest.raises(NotFound, match="nowhere"):
-        build("small", weights=tmp_path / "nowhere.pth")
+        build_backbone("small", weights=tmp_path / "nowhere.pth")
     other = tmp_path / "other.pth"
-    torch.save(build("fcn10").network.state_dict(), other)
+    torch.save(build_backbone("fcn10").network.state_dict(), other)
     with pytest.raises(InvalidInput, match="another network"):
-        build("small", weights=other)
+        build_backbone("small", weights=other)
     coloured = tmp_path / "coloured.pth"
-    torch.save(build("small", channels=3).network.state_dict(), coloured)
+    torch.save(build_backbone("small", channels=3).network.state_dict(), coloured)
     with pytest.raises(InvalidInput, match="shape"):
-        build("small", weights=coloured)
+        build_backbone("small", weights=coloured)
     for name, content in (("text.pth", b"no"), ("text.safetensors", b"no")):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InvalidInput, match="is no"):
-            build("small", weights=tmp_path / name)
+            build_backbone("small", weights=tmp_path / name)
     for held in ([1, 2], {"a": 1}):
         torch.save(held, other)
         with pytest.raises(InvalidInput, match="state dict"):
-            build("small", weights=other)
+            build_backbone("small", weights=other)
     torch.save({"state_dict": Code()}, other)
     with pytest.raises(InvalidInput, match="is no file of weights"):
-        build("small", weights=other)
+        build_backbone("small", weights=other)
     assert "run" not in capsys.readouterr().out

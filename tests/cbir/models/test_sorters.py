@@ -21,11 +21,11 @@ from cbir.models.sorters import (
     PairwiseSorter,
     exact,
     exact_ranks,
-    stored,
+    sorter_files,
 )
-from cbir.models.sorters.scaling import into_range
-from cbir.models.sorters.synthetic import draw
-from cbir.training.sorter import measure
+from cbir.models.sorters.score_scaling import scale_to_range
+from cbir.models.sorters.synthetic_scores import draw_scores
+from cbir.training.sorter_training import measure_sorter
 
 torch.set_num_threads(1)  # the work is small, and other tests want the cores
 
@@ -34,7 +34,7 @@ POSITIONS = {"pairwise": 0.0, "handcrafted": 3.5, "lstm": 0.33, "cnn": 1.2}  # t
 
 
 def scores_of(count, length, seed=0):
-    return draw(count, length, torch.Generator().manual_seed(seed))
+    return draw_scores(count, length, torch.Generator().manual_seed(seed))
 
 
 def slow_ranks(scores):
@@ -43,7 +43,7 @@ def slow_ranks(scores):
 
 @NAMES
 def test_no_worse_than_the_paper(name):
-    assert measure(sorters.load(name), count=500)["error_in_positions"] <= POSITIONS[name]
+    assert measure_sorter(sorters.load(name), count=500)["error_in_positions"] <= POSITIONS[name]
 
 
 @NAMES
@@ -200,7 +200,7 @@ def test_handcrafted_is_equation_12_plus_one():
 
 
 def test_range():
-    scaled = into_range(torch.tensor([[1e38, -3e38, 0], [5, 5, 5], [2, 3, 4]], dtype=torch.float32))
+    scaled = scale_to_range(torch.tensor([[1e38, -3e38, 0], [5, 5, 5], [2, 3, 4]], dtype=torch.float32))
     torch.testing.assert_close(scaled[:, :2], torch.tensor([[1.0, -1], [0, 0], [-1, 0]]))
 
 
@@ -219,7 +219,7 @@ def test_synthetic_scores():
 @pytest.mark.parametrize("name", ["lstm", "cnn"])
 def test_what_is_shipped(name):
     weights = sorters.SHIPPED / f"{name}.safetensors"
-    card = stored.card(weights)
+    card = sorter_files.read_sorter_card(weights)
     assert card["sha256"] == hashlib.sha256(weights.read_bytes()).hexdigest()
     assert card["error"] * 100 == pytest.approx(card["error_in_positions"])
     assert card["error_in_positions"] <= POSITIONS[name]
@@ -230,7 +230,7 @@ def test_what_is_shipped(name):
 def test_saved_and_read(sorter, tmp_path):
     sorter.start_counting()
     weights = tmp_path / "mine.safetensors"
-    stored.save(sorter, weights, {"error": 1.0})
+    sorter_files.save_sorter(sorter, weights, {"error": 1.0})
     scores = scores_of(3, 20)
     torch.testing.assert_close(sorters.load(weights)(scores), sorter.freeze()(scores))
 
@@ -239,7 +239,7 @@ def test_files_that_do_not_belong_together(tmp_path):
     weights = tmp_path / "mine.safetensors"
     with pytest.raises(NotFound, match="there is no card"):
         sorters.load(weights)
-    stored.save(LstmSorter(hidden=8), weights, {})
+    sorter_files.save_sorter(LstmSorter(hidden=8), weights, {})
     card = weights.with_suffix(".json")
     described = json.loads(card.read_text())
     card.write_text(json.dumps(described | {"options": {"hidden": 9}}))

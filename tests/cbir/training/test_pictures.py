@@ -7,8 +7,8 @@ import torch
 
 from cbir.images import from_array
 from cbir.images.pad_resize import pad_resize
-from cbir.training.augmentation import augmented
-from cbir.training.pictures import read_all
+from cbir.training.augmentation import augment_images
+from cbir.training.picture_loading import load_pictures
 
 
 def test_the_shape_of_an_image_is_kept():
@@ -28,7 +28,7 @@ def test_files_and_what_is_none(tmp_path):
     (tmp_path / "1.png").write_bytes(b"no picture")
     told = []
     paths = [tmp_path / f"{number}.png" for number in range(4)]
-    found = read_all(paths, 8, progress=told.append)
+    found = load_pictures(paths, 8, progress=told.append)
     assert told == [1, 2, 3, 4]
     assert found.places.tolist() == [0, 2]
     assert found.pixels.shape == (2, 8, 8)
@@ -39,7 +39,7 @@ def test_files_and_what_is_none(tmp_path):
 
 
 def test_no_files():
-    found = read_all([], 8)
+    found = load_pictures([], 8)
     assert found.pixels.shape == (0, 8, 8)
     assert found.contents == found.refused == []
 
@@ -50,7 +50,7 @@ def generator(seed=0):
 
 def test_a_generator_decides():
     images = torch.rand(9, 1, 16, 16)
-    one, same, other = (augmented(images, generator(seed)) for seed in (1, 1, 2))
+    one, same, other = (augment_images(images, generator(seed)) for seed in (1, 1, 2))
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
     assert one.shape == images.shape
@@ -60,7 +60,7 @@ def test_a_generator_decides():
 def test_left_stays_left_and_images_stay_what_they_are():
     images = torch.zeros(200, 1, 32, 32)
     images[:, :, 4:12, 4:12] = 1.0  # up on the left
-    found = augmented(images, generator())
+    found = augment_images(images, generator())
     quarters = [found[:, 0, rows, columns].mean(dim=(1, 2)) for rows, columns in [
         (slice(0, 16), slice(0, 16)), (slice(0, 16), slice(16, 32)),
         (slice(16, 32), slice(0, 16)), (slice(16, 32), slice(16, 32)),
@@ -73,7 +73,7 @@ def test_left_stays_left_and_images_stay_what_they_are():
 def test_every_second_image_is_mirrored_where_that_is_asked_for():
     images = torch.zeros(400, 1, 32, 32)
     images[:, :, :, :12] = 1.0
-    plain, found = augmented(images, generator()), augmented(images, generator(), mirror=True)
+    plain, found = augment_images(images, generator()), augment_images(images, generator(), mirror=True)
     on_the_left = found[:, 0, :, :16].mean(dim=(1, 2)) > found[:, 0, :, 16:].mean(dim=(1, 2))
     assert 0.4 < float(on_the_left.float().mean()) < 0.6
     assert torch.equal(found[~on_the_left], plain[~on_the_left].flip(3))
@@ -82,4 +82,4 @@ def test_every_second_image_is_mirrored_where_that_is_asked_for():
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_black_and_white(value):
-    assert torch.isfinite(augmented(torch.full((5, 1, 8, 8), value), generator())).all()
+    assert torch.isfinite(augment_images(torch.full((5, 1, 8, 8), value), generator())).all()

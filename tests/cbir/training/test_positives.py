@@ -5,7 +5,7 @@ import pytest
 
 from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput
-from cbir.training.positives import PARTS, examples, split
+from cbir.training.ranker_examples import PARTS, read_ranker_examples, split_by_positive
 
 ROWS = """path,label,grade,patient,source
 a.png,malignant,2,p1,us
@@ -24,12 +24,12 @@ def manifest(tmp_path):
 
 
 def chosen(manifest, *positive, where=()):
-    return {e.path.name[0]: e.positive for e in examples(manifest, positive, where)}
+    return {e.path.name[0]: e.positive for e in read_ranker_examples(manifest, positive, where)}
 
 
 def test_a_label_alone(manifest):
     assert chosen(manifest, "malignant") == {"a": True, "b": False, "c": False, "e": True}
-    assert [e.patient for e in examples(manifest, ["malignant"])] == ["p1", "p1", "p2", ""]
+    assert [e.patient for e in read_ranker_examples(manifest, ["malignant"])] == ["p1", "p1", "p2", ""]
 
 
 def test_conditions(manifest):
@@ -58,14 +58,14 @@ def test_conditions(manifest):
 )
 def test_what_cannot_be_told_apart(manifest, positive, where, said):
     with pytest.raises(InvalidInput, match=said):
-        examples(manifest, positive, where)
+        read_ranker_examples(manifest, positive, where)
 
 
 def test_patients_stay_together_and_shares_are_kept():
     random = np.random.default_rng(0)
     groups = [f"p{number}" for number in random.integers(0, 300, 1000)]
     positive = random.random(1000) < 0.1
-    parts = split(positive, groups, seed=3)
+    parts = split_by_positive(positive, groups, seed=3)
     assert sorted(np.concatenate(list(parts.values())).tolist()) == list(range(1000))
     owners = [{groups[place] for place in parts[name]} for name in PARTS]
     assert not (owners[0] & owners[1])
@@ -78,13 +78,13 @@ def test_patients_stay_together_and_shares_are_kept():
 
 def test_a_seed_decides():
     positive, groups = np.arange(90) < 30, [str(i) for i in range(90)]
-    one, same, other = (split(positive, groups, seed=seed) for seed in (1, 1, 2))
+    one, same, other = (split_by_positive(positive, groups, seed=seed) for seed in (1, 1, 2))
     assert all((one[name] == same[name]).all() for name in PARTS)
     assert any((one[name] != other[name]).any() for name in PARTS)
 
 
 def test_the_least_there_can_be():
-    parts = split([True] * 3 + [False] * 3, list("abcdef"))
+    parts = split_by_positive([True] * 3 + [False] * 3, list("abcdef"))
     assert all(len(places) == 2 for places in parts.values())
 
 
@@ -99,10 +99,10 @@ def test_the_least_there_can_be():
 )
 def test_too_few_patients(positive, groups, said):
     with pytest.raises(InvalidInput, match=said):
-        split(positive, groups)
+        split_by_positive(positive, groups)
 
 
 @pytest.mark.parametrize("shares", [(0.5, 0.5, 0.0), (0.5, 0.5, 0.5), (np.nan, 0.5, 0.5)])
 def test_shares_out_of_range(shares):
     with pytest.raises(InvalidInput, match="add up"):
-        split([True] * 5 + [False] * 5, list("abcdefghij"), shares)
+        split_by_positive([True] * 5 + [False] * 5, list("abcdefghij"), shares)

@@ -18,13 +18,13 @@ from cbir.evaluation.triage import auc
 from cbir.losses import PosAtTopLoss, TopRankLoss
 from cbir.main import app
 from cbir.models import ranker_files
-from cbir.models.scoring_network import ScoringNetwork
 from cbir.models.linear.top_push import TopPush
+from cbir.models.scoring_network import ScoringNetwork
 from cbir.training import checkpoint
-from cbir.training.last_layer import LAST_LAYERS, refit
-from cbir.training.positives import split
-from cbir.training.ranker import METHODS, Recipe, loss_of, train
-from cbir.training.scoring import features, score
+from cbir.training.last_layer import LAST_LAYERS, refit_last_layer
+from cbir.training.network_scoring import picture_features, score_pictures
+from cbir.training.ranker_examples import split_by_positive
+from cbir.training.ranker_training import METHODS, RankerRecipe, recipe_loss, train_ranker
 
 torch.set_num_threads(1)  # the work is small, and other tests want the cores
 
@@ -46,7 +46,7 @@ def drawn(count=150, seed=0):
 @pytest.fixture(scope="module")
 def task():
     pictures, positive = drawn()
-    return pictures, positive, split(positive.tolist(), [str(i) for i in range(len(positive))])
+    return pictures, positive, split_by_positive(positive.tolist(), [str(i) for i in range(len(positive))])
 
 
 def made(seed=0):
@@ -62,9 +62,9 @@ def weights_of(ranker):
 def test_every_method_learns(method, task, tmp_path):
     pictures, positive, parts = task
     ranker = made()
-    told = train(ranker, *task, Recipe(method, **SHORT | {"epochs": 8}), tmp_path)
+    told = train_ranker(ranker, *task, RankerRecipe(method, **SHORT | {"epochs": 8}), tmp_path)
     test = parts["test"]
-    assert auc(score(ranker, pictures[test]), positive[test]) > 0.9
+    assert auc(score_pictures(ranker, pictures[test]), positive[test]) > 0.9
     assert len(told["history"]) == 8
     assert 1 <= told["best_epoch"] <= 8
     assert ("penalty" in told) == (method in LAST_LAYERS)
@@ -81,69 +81,69 @@ def test_going_on_gives_what_never_stopping_gives(method, task, tmp_path):
         if step == 7:
             raise Killed
 
-    recipe = Recipe(method, **SHORT)
+    recipe = RankerRecipe(method, **SHORT)
     whole, stopped, again = made(), made(), made(9)
-    train(whole, *task, recipe, tmp_path / "whole")
+    train_ranker(whole, *task, recipe, tmp_path / "whole")
     with pytest.raises(Killed):
-        train(stopped, *task, recipe, tmp_path / "stopped", save_every=0.0, progress=stop)
+        train_ranker(stopped, *task, recipe, tmp_path / "stopped", save_every=0.0, progress=stop)
     steps = []
-    train(again, *task, recipe, tmp_path / "stopped", progress=lambda *told: steps.append(told[0]))
+    train_ranker(again, *task, recipe, tmp_path / "stopped", progress=lambda *told: steps.append(told[0]))
     assert steps[0] == 7  # the step that was stopped before it was saved
     assert torch.equal(weights_of(again), weights_of(whole))
 
 
 def test_a_seed_decides(task, tmp_path):
     one, same, other = made(), made(), made()
-    train(one, *task, Recipe(**SHORT), tmp_path / "one")
-    train(same, *task, Recipe(**SHORT), tmp_path / "same")
-    train(other, *task, Recipe(**SHORT, seed=1), tmp_path / "other")
+    train_ranker(one, *task, RankerRecipe(**SHORT), tmp_path / "one")
+    train_ranker(same, *task, RankerRecipe(**SHORT), tmp_path / "same")
+    train_ranker(other, *task, RankerRecipe(**SHORT, seed=1), tmp_path / "other")
     assert torch.equal(weights_of(one), weights_of(same))
     assert not torch.equal(weights_of(one), weights_of(other))
 
 
 def test_a_checkpoint_of_another_training_is_refused(task, tmp_path):
     pictures, positive, parts = task
-    train(made(), *task, Recipe(**SHORT), tmp_path)
-    for other in (Recipe(**SHORT, p=2.0), Recipe("focal", **SHORT)):
+    train_ranker(made(), *task, RankerRecipe(**SHORT), tmp_path)
+    for other in (RankerRecipe(**SHORT, p=2.0), RankerRecipe("focal", **SHORT)):
         with pytest.raises(InvalidInput, match="another training"):
-            train(made(), *task, other, tmp_path)
+            train_ranker(made(), *task, other, tmp_path)
     with pytest.raises(InvalidInput, match="another training"):
-        train(made(), 255 - pictures, positive, parts, Recipe(**SHORT), tmp_path)
+        train_ranker(made(), 255 - pictures, positive, parts, RankerRecipe(**SHORT), tmp_path)
 
 
 def test_a_checkpoint_of_another_version_is_refused(task, tmp_path):
-    train(made(), *task, Recipe(**SHORT), tmp_path)
-    state = checkpoint.read(tmp_path / "checkpoint.pt")
+    train_ranker(made(), *task, RankerRecipe(**SHORT), tmp_path)
+    state = checkpoint.read_checkpoint(tmp_path / "checkpoint.pt")
     del state["form"]
-    checkpoint.write(tmp_path / "checkpoint.pt", state)
+    checkpoint.write_checkpoint(tmp_path / "checkpoint.pt", state)
     with pytest.raises(InvalidInput, match="another version of cbir"):
-        train(made(), *task, Recipe(**SHORT), tmp_path)
+        train_ranker(made(), *task, RankerRecipe(**SHORT), tmp_path)
 
 
 def test_a_rate_far_too_high_is_told(task, tmp_path):
     with pytest.raises(InvalidInput, match=r"lower rate|not numbers"):
-        train(made(), *task, Recipe("cross-entropy", **SHORT | {"rate": 1e30}), tmp_path)
+        train_ranker(made(), *task, RankerRecipe("cross-entropy", **SHORT | {"rate": 1e30}), tmp_path)
 
 
 def test_the_losses_of_the_paper():
     positive = np.arange(40) < 8
-    assert isinstance(loss_of(Recipe(p=math.inf), positive), TopRankLoss)
-    assert isinstance(loss_of(Recipe("pos-at-top"), positive), PosAtTopLoss)
-    others, relevant = loss_of(Recipe("cross-entropy"), positive).weights
+    assert isinstance(recipe_loss(RankerRecipe(p=math.inf), positive), TopRankLoss)
+    assert isinstance(recipe_loss(RankerRecipe("pos-at-top"), positive), PosAtTopLoss)
+    others, relevant = recipe_loss(RankerRecipe("cross-entropy"), positive).weights
     assert others / relevant == pytest.approx(8 / 32)
     assert 8 * relevant + 32 * others == pytest.approx(40)
-    focal = loss_of(Recipe("focal"), positive)
+    focal = recipe_loss(RankerRecipe("focal"), positive)
     assert (focal.gamma, focal.weights) == (2.0, (0.75, 0.25))
 
 
 def test_the_last_layer_is_the_linear_ranker(task):
     pictures, positive, parts = task
     ranker = made().eval()
-    penalty = refit("top-push", ranker, pictures, positive, parts)
+    penalty = refit_last_layer("top-push", ranker, pictures, positive, parts)
     training, test = parts["training"], parts["test"]
-    linear = TopPush(penalty).fit(features(ranker, pictures[training]), positive[training].astype(int))
-    expected = linear.predict(features(ranker, pictures[test]))
-    assert score(ranker, pictures[test]) == pytest.approx(expected, rel=1e-3, abs=1e-3)
+    linear = TopPush(penalty).fit(picture_features(ranker, pictures[training]), positive[training].astype(int))
+    expected = linear.predict(picture_features(ranker, pictures[test]))
+    assert score_pictures(ranker, pictures[test]) == pytest.approx(expected, rel=1e-3, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -163,33 +163,33 @@ def test_the_last_layer_is_the_linear_ranker(task):
 )
 def test_recipes_out_of_range(wrong):
     with pytest.raises(InvalidInput):
-        Recipe(**wrong)
+        RankerRecipe(**wrong)
 
 
 class TestFiles:
     def test_read_again(self, task, tmp_path):
         ranker = made().eval()
-        ranker_files.save(ranker, tmp_path, {"results": {}})
-        found, card = ranker_files.load(tmp_path)
+        ranker_files.save_scoring_network(ranker, tmp_path, {"results": {}})
+        found, card = ranker_files.load_scoring_network(tmp_path)
         assert card["ranker"] == {"backbone": "toprank", "side": SIDE}
-        assert (score(found, task[0]) == score(ranker, task[0])).all()
+        assert (score_pictures(found, task[0]) == score_pictures(ranker, task[0])).all()
         with pytest.raises(InvalidInput, match="negatives"):
-            ranker_files.highest_negative(card)
+            ranker_files.highest_negative_score(card)
 
     def test_other_weights(self, tmp_path):
-        ranker_files.save(made(), tmp_path, {})
+        ranker_files.save_scoring_network(made(), tmp_path, {})
         content = (tmp_path / "ranker.safetensors").read_bytes()
         (tmp_path / "ranker.safetensors").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
         with pytest.raises(InvalidInput, match="not the file that its card describes"):
-            ranker_files.load(tmp_path)
+            ranker_files.load_scoring_network(tmp_path)
 
     def test_missing(self, tmp_path):
         with pytest.raises(NotFound, match="cbir train ranker"):
-            ranker_files.load(tmp_path)
-        ranker_files.save(made(), tmp_path, {})
+            ranker_files.load_scoring_network(tmp_path)
+        ranker_files.save_scoring_network(made(), tmp_path, {})
         (tmp_path / "ranker.safetensors").unlink()
         with pytest.raises(NotFound, match="no weights"):
-            ranker_files.load(tmp_path)
+            ranker_files.load_scoring_network(tmp_path)
 
     @pytest.mark.parametrize(
         "card",
@@ -203,20 +203,20 @@ class TestFiles:
         ],
     )
     def test_what_is_no_card(self, card, tmp_path):
-        ranker_files.save(made(), tmp_path, {})
+        ranker_files.save_scoring_network(made(), tmp_path, {})
         (tmp_path / "ranker.json").write_text(card)
         with pytest.raises(InvalidInput, match="not the card"):
-            ranker_files.load(tmp_path)
+            ranker_files.load_scoring_network(tmp_path)
 
     @pytest.mark.parametrize(
         "other", [{"backbone": "no such", "side": 32}, {"backbone": "toprank", "side": 32, "x": 1}]
     )
     def test_a_card_that_does_not_fit(self, other, tmp_path):
-        ranker_files.save(made(), tmp_path, {})
+        ranker_files.save_scoring_network(made(), tmp_path, {})
         card = json.loads((tmp_path / "ranker.json").read_text())
         (tmp_path / "ranker.json").write_text(json.dumps(card | {"ranker": other}))
         with pytest.raises(CbirError):
-            ranker_files.load(tmp_path)
+            ranker_files.load_scoring_network(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -296,7 +296,7 @@ def test_ranking_files(files, trained):
     assert row["path"] == str(files / "0.png")
     assert f"{row['score']:.6g}" in {line.split(",")[0] for line in lines if line.endswith("/0.png")}
     card = json.loads((out / "ranker.json").read_text())
-    assert row["top"] == (row["score"] > ranker_files.highest_negative(card))
+    assert row["top"] == (row["score"] > ranker_files.highest_negative_score(card))
 
 
 def test_killed_and_gone_on_with(files, trained, tmp_path):

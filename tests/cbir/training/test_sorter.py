@@ -16,11 +16,11 @@ from cbir.main import app
 from cbir.models import sorters
 from cbir.models.sorters import CnnSorter, LstmSorter
 from cbir.training import checkpoint
-from cbir.training.sorter import Recipe, measure, train
+from cbir.training.sorter_training import SorterRecipe, measure_sorter, train_sorter
 
 torch.set_num_threads(1)  # the work is small, and other tests want the cores
 
-SHORT = Recipe(epochs=0.004, batch=20, rate=1e-3)  # 20 steps
+SHORT = SorterRecipe(epochs=0.004, batch=20, rate=1e-3)  # 20 steps
 
 
 def small(kind=LstmSorter):
@@ -36,8 +36,8 @@ def weights_of(sorter):
 def test_training_lowers_the_error(kind, tmp_path):
     sorter = small(kind)
     errors = []
-    train(
-        sorter, Recipe("random", 0.08, 40, 3e-3), tmp_path, progress=lambda step, error: errors.append(error)
+    train_sorter(
+        sorter, SorterRecipe("random", 0.08, 40, 3e-3), tmp_path, progress=lambda step, error: errors.append(error)
     )
     assert len(errors) == 200
     assert errors[-1] < 0.7 * errors[0]
@@ -48,7 +48,7 @@ def test_counting_is_a_good_start(kind):
     options = {"length": 20} | ({"channels": 64} if kind is CnnSorter else {"hidden": 32})
     sorter = kind(**options)
     sorter.start_counting()
-    assert measure(sorter.eval(), length=20, count=200)["error_in_positions"] < 0.8
+    assert measure_sorter(sorter.eval(), length=20, count=200)["error_in_positions"] < 0.8
 
 
 @pytest.mark.parametrize("kind", [LstmSorter, CnnSorter])
@@ -61,36 +61,36 @@ def test_going_on_gives_what_never_stopping_gives(kind, tmp_path):
             raise Killed
 
     whole, stopped = small(kind), small(kind)
-    train(whole, SHORT, tmp_path / "whole")
+    train_sorter(whole, SHORT, tmp_path / "whole")
     with pytest.raises(Killed):
-        train(stopped, SHORT, tmp_path / "stopped", save_every=0.0, progress=stop)
+        train_sorter(stopped, SHORT, tmp_path / "stopped", save_every=0.0, progress=stop)
     steps = []
     again = small(kind)
-    train(again, SHORT, tmp_path / "stopped", progress=lambda step, error: steps.append(step))
+    train_sorter(again, SHORT, tmp_path / "stopped", progress=lambda step, error: steps.append(step))
     assert steps == list(range(14, 21)) or steps == list(range(13, 21))
     assert torch.equal(weights_of(again), weights_of(whole))
 
 
 def test_another_seed_gives_another_sorter(tmp_path):
     one, other = small(), small()
-    train(one, SHORT, tmp_path / "one")
-    train(other, Recipe(epochs=0.004, batch=20, rate=1e-3, seed=1), tmp_path / "other")
+    train_sorter(one, SHORT, tmp_path / "one")
+    train_sorter(other, SorterRecipe(epochs=0.004, batch=20, rate=1e-3, seed=1), tmp_path / "other")
     assert not torch.equal(weights_of(one), weights_of(other))
 
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path):
-    train(small(), SHORT, tmp_path)
+    train_sorter(small(), SHORT, tmp_path)
     with pytest.raises(InvalidInput, match="another training"):
-        train(small(), Recipe(epochs=1), tmp_path)
+        train_sorter(small(), SorterRecipe(epochs=1), tmp_path)
     with pytest.raises(InvalidInput, match="another training"):
-        train(small(CnnSorter), SHORT, tmp_path)
+        train_sorter(small(CnnSorter), SHORT, tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x03\x04broken"])
 def test_what_is_no_checkpoint(content, tmp_path):
     (tmp_path / "checkpoint.pt").write_bytes(content)
     with pytest.raises(InvalidInput, match="not a checkpoint"):
-        train(small(), SHORT, tmp_path)
+        train_sorter(small(), SHORT, tmp_path)
 
 
 def test_no_code_runs_from_a_checkpoint(tmp_path):
@@ -101,7 +101,7 @@ def test_no_code_runs_from_a_checkpoint(tmp_path):
     path = tmp_path / "checkpoint.pt"
     torch.save({"model": Harmful()}, path)
     with pytest.raises(InvalidInput):
-        checkpoint.read(path)
+        checkpoint.read_checkpoint(path)
     assert not (tmp_path / "made").exists()
 
 
@@ -119,7 +119,7 @@ def test_no_code_runs_from_a_checkpoint(tmp_path):
 )
 def test_recipes_out_of_range(wrong):
     with pytest.raises(InvalidInput):
-        Recipe(**wrong)
+        SorterRecipe(**wrong)
 
 
 ARGUMENTS = ("train", "sorter", "--length", "12", "--hidden", "8", "--batch", "20", "--threads", "1")
@@ -170,6 +170,6 @@ def test_killed_while_training(tmp_path):
             time.sleep(0.05)
         time.sleep(0.3)
         process.send_signal(signal.SIGKILL)
-    state = checkpoint.read(tmp_path / "checkpoint.pt")
+    state = checkpoint.read_checkpoint(tmp_path / "checkpoint.pt")
     assert state is not None
     assert state["step"] > 0

@@ -6,7 +6,7 @@ from torch import Tensor
 KINDS = ("uniform", "normal", "evenly spaced", "mixture")
 
 
-def draw(count: int, length: int, generator: torch.Generator) -> Tensor:
+def draw_scores(count: int, length: int, generator: torch.Generator) -> Tensor:
     """Scores (count, length), float32, as Engilberge et al. (2019), section 3.1.2.
 
     Each vector is of one kind, all four equally likely: uniform over [-1, 1]; normal with mean 0 and deviation 1;

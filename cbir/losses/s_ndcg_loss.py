@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from cbir.errors import InvalidInput
-from cbir.losses.base import ScoreLoss
+from cbir.losses.score_loss import ScoreLoss
 
 ALPHA = {"sigmoid": 2.0, "paper": 0.001}
 NARROWEST = 1e-3  # standard deviation that scores are taken to have at least

@@ -15,7 +15,7 @@ from cbir.threads import cores
 
 
 @dataclass(frozen=True, eq=False)
-class Pictures:
+class LoadedPictures:
     """What was read of some files: the first frame of each.
 
     pixels: (n, side, side) uint8. places: (n,) which of the paths they are. contents: the hash of each picture at
@@ -31,12 +31,12 @@ class Pictures:
     refused: list[str]
 
 
-def read_all(
+def load_pictures(
     paths: Sequence[Path],
     side: int,
     limits: Limits = Limits(),
     progress: Callable[[int], None] = lambda done: None,
-) -> Pictures:
+) -> LoadedPictures:
     """Read files on every core; `progress` is told how many are done. Memory: side x side bytes a file."""
 
     def one(path: Path) -> tuple[NDArray[np.uint8], str, bool, str] | str:
@@ -62,4 +62,4 @@ def read_all(
             places.append(place)
             told.append(got[1:])
     contents, burned_in, patients = (list(of) for of in zip(*told, strict=True)) if told else ([], [], [])
-    return Pictures(pixels[: len(places)], np.array(places, np.int64), contents, burned_in, patients, refused)
+    return LoadedPictures(pixels[: len(places)], np.array(places, np.int64), contents, burned_in, patients, refused)

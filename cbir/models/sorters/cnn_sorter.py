@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cbir.errors import InvalidInput
-from cbir.models.sorters.base import Sorter
-from cbir.models.sorters.scaling import into_range
-from cbir.models.sorters.synthetic import draw
+from cbir.models.sorters.score_scaling import scale_to_range
+from cbir.models.sorters.sorter import Sorter
+from cbir.models.sorters.synthetic_scores import draw_scores
 
 PADDING = -1.5  # below every score, so that what is padded ranks behind and leaves the ranks before it alone
 COUNT = 0.1  # what one score adds to a bin
@@ -99,7 +99,7 @@ class CnnSorter(Sorter):
         return (1 + (among_copies - (copies + 1) / 2) / copies).to(scores.dtype)
 
     def _padded(self, scores: Tensor, copies: int) -> Tensor:
-        values = into_range(scores).to(self.last.weight.dtype).repeat(1, copies)
+        values = scale_to_range(scores).to(self.last.weight.dtype).repeat(1, copies)
         return functional.pad(values, (0, self.positions - values.shape[1]), value=PADDING)[:, None, :]
 
     @torch.no_grad()
@@ -140,7 +140,7 @@ class CnnSorter(Sorter):
         last.weight[0, :bins] = -1 / (COUNT * self.length)
         last.weight[0, -1] = 1 / (COUNT * self.length)
         last.bias.fill_(0.5 / self.length)
-        found = self._padded(draw(EXAMPLES, self.length, torch.Generator().manual_seed(0)), 1)
+        found = self._padded(draw_scores(EXAMPLES, self.length, torch.Generator().manual_seed(0)), 1)
         for block in self.blocks:
             found = cast(Block, block).leave_unchanged(found)
 

@@ -8,7 +8,7 @@ from cbir.errors import InvalidInput, NotFound
 LARGEST = 1 << 30  # bytes
 
 
-def content_of(weights: Path, sha256: str, largest: int = LARGEST) -> bytes:
+def read_verified(weights: Path, sha256: str, largest: int = LARGEST) -> bytes:
     """The content of `weights`, whose hash its card gives, as hexadecimal digits.
 
     Raises NotFound where there is none, InvalidInput for one of more than `largest` bytes and for another one.

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.retrieval import Retrieved, retrieve
+from cbir.evaluation.metrics.vector_retrieval import Retrieved, retrieve
 from cbir.losses import embedding_loss
 from cbir.models.embedder import Embedder
-from cbir.training.run import SEEDS, Report, Run
+from cbir.training.network_scoring import to_network_input
 from cbir.training.samplers import BalancedSampler
-from cbir.training.scoring import as_input
+from cbir.training.training_run import SEEDS, ProgressCallback, TrainingRun
 
 AT_ONCE = 256
 WARM_UP = 0.05  # share of the steps in which the rate rises
@@ -25,7 +25,7 @@ COMPARED = 4000  # images of the training part that validation looks among, at m
 
 
 @dataclass(frozen=True)
-class Recipe:
+class EmbeddingRecipe:
     """How an embedding is trained; the same recipe gives the same weights, on the same machine and torch.
 
     loss: a name of `cbir.losses.names`. A batch has `images` images of each of `classes` classes. rate: of AdamW,
@@ -54,7 +54,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, eq=False)
-class Material:
+class EmbeddingData:
     """What is trained with: grey pictures (n, side, side) uint8, classes (n,) from 0, groups (n,), and parts.
 
     parts: places of the images of "training" and "validation". Images of one group (a patient) are not compared.
@@ -66,14 +66,14 @@ class Material:
     parts: dict[str, NDArray[np.int64]]
 
 
-def train(
+def train_embedding(
     embedder: Embedder,
-    material: Material,
-    recipe: Recipe,
+    material: EmbeddingData,
+    recipe: EmbeddingRecipe,
     folder: Path,
     device: str = "cpu",
     save_every: float = 60.0,
-    progress: Report = lambda step, steps, loss, reached: None,
+    progress: ProgressCallback = lambda step, steps, loss, reached: None,
     told: Callable[[list[dict[str, float]]], None] = lambda history: None,
 ) -> dict[str, Any]:
     """Train `embedder`; it ends with the weights of the epoch of the best validation mAP. Returns what happened.
@@ -84,7 +84,7 @@ def train(
     after each epoch a row for each so far. The result has "history" (those rows), "best_epoch" from 1, "seconds",
     "images_a_second".
     """
-    run = _Run(embedder, material, recipe, folder / "checkpoint.pt", device)
+    run = _EmbeddingRun(embedder, material, recipe, folder / "checkpoint.pt", device)
     run.go(save_every, progress, told)
     return {
         "history": run.history,
@@ -95,19 +95,19 @@ def train(
 
 
 @torch.no_grad()
-def embed(embedder: Embedder, pictures: NDArray[np.uint8], device: str = "cpu") -> NDArray[np.float32]:
+def embed_pictures(embedder: Embedder, pictures: NDArray[np.uint8], device: str = "cpu") -> NDArray[np.float32]:
     """Vectors (n, dimensions) of grey pictures (n, side, side)."""
     was_training = embedder.training
     embedder.eval()
     found = [
-        embedder(as_input(pictures[start : start + AT_ONCE], device)).float().cpu().numpy()
+        embedder(to_network_input(pictures[start : start + AT_ONCE], device)).float().cpu().numpy()
         for start in range(0, len(pictures), AT_ONCE)
     ]
     embedder.train(was_training)
     return np.concatenate(found)
 
 
-def retrieved(
+def retrieve_classes(
     vectors: NDArray[np.float32],
     classes: NDArray[np.int64],
     groups: NDArray[np.int64],
@@ -125,13 +125,13 @@ def retrieved(
     )
 
 
-class _Run(Run):
+class _EmbeddingRun(TrainingRun):
     """The training of an embedding."""
 
     largest_gradient = 5.0
 
     def __init__(
-        self, embedder: Embedder, material: Material, recipe: Recipe, kept: Path, device: str
+        self, embedder: Embedder, material: EmbeddingData, recipe: EmbeddingRecipe, kept: Path, device: str
     ) -> None:
         self.embedder, self.material = embedder, material
         training = material.parts["training"]
@@ -167,8 +167,8 @@ class _Run(Run):
         queries = self.material.parts["validation"]
         places = np.concatenate([queries, self.gallery])
         vectors = np.zeros((len(self.material.classes), self.embedder.dimensions), np.float32)
-        vectors[places] = embed(self.embedder, self.material.pictures[places], self.device)
-        now = retrieved(vectors, self.material.classes, self.material.groups, queries, self.gallery)
+        vectors[places] = embed_pictures(self.embedder, self.material.pictures[places], self.device)
+        now = retrieve_classes(vectors, self.material.classes, self.material.groups, queries, self.gallery)
         return {"map": now.map, "p_at_1": now.p_at_1, "p_at_10": now.p_at_10}, (now.map,)
 
     def rate(self, epoch: int) -> float:

@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 from cbir.errors import InvalidInput
 
 
-def focal(logits: Tensor, labels: Tensor, gamma: float = 2.0, weights: Tensor | None = None) -> Tensor:
+def focal_loss(logits: Tensor, labels: Tensor, gamma: float = 2.0, weights: Tensor | None = None) -> Tensor:
     """-w (1 - p)^gamma log p, p the probability of the true class (Lin et al. 2017, eq. 5), the mean of n.
 
     gamma 0 is cross-entropy. `weights` (classes,) are the paper's alpha.
@@ -19,7 +19,7 @@ def focal(logits: Tensor, labels: Tensor, gamma: float = 2.0, weights: Tensor | 
     return (scaled if weights is None else scaled * weights[labels]).mean()
 
 
-class ClassLoss(nn.Module):
+class ClassificationLoss(nn.Module):
     """A linear classifier that learns with the embeddings, under focal loss; gamma 0 is cross-entropy.
 
     Called with embeddings (n, dimensions) and labels (n,) from 0 to classes - 1. `classifier` gives the logits.
@@ -48,4 +48,4 @@ class ClassLoss(nn.Module):
         weights = (
             self.get_buffer("weights") if "weights" in self._buffers and self.weights is not None else None
         )
-        return focal(logits if logits.dtype == torch.float64 else logits.float(), labels, self.gamma, weights)
+        return focal_loss(logits if logits.dtype == torch.float64 else logits.float(), labels, self.gamma, weights)

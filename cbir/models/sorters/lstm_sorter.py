@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from cbir.errors import InvalidInput
-from cbir.models.sorters.base import Sorter
-from cbir.models.sorters.scaling import into_range
+from cbir.models.sorters.score_scaling import scale_to_range
+from cbir.models.sorters.sorter import Sorter
 
 COUNT = 3e-4  # what one score adds to a cell, so that hundreds stay where tanh is straight
 SATURATED = 12.0
@@ -32,7 +32,7 @@ class LstmSorter(Sorter):
         self.last = nn.Linear(2 * hidden, 1)
 
     def ranks(self, scores: Tensor) -> Tensor:
-        values = into_range(scores).to(self.last.weight.dtype)
+        values = scale_to_range(scores).to(self.last.weight.dtype)
         states, _ = self.recurrent(values[:, :, None])
         ranks: Tensor = self.length * self.last(states)[:, :, 0]
         return ranks.to(scores.dtype)

@@ -16,17 +16,17 @@ from torch import Tensor, nn
 
 from cbir.errors import InvalidInput
 from cbir.training import checkpoint
-from cbir.training.augmentation import augmented
+from cbir.training.augmentation import augment_images
+from cbir.training.network_scoring import to_network_input
 from cbir.training.samplers import BatchSampler
-from cbir.training.scoring import as_input
 
 FORM = 2  # of checkpoints
 SEEDS = 1 << 10  # a batch draws from its number times this, plus the seed
-Report = Callable[[int, int, float, float], None]
+ProgressCallback = Callable[[int, int, float, float], None]
 Rows = list[dict[str, float]]
 
 
-class Run(ABC):
+class TrainingRun(ABC):
     """A network that learns from pictures (n, side, side), and how far it has come.
 
     What is learnt, and how good it is, subclasses say: `batch_loss`, `judged`, `rate`; `largest_gradient` is a norm.
@@ -85,7 +85,7 @@ class Run(ABC):
         return False
 
     def go(
-        self, save_every: float, progress: Report, told: Callable[[Rows], None] = lambda history: None
+        self, save_every: float, progress: ProgressCallback, told: Callable[[Rows], None] = lambda history: None
     ) -> None:
         """Train to the end, from the checkpoint where there is one; the weights of the best epoch stay.
 
@@ -116,12 +116,12 @@ class Run(ABC):
             self.sampler.set_epoch(epoch)
             self._batches = list(self.sampler)
         places = self.training[self._batches[within]]
-        images = as_input(self.pictures[places], self.device)
+        images = to_network_input(self.pictures[places], self.device)
         drawn = self.step * SEEDS + self.recipe.seed
         torch.manual_seed(drawn)  # of dropout, where a backbone has it
         if self.recipe.augment:
             mirror = getattr(self.recipe, "mirror", False)
-            images = augmented(images, torch.Generator().manual_seed(drawn), mirror)
+            images = augment_images(images, torch.Generator().manual_seed(drawn), mirror)
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate(epoch)
         loss = self.batch_loss(images, places)
@@ -158,11 +158,11 @@ class Run(ABC):
             "best_epoch": self.best_epoch,
             "best": self.best,
         }
-        checkpoint.write(self.kept, self._what | state)
+        checkpoint.write_checkpoint(self.kept, self._what | state)
 
     def _resume(self) -> None:
         self.kept.parent.mkdir(parents=True, exist_ok=True)
-        state = checkpoint.read(self.kept)
+        state = checkpoint.read_checkpoint(self.kept)
         if state is None:
             return
         if state.get("form") != FORM:

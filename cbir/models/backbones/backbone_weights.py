@@ -9,20 +9,20 @@ from torch import Tensor, nn
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.models import embedding_card
-from cbir.models.weights_file import content_of
+from cbir.models.model_card import read_verified
 
 FOLLOWS = ("module.", "model.", "backbone.", "network.")  # what trainers put before the names
 INSIDE = "network."  # before those of the network alone, in an embedding of ours
 
 
-def read(path: Path) -> dict[str, Tensor]:
+def read_state_dict(path: Path) -> dict[str, Tensor]:
     """The state dict in a file, or that of the embedding that `cbir train embedding` wrote into a folder.
 
     Raises NotFound for a missing file, InvalidInput for one that is something else.
     """
     content = None
     if path.is_dir():
-        content = content_of(path / embedding_card.WEIGHTS, embedding_card.read(path)["sha256"])
+        content = read_verified(path / embedding_card.WEIGHTS, embedding_card.read_embedding_card(path)["sha256"])
     elif not path.is_file():
         raise NotFound(f"there is no file of weights {path}")
     try:
@@ -45,7 +45,7 @@ def read(path: Path) -> dict[str, Tensor]:
     return _plain(found)
 
 
-def put(network: nn.Module, held: dict[str, Tensor], where: str) -> None:
+def load_weights_into(network: nn.Module, held: dict[str, Tensor], where: str) -> None:
     """Put weights into `network`; a classifier that is left over is ignored. where: for the message.
 
     Raises InvalidInput where they are of another network.

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from cbir.errors import InvalidInput
-from cbir.models.sorters.base import Sorter
+from cbir.models.sorters.sorter import Sorter
 
 
 class HandcraftedSorter(Sorter):

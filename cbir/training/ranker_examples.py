@@ -16,7 +16,7 @@ NAMED = 8  # values of a label that a message lists
 
 
 @dataclass(frozen=True)
-class Example:
+class RankerExample:
     """A row of the manifest. patient: "" where nobody says."""
 
     path: Path
@@ -24,7 +24,7 @@ class Example:
     patient: str
 
 
-def examples(manifest: Manifest, positive: Sequence[str], where: Sequence[str] = ()) -> list[Example]:
+def read_ranker_examples(manifest: Manifest, positive: Sequence[str], where: Sequence[str] = ()) -> list[RankerExample]:
     """Rows for which it is known whether they are positive, in the order of the manifest.
 
     positive: conditions as `malignant`, which is short for label=malignant, or `grade=4`, `grade>=3`; one of them
@@ -42,9 +42,9 @@ def examples(manifest: Manifest, positive: Sequence[str], where: Sequence[str] =
     found, seen = [], set()
     for path, labels in manifest.rows():
         known = [condition for condition in wanted if condition.key in labels]
-        if known and all(holds(condition, labels.get(condition.key)) for condition in needed):
-            is_positive = any(holds(condition, labels[condition.key]) for condition in known)
-            found.append(Example(path, is_positive, labels.get("patient", "")))
+        if known and all(condition_holds(condition, labels.get(condition.key)) for condition in needed):
+            is_positive = any(condition_holds(condition, labels[condition.key]) for condition in known)
+            found.append(RankerExample(path, is_positive, labels.get("patient", "")))
             seen |= {labels[condition.key] for condition in known}
     count = sum(example.positive for example in found)
     if not 0 < count < len(found):
@@ -56,7 +56,7 @@ def examples(manifest: Manifest, positive: Sequence[str], where: Sequence[str] =
     return found
 
 
-def holds(condition: Condition, value: str | None) -> bool:
+def condition_holds(condition: Condition, value: str | None) -> bool:
     """Whether a label's value fulfils a condition; numbers are compared as such, and what is none fulfils nothing."""
     if condition.operator == "=":
         return value == condition.value
@@ -74,7 +74,7 @@ def holds(condition: Condition, value: str | None) -> bool:
     }[condition.operator]
 
 
-def split(
+def split_by_positive(
     positive: Sequence[bool],
     groups: Sequence[str],
     shares: tuple[float, float, float] = (0.6, 0.2, 0.2),

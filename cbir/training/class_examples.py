@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput
 from cbir.store.filters import parse
-from cbir.training.positives import PARTS, holds
+from cbir.training.ranker_examples import PARTS, condition_holds
 
 
 @dataclass(frozen=True)
-class Labelled:
+class ClassExample:
     """A row of the manifest: file, class, patient ("" where nobody says), and what all its columns say."""
 
     path: Path
@@ -25,7 +25,7 @@ class Labelled:
     labels: dict[str, str]
 
 
-def labelled(manifest: Manifest, column: str, where: Sequence[str] = ()) -> list[Labelled]:
+def read_class_examples(manifest: Manifest, column: str, where: Sequence[str] = ()) -> list[ClassExample]:
     """Rows that have a label in `column`, in the order of the manifest; conditions `where` must all hold.
 
     Raises InvalidInput for a column that is not there, and for fewer than two classes.
@@ -35,22 +35,22 @@ def labelled(manifest: Manifest, column: str, where: Sequence[str] = ()) -> list
         if key not in manifest.columns:
             raise InvalidInput(f"{manifest.path} has no column {key}; it has {', '.join(manifest.columns)}")
     found = [
-        Labelled(path, labels[column], labels.get("patient", ""), labels)
+        ClassExample(path, labels[column], labels.get("patient", ""), labels)
         for path, labels in manifest.rows()
-        if column in labels and all(holds(condition, labels.get(condition.key)) for condition in needed)
+        if column in labels and all(condition_holds(condition, labels.get(condition.key)) for condition in needed)
     ]
     if len({row.label for row in found}) < 2:
         raise InvalidInput(f"an embedding learns from at least two classes of {column} in {manifest.path}")
     return found
 
 
-def in_order(labels: Sequence[str]) -> list[str]:
+def order_classes(labels: Sequence[str]) -> list[str]:
     """Each class once: as numbers ascend where all are numbers, as text otherwise."""
     names = sorted(set(labels))
     return sorted(names, key=float) if all(map(_is_number, names)) else names
 
 
-def need_numbers(labels: Sequence[str], column: str) -> None:
+def require_numeric_classes(labels: Sequence[str], column: str) -> None:
     """Raise InvalidInput, with an example, where the classes are no grades."""
     for label in labels:
         if not _is_number(label):
@@ -66,7 +66,7 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def split_classes(
+def split_by_class(
     labels: Sequence[str],
     groups: Sequence[str],
     shares: tuple[float, float, float] = (0.6, 0.2, 0.2),

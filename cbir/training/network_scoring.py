@@ -10,17 +10,17 @@ from cbir.models.scoring_network import ScoringNetwork
 AT_ONCE = 256
 
 
-def as_input(pictures: NDArray[np.uint8], device: str) -> Tensor:
+def to_network_input(pictures: NDArray[np.uint8], device: str) -> Tensor:
     """(n, 1, height, width) float32 from 0 to 1, of grey pictures (n, height, width)."""
     return torch.from_numpy(pictures).to(device)[:, None].float() / 255.0
 
 
-def score(ranker: ScoringNetwork, pictures: NDArray[np.uint8], device: str = "cpu") -> NDArray[np.float64]:
+def score_pictures(ranker: ScoringNetwork, pictures: NDArray[np.uint8], device: str = "cpu") -> NDArray[np.float64]:
     """Scores (n,) of grey pictures (n, side, side)."""
     return _map(ranker, pictures, device)[:, 0]
 
 
-def features(ranker: ScoringNetwork, pictures: NDArray[np.uint8], device: str = "cpu") -> NDArray[np.float64]:
+def picture_features(ranker: ScoringNetwork, pictures: NDArray[np.uint8], device: str = "cpu") -> NDArray[np.float64]:
     """What the ranker's head sees (n, k) of grey pictures (n, side, side)."""
     return _map(ranker, pictures, device, of_head=False)
 
@@ -33,7 +33,7 @@ def _map(
     ranker.eval()
     found = []
     for start in range(0, len(pictures), AT_ONCE):
-        images = as_input(pictures[start : start + AT_ONCE], device)
+        images = to_network_input(pictures[start : start + AT_ONCE], device)
         values = ranker(images)[:, None] if of_head else ranker.features(images)
         found.append(values.double().cpu().numpy())
     ranker.train(was_training)

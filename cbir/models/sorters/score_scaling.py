@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 
-def into_range(scores: Tensor) -> Tensor:
+def scale_to_range(scores: Tensor) -> Tensor:
     """Each vector of (batch, d) shifted and scaled to run from -1 to 1; a constant one becomes 0.
 
     Ranks do not change with shift and scale, so no gradient flows through the two: only through the scores.

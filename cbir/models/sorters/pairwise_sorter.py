@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from cbir.errors import InvalidInput
-from cbir.models.sorters.base import Sorter
-from cbir.models.sorters.exact import exact_ranks, portions
+from cbir.models.sorters.exact import exact_ranks, pair_chunks
+from cbir.models.sorters.sorter import Sorter
 
 NARROWEST = 1e-3  # of the sigmoids, in units of the scores: alike scores must not make gradients explode
 
@@ -54,7 +54,7 @@ class _Ranks(torch.autograd.Function):
         (scaled,) = ctx.saved_tensors
         (gradient,) = gradients
         found = torch.empty_like(gradient)
-        for rows in portions(scaled):
+        for rows in pair_chunks(scaled):
             found[rows] = _pulled_back(scaled[rows], gradient[rows])
         return None, found
 

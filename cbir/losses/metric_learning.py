@@ -6,7 +6,7 @@ import torch
 from pytorch_metric_learning import losses, miners
 from torch import Tensor, nn
 
-MAKERS: dict[str, Any] = {
+METRIC_LOSSES: dict[str, Any] = {
     "triplet": lambda margin=0.2: (losses.TripletMarginLoss(margin), miners.BatchHardMiner()),
     "contrastive": lambda margin=0.5: (losses.ContrastiveLoss(neg_margin=margin), None),
     "multi-similarity": lambda: (losses.MultiSimilarityLoss(), miners.MultiSimilarityMiner()),
@@ -24,7 +24,7 @@ class MetricLoss(nn.Module):
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__()
         self.name = name
-        self.loss, self.miner = MAKERS[name](**options)
+        self.loss, self.miner = METRIC_LOSSES[name](**options)
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """The loss, a scalar."""

@@ -5,10 +5,10 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from cbir.errors import InvalidInput
-from cbir.losses.base import ScoreLoss
+from cbir.losses.score_loss import ScoreLoss
 
 
-class Retrieval(nn.Module):
+class SimilarityLoss(nn.Module):
     """`loss` on each anchor's cosine similarities to the other images, of which its own class is relevant.
 
     Called with embeddings (n, k), floating point, and labels (n,), integers; n at least 3. Anchors alone in their

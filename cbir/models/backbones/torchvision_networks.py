@@ -70,7 +70,7 @@ MAKERS: dict[str, Callable[[], tuple[nn.Module, int]]] = {
 PUBLISHED_AS = {"mobilenetv3": "mobilenet_v3_large"}
 
 
-def download(name: str) -> dict[str, Tensor]:
+def download_weights(name: str) -> dict[str, Tensor]:
     """The weights that torchvision publishes for `name`, by its own loader; from its cache where they are there.
 
     Raises InvalidInput where this machine cannot reach them.
@@ -85,6 +85,6 @@ def download(name: str) -> dict[str, Tensor]:
     return found
 
 
-def of_today(held: dict[str, Tensor]) -> dict[str, Tensor]:
+def modernise_names(held: dict[str, Tensor]) -> dict[str, Tensor]:
     """Weights by the names that torchvision has today."""
     return {OLD_NAMES.sub(r"\1\2", name): value for name, value in held.items()}

@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.triage import auc, pos_at_top
+from cbir.evaluation.triage import auc
+from cbir.evaluation.metrics import top_precision
 from cbir.losses import PosAtTopLoss, ScoreLoss, TopRankLoss
 from cbir.losses.binary import BinaryLoss
 from cbir.models.scoring_network import ScoringNetwork
-from cbir.training.last_layer import LAST_LAYERS, refit
-from cbir.training.run import SEEDS, Report, Run
+from cbir.training.last_layer import LAST_LAYERS, refit_last_layer
+from cbir.training.network_scoring import score_pictures
 from cbir.training.samplers import BatchSampler, PositiveNegativeSampler, ShuffledSampler
-from cbir.training.scoring import score
+from cbir.training.training_run import SEEDS, ProgressCallback, TrainingRun
 
 RANKING = ("toprank", "pos-at-top")  # whose batches have few positives and many negatives
 METHODS = (*RANKING, "cross-entropy", "focal", *LAST_LAYERS)
@@ -29,7 +30,7 @@ MOMENTUM = 0.9
 
 
 @dataclass(frozen=True)
-class Recipe:
+class RankerRecipe:
     """How a ranker is trained; the same recipe gives the same weights, on the same machine and torch.
 
     method: one of METHODS; rank-svm and top-push train with cross-entropy and then learn the last layer anew. p: of
@@ -59,16 +60,16 @@ class Recipe:
             )
 
 
-def train(
+def train_ranker(
     ranker: ScoringNetwork,
     pictures: NDArray[np.uint8],
     positive: NDArray[np.bool_],
     parts: dict[str, NDArray[np.int64]],
-    recipe: Recipe,
+    recipe: RankerRecipe,
     folder: Path,
     device: str = "cpu",
     save_every: float = 60.0,
-    progress: Report = lambda step, steps, loss, reached: None,
+    progress: ProgressCallback = lambda step, steps, loss, reached: None,
 ) -> dict[str, Any]:
     """Train `ranker` on grey pictures (n, side, side), of which some are positive (n,); returns what happened.
 
@@ -81,15 +82,15 @@ def train(
     The result has "history", a dictionary an epoch, "best_epoch" from 1, "seconds" and, for a last layer learnt anew,
     its "penalty".
     """
-    run = _Run(ranker, pictures, positive, parts, recipe, folder / "checkpoint.pt", device)
+    run = _RankerRun(ranker, pictures, positive, parts, recipe, folder / "checkpoint.pt", device)
     run.go(save_every, progress)
     told = {"history": run.history, "best_epoch": run.best_epoch, "seconds": round(run.seconds, 1)}
     if recipe.method in LAST_LAYERS:
-        told["penalty"] = refit(recipe.method, ranker, pictures, positive, parts, device)
+        told["penalty"] = refit_last_layer(recipe.method, ranker, pictures, positive, parts, device)
     return told
 
 
-def loss_of(recipe: Recipe, positive: NDArray[np.bool_]) -> ScoreLoss:
+def recipe_loss(recipe: RankerRecipe, positive: NDArray[np.bool_]) -> ScoreLoss:
     """The loss of a recipe, for training images of which some are positive (n,).
 
     The weights of cross-entropy are as m : n for negatives and positives, m positives and n negatives, as in the
@@ -106,7 +107,7 @@ def loss_of(recipe: Recipe, positive: NDArray[np.bool_]) -> ScoreLoss:
     )
 
 
-class _Run(Run):
+class _RankerRun(TrainingRun):
     """The training of a ranker."""
 
     def __init__(
@@ -115,7 +116,7 @@ class _Run(Run):
         pictures: NDArray[np.uint8],
         positive: NDArray[np.bool_],
         parts: dict[str, NDArray[np.int64]],
-        recipe: Recipe,
+        recipe: RankerRecipe,
         kept: Path,
         device: str,
     ) -> None:
@@ -130,7 +131,7 @@ class _Run(Run):
             sampler = ShuffledSampler(len(training), recipe.positives + recipe.negatives, recipe.seed)
         told_by = (positive, training, parts["validation"])
         super().__init__(ranker, ranker.options, pictures, training, recipe, sampler, told_by, kept, device)
-        self.loss = loss_of(recipe, positive[training])
+        self.loss = recipe_loss(recipe, positive[training])
         self.optimizer = torch.optim.SGD(ranker.parameters(), recipe.rate, MOMENTUM, nesterov=True)
 
     def batch_loss(self, images: Tensor, places: NDArray[np.int64]) -> Tensor:
@@ -142,8 +143,8 @@ class _Run(Run):
     def judged(self) -> tuple[dict[str, float], tuple[float, ...]]:
         """Pos@Top and AUC of the images for validation."""
         places = self.parts["validation"]
-        scores, positive = score(self.ranker, self.pictures[places], self.device), self.positive[places]
-        now = (pos_at_top(scores, positive), auc(scores, positive))
+        scores, positive = score_pictures(self.ranker, self.pictures[places], self.device), self.positive[places]
+        now = (top_precision(scores, positive), auc(scores, positive))
         return {"pos_at_top": now[0], "auc": now[1]}, now
 
     def rate(self, epoch: int) -> float:

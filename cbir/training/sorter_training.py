@@ -11,12 +11,12 @@ from torch import Tensor
 
 from cbir import __version__
 from cbir.errors import InvalidInput
-from cbir.models.sorters import stored
-from cbir.models.sorters.base import Sorter
-from cbir.models.sorters.cnn import CnnSorter
+from cbir.models.sorters import sorter_files
+from cbir.models.sorters.cnn_sorter import CnnSorter
 from cbir.models.sorters.exact import exact_ranks
-from cbir.models.sorters.lstm import LstmSorter
-from cbir.models.sorters.synthetic import draw
+from cbir.models.sorters.lstm_sorter import LstmSorter
+from cbir.models.sorters.sorter import Sorter
+from cbir.models.sorters.synthetic_scores import draw_scores
 from cbir.training import checkpoint
 
 EPOCH = 100_000  # vectors
@@ -30,7 +30,7 @@ Learned = LstmSorter | CnnSorter
 
 
 @dataclass(frozen=True)
-class Recipe:
+class SorterRecipe:
     """How a sorter is trained; the same recipe gives the same weights, on the same machine and torch."""
 
     start: str = "counting"  # weights that count already; or "random", as in the paper
@@ -54,9 +54,9 @@ class Recipe:
         return max(1, round(self.epochs * EPOCH / self.batch))
 
 
-def train(
+def train_sorter(
     sorter: Learned,
-    recipe: Recipe,
+    recipe: SorterRecipe,
     folder: Path,
     device: str = "cpu",
     save_every: float = 60.0,
@@ -86,14 +86,14 @@ def train(
         progress(step, running)
         if step == recipe.steps or time.monotonic() - saved > save_every:
             state = {"model": sorter.state_dict(), "optimizer": optimizer.state_dict()}
-            checkpoint.write(kept, what | state | {"step": step, "running": running})
+            checkpoint.write_checkpoint(kept, what | state | {"step": step, "running": running})
             saved = time.monotonic()
     sorter.train(False)
     weights = folder / "sorter.safetensors"
-    stored.save(
+    sorter_files.save_sorter(
         sorter,
         weights,
-        {"training": asdict(recipe)} | measure(sorter, device, sorter.length) | _versions(device),
+        {"training": asdict(recipe)} | measure_sorter(sorter, device, sorter.length) | _versions(device),
     )
     return weights
 
@@ -108,7 +108,7 @@ def _keep_statistics(sorter: Learned) -> None:
 def _resume(
     kept: Path, what: dict[str, Any], sorter: Learned, optimizer: torch.optim.Optimizer
 ) -> tuple[int, float]:
-    state = checkpoint.read(kept)
+    state = checkpoint.read_checkpoint(kept)
     if state is None:
         return 0, 0.0
     if any(state.get(name) != value for name, value in what.items()):
@@ -118,7 +118,7 @@ def _resume(
     return int(state["step"]), float(state["running"])
 
 
-def _step(sorter: Learned, optimizer: torch.optim.Optimizer, recipe: Recipe, step: int, device: str) -> float:
+def _step(sorter: Learned, optimizer: torch.optim.Optimizer, recipe: SorterRecipe, step: int, device: str) -> float:
     """One batch, whose scores depend on the seed and the step alone; its error as a share of the length."""
     generator = torch.Generator().manual_seed((2 * (step * SEEDS + recipe.seed) + 1) % (1 << 32))
     length = sorter.length
@@ -127,7 +127,7 @@ def _step(sorter: Learned, optimizer: torch.optim.Optimizer, recipe: Recipe, ste
     )  # statistics of shorter batches would mislead
     if steady and torch.rand((), generator=generator) < SHORTER:
         length = int(torch.randint(2, length + 1, (), generator=generator))
-    scores = draw(recipe.batch, length, generator)
+    scores = draw_scores(recipe.batch, length, generator)
     tied = round(TIED * recipe.batch)
     grid = 2.0 ** torch.randint(-3, 4, (tied, 1), generator=generator)
     scores[:tied] = (scores[:tied] * grid).round() / grid
@@ -143,7 +143,7 @@ def _step(sorter: Learned, optimizer: torch.optim.Optimizer, recipe: Recipe, ste
 
 
 @torch.no_grad()
-def measure(sorter: Sorter, device: str = "cpu", length: int = 100, count: int = HELD_OUT) -> dict[str, Any]:
+def measure_sorter(sorter: Sorter, device: str = "cpu", length: int = 100, count: int = HELD_OUT) -> dict[str, Any]:
     """Mean distance from the true rank on `count` vectors never trained on: in positions, and as a share of `length`.
 
     The paper does not say how it scales its table 1; dividing the positions by the length puts ranks into (0, 1].
@@ -151,7 +151,7 @@ def measure(sorter: Sorter, device: str = "cpu", length: int = 100, count: int =
     generator = torch.Generator().manual_seed(HELD_OUT_SEED)
     distances: list[Tensor] = []
     for _ in range(0, count, 500):
-        scores = draw(min(500, count), length, generator).to(device)
+        scores = draw_scores(min(500, count), length, generator).to(device)
         distances.append((sorter(scores) - exact_ranks(scores)).abs().mean(dim=1))
     positions = float(torch.cat(distances)[:count].double().mean())
     return {
