@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 import cbir
+from cbir.atomic import atomic_text
 from cbir.errors import InvalidInput
-from cbir.evaluation.answers import Answers
+from cbir.evaluation.run_matrix import Answers
 from cbir.evaluation.candidates import Candidates
 from cbir.evaluation.methods import Method
-from cbir.evaluation.queries import Query
-from cbir.evaluation.trec import read_run, run_lines, whole_file
-from cbir.evaluation.workers import Asked, Found, Workers
+from cbir.evaluation.query_images import Query
+from cbir.evaluation.trec import read_run, run_lines
+from cbir.evaluation.search_pool import Asked, Found, Workers
 from cbir.search import Request
 from cbir.settings import Settings
 from cbir.store import Collection
@@ -94,7 +95,7 @@ class Runner:
             progress(len(self.queries))
             return Run(method, self._read(path), facts | {"reused": True})
         answers, facts = self._search(method, path, workers, progress)
-        with whole_file(path.with_suffix(".json")) as file:
+        with atomic_text(path.with_suffix(".json")) as file:
             json.dump({"decisive": decisive, "facts": facts, "bytes": path.stat().st_size}, file, indent=2)
         return Run(method, answers, facts | {"reused": False})
 
@@ -109,7 +110,7 @@ class Runner:
         names = [record.image_id for record in self.candidates.records]
         asked = [self.terms.ask(query, method) for query in self.queries]
         found_in_order = workers.search(asked, self.candidates.generation)
-        with whole_file(path) as file:
+        with atomic_text(path) as file:
             for number, found in enumerate(found_in_order):
                 places = self.candidates.places(found.numbers)
                 answers.places[number, : len(places)] = places

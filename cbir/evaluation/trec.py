@@ -4,11 +4,8 @@ trec_eval and all that is built on it keep scores in single precision and order 
 therefore fall strictly in float32: every program that reads such a file sees the same order.
 """
 
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,17 +72,3 @@ def read_run(path: Path) -> Iterator[tuple[str, list[str], NDArray[np.float32]]]
             scores.append(value)
     if images:
         yield query, images, np.array(scores, np.float32)
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[IO[str]]:
-    """A text file to write that appears under its name only once it is complete and on the disk."""
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        with unfinished.open("w", encoding="utf-8", newline="\n") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)

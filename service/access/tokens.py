@@ -1,6 +1,5 @@
-"""Tokens: who may ask, kept as hashes in a file of the state folder."""
+"""Access tokens, stored as hashes in a file of the state folder."""
 
-import fcntl
 import hashlib
 import hmac
 import os
@@ -13,22 +12,24 @@ from pathlib import Path
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from cbir.atomic import atomic_binary
 from cbir.errors import InvalidInput, NotFound
-from service.problems import NotReady
+from cbir.file_lock import wait_lock
+from service.http.problems import NotReady
 
 FILE = "tokens.json"
 PREFIX = "cbir"
 SECRET_BYTES = 32
 ID_BYTES = 4
-MOST_NAME = 100  # characters
+MAX_NAME_LENGTH = 100  # characters
 
 
 class TokensUnreadable(NotReady):
-    """The file of tokens is damaged, or others than its owner and group may read it; nobody is let in."""
+    """The token file is damaged or readable by all users; every request is refused."""
 
 
 class Scope(StrEnum):
-    """What a token is for; admin may do everything, each other one only what its name says."""
+    """Permission of a token; admin includes all others."""
 
     search = "search"
     ingest = "ingest"
@@ -37,7 +38,10 @@ class Scope(StrEnum):
 
 
 class Token(BaseModel):
-    """What is kept of a token. digest: SHA-256 of its secret, which is 256 random bits, so no salt is needed."""
+    """Stored form of a token.
+
+    `digest` is the SHA-256 of its secret, which is 256 random bits, so no salt is needed.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -51,80 +55,104 @@ class Token(BaseModel):
 
     @property
     def state(self) -> str:
-        """valid, expired or revoked, at this moment."""
+        """ "valid", "expired" or "revoked", as of now."""
         if self.revoked:
             return "revoked"
         return "expired" if self.expires and self.expires <= datetime.now(UTC) else "valid"
 
-    def may(self, scope: Scope) -> bool:
-        """Whether the token is for that."""
+    def allows(self, scope: Scope) -> bool:
+        """Return True if the token has `scope`."""
         return scope in self.scopes or Scope.admin in self.scopes
 
 
-ALL = TypeAdapter(list[Token])
-Identity = tuple[int, int, int]  # inode, time of change in ns, size
+TOKEN_LIST = TypeAdapter(list[Token])
+FileVersion = tuple[int, int, int]  # inode, modification time in ns, size
 
 
-class Tokens:
-    """The tokens of a state folder, read again whenever another process changed them. Thread-safe."""
+class TokenStore:
+    """Tokens of a state folder, reloaded when another process has changed them. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / FILE
-        self._read: tuple[Identity, dict[str, Token]] | None = None
+        self._cached: tuple[FileVersion, dict[str, Token]] | None = None
 
     def all(self) -> dict[str, Token]:
-        """Every token by its id, in the order they were made; raises TokensUnreadable."""
+        """Return all tokens by id, in order of creation; raise TokensUnreadable if the file cannot be used."""
         try:
             status = self.file.stat()
         except FileNotFoundError:
             return {}
         except OSError as error:
             raise TokensUnreadable(f"{self.file} cannot be read: {error.strerror}") from error
-        identity = status.st_ino, status.st_mtime_ns, status.st_size
-        known = self._read
-        if known and known[0] == identity:
-            return known[1]
+        version = status.st_ino, status.st_mtime_ns, status.st_size
+        cached = self._cached
+        if cached and cached[0] == version:
+            return cached[1]
         if status.st_mode & 0o007:
-            raise TokensUnreadable(f"{self.file} is open to every user of the machine; chmod 600 closes it")
-        found = self._load()
-        self._read = identity, found
-        return found
+            raise TokensUnreadable(f"{self.file} is accessible to every user of the machine; chmod 600 it")
+        tokens = self._load()
+        self._cached = version, tokens
+        return tokens
 
     def _load(self) -> dict[str, Token]:
         try:
-            return {token.token_id: token for token in ALL.validate_json(self.file.read_bytes())}
+            return {token.token_id: token for token in TOKEN_LIST.validate_json(self.file.read_bytes())}
         except OSError as error:
             raise TokensUnreadable(f"{self.file} cannot be read: {error.strerror}") from error
         except ValidationError as error:
             raise TokensUnreadable(
-                f"{self.file} is damaged; take it from a backup, or move it away and make new tokens"
+                f"{self.file} is damaged; restore it from a backup, or move it away and create new tokens"
             ) from error
 
     def get(self, token_id: str) -> Token | None:
-        """The token of that id while it is valid."""
-        found = self.all().get(token_id)
-        return found if found and found.state == "valid" else None
+        """Return the token with this id, or None if it is unknown or no longer valid."""
+        token = self.all().get(token_id)
+        return token if token and token.state == "valid" else None
 
     def find(self, text: str) -> Token | None:
-        """The token that a client sent, valid or not; None where there is none. Compared in constant time."""
+        """Return the token, valid or not, that a client sent as `text`; None if it is unknown.
+
+        Secrets are compared in constant time.
+        """
         prefix, _, rest = text.partition("_")
         token_id, _, secret = rest.partition("_")
-        found = self.all().get(token_id)
-        expected = found.digest if found else _digest("")
+        token = self.all().get(token_id)
+        expected = token.digest if token else _digest("")
         same = hmac.compare_digest(expected, _digest(secret))
-        return found if same and found and prefix == PREFIX else None
+        return token if same and token and prefix == PREFIX else None
 
     def create(
         self, scopes: Sequence[Scope], expires: datetime | None = None, name: str = ""
     ) -> tuple[Token, str]:
-        """A new token, and the text that is shown once; raises InvalidInput."""
+        """Create a token.
+
+        Parameters
+        ----------
+        scopes : sequence of Scope
+            Permissions, at least one.
+        expires : datetime, optional
+            Time at which it expires; None for never.
+        name : str
+            Printable text of at most 100 characters, shown in the list of tokens.
+
+        Returns
+        -------
+        Token
+        str
+            The text that clients send; it cannot be recovered later.
+
+        Raises
+        ------
+        InvalidInput
+            If an argument is out of range or the state folder cannot be written.
+        """
         now = datetime.now(UTC).replace(microsecond=0)
         if not scopes:
-            raise InvalidInput(f"--scope: at least one is needed, of {', '.join(Scope)}")
+            raise InvalidInput(f"--scope: at least one of {', '.join(Scope)} is needed")
         if expires and expires <= datetime.now(UTC):
-            raise InvalidInput(f"--expires {expires:%Y-%m-%d %H:%M} UTC is past")
-        if len(name) > MOST_NAME or not name.isprintable():
-            raise InvalidInput(f"--name: at most {MOST_NAME} printable characters")
+            raise InvalidInput(f"--expires {expires:%Y-%m-%d %H:%M} UTC is in the past")
+        if len(name) > MAX_NAME_LENGTH or not name.isprintable():
+            raise InvalidInput(f"--name: at most {MAX_NAME_LENGTH} printable characters")
         secret = secrets.token_urlsafe(SECRET_BYTES)
         with self._changing() as tokens:
             token_id = secrets.token_hex(ID_BYTES)
@@ -141,10 +169,13 @@ class Tokens:
         return tokens[token_id], f"{PREFIX}_{token_id}_{secret}"
 
     def revoke(self, token_id: str) -> Token:
-        """End a token now; it stays in the list, for readers of the audit log. Raises NotFound."""
+        """Revoke a token; raise NotFound if `token_id` is unknown.
+
+        The token stays in the list, for readers of the audit log.
+        """
         with self._changing() as tokens:
             if token_id not in tokens:
-                raise NotFound(f"there is no token {token_id!r}; `cbir token list` shows those there are")
+                raise NotFound(f"there is no token {token_id!r}; `cbir token list` shows all tokens")
             if not tokens[token_id].revoked:
                 now = datetime.now(UTC).replace(microsecond=0)
                 tokens[token_id] = tokens[token_id].model_copy(update={"revoked": now})
@@ -152,7 +183,7 @@ class Tokens:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Token]]:
-        """The tokens, written back in one step when nothing was raised; one process at a time."""
+        """Yield the tokens for a change, and write them back atomically; one process at a time."""
         folder = self.file.parent
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -160,39 +191,29 @@ class Tokens:
         except OSError as error:
             raise InvalidInput(f"state_folder {folder} cannot be written: {error.strerror}") from error
         try:
-            _hand_over(lock, folder)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            _give_to_owner(lock, folder)
+            wait_lock(lock)
             tokens = dict(self.all())
             yield tokens
-            self._write(ALL.dump_json(list(tokens.values()), indent=1))
+            self._write(TOKEN_LIST.dump_json(list(tokens.values()), indent=1))
         except OSError as error:
             raise InvalidInput(f"{self.file} cannot be written: {error.strerror}") from error
         finally:
             os.close(lock)
 
     def _write(self, content: bytes) -> None:
-        new = self.file.with_suffix(".new")
-        new.unlink(missing_ok=True)
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            _hand_over(file.fileno(), self.file.parent)
+        with atomic_binary(self.file, permissions=0o600) as file:
+            _give_to_owner(file.fileno(), self.file.parent)
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self.file)
-        folder = os.open(self.file.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
-def _hand_over(file: int, folder: Path) -> None:
-    """Give a file to the folder's owner: after `sudo cbir token create` the service must still be able to read it."""
+def _give_to_owner(file: int, folder: Path) -> None:
+    """Give a file to the owner of its folder: the service must read it even after `sudo cbir token create`."""
     if os.geteuid() == 0:
         owner = folder.stat()
         os.fchown(file, owner.st_uid, owner.st_gid)
 
 
 def _digest(secret: str) -> str:
-    # A header may hold any bytes, which arrive as characters that are no text of their own.
+    # Headers can hold any bytes, which arrive as lone surrogates.
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.irma_error import Rule
+from cbir.evaluation.irma.code_error import Rule
 
 
 class Format(StrEnum):
@@ -44,8 +44,8 @@ def irma_error(
 ) -> None:
     """Score a run by the hierarchical error of ImageCLEF, beside the trivial answers. Lower is better."""
     from cbir.datasets.irma import CodeTree
-    from cbir.evaluation.irma_files import read_run, read_truth
-    from cbir.evaluation.irma_report import lines, report
+    from cbir.evaluation.irma.code_files import read_run, read_truth
+    from cbir.evaluation.irma.error_report import lines, report
 
     true = read_truth(truth, labelling)
     training = read_truth(train, labelling, "train").by_image if train else {}

@@ -1,7 +1,6 @@
 """`cbir evaluate irma-run`."""
 
 import json
-import os
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -11,13 +10,14 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from cbir.atomic import atomic_text
 from cbir.errors import InvalidInput
-from cbir.evaluation.irma_error import Rule, baselines
+from cbir.evaluation.irma.code_error import Rule, baselines
 
 if TYPE_CHECKING:
     from cbir.datasets.irma import CodeTree
-    from cbir.evaluation.irma_queries import Query
-    from cbir.evaluation.irma_submission import Submission
+    from cbir.evaluation.irma.irma_queries import Query
+    from cbir.evaluation.irma.submission import Submission
 
 
 class Answers(StrEnum):
@@ -63,8 +63,8 @@ def irma_run(
     """
     from cbir import settings
     from cbir.datasets.irma import CodeTree
-    from cbir.evaluation.irma_queries import queries as images_of
-    from cbir.evaluation.irma_submission import Plan, answer_classes, answer_codes
+    from cbir.evaluation.irma.irma_queries import queries as images_of
+    from cbir.evaluation.irma.submission import Plan, answer_classes, answer_codes
     from cbir.search import Request, Searcher
     from cbir.store import Collection
 
@@ -115,8 +115,8 @@ def _facts(made: "Submission", asked: "list[Query]", out: Path) -> dict[str, Any
 
 def _codes_measured(made: "Submission", asked: "list[Query]", tree: "CodeTree", rule: Rule) -> dict[str, Any]:
     """The score where the truth is known; else what trivial answers score on the training images, scaled."""
-    from cbir.evaluation.irma_report import report
-    from cbir.evaluation.irma_submission import true_labels
+    from cbir.evaluation.irma.error_report import report
+    from cbir.evaluation.irma.submission import true_labels
 
     names = list(made.learned.numbers)
     learned = [names[number] for _, number in made.learned.images]
@@ -130,7 +130,7 @@ def _codes_measured(made: "Submission", asked: "list[Query]", tree: "CodeTree", 
 
 
 def _classes_measured(made: "Submission", asked: "list[Query]") -> dict[str, Any]:
-    from cbir.evaluation.irma_submission import class_error, true_labels
+    from cbir.evaluation.irma.submission import class_error, true_labels
 
     truth = true_labels(asked, made.learned.labelling)
     return (
@@ -139,19 +139,17 @@ def _classes_measured(made: "Submission", asked: "list[Query]") -> dict[str, Any
 
 
 def _write(out: Path, asked: "list[Query]", answers: list[str]) -> None:
-    unfinished = out.with_name(f"{out.name}.part")
     try:
-        with unfinished.open("w", encoding="ascii") as file:
+        with atomic_text(out) as file:
             file.writelines(
                 f"{query.image_id} {answer}\n" for query, answer in zip(asked, answers, strict=True)
             )
-        os.replace(unfinished, out)
     except OSError as error:
         raise InvalidInput(f"{out} cannot be written: {error.strerror}") from error
 
 
 def _print(facts: dict[str, Any], measured: dict[str, Any], made: "Submission", format: Format) -> None:
-    from cbir.evaluation.irma_report import lines
+    from cbir.evaluation.irma.error_report import lines
 
     for path, reason in made.refused.items():
         typer.echo(f"{path}: {reason}; answered without neighbours", err=True)

@@ -59,13 +59,13 @@ def run(
         raise InvalidInput("ir-measures is not installed; `pip install 'cbir[evaluate]'` brings it")
     if out.exists() and not out.is_dir():
         raise InvalidInput(f"{out} is a file; the results need a folder")
-    from cbir.evaluation import measures as known_measures
+    from cbir.atomic import atomic_text
+    from cbir.evaluation import metrics as known_measures
     from cbir.evaluation import methods
     from cbir.evaluation import relevance as relevances
     from cbir.evaluation.experiment import Plan, run_plan
     from cbir.evaluation.report import Pictures, write_report
-    from cbir.evaluation.summary import summary, write_qrels, write_queries
-    from cbir.evaluation.trec import whole_file
+    from cbir.evaluation.result_files import summary, write_qrels, write_queries
 
     in_force = settings.load()
     plan = Plan(
@@ -86,7 +86,7 @@ def run(
         evaluation = run_plan(plan, in_force, out / "runs", progress)
         write_qrels(evaluation, out / "qrels.txt")
         write_queries(evaluation, out / "queries.csv")
-        with whole_file(out / "summary.json") as file:
+        with atomic_text(out / "summary.json") as file:
             json.dump(summary(evaluation), file, indent=2)
         drawing = Pictures(in_force.max_pixels) if pictures else None
         write_report(evaluation, out / "report.html", drawing, progress)
