@@ -1,13 +1,17 @@
-# make demo   a small collection of synthetic radiographs (or IMAGES=folder), and a page to search it
-# make test   every test        make lint   style and types        make bench   the benchmarks, small
+# make demo    a small collection of synthetic radiographs (or IMAGES=folder), and a page to search it
+# make check   style, import contracts, types and the unit tests: under 90 seconds once installed
+# make test    every test        make bench   the benchmarks, small
 PYTHON ?= python3
 PORT ?= 8000
 DEMO ?= demo
 COUNT ?= 600
 VENV := .venv
 DEBIAN := chromium fonts-dejavu-core orthanc orthanc-dicomweb dcmtk dicom3tools
+PYTEST := $(VENV)/bin/python -m pytest
+# One process per core. BLAS threads on top of them would only compete.
+PARALLEL := -n auto --dist loadgroup
 
-.PHONY: demo test lint format bench clean debian axe
+.PHONY: demo check lint unit test coverage test-lowest test-wheel format bench clean debian axe
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -28,29 +32,51 @@ else
 endif
 	$(VENV)/bin/cbir serve --collection $(DEMO)/collection --port $(PORT)
 
-# The tests of the page need a real browser: installed here when we may, named otherwise.
+# A browser and an archive for the end-to-end tests: installed as root, otherwise named.
 debian:
 	@missing=""; for package in $(DEBIAN); do \
 		dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null \
-			|| echo "could not install:$$missing; the tests that need them are skipped and say so"; \
-	else echo "not installed:$$missing; the tests that need them are skipped and say so"; fi
+			|| echo "could not install:$$missing; tests that need them are skipped"; \
+	else echo "not installed:$$missing; tests that need them are skipped"; fi
 
-# So does the test of its accessibility, on axe-core; npm brings it.
+# axe-core, from npm, for the accessibility test.
 axe:
 	@[ -d $(VENV)/axe/node_modules/axe-core ] || \
 		{ command -v npm >/dev/null && npm install --silent --no-fund --prefix $(VENV)/axe axe-core@4 >/dev/null; } || \
-		echo "axe-core is not installed (npm brings it); the tests that need it are skipped and say so"
+		echo "axe-core is not installed (npm install axe-core); tests that need it are skipped"
 
-test: $(VENV)/installed-test debian axe
-	$(VENV)/bin/pytest
+check: $(VENV)/installed-test
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint unit
 
 lint: $(VENV)/installed-test
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/lint-imports
 	$(VENV)/bin/mypy
+
+unit: $(VENV)/installed-test
+	$(PYTEST) --quiet $(PARALLEL) -m "not slow and not e2e and not deep and not pacs"
+
+test: $(VENV)/installed-test debian axe
+	$(PYTEST) $(PARALLEL)
+
+# Every test, with branch coverage; fails below the floor.
+coverage: $(VENV)/installed-test debian axe
+	$(PYTEST) $(PARALLEL) --cov --cov-report=term --cov-fail-under=$(FLOOR)
+
+# The unit tests with the lowest versions that pyproject.toml allows.
+test-lowest:
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/pip install --quiet uv
+	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct --editable '.[unit]'
+	$(VENV)-lowest/bin/python -m pytest --quiet $(PARALLEL) -m "not slow and not e2e and not deep and not pacs"
+
+# Build wheel and sdist, install the wheel alone into an empty environment, index and search with it.
+test-wheel:
+	PYTHON=$(PYTHON) bash .ci/check-wheel
 
 format: $(VENV)/installed-test
 	$(VENV)/bin/ruff check --fix .
@@ -63,4 +89,4 @@ bench: $(VENV)/installed-test
 	$(VENV)/bin/python bench/sorters.py --sizes 32x100
 
 clean:
-	rm -rf $(VENV) $(DEMO) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest $(DEMO) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage*

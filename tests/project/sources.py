@@ -1,0 +1,25 @@
+"""The product's Python sources, parsed once."""
+
+import ast
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("cbir", "indexer", "service")
+
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Source(NamedTuple):
+    """A file of the product and its syntax tree."""
+
+    path: str
+    tree: ast.Module
+
+
+@cache
+def sources() -> tuple[Source, ...]:
+    """Return every Python file of the product, in order of path."""
+    files = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    return tuple(Source(str(file.relative_to(ROOT)), ast.parse(file.read_text())) for file in files)
