@@ -1,6 +1,5 @@
 """Every judgement that was ever made, in a file that is only appended to: who, when, how long, which, and what."""
 
-import fcntl
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -11,7 +10,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from cbir.atomic import sync_folder
 from cbir.errors import CollectionBusy, InvalidInput
+from cbir.file_lock import try_lock
 from cbir.store.room import told_when_full
 
 HEADER = b'{"kind": "cbir judgements", "version": 1}\n'
@@ -97,12 +98,10 @@ class Journal:
         self._known = {entry.name: entry for entry in entries}
 
     def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(self._file):
             raise CollectionBusy(
                 f"another process is writing to {self.path}; end that `cbir annotate serve` first"
-            ) from None
+            )
 
     def _content(self) -> bytes:
         with open(self._file, "rb", closefd=False) as file:
@@ -117,11 +116,7 @@ class Journal:
                 at = 0 if status.st_size < len(HEADER) else status.st_size
                 os.pwrite(self._file, sound[at:], at)
         os.fsync(self._file)
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(self.path.parent)
         self._end = len(sound)
 
     def add(self, entry: Judgement | Undo) -> bool:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 import cbir
 from cbir.active.simulation import Simulated
+from cbir.atomic import atomic_text
 from cbir.evaluation.report import charts
-from cbir.evaluation.report.page import css
-from cbir.evaluation.trec import whole_file
+from cbir.evaluation.report.report_page import css
 from cbir.grading.figures import boxes_within
 
 PAGE, NUMBERS = "report.html", "report.json"
@@ -21,9 +21,9 @@ PAGE, NUMBERS = "report.html", "report.json"
 def write(found: Mapping[str, Simulated], folder: Path) -> None:
     """Write report.html and report.json of simulations, by the name of their strategy, into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    with whole_file(folder / NUMBERS) as file:
+    with atomic_text(folder / NUMBERS) as file:
         json.dump(strict({name: one.told() for name, one in found.items()}), file, indent=2)
-    with whole_file(folder / PAGE) as file:
+    with atomic_text(folder / PAGE) as file:
         file.write(page(found))
 
 

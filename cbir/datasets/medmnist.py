@@ -1,7 +1,6 @@
 """The `.npz` files of MedMNIST (Yang et al. 2023): small pictures with classes, in three parts."""
 
 import hashlib
-import os
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -11,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.datasets.table import write_manifest
+from cbir.atomic import write_bytes
+from cbir.datasets.manifest_writer import write_manifest
 from cbir.errors import InvalidInput
 from cbir.images import Image
 
@@ -121,10 +121,8 @@ def _write_png(path: Path, image: Image) -> None:
 
     pixels = image.pixels if image.pixels.ndim == 2 else image.pixels[:, :, ::-1]
     _, encoded = cv2.imencode(".png", pixels)
-    unfinished = path.with_suffix(".part")
     try:
         path.parent.mkdir(exist_ok=True)
-        unfinished.write_bytes(encoded.tobytes())
-        os.replace(unfinished, path)
+        write_bytes(path, encoded.tobytes(), durable=False)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error

@@ -1,17 +1,12 @@
 """The nearest neighbours of every image of a snapshot: derived like it, and kept in a file beside it."""
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.errors import CollectionDamaged
 from cbir.gallery.whitening import Space
-from cbir.store.snapshot import file_checksum, sync_folder
 
 NEAREST = 8  # neighbours kept of each image
 EXACT = 10_000  # images up to which all are compared with all
@@ -98,48 +93,3 @@ def _index(vectors: Floats, fitted: Space) -> faiss.Index:
         placed[start : start + BLOCK] = fitted.place(vectors[sample[start : start + BLOCK]])[0]
     index.train(placed)
     return index
-
-
-def write(path: Path, neighbours: Neighbours) -> str:
-    """Write a file that `read` reads: complete and on the disk, or not at all. Its checksum."""
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            np.savez(
-                file,
-                centre=neighbours.space.centre,
-                projection=neighbours.space.projection,
-                rows=neighbours.rows,
-                squared=neighbours.squared,
-                lengths=neighbours.lengths,
-            )
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
-    checksum = file_checksum(partial)
-    partial.replace(path)
-    sync_folder(path.parent)
-    return checksum
-
-
-def read(path: Path, count: int, dimensions: int) -> Neighbours:
-    """What `write` wrote of `count` images. Raises CollectionDamaged where the file is something else."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            held: dict[str, NDArray[Any]] = {name: file[name] for name in file.files}
-        fitted = Space(held["centre"], held["projection"])
-        found = Neighbours(fitted, held["rows"], held["squared"], held["lengths"])
-    except Exception as error:  # the parts of a damaged archive raise nearly anything
-        raise CollectionDamaged(f"the neighbours {path.name} cannot be read") from error
-    fits = (
-        found.rows.shape == found.squared.shape == (count, NEAREST)
-        and found.lengths.shape == (count,)
-        and fitted.centre.shape == (dimensions,)
-        and fitted.projection.shape == (dimensions, dimensions)
-        and found.rows.max(initial=-1) < count
-    )
-    if not fits:
-        raise CollectionDamaged(f"the neighbours {path.name} do not fit their snapshot")
-    return found

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 
+from cbir.atomic import atomic_text
 from cbir.evaluation.report.charts import alone
-from cbir.evaluation.trec import whole_file
 from cbir.grading.evaluation import Evaluation, compare
 from cbir.grading.figures import boxes, histogram, scatter
 
@@ -21,7 +21,7 @@ def write(evaluations: Sequence[Evaluation], folder: Path) -> None:
         drawn[f"errors-{one.name}.svg"] = histogram(one.predicted - one.grades)
         drawn[f"grades-{one.name}.svg"] = scatter(one.predicted, one.grades)
     for name, chart in drawn.items():
-        with whole_file(folder / name) as file:
+        with atomic_text(folder / name) as file:
             file.write(alone(chart, style))
     p, compared = compare(evaluations)
     summary = {
@@ -30,5 +30,5 @@ def write(evaluations: Sequence[Evaluation], folder: Path) -> None:
         "anova_p": p,
         "tukey": [asdict(pair) for pair in compared],
     }
-    with whole_file(folder / "summary.json") as file:
+    with atomic_text(folder / "summary.json") as file:
         json.dump(json.loads(json.dumps(summary), parse_constant=lambda _: None), file, indent=2)

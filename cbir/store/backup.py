@@ -30,7 +30,7 @@ def backup(collection: Collection, folder: Path) -> int:
                 connection.cursor().execute("VACUUM INTO ?", (str(partial / DATABASE),))
             shutil.copy2(collection.folder / SECRET, partial / SECRET)
             _copy_files(collection.folder / originals.FOLDER, partial / originals.FOLDER)
-            if embedding_card.is_model(collection.folder / model.FOLDER):
+            if embedding_card.has_embedding(collection.folder / model.FOLDER):
                 model.copy(collection.folder / model.FOLDER, partial / model.FOLDER)
             learnt.copy(collection.folder, partial)
             os.sync()

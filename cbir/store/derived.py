@@ -7,6 +7,7 @@ from sqlalchemy import Engine, delete, func, select, text
 from cbir.gallery import knn, whitening
 from cbir.store import facts, last_good, schema, statistics, view
 from cbir.store import snapshot as snapshots
+from cbir.store.knn_file import write_knn
 from cbir.store.profile import Profile
 from cbir.store.schema import tombstones, vectors
 from cbir.store.snapshot import SnapshotInfo
@@ -54,7 +55,7 @@ def renew(folder: Path, engine: Engine, refit: bool = False) -> None:
         file=name, generation=generation, images=count, last_number=last, size=size, checksum=checksum
     )
     found = knn.find(matrix, whitening.fit(matrix, view.parts(profile)))
-    info.neighbours_checksum = knn.write(place / info.neighbours, found)
+    info.neighbours_checksum = write_knn(place / info.neighbours, found)
     with engine.begin() as connection:
         facts.store(connection, "statistics", fitted.to_json())
         facts.store(connection, "snapshot", info.model_dump_json())

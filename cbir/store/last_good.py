@@ -12,8 +12,8 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
+from cbir.atomic import sync_folder
 from cbir.store.schema import DATABASE
-from cbir.store.snapshot import sync_folder
 
 NAME = "last-good"
 

@@ -1,11 +1,10 @@
 """The files that images were sent as, where they are kept: named by a hash of their bytes, never by the client."""
 
 import hashlib
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from cbir.store.snapshot import sync_folder
+from cbir.atomic import write_bytes
 
 FOLDER = "originals"
 UPLOAD = "upload:"  # sources of images that were sent here begin with it
@@ -28,17 +27,7 @@ def keep(folder: Path, data: bytes) -> None:
     if target.exists():
         return
     target.parent.mkdir(mode=0o700, exist_ok=True)
-    partial = target.with_suffix(".partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(target)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
-    sync_folder(target.parent)
+    write_bytes(target, data)
 
 
 def erase(folder: Path, sources: Iterable[str]) -> None:

@@ -5,7 +5,6 @@ and BLAS can read them from the mapped file; `tail -c +47 FILE` is a file that f
 """
 
 import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from cbir.atomic import atomic_binary
 from cbir.errors import CollectionDamaged
 
 PREAMBLE = b"cbir snapshot 1: a FAISS index follows".ljust(45) + b"\n"
@@ -71,21 +71,10 @@ def write(path: Path, flat: faiss.Index, ids: NDArray[np.int64]) -> tuple[int, s
     flat.ntotal = len(ids)
     faiss.copy_array_to_vector(np.ascontiguousarray(ids, np.int64), with_ids.id_map)
     with_ids.ntotal = len(ids)
-    partial = path.with_suffix(".partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(PREAMBLE)
-            file.flush()
-            faiss.write_index(with_ids, faiss.PyCallbackIOWriter(file.write, 1 << 20))
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        partial.unlink(missing_ok=True)  # it takes room that there is none of
-        raise
-    size, checksum = partial.stat().st_size, file_checksum(partial)
-    partial.replace(path)
-    sync_folder(path.parent)
-    return size, checksum
+    with atomic_binary(path) as file:
+        file.write(PREAMBLE)
+        faiss.write_index(with_ids, faiss.PyCallbackIOWriter(file.write, 1 << 20))
+    return path.stat().st_size, file_checksum(path)
 
 
 def open_snapshot(path: Path, info: SnapshotInfo, dimensions: int) -> Snapshot:
@@ -118,12 +107,3 @@ def file_checksum(path: Path) -> str:
     """BLAKE2b of a file, 32 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

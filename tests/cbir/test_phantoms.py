@@ -222,7 +222,7 @@ def test_a_folder_of_png_and_its_manifest(tmp_path):
             phantom.code,
             phantom.patient,
         )
-    assert not list(manifest.parent.glob(".*.part"))
+    assert not list(manifest.parent.glob("*.partial"))
 
 
 def test_writing_goes_on_where_it_stopped(tmp_path):

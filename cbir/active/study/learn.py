@@ -1,6 +1,5 @@
 """A ranker learns from a study's judgements, in a process of its own: `python -m cbir.active.study.learn`."""
 
-import fcntl
 import os
 import signal
 import sys
@@ -20,6 +19,7 @@ from cbir.active.study import models, plan
 from cbir.active.study.pictures import pictures
 from cbir.active.study.study import JOURNAL
 from cbir.errors import CbirError
+from cbir.file_lock import try_lock
 from cbir.store import Collection
 
 NICENESS = 10
@@ -74,11 +74,9 @@ def _alone(study: Path, stop: Stop) -> Iterator[None]:
     """Wait for an earlier process that learns the same, which ends by itself once its server is gone."""
     with (study / LOCK).open("a") as file:
         while not stop():
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if try_lock(file.fileno()):
                 break
-            except BlockingIOError:
-                time.sleep(0.1)
+            time.sleep(0.1)
         yield
 
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from cbir.active.severity import Severity
 from cbir.active.study.files import write
+from cbir.atomic import sync_folder
 from cbir.errors import InvalidInput
 from cbir.store import Collection, learnt
 from cbir.store.lock import writer_lock
-from cbir.store.snapshot import sync_folder
 
 if TYPE_CHECKING:
     from cbir.active.bayesian import BayesianRanker

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import cv2
 
+from cbir.atomic import write_bytes
 from cbir.datasets.phantoms.dicom import encode
 from cbir.datasets.phantoms.phantom import check_size, draw, facts
 from cbir.errors import InvalidInput
@@ -96,9 +97,4 @@ def _manifest(count: int, seed: int, suffix: str) -> str:
 
 def _put(path: Path, data: bytes) -> None:
     """All of the file or nothing."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(data)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_bytes(path, data, suffix=f".{os.getpid()}.partial", durable=False)

@@ -139,7 +139,7 @@ def test_going_on_where_it_stopped(npz, tmp_path):
     assert write(source, folder) == 11
     assert kept.stat().st_mtime == 1
     assert lost.exists()
-    assert not list(folder.rglob("*.part"))
+    assert not list(folder.rglob("*.partial"))
 
 
 def test_another_file_does_not_mix_with_what_is_there(npz, tmp_path):

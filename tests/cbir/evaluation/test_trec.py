@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hn
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.trec import qrel_lines, read_run, run_lines, strictly_falling, whole_file, word
+from cbir.atomic import atomic_text
+from cbir.evaluation.trec import qrel_lines, read_run, run_lines, strictly_falling, word
 
 floats = st.floats(-(2.0**100), 2.0**100, width=32)
 
@@ -76,14 +77,14 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
     path = tmp_path / "a.txt"
 
     def interrupted():
-        with whole_file(path) as file:
+        with atomic_text(path) as file:
             file.write("half")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert list(tmp_path.iterdir()) == []
-    with whole_file(path) as file:
+    with atomic_text(path) as file:
         file.write("whole")
     assert path.read_text() == "whole"
     assert list(tmp_path.iterdir()) == [path]

@@ -1,15 +1,11 @@
 """Neighbours of images, the graph they make, and how it keeps up with what is added."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from cbir.errors import CollectionDamaged
 from cbir.gallery import knn, knn_graph, whitening
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
-from cbir.store.verify import verify
 
 PARTS = ((0, 4), (4, 10))
 
@@ -125,57 +121,3 @@ def test_images_that_were_added_are_joined() -> None:
         nearest = np.argsort(apart[added])[: knn.NEAREST]
         assert (joined.weights[[added]].toarray()[0][nearest] > 0).all()
     assert (abs(joined.weights - joined.weights.T) > 1e-6).nnz == 0
-
-
-def test_file_is_read_as_it_was_written_and_others_are_refused(tmp_path: Path) -> None:
-    vectors = clustered(50)
-    found = knn.find(vectors, whitening.fit(vectors, PARTS))
-    path = tmp_path / "1.neighbours"
-    knn.write(path, found)
-    back = knn.read(path, 50, 10)
-    for name in ("rows", "squared", "lengths"):
-        np.testing.assert_array_equal(getattr(back, name), getattr(found, name))
-    with pytest.raises(CollectionDamaged, match="do not fit"):
-        knn.read(path, 51, 10)
-    whole = path.read_bytes()
-    for content in (b"", b"nothing", whole[: len(whole) // 2]):
-        path.write_bytes(content)
-        with pytest.raises(CollectionDamaged, match="cannot be read"):
-            knn.read(path, 50, 10)
-
-
-def test_every_byte_of_the_file_may_be_damaged(tmp_path: Path) -> None:
-    """Damage is named or does no harm; in the directory of the archive it could look like a password."""
-    vectors = clustered(12)
-    found = knn.find(vectors, whitening.fit(vectors, PARTS))
-    path = tmp_path / "1.neighbours"
-    knn.write(path, found)
-    whole = path.read_bytes()
-    for place in range(len(whole)):
-        damaged = bytearray(whole)
-        damaged[place] ^= 1 + place % 255
-        path.write_bytes(damaged)
-        try:
-            back = knn.read(path, 12, 10)
-        except CollectionDamaged:
-            continue
-        np.testing.assert_array_equal(back.rows, found.rows)
-        np.testing.assert_array_equal(back.squared, found.squared)
-
-
-def test_collection_keeps_its_neighbours_and_does_without(collection, entries) -> None:
-    with collection.writer() as writer:
-        writer.add(entries(0, 60))
-        writer.finish()
-    assert collection.view().gallery.neighbourhood is not None
-    (file,) = (collection.folder / "snapshots").glob("*.neighbours")
-    file.unlink()
-    assert "neighbours" in verify(collection)[0]
-    reader = type(collection)(collection.folder)
-    assert reader.view().gallery.neighbourhood is None
-    assert "neighbours" in str(reader.snapshot_problem)
-    with reader.writer() as writer:
-        writer.finish()
-    assert reader.view().gallery.neighbourhood is not None
-    assert reader.snapshot_problem is None
-    assert verify(reader) == []

@@ -1,0 +1,113 @@
+"""Atomic, durable file writes: a reader sees the old file or the complete new one, never a part.
+
+Every write follows the same steps: temporary file beside the target, fsync, rename over the target, fsync of the
+folder. An error removes the temporary file; a kill may leave it, and the next write of the same path replaces it.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
+from pathlib import Path
+from typing import BinaryIO, TextIO, cast
+
+SUFFIX = ".partial"
+
+
+@contextmanager
+def atomic_binary(
+    path: Path, *, permissions: int = 0o666, suffix: str = SUFFIX, durable: bool = True
+) -> Iterator[BinaryIO]:
+    """Open a binary file that appears under its name when the block ends without an error.
+
+    Parameters
+    ----------
+    path : Path
+        Target; its folder must exist.
+    permissions : int
+        File mode, less the process's umask.
+    suffix : str
+        Appended to the target's name for the temporary file. Processes that may write the same path at the same
+        time need different ones.
+    durable : bool
+        Sync file and folder. False only for many small files that can be made again, such as extracted images.
+
+    Yields
+    ------
+    BinaryIO
+        The temporary file, empty and seekable.
+    """
+    partial = path.with_name(path.name + suffix)
+    partial.unlink(missing_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    try:
+        with open(os.open(partial, flags, permissions), "w+b") as file:
+            yield cast(BinaryIO, file)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)  # it takes up space, which may be what is missing
+        raise
+    if durable:
+        sync_folder(path.parent)
+
+
+@contextmanager
+def atomic_text(path: Path, *, permissions: int = 0o666, suffix: str = SUFFIX) -> Iterator[TextIO]:
+    """Open a UTF-8 text file that appears under its name when the block ends without an error.
+
+    Lines end as they are written, on every system.
+
+    Parameters
+    ----------
+    path : Path
+        Target; its folder must exist.
+    permissions : int
+        File mode, less the process's umask.
+    suffix : str
+        Appended to the target's name for the temporary file, see `atomic_binary`.
+    """
+    with atomic_binary(path, permissions=permissions, suffix=suffix) as binary:
+        file = TextIOWrapper(binary, encoding="utf-8", newline="\n")
+        try:
+            yield file
+        finally:
+            file.detach()  # writes what is buffered; the binary file stays open
+
+
+def write_bytes(
+    path: Path, content: bytes, *, permissions: int = 0o666, suffix: str = SUFFIX, durable: bool = True
+) -> None:
+    """Replace a file by `content`.
+
+    Parameters
+    ----------
+    path : Path
+        Target; its folder must exist.
+    content : bytes
+        New content.
+    permissions, suffix, durable
+        See `atomic_binary`.
+    """
+    with atomic_binary(path, permissions=permissions, suffix=suffix, durable=durable) as file:
+        file.write(content)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy the content of `source` to `target`."""
+    with source.open("rb") as content, atomic_binary(target) as file:
+        shutil.copyfileobj(content, file)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in `folder` durable; Windows has no such call and needs none."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

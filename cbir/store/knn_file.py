@@ -1,0 +1,63 @@
+"""File of the nearest neighbours of a snapshot's images: derived like the snapshot, stored beside it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.atomic import atomic_binary
+from cbir.errors import CollectionDamaged
+from cbir.gallery.knn import NEAREST, Neighbours
+from cbir.gallery.whitening import Space
+from cbir.store.snapshot import file_checksum
+
+
+def write_knn(path: Path, neighbours: Neighbours) -> str:
+    """Write `neighbours` to `path` atomically and return the file's checksum."""
+    with atomic_binary(path) as file:
+        np.savez(
+            file,
+            centre=neighbours.space.centre,
+            projection=neighbours.space.projection,
+            rows=neighbours.rows,
+            squared=neighbours.squared,
+            lengths=neighbours.lengths,
+        )
+    return file_checksum(path)
+
+
+def read_knn(path: Path, count: int, dimensions: int) -> Neighbours:
+    """Read a file that `write_knn` wrote.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    count : int
+        Images of the snapshot that it belongs to.
+    dimensions : int
+        Length of their vectors.
+
+    Raises
+    ------
+    CollectionDamaged
+        If the file cannot be read or does not fit the snapshot.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays: dict[str, NDArray[Any]] = {name: file[name] for name in file.files}
+        space = Space(arrays["centre"], arrays["projection"])
+        neighbours = Neighbours(space, arrays["rows"], arrays["squared"], arrays["lengths"])
+    except Exception as error:  # the parts of a damaged archive raise nearly anything
+        raise CollectionDamaged(f"the neighbours {path.name} cannot be read") from error
+    fits = (
+        neighbours.rows.shape == neighbours.squared.shape == (count, NEAREST)
+        and neighbours.lengths.shape == (count,)
+        and space.centre.shape == (dimensions,)
+        and space.projection.shape == (dimensions, dimensions)
+        and neighbours.rows.max(initial=-1) < count
+    )
+    if not fits:
+        raise CollectionDamaged(f"the neighbours {path.name} do not fit their snapshot")
+    return neighbours

@@ -1,0 +1,66 @@
+"""The file of neighbours beside a snapshot."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cbir.errors import CollectionDamaged
+from cbir.gallery import knn, whitening
+from cbir.store.knn_file import read_knn, write_knn
+from cbir.store.verify import verify
+from tests.cbir.gallery.test_knn import PARTS, clustered
+
+
+def test_file_is_read_as_it_was_written_and_others_are_refused(tmp_path: Path) -> None:
+    vectors = clustered(50)
+    found = knn.find(vectors, whitening.fit(vectors, PARTS))
+    path = tmp_path / "1.neighbours"
+    write_knn(path, found)
+    back = read_knn(path, 50, 10)
+    for name in ("rows", "squared", "lengths"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(found, name))
+    with pytest.raises(CollectionDamaged, match="do not fit"):
+        read_knn(path, 51, 10)
+    whole = path.read_bytes()
+    for content in (b"", b"nothing", whole[: len(whole) // 2]):
+        path.write_bytes(content)
+        with pytest.raises(CollectionDamaged, match="cannot be read"):
+            read_knn(path, 50, 10)
+
+
+def test_every_byte_of_the_file_may_be_damaged(tmp_path: Path) -> None:
+    """Damage is named or does no harm; in the directory of the archive it could look like a password."""
+    vectors = clustered(12)
+    found = knn.find(vectors, whitening.fit(vectors, PARTS))
+    path = tmp_path / "1.neighbours"
+    write_knn(path, found)
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 + place % 255
+        path.write_bytes(damaged)
+        try:
+            back = read_knn(path, 12, 10)
+        except CollectionDamaged:
+            continue
+        np.testing.assert_array_equal(back.rows, found.rows)
+        np.testing.assert_array_equal(back.squared, found.squared)
+
+
+def test_collection_keeps_its_neighbours_and_does_without(collection, entries) -> None:
+    with collection.writer() as writer:
+        writer.add(entries(0, 60))
+        writer.finish()
+    assert collection.view().gallery.neighbourhood is not None
+    (file,) = (collection.folder / "snapshots").glob("*.neighbours")
+    file.unlink()
+    assert "neighbours" in verify(collection)[0]
+    reader = type(collection)(collection.folder)
+    assert reader.view().gallery.neighbourhood is None
+    assert "neighbours" in str(reader.snapshot_problem)
+    with reader.writer() as writer:
+        writer.finish()
+    assert reader.view().gallery.neighbourhood is not None
+    assert reader.snapshot_problem is None
+    assert verify(reader) == []
