@@ -1,4 +1,4 @@
-"""Files, bytes and arrays to images: one type of pixels for everything that follows."""
+"""Decoding of files, bytes and arrays to images."""
 
 from cbir.images.bit_depth import from_array
 from cbir.images.image import DicomHeader, Image, Windowing

@@ -1,4 +1,4 @@
-"""Any depth of samples to eight bits."""
+"""Conversion of samples of any depth to eight bits."""
 
 import cv2
 import numpy as np
@@ -11,24 +11,24 @@ Samples = NDArray[np.generic]
 Pixels = NDArray[np.uint8]
 
 TWELVE_BITS = 4095
-LOWEST, HIGHEST = 1, 99  # percentiles that become black and white where nothing says what should
+LOWEST, HIGHEST = 1, 99  # percentiles that become black and white if there is no window
 
 
 def from_array(array: ArrayLike, source: str = "array") -> Image:
-    """An array of samples as an Image.
+    """Convert an array of samples to an Image.
 
-    array: (height, width), (height, width, 1) grey, (height, width, 3) RGB or (height, width, 4) RGB and alpha, of
+    `array` is (height, width) or (height, width, 1) grey, (height, width, 3) RGB or (height, width, 4) RGBA, of
 
     - bool: False is 0, True is 255;
-    - uint8: as it is (the Image shares its memory where it can);
-    - uint16: full range, v / 257 rounded, so that bytes times 257 give themselves back; but where no value is above
-      4095 they are twelve bits in sixteen, and it is v * 255 / 4095 rounded;
-    - other integers: as they are where all lie in 0..255, else by the percentile window;
-    - float: times 255, rounded, where all lie in [0, 1], else by the percentile window.
+    - uint8: unchanged (the Image shares its memory if possible);
+    - uint16: v / 257 rounded, the inverse of v * 257; but v * 255 / 4095 rounded if no value is above 4095
+      (twelve bits stored in sixteen);
+    - other integers: unchanged if all are in 0..255, else by the percentile window;
+    - float: times 255, rounded, if all are in [0, 1], else by the percentile window.
 
-    The percentile window maps the 1st percentile of all samples to 0 and the 99th to 255, linearly, and clips; where
-    the two are equal, the least and the greatest sample take their place, and a flat image is 0.
-    Alpha (0..255, 0..65535 or [0, 1], by type) lays the colours onto black. Three equal channels become one.
+    The percentile window maps the 1st percentile of all samples to 0 and the 99th to 255, linearly, and clips; if
+    the two are equal, the minimum and maximum replace them, and a flat image is 0. Alpha (0..255, 0..65535 or
+    [0, 1], by type) blends onto black. Three equal channels become one. `source` names the image in messages.
 
     Raises UnreadableImage for other shapes and types, no samples, and NaN or infinite samples.
     """
@@ -37,16 +37,18 @@ def from_array(array: ArrayLike, source: str = "array") -> Image:
     except UnreadableImage as error:
         raise UnreadableImage(f"{source} {error}") from error
     except ValueError as error:  # rows of different lengths
-        raise UnreadableImage(f"{source} is no array of numbers; give one value a pixel") from error
+        raise UnreadableImage(
+            f"{source} is not an array of numbers; give 1, 3 or 4 values per pixel"
+        ) from error
 
 
 def to_pixels(samples: Samples) -> Pixels:
-    """Grey, RGB or RGB and alpha to pixels as Image holds them; rules and refusals as in `from_array`."""
+    """Convert grey, RGB or RGBA samples to pixels as Image holds them, by the rules of `from_array`."""
     if samples.ndim == 3 and samples.shape[2] == 1:
         samples = samples[:, :, 0]
     if samples.ndim != 2 and not (samples.ndim == 3 and samples.shape[2] in (3, 4)):
         raise UnreadableImage(
-            f"has shape {samples.shape}; give (height, width) with 1, 3 or 4 values a pixel"
+            f"has shape {samples.shape}; give (height, width) with 1, 3 or 4 values per pixel"
         )
     if samples.size == 0:
         raise UnreadableImage(f"has no pixels, its shape is {samples.shape}; give at least one")
@@ -56,18 +58,16 @@ def to_pixels(samples: Samples) -> Pixels:
 
 
 def to_bytes(samples: Samples) -> Pixels:
-    """Samples of any real type and shape as uint8, same shape; rules and refusals as in `from_array`."""
+    """Convert samples of any real type and shape to uint8 of the same shape, by the rules of `from_array`."""
     kind = samples.dtype.kind
     if kind not in "buif":
-        raise UnreadableImage(
-            f"has values of type {samples.dtype}, no grey values; give whole numbers or floats"
-        )
+        raise UnreadableImage(f"has values of type {samples.dtype}; give integers or floats")
     if kind == "b":
         return samples.astype(np.uint8) * np.uint8(255)
     if kind == "u" and samples.dtype.itemsize == 1:
         return samples.astype(np.uint8, copy=False)
     if kind == "u" and samples.dtype.itemsize == 2:
-        return _sixteen_bits(samples.astype(np.uint16, copy=False))  # in this machine's byte order
+        return _sixteen_bits(samples.astype(np.uint16, copy=False))  # in native byte order
     if kind == "f":
         return _floats(samples.astype(np.float64))
     values = samples.astype(np.float64)
@@ -82,55 +82,67 @@ def _sixteen_bits(samples: NDArray[np.uint16]) -> Pixels:
 
 
 def _floats(samples: NDArray[np.float64]) -> Pixels:
-    least, greatest = samples.min(), samples.max()
-    if not (np.isfinite(least) and np.isfinite(greatest)):  # both are NaN where one sample is
-        raise UnreadableImage("has values that are not finite; replace NaN and infinity by numbers")
-    if least >= 0 and greatest <= 1:
+    minimum, maximum = samples.min(), samples.max()
+    if not (np.isfinite(minimum) and np.isfinite(maximum)):  # NaN if any sample is NaN
+        raise UnreadableImage("has values that are not finite; replace NaN and infinity")
+    if minimum >= 0 and maximum <= 1:
         return np.rint(samples * 255).astype(np.uint8)
     return apply_window(samples, *percentiles(samples))
 
 
 def percentiles(values: NDArray[np.float64]) -> tuple[float, float]:
-    """The 1st and 99th percentile of finite values of any shape; the least and the greatest where they are equal."""
+    """Return the 1st and 99th percentile of finite values of any shape, or minimum and maximum if they are equal."""
     with np.errstate(over="ignore", invalid="ignore"):  # the difference of two huge values
         low, high = np.percentile(values, (LOWEST, HIGHEST))
     return (float(low), float(high)) if low < high < np.inf else (float(values.min()), float(values.max()))
 
 
 def weighted_percentiles(values: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[float, float]:
-    """As `percentiles` of each finite value as many times as its count says, in a fraction of the time.
+    """Return `percentiles` of `values` (n,), each repeated as often as `counts` (n,) says.
 
-    values, counts: (n,), at least one count above 0. Interpolated linearly, to the last bit as numpy does.
+    At least one count is above 0. Interpolates linearly, bit for bit as numpy does, in a fraction of the time.
     """
     values, counts = values[counts > 0], counts[counts > 0]
     order = np.argsort(values)
-    values, until = values[order], np.cumsum(counts[order])
-    place = (until[-1] - 1) * (np.array((LOWEST, HIGHEST)) / 100)
-    before = np.floor(place)
-    lower = values[np.searchsorted(until, before, "right")]
-    upper = values[np.searchsorted(until, np.minimum(before + 1, until[-1] - 1), "right")]
-    part = place - before
+    values, cumulative = values[order], np.cumsum(counts[order])
+    position = (cumulative[-1] - 1) * (np.array((LOWEST, HIGHEST)) / 100)
+    before = np.floor(position)
+    lower = values[np.searchsorted(cumulative, before, "right")]
+    upper = values[np.searchsorted(cumulative, np.minimum(before + 1, cumulative[-1] - 1), "right")]
+    fraction = position - before
     with np.errstate(over="ignore", invalid="ignore"):  # the difference of two huge values
-        low, high = np.where(part < 0.5, lower + (upper - lower) * part, upper - (upper - lower) * (1 - part))
+        low, high = np.where(
+            fraction < 0.5, lower + (upper - lower) * fraction, upper - (upper - lower) * (1 - fraction)
+        )
     return (float(low), float(high)) if low < high < np.inf else (float(values[0]), float(values[-1]))
 
 
 def apply_window(values: NDArray[np.float64], low: float, high: float) -> Pixels:
-    """Map low to 0 and high to 255, linearly, clipped and rounded; where they are equal, what is greater is 255."""
+    """Map `values` linearly to uint8, clipped and rounded.
+
+    Parameters
+    ----------
+    values : float64 array of any shape
+        Finite values.
+    low, high : float
+        Values that become 0 and 255; if they are equal, greater values become 255 and all others 0.
+    """
     if not low < high:
         return np.where(values > low, np.uint8(255), np.uint8(0))
-    half = 1.0 if high - low < np.inf else 0.5  # a range as wide as all numbers
-    part = (np.clip(values, low, high) * half - low * half) / (high * half - low * half)
-    return np.rint(part * 255).astype(np.uint8)
+    half = 1.0 if high - low < np.inf else 0.5  # the difference overflows
+    scaled = (np.clip(values, low, high) * half - low * half) / (high * half - low * half)
+    return np.rint(scaled * 255).astype(np.uint8)
 
 
 def _alpha(alpha: Samples) -> Pixels:
     if alpha.dtype.kind == "u" and alpha.dtype.itemsize == 2:
         return np.rint(alpha.astype(np.float64) / 257).astype(np.uint8)
-    greatest = 1 if alpha.dtype.kind == "f" else 255
+    maximum = 1 if alpha.dtype.kind == "f" else 255
     values = alpha.astype(np.float64)
-    if not (values.min() >= 0 and values.max() <= greatest):
-        raise UnreadableImage(f"has alpha (the fourth value) outside 0..{greatest}; leave it out or mend it")
+    if not (values.min() >= 0 and values.max() <= maximum):
+        raise UnreadableImage(
+            f"has alpha (the fourth value) outside 0..{maximum}; correct it or leave it out"
+        )
     return to_bytes(alpha)
 
 
@@ -140,14 +152,14 @@ def _onto_black(pixels: Pixels, alpha: Pixels) -> Pixels:
 
 
 def drop_equal_channels(pixels: Pixels) -> Pixels:
-    """(height, width) where three channels are all alike, else what was given; C-contiguous."""
-    if pixels.ndim == 3 and _alike(pixels[::16, ::16]):  # most colour pictures end here
+    """Reduce three equal channels to (height, width); return other pixels unchanged; C-contiguous."""
+    if pixels.ndim == 3 and _equal_channels(pixels[::16, ::16]):  # most colour images end here
         red, green, blue = cv2.split(pixels)
         if cv2.norm(red, green, cv2.NORM_INF) == 0 and cv2.norm(green, blue, cv2.NORM_INF) == 0:
             return np.asarray(red, np.uint8)
     return np.ascontiguousarray(pixels)
 
 
-def _alike(pixels: Pixels) -> bool:
+def _equal_channels(pixels: Pixels) -> bool:
     first = pixels[:, :, 0]
     return bool((first == pixels[:, :, 1]).all() and (first == pixels[:, :, 2]).all())

@@ -1,4 +1,4 @@
-"""DICOM bytes to a data set that has pixels and says how to read them."""
+"""Parsing of DICOM bytes to a data set with pixels and a transfer syntax."""
 
 import zlib
 from io import BytesIO
@@ -21,29 +21,29 @@ from cbir.errors import UnreadableImage
 from cbir.images.limits import Limits
 
 PIXELS = ("PixelData", "FloatPixelData", "DoubleFloatPixelData")
-PIECE = 2**20  # bytes inflated at a time
+CHUNK_BYTES = 2**20  # inflated at a time
 
 
 class NoPixels(UnreadableImage):
-    """A DICOM object without an image: a report, a presentation state, a plan."""
+    """DICOM object without an image: a report, a presentation state, a plan."""
 
 
 def parse_dataset(data: bytes, limits: Limits) -> Dataset:
-    """The data set of a DICOM file, with a transfer syntax, checked for pixels and against the limits.
+    """Parse the bytes of a DICOM file; check that it has pixels and keeps to `limits`.
 
-    A file without preamble and meta information is read as pydicom guesses its encoding. Raises UnreadableImage.
+    pydicom guesses the encoding of a file without preamble and meta information. Raises UnreadableImage.
     """
     _check_deflated(data, limits)
     dataset = pydicom.dcmread(BytesIO(data), force=True)
     if not any(keyword in dataset for keyword in PIXELS):
         kind = _kind(dataset)
-        if "Image Storage" in kind:  # in the names of all classes of images, and of no others
+        if "Image Storage" in kind:  # in the names of all image classes and no others
             raise UnreadableImage(
-                f"has no pixels, though {kind}: a header alone, or cut short; copy or export it again"
+                f"has no pixels, though {kind}: only a header, or truncated; copy or export it again"
             )
-        raise NoPixels(f"holds no pixels: {kind}; give an object with an image")
+        raise NoPixels(f"has no pixels: {kind}; choose an object with an image")
     if "Rows" not in dataset or "Columns" not in dataset:
-        raise UnreadableImage("does not say how many Rows and Columns it has; export it again")
+        raise UnreadableImage("has no Rows or Columns; export it again")
     limits.check_pixels(integer(dataset, "Columns", 0), integer(dataset, "Rows", 0))
     limits.check_frames(frame_count(dataset))
     if integer(dataset, "SamplesPerPixel", 1) not in (1, 3):
@@ -56,7 +56,7 @@ def parse_dataset(data: bytes, limits: Limits) -> Dataset:
 
 
 def _check_deflated(data: bytes, limits: Limits) -> None:
-    """Refuse a deflated data set that inflates to more than the limit, without keeping what is inflated."""
+    """Refuse a deflated data set that inflates to more than the limit; keep no inflated data."""
     file = BytesIO(data)
     read_preamble(file, force=True)
     meta = read_dataset(file, False, True, stop_when=lambda tag, vr, length: tag.group != 2)
@@ -64,35 +64,35 @@ def _check_deflated(data: bytes, limits: Limits) -> None:
         return
     inflate, rest, size = zlib.decompressobj(-zlib.MAX_WBITS), file.read(), 0
     while rest and not inflate.eof:
-        size += len(inflate.decompress(rest, PIECE))
+        size += len(inflate.decompress(rest, CHUNK_BYTES))
         rest = inflate.unconsumed_tail
         limits.check_bytes(max(size, 1))
     if not inflate.eof:
-        raise UnreadableImage("is cut short in its deflated data set; copy or export it again")
+        raise UnreadableImage("is truncated in its deflated data set; copy or export it again")
 
 
 def _kind(dataset: Dataset) -> str:
-    """What an object without pixels is, in the standard's words."""
+    """Describe the SOP class of an object without pixels."""
     uid = dataset.get("SOPClassUID") or dataset.file_meta.get("MediaStorageSOPClassUID") or ""
-    return f"it is of class {UID(uid).name}" if UID(uid).name != uid else "it is of no class that is known"
+    return f"it is of class {UID(uid).name}" if UID(uid).name != uid else "it is of an unknown class"
 
 
 def frame_count(dataset: Dataset) -> int:
-    """NumberOfFrames, 1 where it is absent or empty. Raises UnreadableImage where it is no number."""
+    """Return NumberOfFrames, 1 if absent or empty; raise UnreadableImage if it is not a number."""
     try:
         return int(dataset.get("NumberOfFrames") or 1)
     except (TypeError, ValueError):
-        raise UnreadableImage("has a NumberOfFrames that is no number; export it again") from None
+        raise UnreadableImage("has a NumberOfFrames that is not a number; export it again") from None
 
 
-def integer(dataset: Dataset, keyword: str, otherwise: int) -> int:
-    """The first of a whole-number attribute's values; `otherwise` where it is absent or empty."""
+def integer(dataset: Dataset, keyword: str, default: int) -> int:
+    """Return the first value of the integer attribute `keyword` of `dataset`, `default` if absent or empty."""
     number = first_number(dataset, keyword)
-    return otherwise if number is None else int(number)
+    return default if number is None else int(number)
 
 
 def first_number(dataset: Dataset, keyword: str) -> float | None:
-    """The first of an attribute's values; None where it is absent, empty, no number or not finite."""
+    """Return the first value of an attribute; None if absent, empty, not a number or not finite."""
     try:
         value: Any = dataset.get(keyword)
         number = float(value[0] if isinstance(value, (list, tuple, MultiValue)) else value)

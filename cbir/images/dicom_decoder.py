@@ -1,4 +1,4 @@
-"""DICOM files to images, with what is kept of their headers."""
+"""Decoding of DICOM files to images with header fields."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -27,15 +27,34 @@ SECONDARY_CAPTURES = {
     MultiFrameGrayscaleWordSecondaryCaptureImageStorage,
     MultiFrameTrueColorSecondaryCaptureImageStorage,
 }
-LONGEST = 64  # characters of a header value that is kept, as of VR LO and UI
+LONGEST = 64  # characters of a header value, the maximum of VR LO and UI
 
 
 def decode_dicom(
     data: bytes, name: str, limits: Limits, window: tuple[float, float] | None = None
 ) -> Iterator[Image]:
-    """The frames of a DICOM file, each as `cbir.images.dicom_display.display_pixels` makes it, one at a time.
+    """Decode the frames of a DICOM file one at a time.
 
-    Raises UnreadableImage where it holds no pixels that can be decoded, and beyond the limits.
+    Parameters
+    ----------
+    data : bytes
+        The file, with or without preamble.
+    name : str
+        Source of the images, for messages.
+    limits : Limits
+        Largest size that is decoded.
+    window : (float, float), optional
+        Center and width for grey frames, instead of those in the file.
+
+    Yields
+    ------
+    Image
+        One image per frame, with pixels from `cbir.images.dicom_display.display_pixels`.
+
+    Raises
+    ------
+    UnreadableImage
+        If the file has no pixels that can be decoded, or exceeds the limits.
     """
     try:
         dataset = parse_dataset(data, limits)
@@ -45,37 +64,39 @@ def decode_dicom(
             yield Image(pixels, name, "dicom", index + 1 if count > 1 else None, header, windowing)
     except (UnreadableImage, MemoryError):
         raise
-    except Exception:  # damaged data sets lead decoders anywhere; their words may quote the patient's
+    except (
+        Exception
+    ):  # decoders may raise anything on damaged data, and their messages may quote patient data
         raise UnreadableImage("is a damaged DICOM file; copy or export it again") from None
 
 
 def _header(dataset: Dataset) -> DicomHeader:
-    def said(*keywords: str) -> str:
+    def text(*keywords: str) -> str:
         return next(filter(None, (_text(dataset, keyword) for keyword in keywords)), "")
 
     return DicomHeader(
-        study=said("StudyInstanceUID"),
-        series=said("SeriesInstanceUID"),
-        instance=said("SOPInstanceUID"),
-        modality=said("Modality"),
-        body_part=said("BodyPartExamined"),
-        view_position=said("ViewPosition"),
-        laterality=said("ImageLaterality", "Laterality"),
-        burned_in=said("BurnedInAnnotation").upper() == "YES",
-        patient_id=said("PatientID"),
-        photometric=said("PhotometricInterpretation"),
-        secondary_capture=said("SOPClassUID") in SECONDARY_CAPTURES,
-        study_date=said("StudyDate"),
-        sop_class=said("SOPClassUID"),
+        study=text("StudyInstanceUID"),
+        series=text("SeriesInstanceUID"),
+        instance=text("SOPInstanceUID"),
+        modality=text("Modality"),
+        body_part=text("BodyPartExamined"),
+        view_position=text("ViewPosition"),
+        laterality=text("ImageLaterality", "Laterality"),
+        burned_in=text("BurnedInAnnotation").upper() == "YES",
+        patient_id=text("PatientID"),
+        photometric=text("PhotometricInterpretation"),
+        secondary_capture=text("SOPClassUID") in SECONDARY_CAPTURES,
+        study_date=text("StudyDate"),
+        sop_class=text("SOPClassUID"),
     )
 
 
 def _text(dataset: Dataset, keyword: str) -> str:
-    """A value, the first of several; "" where it is absent or cannot be read."""
+    """Return the first value of an attribute, "" if it is absent or cannot be read."""
     try:
         value: Any = dataset.get(keyword)
         if isinstance(value, MultiValue):
             value = value[0]
         return str(value or "").strip()[:LONGEST]
-    except Exception:  # one bad element is no reason to refuse the picture
+    except Exception:  # one bad element is no reason to refuse the image
         return ""

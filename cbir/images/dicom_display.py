@@ -1,9 +1,9 @@
-"""Stored values of a DICOM frame to the pixels that are to be seen."""
+"""Display pipeline of DICOM frames: stored values to uint8 pixels."""
 
 import numpy as np
 from numpy.typing import NDArray
 from pydicom.dataset import Dataset
-from pydicom.pixels import apply_color_lut
+from pydicom.pixels.processing import apply_color_lut
 
 from cbir.errors import UnreadableImage
 from cbir.images.bit_depth import Pixels, apply_window, drop_equal_channels, percentiles, weighted_percentiles
@@ -13,164 +13,182 @@ from cbir.images.dicom_lut import lookup_table
 from cbir.images.image import Windowing
 
 Values = NDArray[np.float64]
+Indices = tuple[NDArray[np.intp]] | tuple[()]
 
-TABLED = 65536  # values a table is made for; above, each pixel is computed
+MOST_DISTINCT = 65536  # distinct values that are mapped by a table; above, each pixel is computed
 
 
 def display_pixels(
-    stored: Stored, dataset: Dataset, index: int, wanted: tuple[float, float] | None = None
+    stored: Stored, dataset: Dataset, index: int, window: tuple[float, float] | None = None
 ) -> tuple[Pixels, Windowing | None]:
-    """Grey (rows, columns) or RGB (rows, columns, 3), uint8, of one frame, and the window of grey ones.
+    """Convert one frame to the pixels to display.
 
-    stored: (rows, columns) or (rows, columns, 3) RGB, as stored. index: the frame's number from 0.
-    wanted: center and width to take instead of what the data set says.
-
-    Grey values pass the modality table or rescaling (PS3.3, C.11.1), then the first VOI table or the first window,
+    Grey values pass the modality LUT or rescaling (PS3.3, C.11.1), then the first VOI LUT or the first window,
     LINEAR, LINEAR_EXACT or SIGMOID (C.11.2), or, without one of positive width, the window from the 1st to the 99th
-    percentile of the frame, leaving out pixel padding (C.7.5.1.1.2). MONOCHROME1 is inverted after that. Enhanced
-    objects say these things in functional groups of the frame or of all (C.7.6.16.2.9 and .10), which go first.
-    Palettes are applied, colours of more than 8 bits divided by their greatest value, overlays left out.
+    percentile of the frame, without pixel padding (C.7.5.1.1.2). MONOCHROME1 is inverted after that. Functional
+    groups of enhanced objects, per frame or shared (C.7.6.16.2.9 and .10), take precedence. Palettes are applied,
+    colours of more than 8 bits divided by their maximum, overlays left out.
 
-    Raises UnreadableImage for values that are not finite.
+    Parameters
+    ----------
+    stored : (rows, columns) or (rows, columns, 3) array
+        Stored values, RGB if they are colours.
+    dataset : Dataset
+        Data set of the frame.
+    index : int
+        Number of the frame, from 0.
+    window : (float, float), optional
+        Center and width, instead of those in the data set.
+
+    Returns
+    -------
+    pixels : (rows, columns) or (rows, columns, 3) uint8
+        Grey or RGB.
+    windowing : Windowing or None
+        Window of a grey frame.
+
+    Raises
+    ------
+    UnreadableImage
+        If values are not finite.
     """
     photometric = str(dataset.get("PhotometricInterpretation", "MONOCHROME2"))
     if stored.ndim == 3:
-        return drop_equal_channels(_eight(stored, 2.0 ** integer(dataset, "BitsStored", 8) - 1)), None
+        return drop_equal_channels(_to_bytes(stored, 2.0 ** integer(dataset, "BitsStored", 8) - 1)), None
     if photometric == "PALETTE COLOR":
-        return drop_equal_channels(_coloured(stored, dataset)), None
+        return drop_equal_channels(_apply_palette(stored, dataset)), None
     if stored.dtype.kind == "f" and not np.isfinite(stored).all():
-        raise UnreadableImage("has pixel values that are not finite; replace NaN and infinity by numbers")
-    grey, windowing = _grey(stored, dataset, index, wanted)
+        raise UnreadableImage("has pixel values that are not finite; replace NaN and infinity")
+    grey, windowing = _grey(stored, dataset, index, window)
     return (255 - grey if photometric == "MONOCHROME1" else grey), windowing
 
 
 def _grey(
-    stored: Stored, dataset: Dataset, index: int, wanted: tuple[float, float] | None
+    stored: Stored, dataset: Dataset, index: int, window: tuple[float, float] | None
 ) -> tuple[Pixels, Windowing]:
     little = dataset.original_encoding[1] is not False
     signed = integer(dataset, "PixelRepresentation", 0) == 1
-    domain, places = _domain(stored)
-    values = _modality(domain, _governing(dataset, index, "PixelValueTransformationSequence"), little, signed)
+    distinct, indices = _distinct_values(stored)
+    transformation = _functional_group(dataset, index, "PixelValueTransformationSequence")
+    values = _apply_modality_lut(distinct, transformation, little, signed)
     if not np.isfinite(values).all():
-        raise UnreadableImage("has a rescaling that leads to values that are not finite; export it again")
+        raise UnreadableImage("has a rescaling to values that are not finite; export it again")
     negative = signed or bool(values.min() < 0)
-    item = _governing(dataset, index, "FrameVOILUTSequence")
-    least, greatest = float(values.min()), float(values.max())
-    center, width = wanted or _window_of(item) or _between(least, greatest)
-    grey = _windowed(values, item, little, negative, wanted)
+    voi = _functional_group(dataset, index, "FrameVOILUTSequence")
+    minimum, maximum = float(values.min()), float(values.max())
+    center, width = window or _first_window(voi) or _linear_window(minimum, maximum)
+    grey = _apply_voi(values, voi, little, negative, window)
     if grey is None:
-        low, high = _percentiles(values, places, _visible(stored, dataset))
-        center, width = _between(low, high)
+        low, high = _percentiles(values, indices, _not_padding(stored, dataset))
+        center, width = _linear_window(low, high)
         grey = apply_window(values, low, high)
-    return np.ascontiguousarray(grey[places]), Windowing(center, width, least, greatest)
+    return np.ascontiguousarray(grey[indices]), Windowing(center, width, minimum, maximum)
 
 
-def _percentiles(
-    values: Values, places: tuple[NDArray[np.intp]] | tuple[()], visible: NDArray[np.bool_]
-) -> tuple[float, float]:
-    """Of the visible pixels' values; where there are none, of all values."""
+def _percentiles(values: Values, indices: Indices, visible: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return the percentiles of the visible pixels, of all values if no pixel is visible."""
     if not visible.any():
         return percentiles(values)
-    if not places:
+    if not indices:
         return percentiles(values[visible])
-    seen = places[0].ravel() if visible.all() else places[0][visible]
-    return weighted_percentiles(values, np.bincount(seen, minlength=values.size))
+    visible_indices = indices[0].ravel() if visible.all() else indices[0][visible]
+    return weighted_percentiles(values, np.bincount(visible_indices, minlength=values.size))
 
 
-def _between(low: float, high: float) -> tuple[float, float]:
-    """Center and width of the window LINEAR that makes low black and high white."""
+def _linear_window(low: float, high: float) -> tuple[float, float]:
+    """Return center and width of the LINEAR window that maps low to black and high to white."""
     return (low + high + 1) / 2, high - low + 1
 
 
-def _window_of(item: Dataset) -> tuple[float, float] | None:
-    """Center and width of the first window; None where there is none of positive width, or a table goes first."""
-    centre, width = first_number(item, "WindowCenter"), first_number(item, "WindowWidth")
-    if item.get("VOILUTSequence") or centre is None or width is None or width <= 0:
+def _first_window(item: Dataset) -> tuple[float, float] | None:
+    """Return center and width of the first window; None without one of positive width, or if a VOI LUT precedes."""
+    center, width = first_number(item, "WindowCenter"), first_number(item, "WindowWidth")
+    if item.get("VOILUTSequence") or center is None or width is None or width <= 0:
         return None
-    return centre, width
+    return center, width
 
 
-def _domain(stored: Stored) -> tuple[NDArray[np.generic], tuple[NDArray[np.intp]] | tuple[()]]:
-    """The values to compute, and where each pixel finds its own: every whole number in range, else each pixel's."""
+def _distinct_values(stored: Stored) -> tuple[NDArray[np.generic], Indices]:
+    """Return the values to map and each pixel's index into them: all integers in range, or the pixels themselves."""
     if stored.dtype.kind == "f":
         return stored, ()
     low, high = int(stored.min()), int(stored.max())
-    if high - low >= TABLED:
+    if high - low >= MOST_DISTINCT:
         return stored, ()
     return np.arange(low, high + 1), (stored.astype(np.intp) - low,)
 
 
-def _governing(dataset: Dataset, index: int, macro: str) -> Dataset:
-    """What says how frame `index` is shown: its functional group, that of all frames, or the data set itself."""
-    each = dataset.get("PerFrameFunctionalGroupsSequence") or []
+def _functional_group(dataset: Dataset, index: int, macro: str) -> Dataset:
+    """Return the item that applies to frame `index`: per-frame group, shared group, or the data set itself."""
+    per_frame = dataset.get("PerFrameFunctionalGroupsSequence") or []
     shared = dataset.get("SharedFunctionalGroupsSequence") or []
-    for group in (*each[index : index + 1], *shared[:1]):
+    for group in (*per_frame[index : index + 1], *shared[:1]):
         if group.get(macro):
-            return group[macro].value[0]
+            item: Dataset = group[macro].value[0]
+            return item
     return dataset
 
 
-def _modality(values: NDArray[np.generic], item: Dataset, little: bool, signed: bool) -> Values:
+def _apply_modality_lut(values: NDArray[np.generic], item: Dataset, little: bool, signed: bool) -> Values:
     if item.get("ModalityLUTSequence"):
         return lookup_table(item.ModalityLUTSequence[0], little, signed)(values)
     slope, intercept = first_number(item, "RescaleSlope"), first_number(item, "RescaleIntercept")
-    with np.errstate(over="ignore", invalid="ignore"):  # told of by the caller
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller checks for values that are not finite
         return values.astype(np.float64) * (slope or 1.0) + (intercept or 0.0)  # a slope of 0 would hide all
 
 
-def _windowed(
-    values: Values, item: Dataset, little: bool, signed: bool, wanted: tuple[float, float] | None
+def _apply_voi(
+    values: Values, item: Dataset, little: bool, signed: bool, window: tuple[float, float] | None
 ) -> Pixels | None:
-    """Values through the wanted window, the first VOI table or window; None where there is none of positive width."""
-    if wanted is None and item.get("VOILUTSequence"):
+    """Apply `window`, or the first VOI LUT or window; return None without one of positive width."""
+    if window is None and item.get("VOILUTSequence"):
         entries = lookup_table(item.VOILUTSequence[0], little, signed)
         return apply_window(entries(values), 0, entries.top)
-    told = wanted or _window_of(item)
-    if told is None:
+    center_width = window or _first_window(item)
+    if center_width is None:
         return None
-    centre, width = told
+    center, width = center_width
     function = str(item.get("VOILUTFunction") or "LINEAR").strip().upper()
     if function == "SIGMOID":
-        return np.rint(255 / (1 + np.exp(np.clip(-4 * (values - centre) / width, -700, 700)))).astype(
-            np.uint8
-        )
-    if function == "LINEAR_EXACT" or width < 1:  # LINEAR has no meaning below 1
-        return apply_window(values, centre - width / 2, centre + width / 2)
-    low = centre - 0.5 - (width - 1) / 2
+        exponent = np.clip(-4 * (values - center) / width, -700, 700)
+        return np.rint(255 / (1 + np.exp(exponent))).astype(np.uint8)
+    if function == "LINEAR_EXACT" or width < 1:  # LINEAR is undefined below 1
+        return apply_window(values, center - width / 2, center + width / 2)
+    low = center - 0.5 - (width - 1) / 2
     return apply_window(values, low, low + width - 1)
 
 
-def _visible(stored: Stored, dataset: Dataset) -> NDArray[np.bool_]:
-    """Where the stored values are no padding."""
+def _not_padding(stored: Stored, dataset: Dataset) -> NDArray[np.bool_]:
+    """Mask the stored values that are not pixel padding."""
     padding = first_number(dataset, "PixelPaddingValue")
     if padding is None:
         return np.ones(stored.shape, np.bool_)
     limit = first_number(dataset, "PixelPaddingRangeLimit")
-    least, most = sorted((padding, padding if limit is None else limit))
+    low, high = sorted((padding, padding if limit is None else limit))
     numbers = stored.astype(np.float64)
-    return (numbers < least) | (numbers > most)
+    return (numbers < low) | (numbers > high)
 
 
-def _coloured(stored: Stored, dataset: Dataset) -> Pixels:
-    """Palette numbers to RGB (C.7.9)."""
+def _apply_palette(stored: Stored, dataset: Dataset) -> Pixels:
+    """Convert palette indices to RGB (C.7.9)."""
     little = dataset.original_encoding[1] is not False
     signed = integer(dataset, "PixelRepresentation", 0) == 1
-    domain, places = _domain(stored)
+    distinct, indices = _distinct_values(stored)
     colours = "RedPaletteColorLookupTable", "GreenPaletteColorLookupTable", "BluePaletteColorLookupTable"
     if "RedPaletteColorLookupTableData" in dataset:
         tables = [
             lookup_table(dataset, little, signed, f"{name}Descriptor", f"{name}Data") for name in colours
         ]
-        top = max(each.top for each in tables)
-        rgb = np.stack([each(domain) for each in tables], axis=-1)
+        top = max(table.top for table in tables)
+        rgb = np.stack([table(distinct) for table in tables], axis=-1)
     else:  # segmented
-        rgb = apply_color_lut(domain, dataset)[..., :3].astype(np.float64)
+        rgb = apply_color_lut(distinct, dataset)[..., :3].astype(np.float64)
         top = 2.0 ** int(dataset[f"{colours[0]}Descriptor"].value[2]) - 1
-    return apply_window(rgb, 0, top)[places]
+    return apply_window(rgb, 0, top)[indices]
 
 
-def _eight(colour: Stored, top: float) -> Pixels:
-    """Colours whose greatest possible value is `top` as bytes."""
+def _to_bytes(colour: Stored, top: float) -> Pixels:
+    """Scale colours with maximum `top` to uint8."""
     if colour.dtype == np.uint8 and top >= 255:
         return colour.astype(np.uint8, copy=False)
     return apply_window(colour.astype(np.float64), 0, max(top, 1.0))

@@ -1,4 +1,4 @@
-"""The stored values of each frame of a DICOM data set, RGB where they are colours."""
+"""Decompression of the frames of a DICOM data set to stored values."""
 
 import re
 from collections.abc import Iterator
@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydicom.dataset import Dataset
 from pydicom.encaps import encapsulate, generate_frames
-from pydicom.pixels import get_decoder
-from pydicom.pixels.decoders.base import Decoder
+from pydicom.pixels.decoders.base import Decoder, get_decoder
 from pydicom.pixels.utils import as_pixel_options
 from pydicom.uid import (
     HTJ2K,
@@ -33,10 +32,10 @@ SIZE_MARKERS = b"\xff\x4f\xff\x51"  # a JPEG 2000 codestream begins with its siz
 
 
 def stored_frames(dataset: Dataset) -> Iterator[Stored]:
-    """Frame by frame, (rows, columns) or (rows, columns, 3), as stored, except that YBR has become RGB.
+    """Yield the frames of `dataset`, (rows, columns) or (rows, columns, 3), as stored, with YBR converted to RGB.
 
-    Raises UnreadableImage, at once for a transfer syntax that cannot be decoded, naming it, and with the frame for
-    pixel data that are damaged, too short or not of the size that Rows and Columns say.
+    Raises UnreadableImage: at once if the transfer syntax cannot be decoded, at the frame if its pixel data are
+    damaged, too short or of another size than Rows and Columns.
     """
     syntax = UID(dataset.file_meta.TransferSyntaxUID)
     decoder = _decoder(syntax)
@@ -51,8 +50,8 @@ def _decoder(syntax: UID) -> Decoder:
     except NotImplementedError:
         decoder = None
     if decoder is None or not decoder.is_available:
-        known = syntax.name if syntax.name != syntax else re.sub(r"[^0-9.]", "?", syntax)[:64]
-        raise UnreadableImage(f"has pixels in a transfer syntax that is not decoded, {known}; convert it")
+        name = syntax.name if syntax.name != syntax else re.sub(r"[^0-9.]", "?", syntax)[:64]
+        raise UnreadableImage(f"has pixels in an unsupported transfer syntax, {name}; convert it")
     return decoder
 
 
@@ -62,9 +61,9 @@ def _native(dataset: Dataset, decoder: Decoder) -> Iterator[Stored]:
             yield values
     except MemoryError:
         raise
-    except Exception:  # the decoder's words may quote the header
+    except Exception:  # the decoder's message may quote the header
         raise UnreadableImage(
-            "has pixel data that are cut short or do not fit its header; copy or export it again"
+            "has pixel data that are truncated or do not fit its header; copy or export it again"
         ) from None
 
 
@@ -82,60 +81,58 @@ def _decoded(dataset: Dataset, decoder: Decoder) -> Iterator[Stored]:
             coded = next(coded_frames)
             _check_size(coded, dataset, syntax)
             if syntax == JPEGExtended12Bit:
-                coded = _mended(coded)
+                coded = _fix_spectral_end(coded)
             yield decoder.as_array(encapsulate([coded]), index=0, **options)[0]
     except (UnreadableImage, MemoryError):
         raise
-    except Exception:  # the decoder's words may quote the header
+    except Exception:  # the decoder's message may quote the header
         raise UnreadableImage(
-            f"has pixel data, in {syntax.name}, that are damaged or of an unusual kind; store it uncompressed"
+            f"has pixel data, in {syntax.name}, that are damaged or unsupported; store it uncompressed"
         ) from None
 
 
 def _check_size(coded: bytes, dataset: Dataset, syntax: UID) -> None:
-    """Refuse a frame whose own header says another size than the data set: it may be far larger."""
-    said = integer(dataset, "Columns", 0), integer(dataset, "Rows", 0)
+    """Refuse a frame whose size differs from the data set's: it may be far larger."""
+    expected = integer(dataset, "Columns", 0), integer(dataset, "Rows", 0)
     if syntax in JPEGS:
-        found = _jpeg_size(coded)
+        actual = _jpeg_size(coded)
     elif syntax in JPEG_2000S:
-        found = _jpeg_2000_size(coded)
+        actual = _jpeg_2000_size(coded)
     else:
-        return  # run lengths: the decoder stops at the size of the frame
-    if found != said:
+        return  # RLE: the decoder stops at the size of the frame
+    if actual != expected:
         raise UnreadableImage(
-            f"has a compressed frame of {found[0]} x {found[1]} pixels where its header says {said[0]} x {said[1]}; "
-            "export it again"
+            f"has a compressed frame of {actual[0]} x {actual[1]} pixels where its header says "
+            f"{expected[0]} x {expected[1]}; export it again"
         )
 
 
 def _jpeg_size(coded: bytes) -> tuple[int, int]:
-    """Width and height in the frame header of a JPEG or JPEG-LS stream; zeros where there is none."""
+    """Return width and height in the frame header of a JPEG or JPEG-LS stream, zeros without one."""
     position = 2
     while position + 9 <= len(coded) and coded[position] == 0xFF:
         marker, length = coded[position + 1], int.from_bytes(coded[position + 2 : position + 4], "big")
         if marker in START_OF_FRAME:
-            place = position + 5
-            return int.from_bytes(coded[place + 2 : place + 4], "big"), int.from_bytes(
-                coded[place : place + 2], "big"
-            )
-        position += 1 if marker == 0xFF else 2 + length  # any number of 0xFF may fill the gap before a marker
+            height, width = coded[position + 5 : position + 7], coded[position + 7 : position + 9]
+            return int.from_bytes(width, "big"), int.from_bytes(height, "big")
+        position += 1 if marker == 0xFF else 2 + length  # fill bytes 0xFF may precede a marker
     return 0, 0
 
 
 def _jpeg_2000_size(coded: bytes) -> tuple[int, int]:
-    """Width and height in the size marker of a JPEG 2000 codestream, bare or in a JP2 file; zeros without one."""
+    """Return width and height in the SIZ marker of a JPEG 2000 codestream, raw or in JP2; zeros without one."""
     start = coded.find(SIZE_MARKERS, 0, 4096)
     numbers = coded[start + 8 : start + 24]
     if start < 0 or len(numbers) < 16:
         return 0, 0
-    right, bottom, left, top = (int.from_bytes(numbers[place : place + 4], "big") for place in (0, 4, 8, 12))
+    right, bottom, left, top = (int.from_bytes(numbers[start : start + 4], "big") for start in (0, 4, 8, 12))
     return right - left, bottom - top
 
 
-def _mended(coded: bytes) -> bytes:
-    """A sequential JPEG frame whose scan says it ends at coefficient 63, where some writers put 0.
+def _fix_spectral_end(coded: bytes) -> bytes:
+    """Set the last coefficient of a sequential JPEG scan to 63 where a writer put 0.
 
-    ISO/IEC 10918-1, B.2.3 demands 63, and libjpeg refuses all else.
+    ISO/IEC 10918-1, B.2.3 requires 63, and libjpeg refuses anything else.
     """
     scan = coded.find(b"\xff\xda")
     end = scan + 2 + int.from_bytes(coded[scan + 2 : scan + 4], "big")

@@ -1,4 +1,4 @@
-"""Lookup tables of DICOM (PS3.3, C.7.6.3.1.5, C.11.1.1.1 and C.11.2.1.1)."""
+"""DICOM lookup tables (PS3.3, C.7.6.3.1.5, C.11.1.1.1 and C.11.2.1.1)."""
 
 from dataclasses import dataclass
 
@@ -9,24 +9,43 @@ from pydicom.dataset import Dataset
 
 @dataclass(frozen=True)
 class LookupTable:
-    """entries: what values map to, float64. first: the value that maps to entries[0]. top: the greatest possible."""
+    """Lookup table.
+
+    entries: outputs, float64. first: input of entries[0]. top: maximum output of the table's bit depth.
+    """
 
     entries: NDArray[np.float64]
     first: int
     top: float
 
     def __call__(self, values: NDArray[np.generic]) -> NDArray[np.float64]:
-        """Map values of any shape; those before the first entry take it, those behind the last take that."""
-        places = np.rint(values.astype(np.float64) - self.first)
-        return self.entries[np.clip(places, 0, len(self.entries) - 1).astype(np.intp)]
+        """Map values of any shape; values outside the table take its first or last entry."""
+        indices = np.rint(values.astype(np.float64) - self.first)
+        return self.entries[np.clip(indices, 0, len(self.entries) - 1).astype(np.intp)]
 
 
 def lookup_table(
     item: Dataset, little: bool, signed: bool, descriptor: str = "LUTDescriptor", data: str = "LUTData"
 ) -> LookupTable:
-    """A table from its two attributes. signed: whether the values it maps may be negative.
+    """Read a lookup table from two attributes.
 
-    Raises ValueError for one that is empty, and KeyError, TypeError or IndexError for one that is incomplete.
+    Parameters
+    ----------
+    item : Dataset
+        Data set or sequence item with the table.
+    little : bool
+        True if its words are little endian.
+    signed : bool
+        True if the input values may be negative.
+    descriptor, data : str
+        Keywords of the two attributes.
+
+    Raises
+    ------
+    ValueError
+        If the table is empty.
+    KeyError, TypeError, IndexError
+        If it is incomplete.
     """
     count, first, bits = (int(number) for number in item[descriptor].value)
     count = count % 65536 or 65536
@@ -37,15 +56,15 @@ def lookup_table(
     )
     if entries.size == 0:
         raise ValueError("a lookup table without entries")
-    greatest = float(entries.max())
+    maximum = float(entries.max())
     top = 2.0 ** min(max(bits, 1), 16) - 1
-    if bits > 8 and greatest <= 255 and descriptor != "LUTDescriptor":
-        top = 255.0  # palettes of bytes are often announced as of sixteen bits
-    return LookupTable(entries[:count], first, max(top, greatest))
+    if bits > 8 and maximum <= 255 and descriptor != "LUTDescriptor":
+        top = 255.0  # palettes of bytes often declare sixteen bits
+    return LookupTable(entries[:count], first, max(top, maximum))
 
 
 def _words(raw: bytes, count: int, little: bool) -> NDArray[np.float64]:
-    """Entries of one byte where there are not two for each, else of two."""
+    """Read `count` entries of two bytes, or of one byte if there are not enough bytes."""
     if len(raw) < 2 * count:
         return np.frombuffer(raw, np.uint8).astype(np.float64)
     return np.frombuffer(raw[: 2 * count], "<u2" if little else ">u2").astype(np.float64)

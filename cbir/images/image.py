@@ -1,4 +1,4 @@
-"""What an image is once it is decoded."""
+"""Decoded images."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class DicomHeader:
-    """What is kept of a DICOM data set (PS3.3); empty strings where it does not say.
+    """Header fields of a DICOM data set (PS3.3), empty where absent.
 
-    patient_id never leaves the process: it is hashed with the collection's key and then dropped. study_date is kept
-    where somebody asks for it, shifted. secondary_capture: a picture of a screen or a film (A.8), not of a modality.
+    patient_id never leaves the process: it is hashed with the collection's key and then dropped. study_date is
+    stored only on request, shifted. secondary_capture: a screen shot or scanned film (A.8), not a modality's image.
     """
 
     study: str = ""
@@ -33,10 +33,9 @@ class DicomHeader:
 
 
 class Windowing(NamedTuple):
-    """How the grey values of a DICOM frame became pixels, in units of the modality (PS3.3, C.11.2.1.2).
+    """Window that mapped a DICOM frame to pixels, in modality units (PS3.3, C.11.2.1.2).
 
-    center, width: the window, LINEAR; where a table was applied, the one from the least to the greatest value.
-    least, greatest: the values the frame has.
+    center, width: LINEAR window; the full range if a VOI LUT was applied. least, greatest: range of the frame.
     """
 
     center: float
@@ -47,14 +46,13 @@ class Windowing(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """One picture.
+    """Pixels of one frame, and their origin.
 
-    pixels: uint8, C-contiguous, (height, width) grey or (height, width, 3) RGB; a colour file whose channels
-        are all alike is grey.
-    source: the name it was read from.
+    pixels: uint8, C-contiguous, (height, width) grey or (height, width, 3) RGB; equal channels are reduced to grey.
+    source: name of the file.
     format: "png", "jpeg", "tiff", "bmp", "dicom" or "array".
-    frame: number of the frame or page, from 1; None for a file with one.
-    windowing: of grey DICOM frames.
+    frame: number of the frame or page, from 1; None for a file with a single one.
+    windowing: only for grey DICOM frames.
     """
 
     pixels: NDArray[np.uint8]
@@ -74,15 +72,15 @@ class Image:
 
     @cached_property
     def grey(self) -> NDArray[np.uint8]:
-        """(height, width) uint8: (R + G + B) / 3 truncated; a grey image is its own grey."""
+        """Grey values, (height, width) uint8: (R + G + B) / 3 truncated for colour."""
         if self.pixels.ndim == 2:
             return self.pixels
         total = self.pixels.sum(axis=2, dtype=np.uint16)
-        return (total // 3).astype(np.uint8)
+        return np.asarray(total // 3, np.uint8)
 
     @cached_property
     def content_hash(self) -> str:
-        """32 hexadecimal digits of shape and pixels (BLAKE2b): equal for equal pictures whatever the file."""
+        """BLAKE2b hash of shape and pixels, 32 hexadecimal digits; independent of the file format."""
         digest = hashlib.blake2b(repr(self.pixels.shape).encode(), digest_size=16)
         digest.update(np.ascontiguousarray(self.pixels).data)
         return digest.hexdigest()

@@ -7,7 +7,7 @@ TAG = 0x0112
 
 
 def apply_orientation(samples: NDArray[np.generic], orientation: object) -> NDArray[np.generic]:
-    """Samples (height, width, ...) turned and mirrored as orientation 1..8 says; any other value: as they are."""
+    """Rotate and mirror samples (height, width, ...) by orientation 1..8; leave them unchanged for other values."""
     if orientation not in (2, 3, 4, 5, 6, 7, 8):
         return samples
     if orientation in (3, 4, 6, 7):

@@ -1,4 +1,4 @@
-"""PNG (ISO/IEC 15948, third edition): any depth and colour type, transparency, EXIF orientation."""
+"""PNG decoding (ISO/IEC 15948, third edition): any depth and colour type, transparency, EXIF orientation."""
 
 import struct
 from zlib import crc32
@@ -14,13 +14,13 @@ from cbir.images.orientation import TAG, apply_orientation
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}  # by colour type, 11.2.1
 GREY, RGB, PALETTE = 0, 2, 3
-NEEDED = (b"IHDR", b"PLTE", b"IDAT", b"IEND")  # for the pixels; the others only make libpng complain
+PIXEL_CHUNKS = (b"IHDR", b"PLTE", b"IDAT", b"IEND")  # libpng complains about some others
 
 
 def decode_png(data: bytes, limits: Limits) -> Samples:
-    """The pixels of a PNG file: (height, width) or (height, width, 3 or 4), RGB, uint8 or uint16, upright.
+    """Decode a PNG file to (height, width) or RGB(A) (height, width, 3 or 4), uint8 or uint16, upright.
 
-    Of an animated file, the still picture. Raises UnreadableImage for damage and beyond the limits.
+    `data` is the file, of an animation the default image. Raises UnreadableImage for damage and beyond `limits`.
     """
     chunks = _chunks(data)
     if not chunks or chunks[0][0] != b"IHDR" or len(chunks[0][1]) != 25:
@@ -30,10 +30,10 @@ def decode_png(data: bytes, limits: Limits) -> Samples:
         raise UnreadableImage("is damaged in its PNG header; export it again")
     limits.check_pixels(width, height)
     extras = {kind: bytes(chunk[8:-4]) for kind, chunk in chunks if kind in (b"tRNS", b"eXIf")}
-    needed = (*NEEDED, b"tRNS") if colour == PALETTE else NEEDED
+    pixel_chunks = (*PIXEL_CHUNKS, b"tRNS") if colour == PALETTE else PIXEL_CHUNKS
     file = data
-    if any(kind not in needed for kind, _ in chunks):
-        file = b"".join([SIGNATURE, *(chunk for kind, chunk in chunks if kind in needed)])
+    if any(kind not in pixel_chunks for kind, _ in chunks):
+        file = b"".join([SIGNATURE, *(chunk for kind, chunk in chunks if kind in pixel_chunks)])
     picture = cv2.imdecode(np.frombuffer(file, np.uint8), cv2.IMREAD_UNCHANGED)
     if picture is None or picture.shape[:2] != (height, width):
         raise UnreadableImage("is damaged in its PNG data; export it again")
@@ -45,7 +45,7 @@ def decode_png(data: bytes, limits: Limits) -> Samples:
 
 
 def _chunks(data: bytes) -> list[tuple[bytes, memoryview]]:
-    """Kind and bytes (length, kind, content, checksum) of all chunks to the last."""
+    """Split the file into chunks: kind and bytes (length, kind, content, checksum)."""
     view, position, chunks = memoryview(data), len(SIGNATURE), []
     while position + 12 <= len(data):
         length, kind = struct.unpack_from(">I4s", data, position)
@@ -58,16 +58,16 @@ def _chunks(data: bytes) -> list[tuple[bytes, memoryview]]:
         if kind == b"IEND":
             return chunks
         position = end
-    raise UnreadableImage("is cut short; copy or export it again")
+    raise UnreadableImage("is truncated; copy or export it again")
 
 
 def _blacken(picture: Samples, transparent: bytes, depth: int) -> None:
-    """Make the one transparent value of a grey or RGB picture black (11.3.1.1)."""
+    """Set pixels of the transparent colour of a grey or RGB image to black (11.3.1.1)."""
     channels = 1 if picture.ndim == 2 else 3
     if len(transparent) != 2 * channels:
         raise UnreadableImage("is damaged in its PNG transparency; export it again")
     value = np.frombuffer(transparent, ">u2").astype(np.int64)
-    if depth < 8:  # decoding has spread the levels over 0..255
+    if depth < 8:  # decoded levels are spread over 0..255
         value = value * 255 // (2**depth - 1)
     picture[(picture.reshape(*picture.shape[:2], channels) == value).all(axis=2)] = 0
 

@@ -1,4 +1,4 @@
-"""JPEG and BMP, decoded by Pillow."""
+"""JPEG and BMP decoding with Pillow."""
 
 from io import BytesIO
 
@@ -10,11 +10,11 @@ from cbir.images.orientation import TAG, apply_orientation
 
 
 def decode_jpeg(data: bytes, limits: Limits) -> Samples:
-    """The pixels of a JPEG file (ISO/IEC 10918-1): (height, width) or (height, width, 3) RGB, uint8, upright.
+    """Decode a JPEG file (ISO/IEC 10918-1) to (height, width) or RGB (height, width, 3), uint8, upright.
 
-    Grey, YCbCr, RGB, CMYK and YCCK, sequential and progressive. Raises UnreadableImage beyond the limits, and what
-    Pillow raises for damage, a file without its end included. libjpeg itself mends errors inside the coded data,
-    silently under Pillow; under OpenCV it writes to stderr.
+    `data` may be grey, YCbCr, RGB, CMYK or YCCK, sequential or progressive. Raises UnreadableImage beyond `limits`,
+    and Pillow's errors for damaged or truncated files. libjpeg conceals errors inside the coded data, silently under
+    Pillow; under OpenCV it would write to stderr.
     """
     from PIL.JpegImagePlugin import JpegImageFile
 
@@ -25,9 +25,9 @@ def decode_jpeg(data: bytes, limits: Limits) -> Samples:
 
 
 def decode_bmp(data: bytes, limits: Limits) -> Samples:
-    """The pixels of a BMP file: (height, width) bool or uint8, or (height, width, 3 or 4) uint8 RGB and alpha.
+    """Decode a BMP file to (height, width) bool or uint8, or RGB(A) (height, width, 3 or 4) uint8.
 
-    Raises UnreadableImage beyond the limits, and what Pillow raises for damage.
+    `data` is the file. Raises UnreadableImage beyond `limits`, and Pillow's errors for damage.
     """
     from PIL.BmpImagePlugin import BmpImageFile
 

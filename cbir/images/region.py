@@ -1,4 +1,4 @@
-"""A part of an image."""
+"""Rectangular regions of images."""
 
 from dataclasses import replace
 
@@ -12,14 +12,14 @@ Region = tuple[int, int, int, int]
 
 
 def crop(image: Image, region: Region) -> Image:
-    """The part of an image from column x and row y (from 0), width pixels wide and height high.
+    """Cut `region` out of `image`: x, y (from 0), width and height in pixels.
 
-    region: x, y, width, height. Raises InvalidInput where it has no pixels or reaches beyond the image.
+    Raises InvalidInput if the region is empty or exceeds the image.
     """
     x, y, width, height = region
     if width < 1 or height < 1 or x < 0 or y < 0 or x + width > image.width or y + height > image.height:
         raise InvalidInput(
-            f"the region {x},{y},{width},{height} does not lie in the image, which is {image.width} pixels wide "
+            f"the region {x},{y},{width},{height} is not inside the image, which is {image.width} pixels wide "
             f"and {image.height} high; give x,y,width,height in its pixels"
         )
     return replace(

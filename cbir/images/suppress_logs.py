@@ -1,4 +1,4 @@
-"""Keeps decoders from talking of what they find in a file; pydicom's words may quote a patient's data."""
+"""Suppression of decoders' warnings and logs, which may quote patient data."""
 
 import logging
 import warnings
@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from threading import Lock
 
 _lock = Lock()
-_inside = 0
-_before: list[warnings.catch_warnings] = []
+_users = 0
+_saved_filters: list[warnings.catch_warnings] = []
 
 
 def _drop(record: logging.LogRecord) -> bool:
@@ -17,23 +17,24 @@ def _drop(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def suppress_decoder_logs() -> Iterator[None]:
-    """No warnings, and no log records of pydicom, while at least one thread is inside.
+    """Suppress warnings and pydicom's log records while at least one thread is inside.
 
-    Counted: warnings.catch_warnings alone, left in another order than entered, would leave its filters behind.
+    Users are counted: threads that leave warnings.catch_warnings in another order than they entered would leave its
+    filters behind.
     """
-    global _inside
+    global _users
     with _lock:
-        if _inside == 0:
-            _before.append(warnings.catch_warnings())
-            _before[0].__enter__()
+        if _users == 0:
+            _saved_filters.append(warnings.catch_warnings())
+            _saved_filters[0].__enter__()
             warnings.simplefilter("ignore")
             logging.getLogger("pydicom").addFilter(_drop)
-        _inside += 1
+        _users += 1
     try:
         yield
     finally:
         with _lock:
-            _inside -= 1
-            if _inside == 0:
+            _users -= 1
+            if _users == 0:
                 logging.getLogger("pydicom").removeFilter(_drop)
-                _before.pop().__exit__(None, None, None)
+                _saved_filters.pop().__exit__(None, None, None)

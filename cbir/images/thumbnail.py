@@ -1,4 +1,4 @@
-"""Small pictures of images, and files of pixels."""
+"""Thumbnails, and encoding of pixels as PNG and JPEG."""
 
 from collections.abc import Sequence
 
@@ -8,17 +8,17 @@ import numpy as np
 from cbir.images.bit_depth import Pixels
 from cbir.images.image import Image
 
-SIDE = 256  # pixels, the longer one
+SIDE = 256  # longest side in pixels
 JPEG_QUALITY = 88
 
 
 def make_thumbnail(image: Image) -> bytes:
-    """A JPEG of the image, its longer side at most 256 pixels."""
+    """Encode `image` as a JPEG with a longest side of at most 256 pixels."""
     return encode_image(shrink(image.pixels, SIDE), ".jpg", [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
 
 
 def shrink(pixels: Pixels, side: int) -> Pixels:
-    """An image whose longer side has at most `side` pixels; smaller ones stay as they are."""
+    """Scale pixels down to a longest side of at most `side`; leave smaller ones unchanged."""
     height, width = pixels.shape[:2]
     longer = max(height, width)
     if longer <= side:
@@ -28,7 +28,17 @@ def shrink(pixels: Pixels, side: int) -> Pixels:
 
 
 def encode_image(pixels: Pixels, kind: str, options: Sequence[int] = ()) -> bytes:
-    """A file of grey or RGB pixels; kind is ".png" or ".jpg"."""
+    """Encode grey or RGB pixels.
+
+    Parameters
+    ----------
+    pixels : (height, width) or (height, width, 3) uint8
+        Grey or RGB.
+    kind : str
+        ".png" or ".jpg".
+    options : sequence of int
+        Flags and values of `cv2.imencode`.
+    """
     ordered = pixels if pixels.ndim == 2 else cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
     _, file = cv2.imencode(kind, ordered, options)
     return bytes(file)

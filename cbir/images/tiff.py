@@ -1,4 +1,4 @@
-"""TIFF 6.0 and BigTIFF: Pillow decodes the ordinary pages, OpenCV those deeper than Pillow keeps."""
+"""TIFF 6.0 and BigTIFF decoding: Pillow for ordinary pages, OpenCV for depths that Pillow would reduce."""
 
 from collections.abc import Iterator
 from io import BytesIO
@@ -17,9 +17,9 @@ WHITE_IS_ZERO, UNSIGNED, SIGNED = 0, 1, 2
 
 
 def decode_tiff(data: bytes, limits: Limits) -> Iterator[tuple[Pixels, int | None]]:
-    """The pixels of each page, upright, and its number from 1 (None for a file with one).
+    """Yield the upright pixels of each page and its number from 1 (None for a file with one page).
 
-    Raises UnreadableImage for damage and beyond the limits, and what Pillow raises for damage.
+    `data` is the file. Raises UnreadableImage for damage and beyond `limits`, and Pillow's errors for damage.
     """
     directories = _directories(data, limits)
     picture: Any = None
@@ -29,74 +29,71 @@ def decode_tiff(data: bytes, limits: Limits) -> Iterator[tuple[Pixels, int | Non
             samples = _by_opencv(data, index)
             inverted = tags.get(PHOTOMETRIC) == WHITE_IS_ZERO
         else:
-            picture = _sought(data, picture, index)
+            picture = _seek_page(data, picture, index)
             samples = _by_pillow(picture, tags)
-            inverted = (
-                tags.get(PHOTOMETRIC) == WHITE_IS_ZERO and picture.mode[0] in "IF"
-            )  # others Pillow inverts
+            # Pillow inverts all other modes itself
+            inverted = tags.get(PHOTOMETRIC) == WHITE_IS_ZERO and picture.mode[0] in "IF"
         pixels = to_pixels(samples)
         yield 255 - pixels if inverted else pixels, index + 1 if len(directories) > 1 else None
 
 
-def _sought(data: bytes, picture: Any, index: int) -> Any:
-    """Pillow's picture of the file, opened unless it is already, at a page."""
+def _seek_page(data: bytes, picture: Any, index: int) -> Any:
+    """Open the file with Pillow unless `picture` already is, and go to page `index`."""
     from PIL.TiffImagePlugin import TiffImageFile
 
     try:
         picture = picture or TiffImageFile(BytesIO(data))
         picture.seek(index)
-    except SyntaxError:  # a combination of tags that it does not know
-        raise UnreadableImage("has a TIFF page of an unusual kind; export it with 8 or 16 bits") from None
+    except SyntaxError:  # a combination of tags that Pillow does not know
+        raise UnreadableImage("has an unsupported TIFF page; export it with 8 or 16 bits") from None
     return picture
 
 
 def _directories(data: bytes, limits: Limits) -> list[Any]:
-    """The tags of every page."""
+    """Read the tags of every page."""
     from PIL.TiffImagePlugin import ImageFileDirectory_v2 as Directory
 
     file = BytesIO(data)
     big = data[2:4] in (b"+\0", b"\0+")
     start = Directory(file.read(16 if big else 8)).next
     seen: list[int] = []
-    found: list[Any] = []
+    directories: list[Any] = []
     while start and start not in seen:
         limits.check_frames(len(seen) + 1)
         seen.append(start)
         file.seek(start)
         tags = Directory(data[: 16 if big else 8])
         tags.load(file)
-        found.append(tags)
+        directories.append(tags)
         start = tags.next
-    if not found:
+    if not directories:
         raise UnreadableImage("is damaged: a TIFF file without a page; export it again")
-    return found
+    return directories
 
 
 def _deep(tags: Any) -> bool:
-    """Whether Pillow would cut the page's samples to eight bits, or refuse them."""
+    """Return True if Pillow would reduce the page's samples to eight bits, or refuse them."""
     bits = tags.get(BITS, (1,))
     return max(bits) > 32 or (len(bits) > 1 and max(bits) > 8)
 
 
 def _by_opencv(data: bytes, index: int) -> Samples:
-    """The samples of a page; OpenCV turns TIFF upright whatever its flags."""
-    found, decoded = cv2.imdecodemulti(
+    """Decode a page with OpenCV, which always applies the orientation of TIFF."""
+    success, decoded = cv2.imdecodemulti(
         np.frombuffer(data, np.uint8),
         cv2.IMREAD_UNCHANGED,
         range=(index, index + 1),
     )
-    if not found or len(decoded) != 1:
-        raise UnreadableImage(
-            "has a TIFF page that is damaged or of an unusual kind; export it with 8 or 16 bits"
-        )
+    if not success or len(decoded) != 1:
+        raise UnreadableImage("has a TIFF page that is damaged or unsupported; export it with 8 or 16 bits")
     samples = decoded[0]
     if samples.ndim == 3:
-        samples = samples[:, :, [2, 1, 0, 3][: samples.shape[2]]]  # blue first; of any depth
+        samples = samples[:, :, [2, 1, 0, 3][: samples.shape[2]]]  # OpenCV gives BGR(A), of any depth
     return samples
 
 
 def _by_pillow(picture: Any, tags: Any) -> Samples:
-    """The samples of the page that is sought; loading it turns it upright."""
+    """Load the current page with Pillow, which applies its orientation."""
     picture.load()
     if picture.mode in ("P", "CMYK", "YCbCr", "LAB"):
         return np.asarray(picture.convert("RGB"))

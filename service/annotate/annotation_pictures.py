@@ -11,14 +11,14 @@ from cbir.errors import UnreadableImage
 from cbir.images import Image, Limits, Windowing, decode
 from cbir.images.bit_depth import apply_window
 from cbir.images.thumbnail import encode_image, shrink
-from cbir.search import query_frame
+from cbir.search import select_frame
 from cbir.store import Collection, Record, originals
+from service.collections.app_state import AppState, current_state
+from service.collections.image_sources import read_source_image
 from service.http import request_params
-from service.http.etag import client_has, finish
-from service.http.timeouts import Watch
+from service.http.etag import client_has_current, make_conditional
 from service.http.problems import SourceGone
-from service.collections.image_sources import image_of
-from service.collections.app_state import State, state
+from service.http.timeouts import Deadline
 
 blueprint = Blueprint("annotate_pictures", __name__)
 
@@ -34,7 +34,7 @@ class Shown(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    apply_window: Annotated[tuple[Center, Width] | None, request_params.Numbers] = None
+    window: Annotated[tuple[Center, Width] | None, request_params.Numbers] = None
 
 
 @blueprint.get("/annotate/images/<image_id>/picture")
@@ -44,24 +44,26 @@ def picture(image_id: str) -> Response:
     Headers: Image-Window: center,width it is shown in; Image-Values: least,greatest; Image-Scale: "stored" for
     values of a DICOM file, "shown" for grey values from 0 to 255.
     """
-    here, wanted = state(), request_params.query(Shown).window
+    here, wanted = current_state(), request_params.query_parameters(Shown).window
     collection = here.searcher().collection
     record = collection.record(image_id)
     response = Response(mimetype="image/png")
     response.set_etag(f"{record.content_hash}-{SIDE}-{wanted}")
     response.headers["Cache-Control"] = "private, no-cache"
-    if not client_has(response):
-        with here.gate.place(), here.gate.turn():
+    if not client_has_current(response):
+        with here.concurrency.admit(), here.concurrency.slot():
             image = _image(here, collection, record, wanted)
             pixels = shrink(image.pixels, SIDE)
             response.set_data(encode_image(pixels, ".png", [cv2.IMWRITE_PNG_COMPRESSION, 1]))
         _tell(response, image, wanted)
-    return finish(response, "the picture")
+    return make_conditional(response, "the picture")
 
 
-def _image(here: State, collection: Collection, record: Record, wanted: tuple[float, float] | None) -> Image:
+def _image(
+    here: AppState, collection: Collection, record: Record, wanted: tuple[float, float] | None
+) -> Image:
     try:
-        image = image_of(collection, record, here.settings.max_pixels, Watch())
+        image = read_source_image(collection, record, here.settings.max_pixels, Deadline())
     except SourceGone:
         small = collection.thumbnail(record.image_id)
         if small is None:
@@ -76,14 +78,14 @@ def _image(here: State, collection: Collection, record: Record, wanted: tuple[fl
     return Image(shown, format=image.format)
 
 
-def _windowed(here: State, collection: Collection, record: Record, wanted: tuple[float, float]) -> Image:
+def _windowed(here: AppState, collection: Collection, record: Record, wanted: tuple[float, float]) -> Image:
     """A DICOM frame, anew from its stored values, so that no depth is lost."""
-    path = originals.path(collection.folder, record.source) or record.source
+    path = originals.original_path(collection.folder, record.source) or record.source
     try:
         with open(path, "rb") as file:
             data = file.read()
         frames = decode(data, "the file", limits=Limits(pixels=here.settings.max_pixels), window=wanted)
-        return query_frame(Watch().each(frames), record.frame, "the file")
+        return select_frame(Deadline().iterate(frames), record.frame, "the file")
     except (OSError, UnreadableImage) as error:
         raise SourceGone("the file of this image can no longer be read as an image") from error
 

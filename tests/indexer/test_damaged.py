@@ -3,19 +3,19 @@
 import csv
 from pathlib import Path
 
-from indexer.dicom.instance import Fate
+from indexer.dicom.describe_instance import Fate
 from tests.indexer.damaged import DAMAGED
 from tests.indexer.receiving import instances_in
 from tests.indexer.test_index import index
 
 SAID = {
-    "cut": "cut short",
+    "cut": "truncated",
     "cut in the header": "has no pixels, though it is of class CT Image Storage",
     "not compressed though it says so": "in RLE Lossless, that are damaged",
     "another order of bytes than it says": "has no pixels, though",
-    "too few pixels": "cut short or do not fit its header",
+    "too few pixels": "truncated or do not fit its header",
     "65535 rows and columns": "65535 x 65535 pixels",
-    "report": "holds no pixels: it is of class Basic Text SR Storage",
+    "report": "has no pixels: it is of class Basic Text SR Storage",
 }
 
 

@@ -68,7 +68,10 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def pictures(sent: list[Path]) -> set[str]:
     """The content hashes that are to be in a collection, read from the files themselves."""
     hashes = {
-        image.content_hash for path in sent if path.stem not in ("report", "65535") for image in read_images(path)
+        image.content_hash
+        for path in sent
+        if path.stem not in ("report", "65535")
+        for image in read_images(path)
     }
     assert len(hashes) == 31
     return hashes
@@ -137,7 +140,7 @@ def test_from_a_folder(sent: list[Path], pictures: set[str], tmp_path: Path) -> 
     assert (summary["indexed"], summary["duplicates"], summary["refused"]) == (31, 5, 2)
     reasons = sorted(reason for _, reason in summary["examples"])
     assert "65535 x 65535 pixels" in reasons[0]
-    assert "holds no pixels: it is of class Basic Text SR Storage" in reasons[1]
+    assert "has no pixels: it is of class Basic Text SR Storage" in reasons[1]
     assert pictures_in(tmp_path / "collection") == pictures
 
 

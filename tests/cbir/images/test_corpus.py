@@ -11,7 +11,7 @@ from cbir.errors import UnreadableImage
 from cbir.images import read_images
 
 SHIPPED = Path(pydicom.data.__file__).parent / "test_files"
-NO_PIXELS = "holds no pixels: it is of class "
+NO_PIXELS = "has no pixels: it is of class "
 HEADER_ALONE = "has no pixels, though it is of class "
 DIRECTORY = NO_PIXELS + "Media Storage Directory Storage"
 OTHER_KIND = "is not a PNG, JPEG, TIFF, BMP or DICOM file"
@@ -20,12 +20,12 @@ REFUSED = {  # every file of pydicom's that is not decoded, and why
     "ExplVR_BigEndNoMeta.dcm": NO_PIXELS + "RT Ion Plan Storage",
     "ExplVR_LitEndNoMeta.dcm": NO_PIXELS + "RT Ion Plan Storage",
     "JPEG2000-embedded-sequence-delimiter.dcm": "has a compressed frame of 3722445056 x 1024 pixels",
-    "MR_truncated.dcm": "has pixel data that are cut short",
+    "MR_truncated.dcm": "has pixel data that are truncated",
     "UN_sequence.dcm": HEADER_ALONE + "CT Image Storage",
-    "badVR.dcm": "has a NumberOfFrames that is no number",
-    "empty_charset_LEI.dcm": "holds no pixels: it is of no class that is known",
-    "meta_missing_tsyntax.dcm": "does not say how many Rows and Columns",
-    "nested_priv_SQ.dcm": "does not say how many Rows and Columns",
+    "badVR.dcm": "has a NumberOfFrames that is not a number",
+    "empty_charset_LEI.dcm": "has no pixels: it is of an unknown class",
+    "meta_missing_tsyntax.dcm": "has no Rows or Columns",
+    "nested_priv_SQ.dcm": "has no Rows or Columns",
     "no_meta.dcm": OTHER_KIND,  # a stray byte stands before its first element; pydicom cannot read it either
     "no_meta_group_length.dcm": HEADER_ALONE + "RT Image Storage",
     "priv_SQ.dcm": HEADER_ALONE + "MR Image Storage",

@@ -149,7 +149,7 @@ def test_three_equal_channels_are_grey_and_one_pixel_of_colour_is_colour(noise):
         (np.full((2, 2), "a"), "values of type"),
         (np.full((2, 2), None), "object"),
         (np.zeros((2, 2), "datetime64[s]"), "datetime64"),
-        ([[1, 2], [3]], "no array of numbers"),
+        ([[1, 2], [3]], "not an array of numbers"),
         (np.array([[0.0, np.nan]]), "not finite"),
         (np.array([[0.0, np.inf]]), "not finite"),
         (np.full((2, 2, 4), 2.5), "alpha"),
@@ -177,9 +177,9 @@ def test_files_that_cannot_be_opened(tmp_path):
     os.mkfifo(tmp_path / "pipe")  # must not wait for a writer
     for path, reason in [
         (tmp_path / "missing.png", "missing.png cannot be read: No such file"),
-        (tmp_path, "no ordinary file"),
-        (tmp_path / "pipe", "no ordinary file"),
-        ("/dev/zero", "no ordinary file"),
+        (tmp_path, "not a regular file"),
+        (tmp_path / "pipe", "not a regular file"),
+        ("/dev/zero", "not a regular file"),
         ("a\0b.png", "cannot be read"),
     ]:
         with pytest.raises(UnreadableImage, match=reason):
@@ -194,12 +194,12 @@ def test_files_that_cannot_be_opened(tmp_path):
         (b"BM, said the text, is where it began", "is not a PNG"),
         (b"id,label\n1,a\n" * 50, "is not a PNG"),
         (b"GIF89a" + bytes(300), "is not a PNG"),
-        (b"\x89PNG\r\n\x1a\n", "cut short"),
+        (b"\x89PNG\r\n\x1a\n", "truncated"),
         (b"\xff\xd8\xff", "damaged"),
         (b"II*\0", "damaged"),
         (b"II*\0\0\0\0\0", "without a page"),
         (b"BM" + bytes(12) + b"\x28\0\0\0", "damaged"),
-        (bytes(128) + b"DICM", "holds no pixels"),
+        (bytes(128) + b"DICM", "has no pixels"),
         ("text", "of type str"),
         (None, "of type NoneType"),
     ],
@@ -235,7 +235,7 @@ def test_import_is_cheap():
 def test_an_ordinary_png_needs_no_pillow(tmp_path, noise):
     (tmp_path / "a.png").write_bytes(png(noise))
     check = (
-        "import sys; from cbir.images import read; list(read(sys.argv[1])); sys.exit('PIL' in sys.modules)"
+        "import sys; from cbir.images import read_images; list(read_images(sys.argv[1])); sys.exit('PIL' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", check, tmp_path / "a.png"]).returncode == 0
 
@@ -250,9 +250,9 @@ def test_damage_is_told_by_the_error_alone(tmp_path, noise):
             broken[rng.integers(30, data.size, 3)] ^= 0x55
             (tmp_path / f"{number}{suffix}").write_bytes(broken[: rng.integers(100, data.size + 1)].tobytes())
     script = (
-        "import sys, pathlib\nfrom cbir.errors import UnreadableImage\nfrom cbir.images import read\n"
+        "import sys, pathlib\nfrom cbir.errors import UnreadableImage\nfrom cbir.images import read_images\n"
         "for path in pathlib.Path(sys.argv[1]).iterdir():\n"
-        "    try: list(read(path))\n"
+        "    try: list(read_images(path))\n"
         "    except UnreadableImage: pass\n"
     )
     said = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, check=True)

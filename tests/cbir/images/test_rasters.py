@@ -315,7 +315,7 @@ def test_png_chunks_that_make_libpng_complain_are_left_out(capfd):
 )
 def test_png_headers_that_mean_nothing(header):
     start = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", *header, 0, 0, 0))
-    with pytest.raises(UnreadableImage, match=r"nothing to see|header"):
+    with pytest.raises(UnreadableImage, match=r"an empty image|header"):
         only(start + chunk(b"IDAT", zlib.compress(bytes(99))) + chunk(b"IEND", b""))
 
 
