@@ -14,7 +14,7 @@ from typing import Any
 
 from cbir import rerank
 from cbir.evaluation.report import charts
-from cbir.evaluation.report.page import css
+from cbir.evaluation.report.report_page import style_sheet
 
 DESCRIPTORS = ("color_layout", "edge_histogram", "tamura", "huang2012")
 TASKS: dict[str, tuple[str, ...]] = {
@@ -77,7 +77,7 @@ def plot(found: dict[str, dict[str, Any]], methods: Sequence[str]) -> str:
             series.append((f"{descriptor} {method}", list(curve.values())))
             drawn_as.append(charts.style(colour, dash))
     recalls = [float(recall) for recall in curve]
-    return charts.alone(charts.lines(series, recalls, "recall", "interpolated precision", drawn_as), css())
+    return charts.alone(charts.lines(series, recalls, "recall", "interpolated precision", drawn_as), style_sheet())
 
 
 def main() -> None:
@@ -96,7 +96,7 @@ def main() -> None:
         print(f"### {task}\n\n{first['queries']['evaluated']} queries, {first['relevance']['candidates']} images. "
               f"{first['relevance']['meaning']}{bound}\n\n{table(found)}\n")  # fmt: skip
         if chosen.plot and task == "label":
-            chosen.plot.write_text(plot(found, ("none", rerank.resolved("auto"))))
+            chosen.plot.write_text(plot(found, ("none", rerank.resolve_name("auto"))))
 
 
 if __name__ == "__main__":

@@ -17,12 +17,13 @@ import numpy as np
 import pytrec_eval
 
 from cbir import settings
-from cbir.evaluation import measures, methods, relevance
-from cbir.evaluation.candidates import Candidates, candidates
-from cbir.evaluation.judgements import Judgements, judge
-from cbir.evaluation.queries import choose, leave_one_out
-from cbir.evaluation.runs import Run, Runner, Terms
-from cbir.evaluation.workers import workers
+from cbir.evaluation import methods, relevance
+from cbir.evaluation.candidates import Candidates, select_candidates
+from cbir.evaluation.metrics import named_metrics
+from cbir.evaluation.qrels import Qrels, build_qrels
+from cbir.evaluation.query_images import leave_one_out, sample_queries
+from cbir.evaluation.runs import EvalRun, RunWriter, SearchProtocol
+from cbir.evaluation.search_pool import open_search_pool
 from cbir.store import Collection, Record
 from cbir.store import profile as profiles
 from cbir.threads import cores
@@ -54,17 +55,17 @@ def record(number: int, cluster: int) -> Record:
 
 def answer(
     made: Collection, method: str, count: int, depth: int, jobs: int, folder: Path
-) -> tuple[float, Candidates, Judgements, Run]:
+) -> tuple[float, Candidates, Qrels, EvalRun]:
     """Seconds of running `count` queries, from opened collection to finished run file."""
-    among, by_label = candidates(made), relevance.parse("label")
+    among, by_label = select_candidates(made), relevance.parse_relevance("label")
     labels = [one.labels for one in among.records]
-    queries = leave_one_out(among, choose(labels, by_label, count, 0))
-    judgements = judge(among, queries, by_label)
+    queries = leave_one_out(among, sample_queries(labels, by_label, count, 0))
+    judgements = build_qrels(among, queries, by_label)
     in_force = settings.load()
     started = time.perf_counter()
-    with workers(made.folder, in_force, jobs) as pool:
-        runner = Runner(made, among, judgements.queries, Terms(depth), in_force, folder)
-        run = runner.run(methods.parse(method)[0], pool, lambda _: None)
+    with open_search_pool(made.folder, in_force, jobs) as pool:
+        runner = RunWriter(made, among, judgements.queries, SearchProtocol(depth), in_force, folder)
+        run = runner.run(methods.parse_methods(method)[0], pool, lambda _: None)
     return time.perf_counter() - started, among, judgements, run
 
 
@@ -79,7 +80,7 @@ def best_of(repeats: int, work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def compare(
-    judgements: Judgements, run: Run, among: Candidates, folder: Path, names: Sequence[str], repeats: int
+    judgements: Qrels, run: EvalRun, among: Candidates, folder: Path, names: Sequence[str], repeats: int
 ) -> dict[str, Any]:
     """Our evaluation and pytrec_eval's, each of what it has in memory."""
     with (folder / run.method.file).open() as file:
@@ -90,8 +91,8 @@ def compare(
         query.name: {ids[place]: gain for place, gain in zip(places.tolist(), gains.tolist(), strict=True)}
         for query, places, gains in judged
     }
-    chosen = measures.parse(" ".join(names))
-    ours_s, values = best_of(repeats, lambda: measures.evaluate(chosen, run.answers, judgements))
+    chosen = named_metrics.parse_metrics(" ".join(names))
+    ours_s, values = best_of(repeats, lambda: named_metrics.compute_metrics(chosen, run.answers, judgements))
 
     def alone() -> dict[str, dict[str, float]]:
         evaluator = pytrec_eval.RelevanceEvaluator(their_qrels, {NAMES[name] for name in names})

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from rerank_quality import indexed  # beside this file
 
 from cbir import settings
-from cbir.evaluation.candidates import candidates
-from cbir.evaluation.queries import choose
-from cbir.evaluation.relevance import parse
+from cbir.evaluation.candidates import select_candidates
+from cbir.evaluation.query_images import sample_queries
+from cbir.evaluation.relevance import parse_relevance
 from cbir.search import Judgement, Request, Searcher
 from cbir.store import Collection
 from cbir.threads import cores
@@ -84,7 +84,7 @@ def simulate(
     collection: Collection, queries: int, rounds: int, count: int, seed: int, draw: str
 ) -> dict[str, Any]:
     """The figures of all rounds, means over the queries with 95 % bootstrap intervals."""
-    among = candidates(collection)
+    among = select_candidates(collection)
     labels = [record.labels.get("label", "") for record in among.records]
     numbers = collection.view().gallery.ids.tolist()
     by_id = {record.image_id: record.labels.get("label", "") for record in among.records}
@@ -92,7 +92,7 @@ def simulate(
     by_number = {number: by_id[record.image_id] for number, record in everything.items()}
     random = np.random.default_rng(seed)
     if draw == "classes":
-        chosen = choose([record.labels for record in among.records], parse("label"), queries, seed)
+        chosen = sample_queries([record.labels for record in among.records], parse_relevance("label"), queries, seed)
     else:
         chosen = random.choice(len(labels), min(queries, len(labels)), replace=False)
     searcher = Searcher(collection, settings.load())

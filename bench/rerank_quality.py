@@ -22,17 +22,17 @@ from numpy.typing import NDArray
 
 from cbir import rerank, settings
 from cbir.errors import CbirError, InvalidInput
-from cbir.evaluation.candidates import Candidates, candidates
-from cbir.evaluation.contest import SIZES, Contest, facts, hold, rivalry
+from cbir.evaluation.candidates import Candidates, select_candidates
+from cbir.evaluation.comparison import CLASS_SIZES, Comparison, summarise_scores, compare_methods, lead_over_rival
 from cbir.evaluation.grids import POSITIVES
-from cbir.evaluation.halves import cut, halves
-from cbir.evaluation.judgements import judge
-from cbir.evaluation.queries import choose, leave_one_out
-from cbir.evaluation.relevance import Relevance, parse
+from cbir.evaluation.splits import limit_classes, split_halves
+from cbir.evaluation.qrels import build_qrels
+from cbir.evaluation.query_images import sample_queries, leave_one_out
+from cbir.evaluation.relevance import Relevance, parse_relevance
 from cbir.evaluation.report import charts
-from cbir.evaluation.report.page import css
-from cbir.evaluation.trials import RECALLS, Trials
-from cbir.evaluation.workers import Workers, workers
+from cbir.evaluation.report.report_page import style_sheet
+from cbir.evaluation.method_scores import RECALLS, MethodScorer
+from cbir.evaluation.search_pool import SearchPool, open_search_pool
 from cbir.store import Collection
 from cbir.threads import cores
 
@@ -58,8 +58,8 @@ def judged_only(
     whole: Collection, relevance: Relevance, per_class: int | None, folder: Path, seed: int
 ) -> Collection:
     """The collection itself, or a copy of the images that have the label, at most `per_class` of a class."""
-    among = candidates(whole)
-    kept = cut(among, relevance, per_class, seed)
+    among = select_candidates(whole)
+    kept = limit_classes(among, relevance, per_class, seed)
     if len(kept) == len(among):
         return whole
     made = Collection.create(folder, whole.profile)
@@ -72,11 +72,11 @@ def judged_only(
 
 
 def asked(
-    among: Candidates, relevance: Relevance, half: NDArray[np.int64], count: int, pool: Workers, seed: int
-) -> Trials:
+    among: Candidates, relevance: Relevance, half: NDArray[np.int64], count: int, pool: SearchPool, seed: int
+) -> MethodScorer:
     """`count` queries of one half, evenly from its classes."""
-    places = half[choose([among.records[place].labels for place in half.tolist()], relevance, count, seed)]
-    return Trials(among, judge(among, leave_one_out(among, places.tolist()), relevance), pool)
+    places = half[sample_queries([among.records[place].labels for place in half.tolist()], relevance, count, seed)]
+    return MethodScorer(among, build_qrels(among, leave_one_out(among, places.tolist()), relevance), pool)
 
 
 def table(found: dict[str, dict[str, Any]]) -> str:
@@ -110,7 +110,7 @@ def told(against: dict[str, Any] | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def plot(contest: Contest) -> str:
+def plot(contest: Comparison) -> str:
     """Interpolated precision over P, a panel for each recall (Huang et al. 2012, figure 4).
 
     Re-rankers without a P are level lines.
@@ -125,32 +125,32 @@ def plot(contest: Contest) -> str:
         title = f"interpolated precision at recall {recall}"
         width = (0.0, float(max(POSITIVES)))
         panels.append(charts.lines(series, POSITIVES, "P", title, x_range=width, y_range=heights))
-    return charts.alone(charts.stacked(panels, "interpolated precision over P"), css())
+    return charts.alone(charts.stacked(panels, "interpolated precision over P"), style_sheet())
 
 
-def report(contest: Contest, ours: Sequence[str]) -> dict[str, Any]:
+def report(contest: Comparison, ours: Sequence[str]) -> dict[str, Any]:
     """Print the tables; everything in them and more as JSON."""
     none = contest.members["none"]
-    found: dict[str, Any] = {"methods": facts(contest.members, contest.seed)}
+    found: dict[str, Any] = {"methods": summarise_scores(contest.members, contest.seed)}
     print(f"\n{len(contest.sizes)} queries, parameters as chosen on the other half; 95 % intervals; "
           f"* differs from none, p < 0.05 after Holm\n{table(found['methods'])}")  # fmt: skip
     for name, method in found["methods"].items():
         print(f"{name}: {method['parameters'] or 'its defaults'}, over the {method['scope']}")
-    if rerank.resolved("auto") in found["methods"]:
-        found["methods"]["auto"] = found["methods"][rerank.resolved("auto")]
-    found["auto"] = rivalry(contest, ours[0], ours)
+    if rerank.resolve_name("auto") in found["methods"]:
+        found["methods"]["auto"] = found["methods"][rerank.resolve_name("auto")]
+    found["auto"] = lead_over_rival(contest, ours[0], ours)
     print(told(found["auto"]), end="")
     found["by_p"] = {}
     for name, by_p in contest.by_p.items():
-        of_p = facts({"none": none} | {str(P): trial for P, trial in by_p.items()}, contest.seed)
+        of_p = summarise_scores({"none": none} | {str(P): trial for P, trial in by_p.items()}, contest.seed)
         found["by_p"][name] = {P: method for P, method in of_p.items() if P != "none"}
         print(f"\n{name} by P\n{table({f'P = {P}': method for P, method in found['by_p'][name].items()})}")
     found["by_class_size"] = {}
-    for least, most in SIZES:
+    for least, most in CLASS_SIZES:
         part = contest.within(least, most)
         if len(part.sizes):
             title = f"{least}-{most}" if most else f"more than {least - 1}"
-            methods, against = facts(part.members, contest.seed), rivalry(part, ours[0], ours)
+            methods, against = summarise_scores(part.members, contest.seed), lead_over_rival(part, ours[0], ours)
             found["by_class_size"][title] = {"queries": len(part.sizes), "methods": methods, "auto": against}
             print(
                 f"\nclasses of {title} images, {len(part.sizes)} queries\n{table(methods)}\n{told(against)}"
@@ -163,20 +163,20 @@ def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     unknown = set(options.methods) - set(rerank.names())
     if unknown:
         raise InvalidInput(f"there is no re-ranker {min(unknown)}; there are: {', '.join(rerank.names())}")
-    started, relevance = time.perf_counter(), parse(options.relevance)
+    started, relevance = time.perf_counter(), parse_relevance(options.relevance)
     whole = indexed(options, folder)
     made = judged_only(whole, relevance, options.per_class, folder / "cut", options.seed)
-    among = candidates(made)
-    first, second = halves(among, relevance, options.seed)
+    among = select_candidates(made)
+    first, second = split_halves(among, relevance, options.seed)
 
     def progress(line: str) -> None:
         print(f"{time.perf_counter() - started:6.0f} s  {line}", file=sys.stderr, flush=True)
 
     progress(f"{len(among)} images, {options.jobs} processes")
-    with workers(made.folder, settings.load(), options.jobs) as pool:
+    with open_search_pool(made.folder, settings.load(), options.jobs) as pool:
         tuning = asked(among, relevance, first, options.tuning_queries, pool, options.seed)
         reporting = asked(among, relevance, second, options.queries, pool, options.seed)
-        contest = hold(options.methods, tuning, reporting, options.seed, progress)
+        contest = compare_methods(options.methods, tuning, reporting, options.seed, progress)
     found = report(contest, options.ours)
     if options.plot:
         options.plot.write_text(plot(contest), encoding="utf-8")
@@ -207,7 +207,7 @@ def main() -> None:
     options.add_argument(
         "--ours",
         nargs="+",
-        default=[rerank.resolved("auto")],
+        default=[rerank.resolve_name("auto")],
         help="whose margin is told; others are no rivals",
     )
     options.add_argument("--jobs", type=int, default=cores())

@@ -23,9 +23,8 @@ import torch
 from numpy.typing import NDArray
 
 from cbir.datasets.manifest import Manifest
-from cbir.evaluation.triage import auc
-from cbir.evaluation.metrics import roc
-from cbir.evaluation.metrics import top_precision
+from cbir.evaluation.metrics.roc import auc, roc
+from cbir.evaluation.metrics.top_precision import pos_at_top
 from cbir.models.scoring_network import ScoringNetwork
 from cbir.training.last_layer import LAST_LAYERS, refit_last_layer
 from cbir.training.network_scoring import score_pictures
@@ -85,8 +84,8 @@ def found(
     scores = score_pictures(ranker, pixels, device)
     test, validation = parts["test"], parts["validation"]
     return {
-        "validation": top_precision(scores[validation], positive[validation]),
-        "pos_at_top": top_precision(scores[test], positive[test]),
+        "validation": pos_at_top(scores[validation], positive[validation]),
+        "pos_at_top": pos_at_top(scores[test], positive[test]),
         "auc": auc(scores[test], positive[test]),
         "at_1_percent": float(roc(scores[test], positive[test]).at(0.01)),
     }

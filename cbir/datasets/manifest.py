@@ -13,7 +13,7 @@ from cbir.errors import InvalidInput
 PATIENT = {"patient", "patientid", "patientidentifier", "patientname", "patientkey"}
 
 
-def place(path: Path) -> Path:
+def canonical_path(path: Path) -> Path:
     """Where a file lies, without links among its folders; a file that is itself a link keeps its name."""
     return Path(_resolved(str(path.parent))) / path.name
 
@@ -27,7 +27,7 @@ def _placed(base: str, path: str) -> str:
     """`place` of a path relative to `base`, without making a Path of every row."""
     folder, name = os.path.split(os.path.join(base, path))
     if name in ("", ".", ".."):
-        return str(place(Path(base, path)))
+        return str(canonical_path(Path(base, path)))
     return os.path.join(_resolved(folder), name)
 
 

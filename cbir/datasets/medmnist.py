@@ -19,7 +19,7 @@ SPLITS = ("train", "val", "test")
 Example = tuple[Image, dict[str, str], str]
 
 
-def read(path: Path) -> Iterator[Example]:
+def read_medmnist(path: Path) -> Iterator[Example]:
     """Every picture with its labels and its part ("train", "val" or "test"), in the order of the file.
 
     The file holds `train_images` (n, height, width) or (n, height, width, 3) uint8 and `train_labels` (n, 1)
@@ -82,7 +82,7 @@ def _array(path: Path, arrays: Any, name: str) -> NDArray[Any]:
         raise InvalidInput(f"{path}: the array {name} cannot be read: {error}") from error
 
 
-def write(npz: Path, folder: Path) -> int:
+def write_medmnist(npz: Path, folder: Path) -> int:
     """Write the pictures as `<part>/<number>.png` with a manifest.csv for `cbir index --labels`; how many.
 
     Called again, it writes only what is missing. Raises InvalidInput where the folder holds another file's
@@ -91,7 +91,7 @@ def write(npz: Path, folder: Path) -> int:
     _claim(npz, folder)
     rows: list[tuple[Path, dict[str, str]]] = []
     numbers = dict.fromkeys(SPLITS, 0)
-    for image, labels, split in read(npz):
+    for image, labels, split in read_medmnist(npz):
         path = folder / split / f"{numbers[split]:06d}.png"
         numbers[split] += 1
         if not path.exists():

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
 from cbir.store import Collection, Record
-from cbir.store.filters import parse
+from cbir.store.filter_conditions import parse_filter
 
 Value = TypeVar("Value", bound=Hashable)
 
@@ -33,10 +33,10 @@ class Candidates:
         return np.searchsorted(self.numbers, numbers).astype(np.int32)
 
 
-def candidates(collection: Collection, where: Sequence[str] = ()) -> Candidates:
+def select_candidates(collection: Collection, where: Sequence[str] = ()) -> Candidates:
     """The live images for which every condition of `where` holds; raises InvalidInput where there is none."""
     view = collection.view()
-    rows = collection.select_rows(view, [parse(text) for text in where])
+    rows = collection.select_rows(view, [parse_filter(text) for text in where])
     wanted = set((view.gallery.ids if rows is None else view.gallery.ids[rows]).tolist())
     found = [(number, record) for number, record in collection.iterate() if number in wanted]
     if not found:
@@ -46,6 +46,6 @@ def candidates(collection: Collection, where: Sequence[str] = ()) -> Candidates:
     return Candidates(view.generation, numbers, [record for _, record in found])
 
 
-def codes(values: Iterable[Value | None], known: dict[Value, int]) -> NDArray[np.int64]:
+def encode_values(values: Iterable[Value | None], known: dict[Value, int]) -> NDArray[np.int64]:
     """Values as numbers, equal for equal values, -1 for None; `known` keeps the numbers given so far."""
     return np.array([-1 if v is None else known.setdefault(v, len(known)) for v in values], np.int64)

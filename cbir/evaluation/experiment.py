@@ -8,18 +8,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.evaluation.answers import Answers, blocks
-from cbir.evaluation.candidates import Candidates, candidates
-from cbir.evaluation.judgements import Judgements, judge
-from cbir.evaluation.measures import Measure, check_gains, evaluate
-from cbir.evaluation.measures.anmrr import nmrr_depth
-from cbir.evaluation.measures.interpolated import interpolated_precision
+from cbir.evaluation.candidates import Candidates, select_candidates
 from cbir.evaluation.methods import Method
-from cbir.evaluation.queries import Query, choose, from_files, leave_one_out, listed
+from cbir.evaluation.metrics.anmrr import nmrr_depth
+from cbir.evaluation.metrics.interpolated_precision import interpolated_precision
+from cbir.evaluation.metrics.named_metrics import Metric, check_metric_gains, compute_metrics
+from cbir.evaluation.qrels import Qrels, build_qrels
+from cbir.evaluation.query_images import (
+    EvalQuery,
+    leave_one_out,
+    queries_from_files,
+    read_query_list,
+    sample_queries,
+)
 from cbir.evaluation.relevance import Relevance
-from cbir.evaluation.runs import Run, Runner, Terms
-from cbir.evaluation.statistics import bootstrap_intervals, holm, randomisation_test
-from cbir.evaluation.workers import Workers, workers
+from cbir.evaluation.run_matrix import RunMatrix, judged_blocks
+from cbir.evaluation.runs import EvalRun, RunWriter, SearchProtocol
+from cbir.evaluation.search_pool import SearchPool, open_search_pool
+from cbir.evaluation.significance import bootstrap_intervals, holm, randomisation_test
 from cbir.settings import Settings
 from cbir.store import Collection
 
@@ -30,7 +36,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class Plan:
+class EvalPlan:
     """What to evaluate.
 
     queries: a csv of files, None for leave-one-out. sample, seed: how many queries are drawn, evenly from the
@@ -41,7 +47,7 @@ class Plan:
     queries: Path | None
     relevance: Relevance
     methods: Sequence[Method]
-    measures: Sequence[Measure]
+    measures: Sequence[Metric]
     depth: int = 1000
     sample: int | None = None
     seed: int = 0
@@ -52,7 +58,7 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Against:
+class PairedDifference:
     """A run against the first one, each (m,): mean difference, p of the randomisation test, p after Holm."""
 
     difference: NDArray[np.float64]
@@ -61,7 +67,7 @@ class Against:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class EvalResult:
     """What came out, for r runs, m measures and q queries.
 
     collection: facts of `Collection.info`. asked: queries there were, before a sample or a lack of labels.
@@ -71,36 +77,36 @@ class Evaluation:
     reach as deep as ANMRR looks.
     """
 
-    plan: Plan
+    plan: EvalPlan
     collection: dict[str, Any]
     candidates: Candidates
     asked: int
-    judgements: Judgements
-    runs: Sequence[Run]
+    judgements: Qrels
+    runs: Sequence[EvalRun]
     values: NDArray[np.float64]
     means: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
-    against: Sequence[Against | None]
+    against: Sequence[PairedDifference | None]
     curves: NDArray[np.float64]
     unjudged: NDArray[np.float64]
     shallow: int
     depth: int
 
 
-def run_plan(plan: Plan, settings: Settings, folder: Path, progress: Progress) -> Evaluation:
+def run_evaluation(plan: EvalPlan, settings: Settings, folder: Path, progress: Progress) -> EvalResult:
     """Carry out a plan; run files go to `folder`. progress: is told stage, steps done and steps in all.
 
     Raises InvalidInput, UnreadableImage, NotFound or CollectionBusy.
     """
-    with Collection(plan.collection) as collection, workers(plan.collection, settings, plan.jobs) as pool:
-        among = candidates(collection, plan.where)
+    with Collection(plan.collection) as collection, open_search_pool(plan.collection, settings, plan.jobs) as pool:
+        among = select_candidates(collection, plan.where)
         asked, queries = _queries(plan, collection, among, pool, progress)
-        judgements = judge(among, queries, plan.relevance, level=plan.level, same_patient=plan.same_patient)
-        check_gains(plan.measures, max(judgements.spread, 1))
-        terms = Terms(plan.depth or max(len(among), 1), plan.where, plan.same_patient)
+        judgements = build_qrels(among, queries, plan.relevance, level=plan.level, same_patient=plan.same_patient)
+        check_metric_gains(plan.measures, max(judgements.spread, 1))
+        terms = SearchProtocol(plan.depth or max(len(among), 1), plan.where, plan.same_patient)
         folder.mkdir(parents=True, exist_ok=True)
-        runner = Runner(collection, among, judgements.queries, terms, settings, folder)
+        runner = RunWriter(collection, among, judgements.queries, terms, settings, folder)
         runs = [
             runner.run(method, pool, _counter(method.name, judgements, progress)) for method in plan.methods
         ]
@@ -111,7 +117,7 @@ def run_plan(plan: Plan, settings: Settings, folder: Path, progress: Progress) -
     return evaluation
 
 
-def _counter(stage: str, judgements: Judgements, progress: Progress) -> Callable[[int], None]:
+def _counter(stage: str, judgements: Qrels, progress: Progress) -> Callable[[int], None]:
     done, total = 0, len(judgements.queries)
 
     def count(more: int) -> None:
@@ -123,63 +129,63 @@ def _counter(stage: str, judgements: Judgements, progress: Progress) -> Callable
 
 
 def _queries(
-    plan: Plan, collection: Collection, among: Candidates, pool: Workers, progress: Progress
-) -> tuple[int, list[Query]]:
+    plan: EvalPlan, collection: Collection, among: Candidates, pool: SearchPool, progress: Progress
+) -> tuple[int, list[EvalQuery]]:
     """How many queries there are, and those to run."""
     if plan.queries is None:
         labels = [record.labels for record in among.records]
-        return len(labels), leave_one_out(among, choose(labels, plan.relevance, plan.sample, plan.seed))
-    entries = listed(plan.queries)
-    chosen = choose([said for _, said in entries], plan.relevance, plan.sample, plan.seed)
+        return len(labels), leave_one_out(among, sample_queries(labels, plan.relevance, plan.sample, plan.seed))
+    entries = read_query_list(plan.queries)
+    chosen = sample_queries([said for _, said in entries], plan.relevance, plan.sample, plan.seed)
     described = []
     for one in pool.describe([entries[row][0] for row in chosen]):
         described.append(one)
         progress("query images", len(described), len(chosen))
-    return len(entries), from_files(entries, chosen, described, collection.secret)
+    return len(entries), queries_from_files(entries, chosen, described, collection.secret)
 
 
 def _measure(
-    plan: Plan,
+    plan: EvalPlan,
     facts: dict[str, Any],
     among: Candidates,
     asked: int,
-    judgements: Judgements,
-    runs: Sequence[Run],
-) -> Evaluation:
-    values = np.array([evaluate(plan.measures, run.answers, judgements) for run in runs])
+    judgements: Qrels,
+    runs: Sequence[EvalRun],
+) -> EvalResult:
+    values = np.array([compute_metrics(plan.measures, run.answers, judgements) for run in runs])
     r, m, q = values.shape
     low, high = bootstrap_intervals(values.reshape(r * m, q), seed=plan.seed)
     answers = runs[0].answers
     deepest = nmrr_depth(judgements.relevant)
     within = min(answers.depth, len(among) - 1)
-    return Evaluation(
+    return EvalResult(
         plan=plan, collection=facts, candidates=among, asked=asked, judgements=judgements, runs=runs,
         values=values, means=values.mean(axis=2), low=low.reshape(r, m), high=high.reshape(r, m),
-        against=compare(values, plan.seed),
+        against=compare_runs(values, plan.seed),
         curves=np.array([_curve(run.answers, judgements) for run in runs]),
         unjudged=np.array([_unjudged(run.answers, judgements) for run in runs]),
         shallow=int((np.minimum(deepest, len(among) - 1) > within).sum()), depth=answers.depth,
     )  # fmt: skip
 
 
-def compare(values: NDArray[np.float64], seed: int) -> list[Against | None]:
+def compare_runs(values: NDArray[np.float64], seed: int) -> list[PairedDifference | None]:
     """Each run against the first; p values are corrected for the runs compared, measure by measure."""
     tested = [randomisation_test(own - values[0], seed=seed) for own in values[1:]]
     corrected = np.array(tested).reshape(len(tested), values.shape[1])
     for m in range(values.shape[1]):
         corrected[:, m] = holm(corrected[:, m])
     compared = zip(values[1:], tested, corrected, strict=True)
-    return [None, *(Against((own - values[0]).mean(axis=1), p, after) for own, p, after in compared)]
+    return [None, *(PairedDifference((own - values[0]).mean(axis=1), p, after) for own, p, after in compared)]
 
 
-def _curve(answers: Answers, judgements: Judgements) -> NDArray[np.float64]:
+def _curve(answers: RunMatrix, judgements: Qrels) -> NDArray[np.float64]:
     total = np.zeros(len(RECALLS))
-    for _, judged in blocks(answers, judgements):
+    for _, judged in judged_blocks(answers, judgements):
         total += interpolated_precision(judged, RECALLS).sum(axis=0)
     return total / len(answers.places)
 
 
-def _unjudged(answers: Answers, judgements: Judgements) -> float:
+def _unjudged(answers: RunMatrix, judgements: Qrels) -> float:
     first = answers.places[:, :TOP]
     given = first >= 0
     return float(((judgements.classes[first] < 0) & given).sum() / max(given.sum(), 1))

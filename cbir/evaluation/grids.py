@@ -26,7 +26,7 @@ def points(name: str) -> list[dict[str, Any]]:
 
     A re-ranker without a grid is tried with its defaults; one that has a P, with each of `POSITIVES`.
     """
-    unlisted = {"P": POSITIVES} if "P" in rerank.parameters(name) else {}
+    unlisted = {"P": POSITIVES} if "P" in rerank.parameter_names(name) else {}
     grid = GRIDS.get(name, unlisted)
     found = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
     defaults = rerank.get(name).parameters

@@ -22,7 +22,7 @@ class Method:
         return re.sub(r"[^\w.=-]", "-", self.name) + ".run"
 
 
-def parse(text: str) -> list[Method]:
+def parse_methods(text: str) -> list[Method]:
     """The methods of a list with spaces or commas between; raises InvalidInput for one that does not exist."""
     names = [name for entry in re.split(r"[\s,]+", text) if entry for name in _expand(entry)]
     methods = [_method(name) for name in dict.fromkeys(names)]

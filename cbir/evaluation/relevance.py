@@ -40,7 +40,7 @@ class Relevance:
             return None
         parts = [labels[key] for key in self.keys]
         if self.axes:
-            code = codes.parse(labels[IRMA_LABEL], wildcards=True)
+            code = codes.parse_code(labels[IRMA_LABEL], wildcards=True)
             if code == codes.CLUTTER:
                 return None
             own = [code.split("-")[AXES.index(axis)] for axis in self.axes]
@@ -82,7 +82,7 @@ class Relevance:
         return f"{graded}, and 0 where the two differ in {' or '.join(agree)}." if agree else f"{graded}."
 
 
-def parse(text: str) -> Relevance:
+def parse_relevance(text: str) -> Relevance:
     """Read a relevance as typed; raises InvalidInput, which names the part that cannot be.
 
     Criteria are joined by `+`: a label's name (`label:NAME` where the name is grade), `irma:` with any of the

@@ -14,12 +14,12 @@ import numpy as np
 import cbir
 from cbir.atomic import atomic_text
 from cbir.errors import InvalidInput
-from cbir.evaluation.run_matrix import Answers
 from cbir.evaluation.candidates import Candidates
 from cbir.evaluation.methods import Method
-from cbir.evaluation.query_images import Query
-from cbir.evaluation.trec import read_run, run_lines
-from cbir.evaluation.search_pool import Asked, Found, Workers
+from cbir.evaluation.query_images import EvalQuery
+from cbir.evaluation.run_matrix import RunMatrix
+from cbir.evaluation.search_pool import SearchPool, SearchResult, SearchTask
+from cbir.evaluation.trec import iter_run, run_lines
 from cbir.search import Request
 from cbir.settings import Settings
 from cbir.store import Collection
@@ -28,7 +28,7 @@ Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Terms:
+class SearchProtocol:
     """On what terms every query of an evaluation is answered, whatever the method.
 
     depth: answers to each query. where: conditions they fulfil. same_patient: whether images of the query's own
@@ -39,7 +39,7 @@ class Terms:
     where: tuple[str, ...] = ()
     same_patient: bool = False
 
-    def ask(self, query: Query, method: Method) -> Asked:
+    def ask(self, query: EvalQuery, method: Method) -> SearchTask:
         """The search, with the request that the service would be sent."""
         request = Request(
             k=self.depth,
@@ -48,19 +48,19 @@ class Terms:
             where=list(self.where),
             exclude_patient=None if self.same_patient else query.patient,
         )
-        return Asked(query.image_id, query.raw, query.content, request)
+        return SearchTask(query.image_id, query.raw, query.content, request)
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class EvalRun:
     """A method's answers. facts: parameters, scope and notes of the re-ranker, seconds taken, ties met."""
 
     method: Method
-    answers: Answers
+    answers: RunMatrix
     facts: dict[str, Any]
 
 
-class Runner:
+class RunWriter:
     """Answers the queries of one evaluation with one method after another.
 
     folder: for the run files: METHOD.run, and beside it METHOD.json with what decided its content and what was
@@ -68,7 +68,7 @@ class Runner:
     """
 
     def __init__(
-        self, collection: Collection, candidates: Candidates, queries: Sequence[Query], terms: Terms,
+        self, collection: Collection, candidates: Candidates, queries: Sequence[EvalQuery], terms: SearchProtocol,
         settings: Settings, folder: Path,
     ) -> None:  # fmt: skip
         self.candidates, self.queries, self.terms, self.folder = candidates, queries, terms, folder
@@ -86,27 +86,27 @@ class Runner:
             "queries": digest.hexdigest(),
         }
 
-    def run(self, method: Method, workers: Workers, progress: Progress) -> Run:
+    def run(self, method: Method, workers: SearchPool, progress: Progress) -> EvalRun:
         """Answer every query; `progress` is told how many more are answered."""
         path = self.folder / method.file
         decisive = self.decisive | {"method": method.name}
         facts = _finished(path, decisive)
         if facts is not None:
             progress(len(self.queries))
-            return Run(method, self._read(path), facts | {"reused": True})
+            return EvalRun(method, self._read(path), facts | {"reused": True})
         answers, facts = self._search(method, path, workers, progress)
         with atomic_text(path.with_suffix(".json")) as file:
             json.dump({"decisive": decisive, "facts": facts, "bytes": path.stat().st_size}, file, indent=2)
-        return Run(method, answers, facts | {"reused": False})
+        return EvalRun(method, answers, facts | {"reused": False})
 
-    def _none(self) -> Answers:
+    def _none(self) -> RunMatrix:
         depth = min(self.terms.depth, len(self.candidates))
-        return Answers(np.full((len(self.queries), depth), -1, np.int32))
+        return RunMatrix(np.full((len(self.queries), depth), -1, np.int32))
 
     def _search(
-        self, method: Method, path: Path, workers: Workers, progress: Progress
-    ) -> tuple[Answers, dict[str, Any]]:
-        started, answers, notices = perf_counter(), self._none(), Notices()
+        self, method: Method, path: Path, workers: SearchPool, progress: Progress
+    ) -> tuple[RunMatrix, dict[str, Any]]:
+        started, answers, notices = perf_counter(), self._none(), RunNotes()
         names = [record.image_id for record in self.candidates.records]
         asked = [self.terms.ask(query, method) for query in self.queries]
         found_in_order = workers.search(asked, self.candidates.generation)
@@ -121,19 +121,19 @@ class Runner:
                 progress(1)
         return answers, notices.facts() | {"seconds": round(perf_counter() - started, 2)}
 
-    def _read(self, path: Path) -> Answers:
+    def _read(self, path: Path) -> RunMatrix:
         place_of = {record.image_id: place for place, record in enumerate(self.candidates.records)}
         number_of = {query.name: number for number, query in enumerate(self.queries)}
         answers = self._none()
         try:
-            for name, images, _ in read_run(path):
+            for name, images, _ in iter_run(path):
                 answers.places[number_of[name], : len(images)] = [place_of[image] for image in images]
         except (KeyError, ValueError) as error:
             raise InvalidInput(f"{path} does not fit the queries; remove it and run again") from error
         return answers
 
 
-class Notices:
+class RunNotes:
     """What is worth reporting about the answers of a run."""
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class Notices:
         self.parameters: dict[str, Any] = {}
         self.scope = ""
 
-    def take(self, found: Found) -> None:
+    def take(self, found: SearchResult) -> None:
         """Note the answers to one more query."""
         self.answers += len(found.numbers)
         self.ties += found.ties

@@ -27,14 +27,14 @@ def strictly_falling(scores: NDArray[np.floating]) -> NDArray[np.float32]:
     return bits.astype(np.uint32).view(np.float32)
 
 
-def word(text: str) -> str:
+def trec_word(text: str) -> str:
     """A name without white space, which would end it in a TREC file."""
     return "_".join(text.split())
 
 
 def run_lines(query: str, images: Sequence[str], scores: NDArray[np.floating], tag: str) -> list[str]:
     """Lines of a run file for one query's answers, best first."""
-    query, tag = word(query), word(tag)
+    query, tag = trec_word(query), trec_word(tag)
     falling = strictly_falling(scores).tolist()
     answers = zip(images, falling, strict=True)
     return [  # nine digits tell any two float32 apart
@@ -47,7 +47,7 @@ def qrel_lines(query: str, images: Sequence[str], gains: Sequence[int]) -> list[
     return [f"{query} 0 {image} {gain}" for image, gain in zip(images, gains, strict=True)]
 
 
-def read_run(path: Path) -> Iterator[tuple[str, list[str], NDArray[np.float32]]]:
+def iter_run(path: Path) -> Iterator[tuple[str, list[str], NDArray[np.float32]]]:
     """Query, images and scores of each query of a run file, whose lines stand together, best first.
 
     Raises InvalidInput, naming the line, where the file is not of that form.

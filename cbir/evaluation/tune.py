@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from cbir import rerank
 from cbir.errors import InvalidInput
-from cbir.gallery.ranking import best, rank
+from cbir.gallery.ranking import rank, top_k
 from cbir.store import Collection, View
 from cbir.store.schema import images, labels
 
@@ -20,7 +20,7 @@ WIDTHS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # gamma, divided by the number of
 
 
 @dataclass(frozen=True)
-class Trial:
+class GridTrial:
     """One point of the grid and the mean average precision it reached."""
 
     C: float
@@ -43,7 +43,7 @@ def average_precision(relevant: NDArray[np.bool_]) -> float:
     return float(np.mean(np.arange(1, len(places) + 1) / places))
 
 
-def tune(
+def tune_svm(
     collection: Collection,
     label_key: str,
     *,
@@ -53,7 +53,7 @@ def tune(
     penalties: Sequence[float] = PENALTIES,
     widths: Sequence[float] = WIDTHS,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> list[Trial]:
+) -> list[GridTrial]:
     """Try every C and gamma on leave-one-out queries; the trials, best first.
 
     Queries are drawn evenly from the classes, from that half of the images whose content hash is even, so that
@@ -61,7 +61,7 @@ def tune(
     where fewer than two images share a label.
     """
     view = collection.view()
-    known = labelled(collection, view, label_key)
+    known = labelled_rows(collection, view, label_key)
     drawn = _draw(collection, view, known, queries, np.random.default_rng(seed))
     if not len(drawn):
         raise InvalidInput(
@@ -76,12 +76,12 @@ def tune(
         reached = [precision for precision in answers if precision is not None]
         if not reached:
             raise InvalidInput(f"no image shares its {label_key} with an image of another patient")
-        trials.append(Trial(C, gamma, float(np.mean(reached))))
+        trials.append(GridTrial(C, gamma, float(np.mean(reached))))
     progress(len(grid), len(grid))
     return sorted(trials, key=lambda trial: -trial.mean_average_precision)
 
 
-def labelled(collection: Collection, view: View, key: str) -> Labelled:
+def labelled_rows(collection: Collection, view: View, key: str) -> Labelled:
     """Labels and patients of the live rows of a view."""
     with collection.engine.connect() as connection:
         value = select(labels.c.number, labels.c.value).where(labels.c.key == key)
@@ -131,4 +131,4 @@ def _query(view: View, known: Labelled, place: int, method: str, parameters: dic
     query = view.gallery.vectors(known.rows[place : place + 1])[0]
     ranking = rank(query, view.gallery, known.rows[others])
     scores = rerank.get(method, **parameters)(query, ranking, view.gallery).scores
-    return average_precision(relevant[best(scores, len(scores))])
+    return average_precision(relevant[top_k(scores, len(scores))])

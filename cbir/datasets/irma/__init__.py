@@ -3,8 +3,8 @@
 Images, labels and tree are the user's own copies: their licence forbids to pass them on.
 """
 
-from cbir.datasets.irma.codes import AXES, CLUTTER, UNKNOWN, bare, digits, parse
-from cbir.datasets.irma.release import Item, Release, read
-from cbir.datasets.irma.tree import CodeTree
+from cbir.datasets.irma.code_tree import CodeTree
+from cbir.datasets.irma.codes import AXES, CLUTTER, UNKNOWN, code_digits, parse_code, strip_zeros
+from cbir.datasets.irma.release import IrmaImage, Release, read_release
 
-__all__ = ["AXES", "CLUTTER", "UNKNOWN", "CodeTree", "Item", "Release", "bare", "digits", "parse", "read"]
+__all__ = ["AXES", "CLUTTER", "UNKNOWN", "CodeTree", "IrmaImage", "Release", "strip_zeros", "code_digits", "parse_code", "read_release"]

@@ -7,14 +7,14 @@ from cbir.errors import InvalidInput
 
 AXES = ("technique", "direction", "anatomy", "biosystem")
 LENGTHS = (4, 3, 3, 3)
-PLACES = tuple(slice(end - length, end) for end, length in zip(accumulate(LENGTHS), LENGTHS, strict=True))
+AXIS_SLICES = tuple(slice(end - length, end) for end, length in zip(accumulate(LENGTHS), LENGTHS, strict=True))
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 UNKNOWN = "****-***-***-***"  # don't know, on every axis
 CLUTTER = "C"  # the true code of an image outside the labelling, which is not scored
 FORM = re.compile(r"([0-9a-z*]{4})(-?)([0-9a-z*]{3})\2([0-9a-z*]{3})\2([0-9a-z*]{3})")
 
 
-def parse(text: str, wildcards: bool = False) -> str:
+def parse_code(text: str, wildcards: bool = False) -> str:
     """The code in lower case with its hyphens; with or without them, in either case, it is the same code.
 
     Anything that begins with C is CLUTTER. With `wildcards`, `*` says don't know, and so does everything after
@@ -40,12 +40,12 @@ def _check(text: str, parts: list[str]) -> None:
             raise InvalidInput(f"'{text.strip()}': {axis} {part} goes on after 0, which ends the path")
 
 
-def digits(code: str) -> str:
+def code_digits(code: str) -> str:
     """The 13 characters of a parsed code, without hyphens."""
     return code.replace("-", "")
 
 
-def bare(image_id: str) -> str:
+def strip_zeros(image_id: str) -> str:
     """An image id without the zeros that some copies pad it with: 00003145 and 3145 are the same image."""
     image_id = image_id.strip()
     return image_id.lstrip("0") or "0" if image_id.isdecimal() else image_id

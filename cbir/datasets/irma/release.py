@@ -5,9 +5,15 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cbir.datasets.irma.codes import CLUTTER, bare
-from cbir.datasets.irma.listing import Listing, is_list, kind, read_2009, read_list
-from cbir.datasets.irma.tree import CodeTree
+from cbir.datasets.irma.code_tree import CodeTree
+from cbir.datasets.irma.codes import CLUTTER, strip_zeros
+from cbir.datasets.irma.label_files import (
+    LabelFile,
+    is_label_list,
+    label_kind,
+    read_label_list,
+    read_labels_2009,
+)
 from cbir.errors import InvalidInput, NotFound
 
 YEARS = ("2005", "2006", "2007", "2008", "2009")
@@ -17,7 +23,7 @@ SPLIT = re.compile(r"(?i:(?<![a-z])(train|test))|(?<=[a-z])(Train|Test)")
 
 
 @dataclass(frozen=True)
-class Item:
+class IrmaImage:
     """One image. split: "train" or "test"; label: a class or a code, None for a test image without one."""
 
     path: Path
@@ -36,7 +42,7 @@ class Release:
 
     year: str
     labelling: str
-    items: list[Item] = field(default_factory=list)
+    items: list[IrmaImage] = field(default_factory=list)
     dropped: dict[str, list[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -45,7 +51,7 @@ class Release:
         self.dropped.setdefault(reason, []).append(what)
 
 
-def read(
+def read_release(
     folder: Path, year: str | None = None, labelling: str | None = None, tree: CodeTree | None = None
 ) -> Release:
     """Read a release, nested or flat, with bare or zero-padded file names.
@@ -93,7 +99,7 @@ def _walk(folder: Path) -> tuple[list[Path], list[Path]]:
                 continue
             if suffix == ".png":
                 pictures.append(Path(place) / name)
-            elif suffix in (".csv", ".txt") and is_list(Path(place) / name):
+            elif suffix in (".csv", ".txt") and is_label_list(Path(place) / name):
                 listings.append(Path(place) / name)
     return pictures, listings
 
@@ -117,7 +123,7 @@ def _recognise(folder: Path, pictures: list[Path], listings: list[Path]) -> str:
 def _class(path: Path) -> str | None:
     """The class that the folder of an image stands for, as in `Train07`."""
     matched = CLASS_FOLDER.fullmatch(path.parent.name)
-    return bare(matched[1]) if matched else None
+    return strip_zeros(matched[1]) if matched else None
 
 
 def _split(name: str) -> str | None:
@@ -125,33 +131,33 @@ def _split(name: str) -> str | None:
     return (found[1] or found[2]).lower() if found else None
 
 
-def _tables(release: Release, listings: list[Path]) -> dict[str, Listing]:
+def _tables(release: Release, listings: list[Path]) -> dict[str, LabelFile]:
     """Labels by split, under "" those of files that say nothing about it."""
-    tables: dict[str, Listing] = {}
+    tables: dict[str, LabelFile] = {}
     for path in listings:
         split = _split(path.name) or ""
         if path.suffix.lower() != ".csv":
-            read = read_list(path, release.labelling)
+            read_release = read_label_list(path, release.labelling)
         elif release.year == "2009" and split:
-            read = read_2009(path, split, release.labelling)
+            read_release = read_labels_2009(path, split, release.labelling)
         else:
             release.notes.append(f"{path.name} was not read: it is not named as a csv of the release of 2009")
             continue
-        release.notes += read.notes
-        for reason, what in read.dropped.items():
+        release.notes += read_release.notes
+        for reason, what in read_release.dropped.items():
             release.dropped.setdefault(reason, []).extend(what)
         if split not in tables:
-            tables[split] = read
-        elif tables[split].labels != read.labels:
+            tables[split] = read_release
+        elif tables[split].labels != read_release.labels:
             raise InvalidInput(f"{path}: another file has labels of the same part; leave one of them")
     return tables
 
 
-def _match(release: Release, folder: Path, pictures: list[Path], tables: dict[str, Listing]) -> None:
+def _match(release: Release, folder: Path, pictures: list[Path], tables: dict[str, LabelFile]) -> None:
     """Bring images and labels together."""
     seen: dict[tuple[str, str], Path] = {}
     for path in pictures:
-        image_id = bare(path.stem)
+        image_id = strip_zeros(path.stem)
         split = _split_of(path, folder, image_id, tables)
         if split is None:
             release.drop("image of which neither its folder nor one label file tells the part", str(path))
@@ -159,7 +165,7 @@ def _match(release: Release, folder: Path, pictures: list[Path], tables: dict[st
             release.drop("second image with an id", f"{path} after {seen[split, image_id]}")
         else:
             seen[split, image_id] = path
-            _take(release, Item(path, image_id, split, _class(path)), tables)
+            _take(release, IrmaImage(path, image_id, split, _class(path)), tables)
     with_image = {image_id for _, image_id in seen}
     for split, listing in tables.items():
         for image_id, label in listing.labels.items():
@@ -168,7 +174,7 @@ def _match(release: Release, folder: Path, pictures: list[Path], tables: dict[st
                 release.drop("row without an image", image_id)
 
 
-def _split_of(path: Path, folder: Path, image_id: str, tables: dict[str, Listing]) -> str | None:
+def _split_of(path: Path, folder: Path, image_id: str, tables: dict[str, LabelFile]) -> str | None:
     """By the nearest folder that says so, else by the one file that lists the image."""
     if _class(path):
         return "train"
@@ -180,7 +186,7 @@ def _split_of(path: Path, folder: Path, image_id: str, tables: dict[str, Listing
     return (listed[0] or "train") if len(listed) == 1 else None
 
 
-def _take(release: Release, item: Item, tables: dict[str, Listing]) -> None:
+def _take(release: Release, item: IrmaImage, tables: dict[str, LabelFile]) -> None:
     if item.label:
         release.items.append(item)
         return
@@ -188,7 +194,7 @@ def _take(release: Release, item: Item, tables: dict[str, Listing]) -> None:
         if split in tables and item.image_id in tables[split].labels:
             label = tables[split].labels[item.image_id]
             if label:  # otherwise its row has been counted as dropped
-                release.items.append(Item(item.path, item.image_id, item.split, label))
+                release.items.append(IrmaImage(item.path, item.image_id, item.split, label))
             return
     if item.split == "test":
         release.items.append(item)
@@ -202,7 +208,7 @@ def _drop_unusable(release: Release, tree: CodeTree | None) -> None:
     for item in release.items:
         if release.year == "2009" and item.split == "train" and item.label in ERRATA:
             release.drop("code that the organisers asked to leave out of training", item.image_id)
-        elif tree and item.label and kind(release.labelling) == "code" and not _has(tree, item.label):
+        elif tree and item.label and label_kind(release.labelling) == "code" and not _has(tree, item.label):
             release.drop("code that the tree does not have", f"{item.image_id}: {item.label}")
         else:
             kept.append(item)

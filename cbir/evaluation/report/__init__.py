@@ -1,6 +1,6 @@
 """The report: one HTML file with style, charts and pictures inside, which needs no script and no network."""
 
-from cbir.evaluation.report.page import write_report
-from cbir.evaluation.report.pictures import Pictures
+from cbir.evaluation.report.report_page import write_report
+from cbir.evaluation.report.report_pictures import ReportPictures
 
-__all__ = ["Pictures", "write_report"]
+__all__ = ["ReportPictures", "write_report"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cbir.datasets.irma import CLUTTER, CodeTree, bare, parse
+from cbir.datasets.irma import CLUTTER, CodeTree, strip_zeros, parse_code
 from cbir.errors import InvalidInput
 from tests.cbir.datasets.small_tree import SMALL_TREE, published
 
@@ -23,7 +23,7 @@ def read(folder, text, encoding="utf-8"):
     "text", ["1121-120-91a-700", "112112091a700", " 1121-120-91A-700\r\n", "112112091A700"]
 )
 def test_hyphens_case_and_blanks_do_not_matter(text):
-    assert parse(text) == "1121-120-91a-700"
+    assert parse_code(text) == "1121-120-91a-700"
 
 
 @pytest.mark.parametrize(
@@ -37,27 +37,27 @@ def test_hyphens_case_and_blanks_do_not_matter(text):
 )
 def test_what_is_no_true_code(text):
     with pytest.raises(InvalidInput, match=r"no IRMA code|don't know|goes on after 0"):
-        parse(text)
+        parse_code(text)
 
 
 def test_whatever_follows_a_star_is_unknown():
-    assert parse("1*21-*20-94*-7*0", wildcards=True) == "1***-***-94*-7**"
-    assert parse("*************", wildcards=True) == "****-***-***-***"
+    assert parse_code("1*21-*20-94*-7*0", wildcards=True) == "1***-***-94*-7**"
+    assert parse_code("*************", wildcards=True) == "****-***-***-***"
 
 
 @pytest.mark.parametrize("text", ["C", "c", "C001", "clutter"])
 def test_clutter(text):
-    assert parse(text) == CLUTTER
+    assert parse_code(text) == CLUTTER
 
 
 @settings(deadline=None)
 @given(st.text(max_size=20), st.booleans())
 def test_any_text_is_a_code_or_refused(text, wildcards):
     try:
-        code = parse(text, wildcards)
+        code = parse_code(text, wildcards)
     except InvalidInput:
         return
-    assert code == CLUTTER or (len(code) == 16 and parse(code, wildcards) == code)
+    assert code == CLUTTER or (len(code) == 16 and parse_code(code, wildcards) == code)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_any_text_is_a_code_or_refused(text, wildcards):
     ],
 )
 def test_ids_without_padding(padded, plain):
-    assert bare(padded) == plain
+    assert strip_zeros(padded) == plain
 
 
 def test_branching_along_a_code(tree):

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cbir.datasets import phantoms
-from cbir.datasets.irma import CodeTree, read
+from cbir.datasets.irma import CodeTree, read_release
 from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput, NotFound
 from cbir.main import app
@@ -75,7 +75,7 @@ def table(root, split="train"):
     ],
 )
 def test_2009_in_every_layout(release_2009, layout):
-    found = read(release_2009(**layout))
+    found = read_release(release_2009(**layout))
     assert (found.year, found.labelling, found.dropped) == ("2009", "2008", {})
     assert labels(found) == {str(n): code(n) for n in range(1, 7)}
     assert labels(found, "test") == {str(n): code(n) for n in range(101, 104)}
@@ -84,7 +84,7 @@ def test_2009_in_every_layout(release_2009, layout):
 
 
 def test_2009_columns_by_position(release_2009):
-    found = read(release_2009(header=False))
+    found = read_release(release_2009(header=False))
     assert labels(found, "test") == {str(n): code(n) for n in range(101, 104)}
     assert labels(found) == {str(n): code(n) for n in range(1, 7)}
     assert any("columns found by position" in note for note in found.notes)
@@ -93,18 +93,18 @@ def test_2009_columns_by_position(release_2009):
 def test_2009_without_a_header_at_all(release_2009):
     root = release_2009()
     table(root).write_text(table(root).read_text().partition("\n")[2])
-    assert len(labels(read(root))) == 6
+    assert len(labels(read_release(root))) == 6
 
 
 @pytest.mark.parametrize("header", [True, False])
 def test_2009_by_another_labelling(release_2009, header):
     root = release_2009(header=header)
-    assert labels(read(root, labelling="2005")) == {str(n): str(n % 57 + 1) for n in range(1, 7)}
-    assert labels(read(root, labelling="2006"), "test") == {str(n): str(n) for n in range(101, 104)}
+    assert labels(read_release(root, labelling="2005")) == {str(n): str(n % 57 + 1) for n in range(1, 7)}
+    assert labels(read_release(root, labelling="2006"), "test") == {str(n): str(n) for n in range(101, 104)}
     with pytest.raises(InvalidInput, match="no value in the labelling 2007: 9"):
-        read(root, labelling="2007")
+        read_release(root, labelling="2007")
     with pytest.raises(InvalidInput, match="labelling 2005, 2006, 2007, 2008, not 2009"):
-        read(root, labelling="2009")
+        read_release(root, labelling="2009")
 
 
 def edit(path, before, after):
@@ -125,7 +125,7 @@ def test_2009_with_the_usual_damage(release_2009):
     picture(images / "copies", "00000005.png", 5)
     picture(images, "999.png", 9)
     (images / "._5.png").write_text("a Mac's shadow")
-    found = read(root)
+    found = read_release(root)
     assert labels(found) == {"5": code(5)}
     assert {reason: len(what) for reason, what in found.dropped.items()} == {
         "row without an image": 1,
@@ -144,7 +144,7 @@ def test_2009_with_the_usual_damage(release_2009):
 def test_2009_test_images_without_labels_stay(release_2009):
     root = release_2009()
     table(root, "test").unlink()
-    assert labels(read(root), "test") == {"101": None, "102": None, "103": None}
+    assert labels(read_release(root), "test") == {"101": None, "102": None, "103": None}
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_encodings(release_2009, encoding, remark):
     root = release_2009()
     text = table(root).read_text().replace("a;b", "größe;b")
     table(root).write_bytes(text.encode(encoding))
-    found = read(root)
+    found = read_release(root)
     assert len(labels(found)) == 6
     assert any(remark in note for note in found.notes) if remark else not any("UTF" in n for n in found.notes)
 
@@ -163,7 +163,7 @@ def test_encodings(release_2009, encoding, remark):
 def test_a_windows_ellipsis_is_no_line_end(release_2009):
     root = release_2009()
     table(root).write_bytes(table(root).read_bytes().replace(b"1;;;", b"1;\x85;;", 1))
-    assert len(labels(read(root))) == 6
+    assert len(labels(read_release(root))) == 6
 
 
 def test_codes_in_any_spelling(release_2009):
@@ -171,7 +171,7 @@ def test_codes_in_any_spelling(release_2009):
     edit(table(root), code(1), code(1).replace("-", ""))
     edit(table(root), code(2), code(2).upper())
     edit(table(root, "test"), code(101), "C")
-    found = read(root)
+    found = read_release(root)
     assert labels(found)["1"] == code(1)
     assert labels(found)["2"] == code(2)
     assert labels(found, "test")["101"] == "C"
@@ -181,7 +181,7 @@ def test_a_tree_drops_codes_that_it_does_not_have(release_2009, tmp_path):
     (tmp_path / "tree").write_text(tree_of([code(n) for n in [1, 2, 3, 4, 5, 101, 102, 103]]))
     root = release_2009()
     edit(table(root), code(6), "z121-120-942-700")
-    found = read(root, tree=CodeTree.read(tmp_path / "tree"))
+    found = read_release(root, tree=CodeTree.read(tmp_path / "tree"))
     assert found.dropped == {"code that the tree does not have": ["6: z121-120-942-700"]}
 
 
@@ -190,7 +190,7 @@ def test_2005(tmp_path, folders):
     for number in range(1, 6):
         picture(tmp_path / folders.format(number), f"{number}.png", number)
     picture(tmp_path / "Test", "9001.png", 9)
-    found = read(tmp_path)
+    found = read_release(tmp_path)
     assert (found.year, found.labelling) == ("2005", "2005")
     assert labels(found) == {str(n): str(n) for n in range(1, 6)}
     assert labels(found, "test") == {"9001": None}
@@ -201,7 +201,7 @@ def test_2005_with_labels_for_the_test_images_and_the_same_ids(tmp_path):
         picture(tmp_path / f"Train{number:02d}", f"{number}.png", number)
         picture(tmp_path / "test", f"{number}.png", 10 + number)
     (tmp_path / "test_classes.txt").write_text("1 01\n2 57\n3 3\n")
-    found = read(tmp_path)
+    found = read_release(tmp_path)
     assert labels(found, "test") == {"1": "1", "2": "57", "3": "3"}
     assert labels(found) == {"1": "1", "2": "2", "3": "3"}
 
@@ -209,15 +209,15 @@ def test_2005_with_labels_for_the_test_images_and_the_same_ids(tmp_path):
 def test_2006_has_more_classes(tmp_path):
     picture(tmp_path / "Train001", "1.png", 1)
     picture(tmp_path / "Train116", "2.png", 2)
-    assert read(tmp_path).year == "2006"
-    assert labels(read(tmp_path)) == {"1": "1", "2": "116"}
+    assert read_release(tmp_path).year == "2006"
+    assert labels(read_release(tmp_path)) == {"1": "1", "2": "116"}
 
 
 def test_2006_by_a_list(tmp_path):
     picture(tmp_path / "train", "1.png", 1)
     picture(tmp_path / "train", "2.png", 1)
     (tmp_path / "ImageCLEF2006_classes.txt").write_text("1 7\n2 seven\n")
-    found = read(tmp_path)
+    found = read_release(tmp_path)
     assert (found.year, labels(found)) == ("2006", {"1": "7"})
     assert found.dropped == {"no class of the labelling 2006": ["2"]}
 
@@ -232,7 +232,7 @@ def test_2007_and_2008(tmp_path, year, end, flat):
     lines = [f"   {n:8d} {code(n)}" for n in range(1, 4)] + ["    77 1121-120-942-700", "4 x y"]
     (tmp_path / f"ImageCLEF{year}med_codes.txt").write_bytes(end.join(lines).encode())
     (tmp_path / "readme.txt").write_text("These images may not be passed on.\nAsk the organisers.\n")
-    found = read(tmp_path)
+    found = read_release(tmp_path)
     assert (found.year, found.labelling) == (year, year)
     assert labels(found) == {str(n): code(n) for n in range(1, 4)}
     assert labels(found, "test") == {"50": None}
@@ -246,16 +246,16 @@ def test_the_year_can_be_told(tmp_path):
     picture(tmp_path, "1.png", 1)
     (tmp_path / "codes.txt").write_text(f"1 {code(1)}")
     with pytest.raises(InvalidInput, match="none of the IRMA releases"):
-        read(tmp_path)
-    assert labels(read(tmp_path, "2007")) == {"1": code(1)}
+        read_release(tmp_path)
+    assert labels(read_release(tmp_path, "2007")) == {"1": code(1)}
     with pytest.raises(InvalidInput, match="no release 2004"):
-        read(tmp_path, "2004")
+        read_release(tmp_path, "2004")
 
 
 def test_a_folder_called_latest_is_no_folder_of_test_images(tmp_path):
     picture(tmp_path / "latest" / "contest", "1.png", 1)
     (tmp_path / "ImageCLEF2007med_codes.txt").write_text(f"1 {code(1)}")
-    assert labels(read(tmp_path)) == {"1": code(1)}
+    assert labels(read_release(tmp_path)) == {"1": code(1)}
 
 
 def test_flat_images_that_no_file_or_both_files_list(release_2009):
@@ -263,7 +263,7 @@ def test_flat_images_that_no_file_or_both_files_list(release_2009):
     picture(root, "55.png", 5)
     with table(root, "test").open("a") as file:
         file.write(f"1;;;;;;;1;;1;\\N;{code(1)}\n")
-    found = read(root)
+    found = read_release(root)
     assert [
         Path(path).name
         for path in found.dropped.pop("image of which neither its folder nor one label file tells the part")
@@ -273,16 +273,16 @@ def test_flat_images_that_no_file_or_both_files_list(release_2009):
 
 def test_what_is_no_release(tmp_path):
     with pytest.raises(NotFound):
-        read(tmp_path / "missing")
+        read_release(tmp_path / "missing")
     with pytest.raises(InvalidInput, match="none of the IRMA releases"):
-        read(tmp_path)
+        read_release(tmp_path)
     (tmp_path / "binary.txt").write_bytes(b"\0\1\2")
     (tmp_path / "ours.csv").write_text("path,label\n")
     with pytest.raises(InvalidInput, match="none of the IRMA releases"):
-        read(tmp_path)
+        read_release(tmp_path)
     (tmp_path / "Train01").mkdir()
     with pytest.raises(InvalidInput, match="no usable image of the release 2005"):
-        read(tmp_path, "2005")
+        read_release(tmp_path, "2005")
 
 
 def command(*arguments, code=0):

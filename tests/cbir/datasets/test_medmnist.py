@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cbir.datasets.manifest import Manifest
-from cbir.datasets.medmnist import read, write
+from cbir.datasets.medmnist import read_medmnist, write_medmnist
 from cbir.errors import InvalidInput
 from cbir.main import app
 
@@ -37,7 +37,7 @@ def npz(tmp_path):
 
 @pytest.mark.parametrize("shape", [(28, 28), (28, 28, 3), (64, 64), (3, 3)])
 def test_every_picture_with_its_label_and_part(npz, shape):
-    found, made = list(read(npz(shape=shape))), arrays(shape=shape)
+    found, made = list(read_medmnist(npz(shape=shape))), arrays(shape=shape)
     assert [split for *_, split in found] == ["train"] * 6 + ["val"] * 2 + ["test"] * 3
     image, labels, _ = found[6]
     assert (image.pixels == made["val_images"][0]).all()
@@ -46,7 +46,7 @@ def test_every_picture_with_its_label_and_part(npz, shape):
 
 
 def test_several_labels(npz):
-    _, labels, _ = next(read(npz(labels=14)))
+    _, labels, _ = next(read_medmnist(npz(labels=14)))
     assert list(labels) == [f"label_{n}" for n in range(1, 15)]
 
 
@@ -64,19 +64,19 @@ def test_several_labels(npz):
 )
 def test_arrays_that_do_not_fit(npz, name, array, told):
     with pytest.raises(InvalidInput, match=told):
-        list(read(npz(**{name: array})))
+        list(read_medmnist(npz(**{name: array})))
 
 
 def test_empty_parts_are_read(npz):
     empty = {"val_images": np.zeros((0, 28, 28), np.uint8), "val_labels": np.zeros((0, 1), int)}
-    assert len(list(read(npz(**empty)))) == 9
+    assert len(list(read_medmnist(npz(**empty)))) == 9
 
 
 @pytest.mark.parametrize("content", [b"", b"nothing", b"PK\3\4 cut short", b"\x80\4pickle"])
 def test_files_that_are_none(tmp_path, content):
     (tmp_path / "bad.npz").write_bytes(content)
     with pytest.raises(InvalidInput, match=r"bad\.npz is not an \.npz file; pickled data is never loaded$"):
-        list(read(tmp_path / "bad.npz"))
+        list(read_medmnist(tmp_path / "bad.npz"))
 
 
 class Intruder:
@@ -92,7 +92,7 @@ def test_nothing_pickled_is_run(npz, tmp_path):
     (tmp_path / "raw.npz").write_bytes(pickle.dumps(Intruder(mark)))
     for file in (tmp_path / "raw.npz", npz(train_labels=np.array([[Intruder(mark)]] * 6, object))):
         with pytest.raises(InvalidInput, match=file.name):
-            list(read(file))
+            list(read_medmnist(file))
     assert not mark.exists()
 
 
@@ -107,7 +107,7 @@ def test_more_files_that_are_none(npz, tmp_path):
         ("damaged.npz", "train_images cannot be read"),
     ):
         with pytest.raises(InvalidInput, match=told):
-            list(read(tmp_path / name))
+            list(read_medmnist(tmp_path / name))
 
 
 def damaged(data):
@@ -117,7 +117,7 @@ def damaged(data):
 def test_pictures_and_manifest(npz, tmp_path):
     for shape in ((28, 28), (28, 28, 3)):
         source, folder = npz(shape=shape), tmp_path / f"out{len(shape)}"
-        assert write(source, folder) == 11
+        assert write_medmnist(source, folder) == 11
         manifest = Manifest(folder / "manifest.csv")
         made = arrays(shape=shape)
         paths = [(folder / "test" / f"{n:06d}.png").resolve() for n in range(3)]
@@ -131,21 +131,21 @@ def test_pictures_and_manifest(npz, tmp_path):
 
 def test_going_on_where_it_stopped(npz, tmp_path):
     source, folder = npz(), tmp_path / "out"
-    write(source, folder)
+    write_medmnist(source, folder)
     kept, lost = folder / "train" / "000000.png", folder / "train" / "000001.png"
     os.utime(kept, (1, 1))
     lost.unlink()
     (folder / "manifest.csv").unlink()
-    assert write(source, folder) == 11
+    assert write_medmnist(source, folder) == 11
     assert kept.stat().st_mtime == 1
     assert lost.exists()
     assert not list(folder.rglob("*.partial"))
 
 
 def test_another_file_does_not_mix_with_what_is_there(npz, tmp_path):
-    write(npz(seed=0), tmp_path / "out")
+    write_medmnist(npz(seed=0), tmp_path / "out")
     with pytest.raises(InvalidInput, match="another file"):
-        write(npz(seed=1), tmp_path / "out")
+        write_medmnist(npz(seed=1), tmp_path / "out")
 
 
 def test_the_command(npz, tmp_path):

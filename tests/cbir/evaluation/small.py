@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from cbir.evaluation.answers import Answers
 from cbir.evaluation.candidates import Candidates
-from cbir.evaluation.judgements import judge
-from cbir.evaluation.queries import Query
-from cbir.evaluation.relevance import parse
+from cbir.evaluation.qrels import build_qrels
+from cbir.evaluation.query_images import EvalQuery
+from cbir.evaluation.relevance import parse_relevance
+from cbir.evaluation.run_matrix import RunMatrix
 from cbir.store import Record
 
 
@@ -26,7 +26,7 @@ def pool(labels, patients=None, contents=None):
 
 
 def ask(name, labels, patient=None, content="none of these"):
-    return Query(name, None, content, patient, labels, f"/{name}.png")
+    return EvalQuery(name, None, content, patient, labels, f"/{name}.png")
 
 
 def judged(relevant_at, total, depth, classes=None):
@@ -37,5 +37,5 @@ def judged(relevant_at, total, depth, classes=None):
     names = classes or ["own" if place + 1 in relevant_at else "other" for place in range(depth)]
     extra = total - names.count("own")
     among = pool([{"label": name} for name in names] + [{"label": "own"}] * extra)
-    judgements = judge(among, [ask("q", {"label": "own"})], parse("label"))
-    return Answers(np.arange(depth, dtype=np.int32)[None, :]), judgements
+    judgements = build_qrels(among, [ask("q", {"label": "own"})], parse_relevance("label"))
+    return RunMatrix(np.arange(depth, dtype=np.int32)[None, :]), judgements

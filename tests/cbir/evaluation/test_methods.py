@@ -4,16 +4,16 @@ import pytest
 
 from cbir import rerank
 from cbir.errors import InvalidInput
-from cbir.evaluation.methods import parse
+from cbir.evaluation.methods import parse_methods
 
 
 def test_lists():
-    assert [method.name for method in parse("none, eprf pearson,none")] == ["none", "eprf", "pearson"]
-    assert [method.name for method in parse("all")] == list(rerank.names())
-    tuned = parse("eprf:P=9:C=0.5")[0]
+    assert [method.name for method in parse_methods("none, eprf pearson,none")] == ["none", "eprf", "pearson"]
+    assert [method.name for method in parse_methods("all")] == list(rerank.names())
+    tuned = parse_methods("eprf:P=9:C=0.5")[0]
     assert (tuned.rerank, tuned.parameters) == ("eprf", {"P": 9, "C": 0.5})
     assert tuned.file == "eprf-P=9-C=0.5.run"
-    assert parse("eprf:P=1e1")[0].parameters == {"P": 10.0}
+    assert parse_methods("eprf:P=1e1")[0].parameters == {"P": 10.0}
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ def test_lists():
 )
 def test_what_does_not_exist_is_named(text):
     with pytest.raises(InvalidInput):
-        parse(text)
+        parse_methods(text)

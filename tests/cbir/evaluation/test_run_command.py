@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from cbir import rerank, settings
 from cbir.descriptors import get as descriptor
 from cbir.errors import CollectionBusy, InvalidInput
-from cbir.evaluation.workers import Asked, workers
+from cbir.evaluation.search_pool import SearchTask, open_search_pool
 from cbir.images import read_images
 from cbir.main import app
 from cbir.search import Request, Searcher, Stopwatch
@@ -348,8 +348,8 @@ def test_pictures_that_changed_since_are_not_shown(tmp_path):
 
 def test_a_collection_that_changes_meanwhile_stops_it(collection):
     record = next(collection.iterate())[1]
-    asked = [Asked(record.image_id, None, record.content_hash, Request(k=3, rerank="none"))]
-    with workers(collection.folder, settings.load(), 1) as pool:
+    asked = [SearchTask(record.image_id, None, record.content_hash, Request(k=3, rerank="none"))]
+    with open_search_pool(collection.folder, settings.load(), 1) as pool:
         assert len(list(pool.search(asked, collection.generation()))) == 1
         with pytest.raises(CollectionBusy, match="was changed"):
             list(pool.search(asked, collection.generation() - 1))

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hn
 
-from cbir.errors import InvalidInput
 from cbir.atomic import atomic_text
-from cbir.evaluation.trec import qrel_lines, read_run, run_lines, strictly_falling, word
+from cbir.errors import InvalidInput
+from cbir.evaluation.trec import iter_run, qrel_lines, run_lines, strictly_falling, trec_word
 
 floats = st.floats(-(2.0**100), 2.0**100, width=32)
 
@@ -49,7 +49,7 @@ def test_lines():
     ]
     assert run_lines("q", [], np.array([]), "none") == []
     assert qrel_lines("q", ["a", "b"], [4, 1]) == ["q 0 a 4", "q 0 b 1"]
-    assert word(" a  b\tc ") == "a_b_c"
+    assert trec_word(" a  b\tc ") == "a_b_c"
 
 
 def test_what_was_written_is_read(tmp_path):
@@ -60,7 +60,7 @@ def test_what_was_written_is_read(tmp_path):
     path.write_text(
         "\n".join(run_lines("p", images, scores, "x") + run_lines("q", images[:1], scores[:1], "x"))
     )
-    (p, p_images, p_scores), (q, q_images, _) = read_run(path)
+    (p, p_images, p_scores), (q, q_images, _) = iter_run(path)
     assert (p, p_images, q, q_images) == ("p", images, "q", ["i0"])
     np.testing.assert_array_equal(p_scores, strictly_falling(scores))
 
@@ -70,7 +70,7 @@ def test_a_damaged_run_is_named_with_its_line(tmp_path, line):
     path = tmp_path / "a.run"
     path.write_text(f"q Q0 a 1 0.5 x\n{line}\n")
     with pytest.raises(InvalidInput, match="line 2"):
-        list(read_run(path))
+        list(iter_run(path))
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):

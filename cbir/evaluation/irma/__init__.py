@@ -1,0 +1,1 @@
+"""IRMA benchmark: hierarchical code error, answers by neighbour votes, submissions."""

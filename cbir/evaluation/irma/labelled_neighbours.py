@@ -1,0 +1,131 @@
+"""Labelled neighbours of query images and of training images, through the one query path."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.datasets.irma import CLUTTER
+from cbir.datasets.irma.label_files import normalise_label
+from cbir.errors import InvalidInput, UnreadableImage
+from cbir.evaluation.irma.code_voting import NeighbourLabels
+from cbir.evaluation.irma.irma_queries import IrmaQuery
+from cbir.images import Limits, read_images
+from cbir.search import Answer, Request, Searcher, Stopwatch, select_frame
+from cbir.store import Record
+from cbir.store.collection_view import matching_numbers
+from cbir.store.filter_conditions import parse_filter as parse_filter
+from cbir.store.records import hash_patient
+from cbir.threads import cores
+
+Progress = Callable[[int], None]
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledImages:
+    """The labelled images of a collection.
+
+    key: name of the label. numbers: number of each distinct label, as it is written in its usual form.
+    images: record and label's number.
+    """
+
+    key: str
+    labelling: str
+    numbers: dict[str, int]
+    images: list[tuple[Record, int]]
+
+    def number(self, text: str) -> int:
+        """Number of a label however it is written; -1 where no training image has it."""
+        return self.numbers.get(normalise_label(text, self.labelling) or "", -1)
+
+
+def labelled_images(searcher: Searcher, key: str, labelling: str, where: Sequence[str] = ()) -> LabelledImages:
+    """The images of the collection with a usable label; labelling: "2008" for codes, "2005" for classes.
+
+    Images without one, and clutter, have no vote. Raises InvalidInput where fewer than two are left.
+    """
+    collection = searcher.collection
+    with collection.engine.connect() as connection:
+        conditions = [parse_filter(text) for text in where]
+        wanted = set(matching_numbers(connection, conditions).tolist()) if where else None
+    usable = []
+    for number, record in collection.iterate():
+        label = normalise_label(record.labels.get(key, ""), labelling)
+        if label and label != CLUTTER and (wanted is None or number in wanted):
+            usable.append((record, label))
+    if len(usable) < 2:
+        raise InvalidInput(
+            f"{collection.folder} has {len(usable)} images to learn from by the label {key}; index training "
+            "images with their manifest (cbir dataset irma), or name the label with --label"
+        )
+    distinct = sorted({label for _, label in usable}, key=lambda label: (len(label), label))
+    numbers = {label: number for number, label in enumerate(distinct)}
+    return LabelledImages(key, labelling, numbers, [(record, numbers[label]) for record, label in usable])
+
+
+def neighbours_of_training(
+    searcher: Searcher, learned: LabelledImages, request: Request, count: int, seed: int, progress: Progress
+) -> tuple[NeighbourLabels, NDArray[np.int64]]:
+    """Neighbours of a random sample of training images, each searched without itself, and their true labels.
+
+    Copies of the picture and other images of the same patient are left out as well.
+    """
+    generator = np.random.default_rng(seed)
+    drawn = generator.permutation(len(learned.images))[:count]
+    chosen = [learned.images[place] for place in drawn.tolist()]
+
+    def ask(record: Record) -> Answer:
+        without = request.model_copy(update={"exclude_patient": record.patient_key})
+        return searcher.by_id(record.image_id, without, Stopwatch())
+
+    answers = _all(ask, [record for record, _ in chosen], progress)
+    return _collect(answers, learned, request.k), np.array([label for _, label in chosen], np.int64)
+
+
+def neighbours_of_files(
+    searcher: Searcher, learned: LabelledImages, request: Request, asked: Sequence[IrmaQuery], progress: Progress
+) -> tuple[NeighbourLabels, dict[Path, str]]:
+    """Neighbours of image files, and why those that cannot be read, which have none, cannot be.
+
+    Images of the query's patient are left out, whom its manifest or DICOM names.
+    """
+    limits, secret = Limits(pixels=searcher.settings.max_pixels), searcher.collection.secret
+    refused: dict[Path, str] = {}
+
+    def ask(query: IrmaQuery) -> Answer | None:
+        try:
+            image = select_frame(read_images(query.path, limits=limits), None, str(query.path))
+        except UnreadableImage as error:
+            refused[query.path] = str(error)
+            return None
+        patient = query.patient or (image.dicom.patient_id if image.dicom else "")
+        without = request.model_copy(update={"exclude_patient": hash_patient(secret, patient)})
+        return searcher.by_image(image, without, Stopwatch())
+
+    return _collect(_all(ask, asked, progress), learned, request.k), refused
+
+
+def _all(ask: Callable[[Q], A], queries: Sequence[Q], progress: Progress) -> list[A]:
+    """Every query's answer in order, on all cores."""
+    answers = []
+    with ThreadPoolExecutor(cores()) as executor:
+        for answer in executor.map(ask, queries):
+            answers.append(answer)
+            progress(len(answers))
+    return answers
+
+
+def _collect(answers: Sequence[Answer | None], learned: LabelledImages, k: int) -> NeighbourLabels:
+    labels = np.full((len(answers), k), -1, np.int64)
+    distances = np.full((len(answers), k), np.inf)
+    for row, answer in enumerate(answers):
+        for place, hit in enumerate(answer.results if answer else ()):
+            labels[row, place] = learned.number(hit.labels.get(learned.key, ""))
+            distances[row, place] = hit.distance
+    return NeighbourLabels(labels, distances)

@@ -1,0 +1,40 @@
+"""The measures of MedMNIST retrieval: mAP@k, mMV@k and ACC@k (Mahbod et al. 2024; Kalra et al. 2020 for the vote)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.evaluation.run_matrix import JudgedBlock
+
+
+def average_precision(judged: JudgedBlock, k: int) -> NDArray[np.float64]:
+    """(q,): mean of the precisions at the relevant among the first k answers; 0 where none is.
+
+    It divides by the relevant images found, not by those there are as AP@k of trec_eval does: relevant answers at
+    1, 2 and 4 of 5 give (1/1 + 2/2 + 3/4) / 3 = 0.9167.
+    """
+    hits = judged.hits[:, :k]
+    precisions = hits.cumsum(axis=1) / np.arange(1, hits.shape[1] + 1)
+    total: NDArray[np.float64] = (precisions * hits).sum(axis=1)
+    return total / np.maximum(hits.sum(axis=1), 1)
+
+
+def majority_vote(judged: JudgedBlock, k: int) -> NDArray[np.float64]:
+    """(q,): 1 where the first k answers vote for the query's class, also where that is among tied winners."""
+    votes = class_votes(judged, k)
+    own = (judged.classes[:, :k] == judged.query_classes[:, None]).sum(axis=1)
+    return np.where((own > 0) & (own == votes.max(axis=1, initial=0)), 1.0, 0.0)
+
+
+def accuracy(judged: JudgedBlock, k: int) -> NDArray[np.float64]:
+    """(q,): 1 where any of the first k answers is relevant."""
+    return np.where(judged.hits[:, :k].any(axis=1), 1.0, 0.0)
+
+
+def class_votes(judged: JudgedBlock, k: int) -> NDArray[np.int64]:
+    """(q, k): how many of the first k answers have the class of this one; 0 for answers without a class."""
+    classes = judged.classes[:, :k]
+    votes = np.zeros(classes.shape, np.int64)
+    for column in range(classes.shape[1]):
+        votes += classes == classes[:, column : column + 1]
+    votes[classes < 0] = 0
+    return votes

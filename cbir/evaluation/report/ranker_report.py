@@ -1,0 +1,150 @@
+"""The report of a ranker: how well it ranks each part of the images, its ROC, and what it puts first."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import cbir
+from cbir.atomic import atomic_text
+from cbir.evaluation.metrics.roc import Roc, auc, roc
+from cbir.evaluation.report import ReportPictures, charts
+from cbir.evaluation.report.report_page import style_sheet
+
+FIRST = 10  # pictures shown: Zheng et al., Top-rank CNN, figure 8
+LEFTMOST = 0.05  # of the false positives, in the enlarged ROC
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredImages:
+    """Images of one part, each list (n,): scores, what is positive, files, hashes of pictures, burned-in text."""
+
+    scores: NDArray[np.float64]
+    positive: NDArray[np.bool_]
+    paths: Sequence[Path]
+    contents: Sequence[str]
+    burned_in: Sequence[bool]
+
+
+def ranking_metrics(ranked: ScoredImages) -> dict[str, Any]:
+    """Pos@Top, AUC, how many images there are, and the highest score of a negative."""
+    curve = roc(ranked.scores, ranked.positive)
+    return {
+        "images": len(ranked.scores),
+        "positives": int(ranked.positive.sum()),
+        "pos_at_top": curve.vertical,
+        "auc": auc(ranked.scores, ranked.positive),
+        "highest_negative": float(ranked.scores[~ranked.positive].max()),
+    }
+
+
+def write_ranker_report(
+    folder: Path, title: str, parts: Mapping[str, ScoredImages], told: Mapping[str, Any], max_pixels: int
+) -> dict[str, Any]:
+    """Write report.html, self-contained, and report.json into `folder`; returns what the latter says.
+
+    parts: by name; ROC and pictures are of the last one. told: facts that stand in both, among them "history".
+    """
+    name, last = list(parts.items())[-1]
+    curve = roc(last.scores, last.positive)
+    order = np.argsort(-last.scores, kind="stable")[:FIRST]
+    found = {
+        "parts": {part: ranking_metrics(ranked) for part, ranked in parts.items()},
+        "roc": {
+            "of": name,
+            "false_positives": curve.false_positives.tolist(),
+            "true_positives": curve.true_positives.tolist(),
+            "thresholds": [None, *curve.thresholds[1:].tolist()],
+        },
+        "first": [
+            {
+                "image_id": last.contents[place],  # as in a collection; a file's name may tell of a patient
+                "score": float(last.scores[place]),
+                "positive": bool(last.positive[place]),
+            }
+            for place in order
+        ],
+        **told,
+    }
+    with atomic_text(folder / "report.json") as file:
+        file.write(json.dumps(found, indent=2, allow_nan=False) + "\n")
+    with atomic_text(folder / "report.html") as file:
+        file.write(_page(title, name, found, curve, _film(last, order, ReportPictures(max_pixels)), told))
+    return found
+
+
+def _page(
+    title: str, name: str, found: Mapping[str, Any], curve: Roc, film: str, told: Mapping[str, Any]
+) -> str:
+    facts = "".join(
+        f"<dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(_text(value))}</dd>"
+        for key, value in told.items()
+        if key != "history"
+    )
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title><style>{style_sheet()}</style></head><body>
+<h1>{escape(title)}</h1>
+<p class="sub">How well scores put positive images first. Not a medical device.</p>
+<h2>Results</h2>{_table(found["parts"])}
+<p class="note">Pos@Top: share of the positives above every negative. One negative decides it, so it varies much
+where there are few images. The ranker is that of the epoch which was best on the images for validation.</p>
+<h2>ROC of {escape(name)}</h2>{_roc(name, curve, 1.0)}
+<p class="note">Its leftmost part; the vertical piece is Pos@Top.</p>{_roc(name, curve, LEFTMOST)}
+<h2>The first {len(found["first"])} of {escape(name)}</h2>
+<p class="note">The pictures are of patients: keep this file as you keep them.</p>{film}
+<h2>Training</h2>{_training(told.get("history", []))}
+<h2>On what terms</h2><dl>{facts}</dl>
+<p class="note">cbir {cbir.__version__}. Everything here as numbers is in report.json.</p>
+</body></html>
+"""
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_text(of)}" for key, of in value.items())
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _table(parts: Mapping[str, Mapping[str, Any]]) -> str:
+    rows = "".join(
+        f"<tr><th>{escape(name)}</th><td>{of['images']}</td><td>{of['positives']}</td>"
+        f"<td>{of['pos_at_top']:.3f}</td><td>{of['auc']:.3f}</td></tr>"
+        for name, of in parts.items()
+    )
+    heads = "".join(f"<th>{head}</th>" for head in ("part", "images", "positives", "Pos@Top", "AUC"))
+    return f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+def _roc(name: str, curve: Roc, until: float) -> str:
+    """The curve from 0 to `until` false positives."""
+    x, y = curve.corners()
+    inside = x < until
+    xs, ys = [*x[inside].tolist(), until], [*y[inside].tolist(), float(curve.at(until))]
+    return charts.lines([(name, ys)], xs, "false positives", "true positives", x_range=(0.0, until))
+
+
+def _training(history: Sequence[Mapping[str, float]]) -> str:
+    if len(history) < 2:
+        return "<p>One epoch.</p>"
+    names = {"pos_at_top": "Pos@Top", "auc": "AUC"}
+    series = [(name, [row[key] for row in history]) for key, name in names.items()]
+    epochs = [float(number) for number in range(1, len(history) + 1)]
+    return charts.lines(series, epochs, "epoch", "validation", x_range=(1.0, epochs[-1]))
+
+
+def _film(ranked: ScoredImages, order: NDArray[np.int64], pictures: ReportPictures) -> str:
+    figures = []
+    for place in order.tolist():
+        hit = bool(ranked.positive[place])
+        drawn = pictures.html(str(ranked.paths[place]), None, ranked.contents[place], ranked.burned_in[place])
+        figures.append(
+            f'<figure class="{"hit" if hit else "miss"}">{drawn}<figcaption><b>{"✓" if hit else "✗"}</b> '
+            f"{float(ranked.scores[place]):.3g}</figcaption></figure>"
+        )
+    return f'<div class="film">{"".join(figures)}</div>'

@@ -1,0 +1,77 @@
+"""Intervals and tests against scipy and published examples."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from cbir.evaluation.significance import bootstrap_intervals, holm, randomisation_test
+
+
+def test_intervals_are_those_of_scipy():
+    values = np.random.default_rng(0).beta(2, 5, (2, 80))
+    low, high = bootstrap_intervals(values, seed=1)
+    for row in range(2):
+        theirs = stats.bootstrap((values[row],), np.mean, method="percentile", n_resamples=10_000, rng=2)
+        assert low[row] == pytest.approx(theirs.confidence_interval.low, abs=3e-3)
+        assert high[row] == pytest.approx(theirs.confidence_interval.high, abs=3e-3)
+        assert low[row] < values[row].mean() < high[row]
+
+
+def test_intervals_cover_as_often_as_they_say():
+    random = np.random.default_rng(0)
+    samples = random.normal(0.5, 0.2, (300, 60))
+    covered = [
+        low[0] <= 0.5 <= high[0]
+        for sample in samples
+        for low, high in [bootstrap_intervals(sample[None], resamples=400)]
+    ]
+    assert 0.90 <= np.mean(covered) <= 0.985
+
+
+def test_one_query_or_equal_values_have_no_width():
+    for values in (np.array([[0.3]]), np.full((1, 9), 0.3)):
+        low, high = bootstrap_intervals(values)
+        assert low[0] == pytest.approx(0.3)
+        assert high[0] == pytest.approx(0.3)
+
+
+def test_statistics_are_repeatable():
+    values = np.random.default_rng(0).random((1, 30))
+    assert bootstrap_intervals(values, seed=5) == bootstrap_intervals(values, seed=5)
+    assert randomisation_test(values - 0.5, seed=5) == randomisation_test(values - 0.5, seed=5)
+
+
+def test_randomisation_is_the_exact_test_where_that_can_be_counted():
+    differences = np.array([[0.3, 0.1, 0.25, -0.05, 0.2, 0.15, 0.1, -0.1, 0.3, 0.05]])
+    exact = stats.permutation_test((differences[0],), np.mean, permutation_type="samples", n_resamples=np.inf)
+    assert randomisation_test(differences, resamples=40_000)[0] == pytest.approx(exact.pvalue, abs=3e-3)
+
+
+def test_randomisation_agrees_with_the_t_test_on_many_queries():
+    random = np.random.default_rng(3)
+    differences = random.normal(0.02, 0.1, (1, 150))
+    assert randomisation_test(differences)[0] == pytest.approx(
+        stats.ttest_1samp(differences[0], 0).pvalue, abs=0.02
+    )
+
+
+def test_no_difference_is_no_evidence():
+    assert randomisation_test(np.zeros((1, 20)))[0] == 1.0
+    assert randomisation_test(np.array([[0.4]]))[0] == 1.0
+    assert randomisation_test(np.full((1, 40), 0.1))[0] == pytest.approx(1 / 10_001)
+
+
+def test_holm_by_hand():
+    # Step-down: 3 * 0.01, 2 * 0.02, and never below the one before
+    assert holm(np.array([0.02, 0.01, 0.03])).tolist() == pytest.approx([0.04, 0.03, 0.04])
+    assert holm(np.array([0.9, 0.8])).tolist() == [1.0, 1.0]
+    assert holm(np.array([0.02])).tolist() == [0.02]
+    assert holm(np.empty(0)).tolist() == []
+
+
+def test_holm_is_that_of_statsmodels():
+    random = np.random.default_rng(0)
+    for count in range(1, 9):
+        for p in (random.random(count), random.random(count) / 20, np.round(random.random(count), 1)):
+            np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1], atol=1e-12)
