@@ -1,7 +1,7 @@
-"""MPEG-7 Color Layout: a tiny picture's colour frequencies (ISO/IEC 15938-3:2002, section 6.6).
+"""MPEG-7 Color Layout: DCT coefficients of an 8 x 8 colour thumbnail (ISO/IEC 15938-3:2002, section 6.6).
 
-Integer for integer what the reference software (ISO/IEC 15938-6, XM) gives; its order of operations and its
-DCT constants of seven digits are kept, because both decide about rounding.
+Equal, integer by integer, to the reference software (ISO/IEC 15938-6, XM): its order of operations and its DCT
+constants of seven digits are kept because both affect rounding.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cbir.descriptors.descriptor import Part
 from cbir.images import Image
 
-GRID = 8  # the picture is reduced to 8 x 8 cells
+GRID = 8  # cells per row and column
 
 _ZIGZAG = np.array(
     [
@@ -26,7 +26,7 @@ _ZIGZAG = np.array(
 
 
 def _cosines() -> NDArray[np.float64]:
-    """The orthonormal DCT matrix (8, 8), seven significant digits as in the reference software."""
+    """Return the orthonormal DCT matrix (8, 8) with the seven significant digits of the reference software."""
     i, k = np.mgrid[0:GRID, 0:GRID]
     exact = np.where(i == 0, np.sqrt(0.125), 0.5) * np.cos(np.pi / GRID * i * (k + 0.5))
     return np.array([[float(f"{value:.6e}") for value in row] for row in exact])
@@ -39,9 +39,9 @@ _CHROMA_OF_GREY = 128  # Cb and Cr of every grey level
 
 
 class ColorLayout:
-    """12 whole numbers: 6 coefficients of Y (0..63, then 0..31), 3 of Cb and 3 of Cr (0..63, then 0..31).
+    """12 integers: 6 coefficients of Y (0..63, then 0..31), 3 of Cb and 3 of Cr (0..63, then 0..31).
 
-    A side under 8 pixels is enlarged eight times by repetition first, as the reference software does.
+    Pixels of a side under 8 are repeated eight times first, as in the reference software.
     """
 
     name = "color_layout"
@@ -49,13 +49,13 @@ class ColorLayout:
     parts: tuple[Part, ...] = (Part("color_layout", 0, 12),)
 
     def __call__(self, image: Image) -> NDArray[np.float32]:
-        """The descriptor of `image`: shape (12,), float32."""
+        """Describe `image`: shape (12,), float32."""
         luma, blue, red = coefficients(image)
         return np.concatenate([luma[:6], blue[:3], red[:3]]).astype(np.float32)
 
 
 def coefficients(image: Image) -> NDArray[np.int64]:
-    """All quantised coefficients of Y, Cb and Cr in zig-zag order: shape (3, 64)."""
+    """Return all quantised coefficients of Y, Cb and Cr in zig-zag order: shape (3, 64)."""
     spectrum = _transform(_cells(image)).reshape(3, GRID * GRID)[:, _ZIGZAG]
     quantised = np.empty_like(spectrum)
     quantised[0, 0] = _quantise_luma_mean(int(spectrum[0, 0]) // 8) >> 1
@@ -68,7 +68,7 @@ def coefficients(image: Image) -> NDArray[np.int64]:
 
 
 def _cells(image: Image) -> NDArray[np.int64]:
-    """Mean Y, Cb and Cr of the 8 x 8 cells, truncated: shape (3, 8, 8), 0..255."""
+    """Return the mean Y, Cb and Cr of the 8 x 8 cells, truncated: shape (3, 8, 8), 0..255."""
     pixels = image.pixels
     for axis in (0, 1):
         if pixels.shape[axis] < GRID:
@@ -89,24 +89,24 @@ def _cells(image: Image) -> NDArray[np.int64]:
 
 
 def _luma_of_grey(band: NDArray[np.uint8]) -> Any:
-    """Y of a grey band. Same as through the formula below, for every level, and faster than a table.
+    """Compute Y of a grey band: equal to `_luma_chroma` for every level, and faster than a table.
 
-    219 v / 256 is exact in binary and the rounding is to the nearest; only v = 128 is a tie. There the formula
-    falls short of it by its own error, so a little less than 16 is added, too little to matter elsewhere.
+    219 v / 256 is exact in binary and is rounded to the nearest; only v = 128 is a tie. The formula rounds it down
+    through its own error, so the offset is slightly below 16, too little to affect other levels.
     """
     return cv2.convertScaleAbs(band, alpha=219.0 / 256.0, beta=16.0 - 2.0**-10)
 
 
 def _luma_chroma(band: NDArray[np.uint8]) -> list[NDArray[np.uint8]]:
-    """Y, Cb and Cr of an RGB band, in the reference software's order of floating-point operations."""
+    """Compute Y, Cb and Cr of an RGB band in the reference software's order of floating-point operations."""
     red, green, blue = cv2.split(band)
-    luma = _looked_up(red, _RED)
-    luma += _looked_up(green, _GREEN)
-    luma += _looked_up(blue, _BLUE)
+    luma = _map_levels(red, _RED)
+    luma += _map_levels(green, _GREEN)
+    luma += _map_levels(blue, _BLUE)
     luma /= 256.0
     planes = []
     for channel, scale in ((blue, 224.0 * 0.564), (red, 224.0 * 0.713)):
-        chroma = _looked_up(channel, _LEVELS / 256.0)
+        chroma = _map_levels(channel, _LEVELS / 256.0)
         chroma -= luma
         chroma *= scale
         chroma += 128.5
@@ -116,18 +116,18 @@ def _luma_chroma(band: NDArray[np.uint8]) -> list[NDArray[np.uint8]]:
     return [luma.astype(np.uint8), *planes]
 
 
-def _looked_up(channel: Any, table: NDArray[np.float64]) -> NDArray[np.float64]:
+def _map_levels(channel: Any, table: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(cv2.LUT(channel, table), np.float64)
 
 
 def _transform(cells: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The 8 x 8 DCT of every plane, rows first, each value floor(s + 0.499999): shape (3, 8, 8).
+    """Compute the 8 x 8 DCT of every plane, rows first, each value floor(s + 0.499999): shape (3, 8, 8).
 
-    Reducing the first axis adds term after term, as a C loop does; a matrix product would not.
+    Reducing the first axis adds the terms in the order of a C loop; a matrix product would not.
     """
     by_row = np.add.reduce(_DCT.T[:, None, None, :] * cells.transpose(2, 0, 1)[:, :, :, None])
     by_column = np.add.reduce(_DCT.T[:, None, :, None] * by_row.transpose(1, 0, 2)[:, :, None, :])
-    return np.floor(by_column + 0.499999).astype(np.int64)
+    return np.asarray(np.floor(by_column + 0.499999), np.int64)
 
 
 def _quantise_luma_mean(value: int) -> int:

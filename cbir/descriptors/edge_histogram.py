@@ -1,7 +1,7 @@
-"""MPEG-7 Edge Histogram: which edges where (ISO/IEC 15938-3:2002, section 7.4).
+"""MPEG-7 Edge Histogram: local edge directions (ISO/IEC 15938-3:2002, section 7.4).
 
-Integer for integer what the reference software (ISO/IEC 15938-6, XM) gives; its order of floating-point
-operations is kept, because it decides about ties.
+Equal, integer by integer, to the reference software (ISO/IEC 15938-6, XM): its order of floating-point operations is
+kept because it decides ties.
 """
 
 import math
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from cbir.descriptors.descriptor import Part
 from cbir.images import Image
 
-SIDE = 4  # sub-images a row and a column
+SIDE = 4  # sub-images per row and column
 KINDS = 5  # vertical, horizontal, 45 degrees, 135 degrees, non-directional
 BINS = SIDE * SIDE * KINDS
 
-# (5, 8): the value a quantised index stands for, by kind of edge
+# (5, 8): dequantised values by kind of edge
 LEVELS = np.array(
     [
         [0.010867, 0.057915, 0.099526, 0.144849, 0.195573, 0.260504, 0.358031, 0.530128],
@@ -29,18 +29,18 @@ LEVELS = np.array(
 )
 _BORDERS = (LEVELS[:, :-1] + LEVELS[:, 1:]) / 2.0
 
-_BLOCKS = 1100  # wanted number of blocks
-_THRESHOLD = 11.0  # a weaker block has no edge
+_BLOCKS = 1100  # target number of blocks
+_THRESHOLD = 11.0  # minimum edge strength of a block
 _SHORTEST = 70  # pixels; an image with a shorter side is enlarged
 _LONGEST = 16384  # pixels; enlarging does not go beyond
 
 
 class EdgeHistogram:
-    """80 whole numbers 0..7: for each of 4 x 4 sub-images, row by row, the quantised shares of five kinds of edge.
+    """80 integers 0..7: quantised fractions of five kinds of edge in each of 4 x 4 sub-images, row by row.
 
-    Kinds in this order: vertical, horizontal, 45 degrees, 135 degrees, non-directional. The reference software
-    divides by zero for long images (sub-images without any block, from about 1 : 30); here the blocks shrink
-    until every sub-image has one. An image with its shorter side under 70 is enlarged (bilinear).
+    Order of kinds: vertical, horizontal, 45 degrees, 135 degrees, non-directional. The reference software divides by
+    zero for elongated images (sub-images without a block, from about 1 : 30); here the blocks shrink until every
+    sub-image has one. Images with a shorter side under 70 are enlarged (bilinear).
     """
 
     name = "edge_histogram"
@@ -48,12 +48,12 @@ class EdgeHistogram:
     parts: tuple[Part, ...] = (Part("edge_histogram", 0, BINS),)
 
     def __call__(self, image: Image) -> NDArray[np.float32]:
-        """The descriptor of `image`: shape (80,), float32."""
+        """Describe `image`: shape (80,), float32."""
         return local_bins(image).astype(np.float32)
 
 
 def local_bins(image: Image) -> NDArray[np.int64]:
-    """The 80 quantised indices 0..7: shape (80,)."""
+    """Return the 80 quantised indices 0..7: shape (80,)."""
     grey = _enlarged(image.grey)
     height, width = grey.shape
     block = _block_size(height, width)
@@ -63,11 +63,12 @@ def local_bins(image: Image) -> NDArray[np.int64]:
     counts = np.bincount((regions * (KINDS + 1) + kinds).ravel(), minlength=SIDE * SIDE * (KINDS + 1))
     counts = counts.reshape(SIDE * SIDE, KINDS + 1)
     shares = counts[:, :KINDS] / counts.sum(axis=1, keepdims=True)
-    return (shares[:, :, None] > _BORDERS).sum(axis=2).ravel()
+    indices: NDArray[np.int64] = (shares[:, :, None] > _BORDERS).sum(axis=2).ravel()
+    return indices
 
 
 def _enlarged(grey: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Bilinear, so that the shorter side is 70; the longer one does not grow beyond 16384."""
+    """Enlarge (bilinear) to a shorter side of 70; the longer one does not grow beyond 16384."""
     shorter = min(grey.shape)
     if shorter >= _SHORTEST:
         return grey
@@ -77,7 +78,7 @@ def _enlarged(grey: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _block_size(height: int, width: int) -> int:
-    """The standard's even block size, less where a sub-image would be left without a block."""
+    """Return the standard's even block size, reduced until every sub-image has a block."""
     block = max(int(math.sqrt(width * height // _BLOCKS) / 2) * 2, 2)
     side = min(height, width)
     while len(np.unique(_regions(side // block, block, side))) < SIDE:
@@ -86,15 +87,15 @@ def _block_size(height: int, width: int) -> int:
 
 
 def _regions(blocks: int, block: int, side: int) -> NDArray[np.int64]:
-    """Row (or column) 0..3 of the sub-image that each block's origin lies in."""
+    """Return the row (or column) 0..3 of the sub-image that contains each block's origin."""
     return np.arange(blocks) * block * SIDE // side
 
 
 def _quadrant_means(grey: NDArray[np.uint8], block: int) -> NDArray[np.float64]:
-    """Means of the quadrants, (2 * rows of blocks, 2 * columns of blocks)."""
+    """Return the means of the block quadrants: (2 * rows of blocks, 2 * columns of blocks)."""
     half = block // 2
     bottom, right = (side // block * block + 1 for side in grey.shape)
-    small = grey.size < 2**31 // 255  # the whole sum fits 32 bits
+    small = grey.size < 2**31 // 255  # the sum of all pixels fits 32 bits
     integral = cv2.integral(grey, sdepth=cv2.CV_32S if small else cv2.CV_64F)
     corners = integral[:bottom:half, :right:half]
     across = corners[:, 1:] - corners[:, :-1]
@@ -102,7 +103,7 @@ def _quadrant_means(grey: NDArray[np.uint8], block: int) -> NDArray[np.float64]:
 
 
 def _kinds(means: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The kind of edge 0..4 of every block, 5 where there is none."""
+    """Classify every block: kind of edge 0..4, 5 for none."""
     d1, d2 = means[::2, ::2], means[::2, 1::2]
     d3, d4 = means[1::2, ::2], means[1::2, 1::2]
     strengths = np.stack(
@@ -114,6 +115,6 @@ def _kinds(means: NDArray[np.float64]) -> NDArray[np.int64]:
             2 * np.abs(d1 - d2 - d3 + d4),
         ]
     )
-    strongest = strengths.argmax(axis=0)  # the first of equals
+    strongest: NDArray[np.int64] = strengths.argmax(axis=0)  # the first of equal strengths
     strongest[strengths.max(axis=0) < _THRESHOLD] = KINDS
     return strongest

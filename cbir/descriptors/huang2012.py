@@ -1,4 +1,4 @@
-"""The descriptor of Huang et al. 2012: colour, texture and edges, 168 values."""
+"""Descriptor of Huang et al. 2012: colour, texture and edges, 168 values."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,10 @@ from cbir.images import Image
 
 
 class Huang2012:
-    """`color_layout` (12), `tamura` (6) and `edge_histogram_150` (150), one after the other.
+    """Concatenation of `color_layout` (12), `tamura` (6) and `edge_histogram_150` (150).
 
     The paper gives only the total, 168; this is the split that adds up with each descriptor in its standard form.
-    The parts have very different ranges: they are to be standardised before distances are taken.
+    The parts have very different ranges: standardise them before computing distances.
     """
 
     name = "huang2012"
@@ -27,5 +27,5 @@ class Huang2012:
     _members = (ColorLayout(), Tamura(), EdgeHistogram150())
 
     def __call__(self, image: Image) -> NDArray[np.float32]:
-        """The descriptor of `image`: shape (168,), float32."""
+        """Describe `image`: shape (168,), float32."""
         return np.concatenate([member(image) for member in self._members])

@@ -1,4 +1,4 @@
-"""Texture as people describe it (Tamura, Mori and Yamawaki 1978, IEEE Trans. SMC 8(6), 460-473)."""
+"""Texture features of human perception (Tamura, Mori and Yamawaki 1978, IEEE Trans. SMC 8(6), 460-473)."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -13,13 +13,15 @@ from cbir.descriptors.tamura_directions import BINS, DIFFERENCES, direction_coun
 from cbir.descriptors.tiles import region_histograms
 from cbir.images import Image
 
-SIDE = 4  # sub-images a row and a column, for regularity
+SIDE = 4  # sub-images per row and column, for regularity
 _CONTRAST_SCALE = 128.0
 
 _LEVELS = np.arange(256, dtype=np.float64)
-_PLACES = np.arange(BINS)
-_APART = np.minimum((_PLACES[:, None] - _PLACES) % BINS, (_PLACES - _PLACES[:, None]) % BINS)
-_SQUARED_ANGLES = (_APART * np.pi / BINS) ** 2
+_DIRECTIONS = np.arange(BINS)
+_DISTANCES = np.minimum(
+    (_DIRECTIONS[:, None] - _DIRECTIONS) % BINS, (_DIRECTIONS - _DIRECTIONS[:, None]) % BINS
+)
+_SQUARED_ANGLES = (_DISTANCES * np.pi / BINS) ** 2
 _COSINES = np.cos(2.0 * np.pi * np.arange(DIFFERENCES) / BINS)
 
 
@@ -27,9 +29,10 @@ class Tamura:
     """Coarseness (1..32), contrast (0..128), directionality (0..1), line-likeness (-1..1), regularity (0..1),
     roughness (coarseness + contrast).
 
-    Every image has all six: a flat one is 1, 0, 0, 0, 1, 1. Full resolution, nothing random. What the paper
-    leaves open: windows of 1 x 1 pixel and the border (`tamura_coarseness`), the sample variance (contrast), peaks
-    and the normalisation (directionality), 4 x 4 sub-images and the scale of each feature (regularity).
+    All six are defined for every image: a flat one gives 1, 0, 0, 0, 1, 1. Computed at full resolution, without
+    random sampling. Choices that the paper leaves open: windows of 1 x 1 pixel and the border (`tamura_coarseness`),
+    the sample variance (contrast), peaks and normalisation (directionality), 4 x 4 sub-images and the scale of each
+    feature (regularity).
     """
 
     name = "tamura"
@@ -37,7 +40,7 @@ class Tamura:
     parts: tuple[Part, ...] = (Part("tamura", 0, 6),)
 
     def __call__(self, image: Image) -> NDArray[np.float32]:
-        """The descriptor of `image`: shape (6,), float32."""
+        """Describe `image`: shape (6,), float32."""
         grey = image.grey
         regions = _sub_images(*grey.shape)
         sizes = best_sizes(grey)
@@ -48,10 +51,10 @@ class Tamura:
         # one row for the whole image, then one for each sub-image
         features = np.stack(
             [
-                _whole_first(totals) / _whole_first(areas),
-                contrast(_whole_first(levels)),
-                directionality(_whole_first(edges.sum(axis=2))),
-                line_likeness(_whole_first(edges.sum(axis=1))[:, :DIFFERENCES]),
+                _prepend_total(totals) / _prepend_total(areas),
+                contrast(_prepend_total(levels)),
+                directionality(_prepend_total(edges.sum(axis=2))),
+                line_likeness(_prepend_total(edges.sum(axis=1))[:, :DIFFERENCES]),
             ]
         )
         coarseness, sharpness, direction, line = features[:, 0]
@@ -60,23 +63,23 @@ class Tamura:
 
 
 def contrast(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """sigma / (mu4 / sigma^4)^(1/4) of histograms (n, 256), the paper's contrast: shape (n,).
+    """Compute sigma / (mu4 / sigma^4)^(1/4) of histograms `counts` (n, 256): shape (n,).
 
-    sigma^2 is the sample variance, mu4 the mean fourth power; 0 for one pixel and for equal ones.
+    sigma^2 is the sample variance, mu4 the mean fourth power; 0 for one pixel and for equal pixels.
     """
     pixels = counts.sum(axis=1)
     squares = (_LEVELS - (counts @ _LEVELS / pixels)[:, None]) ** 2
     variance = (counts * squares).sum(axis=1) / np.maximum(pixels - 1, 1)
     fourth = (counts * squares**2).sum(axis=1) / pixels
-    return variance / np.where(fourth > 0, fourth, 1.0) ** 0.25
+    return np.asarray(variance / np.where(fourth > 0, fourth, 1.0) ** 0.25, np.float64)
 
 
 def directionality(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 - r n_p sum_p sum_{phi in w_p} (phi - phi_p)^2 H(phi) of counts (n, 16): shape (n,), 0..1.
+    """Compute 1 - r n_p sum_p sum_{phi in w_p} (phi - phi_p)^2 H(phi) of `counts` (n, 16): shape (n,), 0..1.
 
-    Peaks: circular local maxima (the first of equal neighbours) of at least twice the uniform level; the highest
-    always is one. A bin belongs to its nearest peak. r = 12 / pi^2 makes a uniform histogram 0 and a
-    single peak 1. Without any edge pixel: 0.
+    Peaks are circular local maxima (the first of equal neighbours) of at least twice the uniform level, and always
+    the highest bin. A bin belongs to its nearest peak. r = 12 / pi^2 makes a uniform histogram 0 and a single peak 1.
+    An image without edge pixels gives 0.
     """
     pixels = counts.sum(axis=1, keepdims=True)
     shares = counts / np.maximum(pixels, 1)
@@ -91,25 +94,25 @@ def directionality(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def line_likeness(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """sum P(i, j) cos((i - j) 2 pi / n) / sum P of pair counts by difference (n, 9): shape (n,).
+    """Compute sum P(i, j) cos((i - j) 2 pi / n) / sum P of pair counts by difference (n, 9): shape (n,).
 
-    Without any pair of edge pixels: 0.
+    An image without pairs of edge pixels gives 0.
     """
-    return counts @ _COSINES / np.maximum(counts.sum(axis=1), 1)
+    return np.asarray(counts @ _COSINES / np.maximum(counts.sum(axis=1), 1), np.float64)
 
 
 def regularity(features: NDArray[np.float64]) -> float:
-    """1 - r (s_crs + s_con + s_dir + s_lin), r = 1/4, of the sub-images' features (4, n).
+    """Compute 1 - r (s_crs + s_con + s_dir + s_lin), r = 1/4, of the sub-images' `features` (4, n).
 
-    s: standard deviations over the sub-images; coarseness is divided by 32 and contrast by 128 first, so that
-    each feature has a range of about one.
+    s: standard deviations over the sub-images; coarseness is divided by 32 and contrast by 128 first, so that each
+    feature has a range of about one.
     """
     crs, con, direction, line = features.std(axis=1)
     return float(1.0 - 0.25 * (crs / LARGEST + con / _CONTRAST_SCALE + direction + line))
 
 
 def _sub_images(height: int, width: int) -> Sequence[tuple[slice, slice]]:
-    """A grid of 4 x 4, without the empty ones of an image with a side under 4."""
+    """Return a grid of 4 x 4 regions, without the empty ones of an image with a side under 4."""
     rows, columns = ([k * side // SIDE for k in range(SIDE + 1)] for side in (height, width))
     return [
         (slice(top, bottom), slice(left, right))
@@ -119,6 +122,6 @@ def _sub_images(height: int, width: int) -> Sequence[tuple[slice, slice]]:
     ]
 
 
-def _whole_first(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sum of all rows put before the rows."""
+def _prepend_total(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Insert the sum of all rows before the rows."""
     return np.concatenate([values.sum(axis=0, keepdims=True), values])

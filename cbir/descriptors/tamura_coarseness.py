@@ -1,4 +1,4 @@
-"""How large the structures around every pixel are (Tamura, Mori and Yamawaki 1978, coarseness)."""
+"""Tamura coarseness: size of the structures around every pixel (Tamura, Mori and Yamawaki 1978)."""
 
 from typing import Any
 
@@ -14,27 +14,27 @@ _scratch = Scratch()
 
 
 def best_sizes(grey: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The window side 2^k, k = 0..5, that fits each pixel best: shape of `grey`, uint8, 1 to 32.
+    """Return the window side 2^k, k = 0..5, that fits each pixel best: shape of `grey`, uint8, 1 to 32.
 
-    E_k(x, y) is the larger of |mean right - mean left| and |mean below - mean above| of two 2^k x 2^k windows
-    that meet at the pixel (with it in the right or lower one, and in the middle of their other direction); the
-    best k has the largest E_k, the smallest such k among equals. The image is continued by its border pixels.
+    E_k(x, y) is the larger of |mean right - mean left| and |mean below - mean above| of two 2^k x 2^k windows that
+    meet at the pixel (which belongs to the right or lower one, and to the middle in their other direction); the best
+    k has the largest E_k, the smallest such k among equals. Border pixels are replicated.
     """
     padded = cv2.copyMakeBorder(grey, LARGEST, LARGEST, LARGEST, LARGEST, cv2.BORDER_REPLICATE)
     sizes = np.ones_like(grey)
     for rows, columns in tiles(*grey.shape):
-        _find(
+        _update_best_sizes(
             padded[rows.start : rows.stop + 2 * LARGEST, columns.start : columns.stop + 2 * LARGEST],
             sizes[rows, columns],
         )
     return sizes
 
 
-def _find(padded: NDArray[Any], sizes: NDArray[np.uint8]) -> None:
-    """Raises the ones in `sizes` to the best window sides; `padded` has LARGEST pixels more on every side.
+def _update_best_sizes(padded: NDArray[Any], sizes: NDArray[np.uint8]) -> None:
+    """Replace the initial 1 in `sizes` by the best window sides; `padded` has LARGEST more pixels on every side.
 
-    Works on sums instead of means, so that all is exact: E_k times the area 4^k. Only the largest windows are
-    added up from sums of 16 x 16 in whole quarters, which is wrong by less than 0.02 grey levels.
+    Computes with sums instead of means, which is exact: E_k times the area 4^k. Only the largest windows add sums of
+    16 x 16 rounded to quarters, an error of less than 0.02 grey levels.
     """
     sums = _scratch.copy("sums", padded, np.uint16)
     best = _scratch.copy("best", _strength(padded, 1, sizes.shape), np.uint16)
@@ -42,9 +42,9 @@ def _find(padded: NDArray[Any], sizes: NDArray[np.uint8]) -> None:
     side = 1
     while side < LARGEST:
         if side == _EXACT_16:
-            np.right_shift(sums, 2, out=sums)  # the next in quarters, of the same size as `best`
+            np.right_shift(sums, 2, out=sums)  # quarters, to the scale of `best`
         else:
-            np.multiply(best, 4, out=best)  # to the area of the next size
+            np.multiply(best, 4, out=best)  # to the scale of the next area
         sums = _doubled(sums, side)
         side *= 2
         strength = _strength(sums, side, sizes.shape)
@@ -56,7 +56,7 @@ def _find(padded: NDArray[Any], sizes: NDArray[np.uint8]) -> None:
 
 
 def _strength(sums: NDArray[Any], side: int, shape: tuple[int, ...]) -> NDArray[Any]:
-    """E_k times 4^k for `shape` pixels; sums[i, j] is the sum of the window that begins in row i and column j."""
+    """Compute E_k times 4^k for `shape` pixels; sums[i, j] is the sum of the window with top left corner (i, j)."""
     height, width = shape
     middle = LARGEST - side // 2
     rows, columns = slice(middle, middle + height), slice(middle, middle + width)
@@ -70,7 +70,7 @@ def _strength(sums: NDArray[Any], side: int, shape: tuple[int, ...]) -> NDArray[
 
 
 def _doubled(sums: NDArray[Any], side: int) -> NDArray[Any]:
-    """Sums of windows of twice the side."""
+    """Return the sums of windows of twice the side."""
     height, width = sums.shape
     two = _scratch.array("two", (height, width - side), sums.dtype)
     cv2.add(sums[:, :-side], sums[:, side:], two)

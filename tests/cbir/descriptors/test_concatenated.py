@@ -1,4 +1,4 @@
-"""A trained embedding with a descriptor beside it: MODEL+DESCRIPTOR as a profile."""
+"""Trained embedding concatenated with a descriptor: MODEL+DESCRIPTOR as a profile."""
 
 import json
 import shutil
@@ -13,12 +13,13 @@ from cbir import descriptors
 from cbir.descriptors.descriptor import Batched
 from cbir.errors import InvalidInput
 from cbir.images import Limits, read_images
+from cbir.ingest.description import DescribeTask
 from cbir.main import app
 from cbir.models import embedder, embedding_card
-from cbir.store import Collection, statistics
+from cbir.store import Collection, normalisation
 from cbir.store import profile as profiles
-from cbir.store.model import problem
-from indexer.describe_files import Task, extract
+from cbir.store.embedding_model import model_problem
+from indexer.describe_files import FileTask, describe_files
 from tests.benches import loaded
 
 SIZE = 16  # of the embedding
@@ -69,7 +70,7 @@ def test_the_embedding_stays_and_the_other_is_weighed(model, images):
     profile = profiles.get(f"{model}+edge_histogram")
     describe = profile.load_descriptor()
     raw = np.array([describe(next(read_images(path))) for path in sorted(images.iterdir())])
-    found = statistics.fit(raw, profile).normalise(raw)
+    found = normalisation.fit_statistics(raw, profile).normalise(raw)
     assert profile.normalisation == "beside"
     assert (found[:, :SIZE] ** 2).sum(axis=1) == pytest.approx(
         np.full(len(raw), describe.dimensions), rel=1e-4
@@ -79,10 +80,12 @@ def test_the_embedding_stays_and_the_other_is_weighed(model, images):
     assert varying > 0.5
     squared = (found[:, SIZE:] ** 2).sum(axis=1).mean() / describe.dimensions
     assert squared == pytest.approx(profiles.BESIDE_WEIGHT * varying, rel=1e-3)
-    heavier = statistics.fit(raw, profiles.get(f"{model}+edge_histogram", {"edge_histogram": 2.0}))
+    heavier = normalisation.fit_statistics(
+        raw, profiles.get(f"{model}+edge_histogram", {"edge_histogram": 2.0})
+    )
     squared = (heavier.normalise(raw)[:, SIZE:] ** 2).sum(axis=1).mean() / describe.dimensions
     assert squared == pytest.approx(2 * varying, rel=1e-3)
-    none = statistics.fit(raw[:0], profile)
+    none = normalisation.fit_statistics(raw[:0], profile)
     assert np.isfinite(none.normalise(raw)).all()
 
 
@@ -101,13 +104,13 @@ def test_a_folder_with_a_plus_in_its_name(model, tmp_path):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("{model}+Huang2012", "no descriptor is called 'Huang2012'"),
-        ("{model}+", "no descriptor is called ''"),
+        ("{model}+Huang2012", "there is no descriptor 'Huang2012'"),
+        ("{model}+", "there is no descriptor ''"),
         ("{nothing}+huang2012", "no trained embedding in .*nothing"),
-        ("{nothing}+huang", "no descriptor is called 'huang'"),
+        ("{nothing}+huang", "there is no descriptor 'huang'"),
         ("{model}+huang2012+tamura", r"no trained embedding in .*stripes\+huang2012"),
-        ("+tamura", "no descriptor is called '\\+tamura'"),
-        ("tamura+", "no descriptor is called ''"),
+        ("+tamura", "there is no descriptor '\\+tamura'"),
+        ("tamura+", "there is no descriptor ''"),
     ],
 )
 def test_what_is_none_is_told(name, told, model, tmp_path, monkeypatch):
@@ -136,9 +139,9 @@ def test_the_benchmark_weighs_as_a_collection_does(model, images):
     describe = profile.load_descriptor()
     raw = np.array([describe(next(read_images(path))) for path in sorted(images.iterdir())])
     alone = profiles.get("edge_histogram")
-    rival = statistics.fit(raw[:, SIZE:], alone).normalise(raw[:, SIZE:])
+    rival = normalisation.fit_statistics(raw[:, SIZE:], alone).normalise(raw[:, SIZE:])
     both, parts = bench.with_rival(raw[:, :SIZE], rival, ((0, rival.shape[1]),))
-    assert both == pytest.approx(statistics.fit(raw, profile).normalise(raw), abs=1e-5)
+    assert both == pytest.approx(normalisation.fit_statistics(raw, profile).normalise(raw), abs=1e-5)
     assert parts == tuple((part.start, part.stop) for part in describe.parts)
 
 
@@ -153,13 +156,13 @@ def test_files_of_one_batch_keep_their_vectors(model, images, tmp_path):
         tmp_path / "none",
         images / "01.png",
     ]
-    name = profiles.get(f"{model}+tamura").descriptor
-    found = extract(paths, Task(name, bytes(32), Limits(), model=model))
-    assert [len(one.records) for one in found] == [1, 0, 3, 0, 1]
-    assert [one.refused is None for one in found] == [True, False, True, False, True]
-    describe = descriptors.get(name, model)
+    profile = profiles.get(f"{model}+tamura")
+    files = describe_files(paths, FileTask(DescribeTask(profile, bytes(32), Limits())))
+    assert [len(file.records) for file in files] == [1, 0, 3, 0, 1]
+    assert [file.refused is None for file in files] == [True, False, True, False, True]
+    describe = profile.load_descriptor()
     expected = [describe(image) for path in (paths[0], paths[2], paths[4]) for image in read_images(path)]
-    got = np.concatenate([one.vectors for one in found if one.vectors is not None])
+    got = np.concatenate([file.vectors for file in files if file.vectors])
     assert got == pytest.approx(np.array(expected), abs=1e-4)
 
 
@@ -170,7 +173,7 @@ def test_indexed_searched_and_verified_without_the_original(model, images, tmp_p
     digest = embedding_card.read_embedding_card(model)["sha256"][:16]
     with Collection(collection) as opened:
         assert opened.profile.descriptor == f"embedding:{digest}:{SIZE}+huang2012"
-        assert problem(collection, opened.profile) is None
+        assert model_problem(collection, opened.profile) is None
     answer = json.loads(run("search", images / "07.png", "--collection", collection, "--format", "json"))
     assert len(answer["results"]) == 11  # all but the query itself
     run("collection", "verify", "--collection", collection)

@@ -103,5 +103,5 @@ def test_huang2012_is_its_parts():
 
 
 def test_unknown_name():
-    with pytest.raises(InvalidInput, match=r"no descriptor is called 'sift'; choose one of .*huang2012"):
+    with pytest.raises(InvalidInput, match=r"there is no descriptor 'sift'; choose one of .*huang2012"):
         descriptors.get("sift")
