@@ -1,4 +1,4 @@
-"""Exit code 0 when the service on this machine can answer searches; for containers, with the service's settings."""
+"""Container health check: exit with 0 if the service on this machine can answer searches."""
 
 import ssl
 import sys
@@ -7,16 +7,16 @@ import urllib.request
 from cbir import settings
 from cbir.errors import CbirError
 
-OF_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # where one that listens on every address is asked
+LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # used if the service listens on every address
 
 try:
-    asked = settings.load()
-    host = OF_ANY.get(asked.host, asked.host)
-    scheme = "https" if asked.tls_certificate else "http"
-    address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{asked.port}/readyz"
+    config = settings.load()
+    host = LOOPBACK.get(config.host, config.host)
+    scheme = "https" if config.tls_certificate else "http"
+    address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{config.port}/readyz"
     direct = urllib.request.build_opener(
         urllib.request.ProxyHandler({}),
-        # The certificate is for the name that others use.
+        # The certificate is for the public host name.
         urllib.request.HTTPSHandler(context=ssl._create_unverified_context()),
     )
     direct.open(address, timeout=4).close()

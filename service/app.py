@@ -1,4 +1,4 @@
-"""The app factory."""
+"""App factory of the service."""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -9,74 +9,72 @@ import flask
 from flask import Flask
 
 from cbir.settings import Settings
-from service import (
-    api,
-    api_add,
-    api_collection,
-    api_grade,
-    api_images,
-    api_jobs,
-    api_similar,
-    api_stow,
-    compression,
-    docs,
-    framed,
-    guards,
-    health,
-    metrics,
-    pages,
-    problems,
+from service.access import auth, login, security
+from service.api import (
+    add_routes,
+    collection_routes,
+    docs_routes,
+    grade_routes,
+    health_routes,
+    image_routes,
+    job_routes,
+    metrics_routes,
+    search_routes,
+    similar_routes,
+    stow_routes,
 )
-from service.access import check, login
-from service.state import EXTENSION, State
+from service.collections.app_state import EXTENSION, AppState
+from service.http import compression, problems
+from service.pages import search_page, viewer_embed
 
-FORM_BYTES = 64 * 2**10  # what multipart/form-data may add to the image
+FORM_OVERHEAD_BYTES = 64 * 2**10  # multipart/form-data may add this to the images
 
 
 class InMemoryRequest(flask.Request):
-    """A request whose files stay in memory: pictures of patients are not written to a temporary folder."""
+    """Request that keeps uploads in memory: images of patients are never written to a temporary folder."""
 
     def _get_file_stream(self, *_: Any, **__: Any) -> IO[bytes]:
         return BytesIO()
 
 
-class Application(Flask):
-    """Flask with uploads kept in memory."""
+class CbirFlask(Flask):
+    """Flask app that keeps uploads in memory."""
 
     request_class = InMemoryRequest
 
 
 def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> Flask:
-    """The service of the collections in one or more folders, which are opened when a request needs them.
+    """Create the service over the `collections` in one or more folders, with `settings`.
 
-    Requests call them by their folders' names, and mean the first where they name none.
+    Collections are opened by the first request that needs them. Requests name them by folder name; the first is the
+    default.
     """
     folders = [Path(collections)] if isinstance(collections, Path | str) else collections
-    app = Application(__name__)
-    app.config["MAX_CONTENT_LENGTH"] = settings.max_upload_bytes + FORM_BYTES
+    app = CbirFlask(__name__)
+    app.config["MAX_CONTENT_LENGTH"] = settings.max_upload_bytes + FORM_OVERHEAD_BYTES
     app.url_map.merge_slashes = False
     app.json.sort_keys = False  # type: ignore[attr-defined]
-    here = app.extensions[EXTENSION] = State([folder.resolve() for folder in folders], settings)
-    compression.install(app)  # first to be installed, last to see a response
-    metrics.install(app, here)
+    state = app.extensions[EXTENSION] = AppState([folder.resolve() for folder in folders], settings)
+    compression.install(app)  # installed first, so it sees responses last
+    metrics_routes.install(app, state)
     problems.install(app)
-    guards.install(app, settings)
-    check.install(app, settings)
+    security.install(app, settings)
+    auth.install(app, settings)
     for part in (
-        api,
-        api_add,
-        api_collection,
-        api_grade,
-        api_images,
-        api_jobs,
-        api_similar,
-        api_stow,
-        docs,
-        framed,
-        health,
+        search_routes,
+        add_routes,
+        collection_routes,
+        grade_routes,
+        image_routes,
+        job_routes,
+        similar_routes,
+        stow_routes,
+        docs_routes,
+        viewer_embed,
+        health_routes,
         login,
-        metrics,
-        pages,
+        metrics_routes,
+        search_page,
     ):
         app.register_blueprint(part.blueprint)
     return app

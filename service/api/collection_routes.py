@@ -1,11 +1,10 @@
-"""What a collection holds, how it was made, and what was done to it."""
+"""Endpoints of collections: names, contents, profile, statistics and history."""
 
 from typing import Annotated
 
 from flask import Blueprint, Response
 from pydantic import AfterValidator, BaseModel, Field
 
-from cbir import descriptors
 from cbir.client.messages import (
     ChangePage,
     ChangeRecord,
@@ -15,85 +14,86 @@ from cbir.client.messages import (
     Normalisation,
     ProfileInfo,
 )
-from cbir.store import Collection, counts, history
-from service.http import request_params
+from cbir.store import Collection, change_history, image_counts
 from service.access.audit import log_images
-from service.api.image_routes import MOST_AT_ONCE, InCollection, check_cursor
+from service.api.image_routes import MAX_PAGE, CollectionParameters, check_cursor
 from service.api.operations import operation
-from service.collections.app_state import state
+from service.collections.app_state import current_state
+from service.http import request_params
 
 blueprint = Blueprint("collection", __name__, url_prefix="/v1")
 
 
-class Page(InCollection):
-    """limit: changes on a page. cursor: `next` of the page before."""
+class HistoryParameters(CollectionParameters):
+    """limit: changes per page. cursor: `next` of the previous page."""
 
-    limit: int = Field(100, ge=1, le=MOST_AT_ONCE)
+    limit: int = Field(100, ge=1, le=MAX_PAGE)
     cursor: Annotated[str | None, AfterValidator(check_cursor)] = None
 
 
 @blueprint.get("/collections")
 @operation("collections", {200: CollectionNames})
-def collections() -> Response:
-    """The names that requests call the collections by."""
-    here = state()
-    return _json(CollectionNames(collections=list(here.places), default=here.default))
+def get_collections() -> Response:
+    """List the names of the collections."""
+    state = current_state()
+    return _json(CollectionNames(collections=list(state.collections), default=state.default))
 
 
 @blueprint.get("/collection")
-@operation("collection", {200: CollectionInfo}, query=InCollection, problems=(404, 422))
-def collection() -> Response:
-    """What a collection holds and how it was made."""
-    place = state().place(request_params.query(InCollection).collection)
-    return _json(CollectionInfo(name=place.name, **place.searcher().collection.info()))
+@operation("collection", {200: CollectionInfo}, query=CollectionParameters, problems=(404, 422))
+def get_collection() -> Response:
+    """Describe a collection: its contents and how it was made."""
+    handle = current_state().handle(request_params.query_parameters(CollectionParameters).collection)
+    return _json(CollectionInfo(name=handle.name, **handle.searcher().collection.info()))
 
 
 @blueprint.get("/collection/profile")
-@operation("profile", {200: ProfileInfo}, query=InCollection, problems=(404, 422))
-def profile() -> Response:
-    """How images become vectors that may be compared, and with what settings they are re-ranked."""
-    found = _collection()
-    found.view()  # takes over what another process has set
-    kept = found.profile
-    described = descriptors.get(kept.descriptor)
-    parts = {part.name: part.stop - part.start for part in described.parts}
-    values = kept.model_dump()
-    return _json(ProfileInfo(hash=kept.hash, dimensions=described.dimensions, parts=parts, **values))
+@operation("profile", {200: ProfileInfo}, query=CollectionParameters, problems=(404, 422))
+def get_profile() -> Response:
+    """Describe how images become comparable vectors, and the settings of the re-rankers."""
+    collection = _collection()
+    collection.view()  # picks up a profile that another process has set
+    profile = collection.profile
+    descriptor = profile.load_descriptor()
+    parts = {part.name: part.stop - part.start for part in descriptor.parts}
+    values = profile.model_dump()
+    return _json(ProfileInfo(hash=profile.hash, dimensions=descriptor.dimensions, parts=parts, **values))
 
 
 @blueprint.get("/collection/statistics")
-@operation("statistics", {200: CollectionStatistics}, query=InCollection, problems=(404, 422))
-def statistics() -> Response:
-    """Counts of images, patients, formats and labels, and what vectors are normalised with."""
-    found = _collection()
-    fitted = found.statistics()
+@operation("statistics", {200: CollectionStatistics}, query=CollectionParameters, problems=(404, 422))
+def get_statistics() -> Response:
+    """Count images, patients, formats and labels, and show the normalisation of the vectors."""
+    collection = _collection()
+    fitted = collection.statistics()
     normalisation = None
     if fitted:
         normalisation = Normalisation(
             fitted_on=fitted.fitted_on, mean=fitted.mean.tolist(), scale=fitted.scale.tolist()
         )
-    with found.engine.connect() as connection:
-        counted = counts.count(connection)
-    return _json(CollectionStatistics(normalisation=normalisation, **counted))
+    with collection.engine.connect() as connection:
+        totals = image_counts.count_images(connection)
+    return _json(CollectionStatistics(normalisation=normalisation, **totals))
 
 
 @blueprint.get("/collection/history")
-@operation("history", {200: ChangePage}, query=Page, problems=(400, 404, 422))
-def changes() -> Response:
-    """What was done to the collection, by whom and when, the newest first. It names images, never a patient."""
-    wanted = request_params.query(Page)
-    before = int(wanted.cursor) if wanted.cursor else None
-    with state().searcher(wanted.collection).collection.engine.connect() as connection:
-        found = history.read(connection, before, wanted.limit + 1)
-    shown = found[: wanted.limit]
-    for change in shown:
+@operation("history", {200: ChangePage}, query=HistoryParameters, problems=(400, 404, 422))
+def get_history() -> Response:
+    """List the changes of the collection with author and time, newest first. They name images, never patients."""
+    params = request_params.query_parameters(HistoryParameters)
+    before = int(params.cursor) if params.cursor else None
+    with current_state().searcher(params.collection).collection.engine.connect() as connection:
+        changes = change_history.read_changes(connection, before, params.limit + 1)
+    page = changes[: params.limit]
+    for change in page:
         log_images(change.image_ids)
-    items = [ChangeRecord(**(change.__dict__ | {"image_ids": list(change.image_ids)})) for change in shown]
-    return _json(ChangePage(items=items, next=str(shown[-1].change) if len(found) > len(shown) else None))
+    items = [ChangeRecord(**(change.__dict__ | {"image_ids": list(change.image_ids)})) for change in page]
+    return _json(ChangePage(items=items, next=str(page[-1].change) if len(changes) > len(page) else None))
 
 
 def _collection() -> Collection:
-    return state().searcher(request_params.query(InCollection).collection).collection
+    params = request_params.query_parameters(CollectionParameters)
+    return current_state().searcher(params.collection).collection
 
 
 def _json(model: BaseModel) -> Response:

@@ -1,4 +1,4 @@
-"""Grading: where an image stands among the graded ones."""
+"""Endpoint POST /v1/grade."""
 
 from flask import Blueprint, Response, request
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,7 +15,7 @@ blueprint = Blueprint("grade", __name__, url_prefix="/v1")
 
 
 class GradeParameters(BaseModel):
-    """grade_column: the label that holds the grades, None for the only one learnt. collection None: the first."""
+    """grade_column: the label that holds the grades, None for the only one with a model. collection None: default."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -24,17 +24,17 @@ class GradeParameters(BaseModel):
 
 
 class GradeByImage(GradeParameters, request_params.Rendering):
-    """An image that is sent along."""
+    """Grade an uploaded image."""
 
     exclude_patient: str | None = Field(
         None,
-        description="a patient key, or the identifier it was made from, whose images are left out of the list; "
-        "in the query string a key only, since addresses are written into logs",
+        description="a patient key, or the identifier it was made from, whose images are excluded from the list; "
+        "in the query string a key only, since addresses are written to logs",
     )
 
 
 class GradeById(GradeParameters):
-    """An image of the collection; its patient's images are left out of the list."""
+    """Grade an image of the collection; images of its patient are excluded from the list."""
 
     image_id: str
 
@@ -54,31 +54,31 @@ class GradeById(GradeParameters):
     problems=(400, 404, 413, 415, 422),
 )
 def post_grade() -> Response:
-    """The grade of the image sent or named, read between its two neighbours among the graded ones.
+    """Grade an image by its two neighbours among the graded images.
 
-    The image goes into the field `image` of a form, or is the body itself; an image of the collection is named in a
-    JSON body. 404 where the collection has learnt nothing from such grades: `cbir grade fit` does that.
+    Send the image in the form field `image` or as the body itself; name an image of the collection in a JSON body.
+    404 if the collection has no grade model: `cbir grade fit` fits one.
     """
-    here = current_state()
-    named: list[str] = []
-    with here.concurrency.admit():
+    state = current_state()
+    query_ids: list[str] = []
+    with state.concurrency.admit():
         if request.mimetype == request_params.JSON:
             by_id = request_params.request_parameters(GradeById)
-            name, named = by_id.collection, [by_id.image_id]
-            with here.concurrency.slot():
-                grader = here.graders.get(here.searcher(name).collection, by_id.grade_column)
-                found = grader.by_id(by_id.image_id)
+            name, query_ids = by_id.collection, [by_id.image_id]
+            with state.concurrency.slot():
+                grader = state.graders.get(state.searcher(name).collection, by_id.grade_column)
+                grade = grader.by_id(by_id.image_id)
         else:
-            data = request_params.uploaded_file(here.settings)
-            wanted = request_params.request_parameters(GradeByImage)
-            name = wanted.collection
-            with here.concurrency.slot():
-                grader = here.graders.get(here.searcher(name).collection, wanted.grade_column)
-                image = request_params.decode_upload(here.settings, data, wanted, Deadline())
-                found = grader.by_image(image, wanted.exclude_patient)
-    neighbours = [neighbour for neighbour in (found.lighter, found.severer) if neighbour]
+            data = request_params.uploaded_file(state.settings)
+            by_image = request_params.request_parameters(GradeByImage)
+            name = by_image.collection
+            with state.concurrency.slot():
+                grader = state.graders.get(state.searcher(name).collection, by_image.grade_column)
+                image = request_params.decode_upload(state.settings, data, by_image, Deadline())
+                grade = grader.by_image(image, by_image.exclude_patient)
+    neighbours = [neighbour for neighbour in (grade.lighter, grade.severer) if neighbour]
     for neighbour in neighbours:
-        record = here.searcher(name).collection.record(neighbour.image_id)
-        neighbour.links = links_of_record(here.settings, record, name)
-    log_images([*named, *(neighbour.image_id for neighbour in neighbours)])
-    return Response(found.model_dump_json(), mimetype="application/json")
+        record = state.searcher(name).collection.record(neighbour.image_id)
+        neighbour.links = links_of_record(state.settings, record, name)
+    log_images([*query_ids, *(neighbour.image_id for neighbour in neighbours)])
+    return Response(grade.model_dump_json(), mimetype=request_params.JSON)

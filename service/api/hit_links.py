@@ -1,4 +1,4 @@
-"""Addresses of images on the service, and elsewhere."""
+"""Links of images on the service, in the archive and in the viewer."""
 
 from urllib.parse import quote
 
@@ -8,21 +8,42 @@ from cbir.settings import Settings
 from cbir.store import Record
 
 
-def links(image_id: str, collection: str | None, **places: str | None) -> Links:
-    """Where an image is; collection: None for the first one, which needs not be named.
+def image_links(
+    image_id: str, collection: str | None, rendered: str | None = None, viewer: str | None = None
+) -> Links:
+    """Return the links of an image.
 
-    places: `rendered` and `viewer`, see `cbir.external_links.external_links`.
+    Parameters
+    ----------
+    image_id : str
+        Id of the image.
+    collection : str or None
+        Name of its collection, None for the default one.
+    rendered, viewer : str or None
+        Addresses in the archive and of the viewer, see `cbir.external_links.external_links`.
     """
     address, query = f"/v1/images/{quote(image_id)}", f"?collection={quote(collection)}" if collection else ""
-    return Links(thumbnail=f"{address}/thumbnail{query}", image=f"{address}{query}", **places)
+    return Links(
+        thumbnail=f"{address}/thumbnail{query}", image=f"{address}{query}", rendered=rendered, viewer=viewer
+    )
 
 
-def of_hit(hit: Hit, collection: str | None) -> Links:
-    """Those of an answer, in a collection that the client named."""
-    return links(hit.image_id, collection, rendered=hit.links.rendered, viewer=hit.links.viewer)
+def links_of_hit(hit: Hit, collection: str | None) -> Links:
+    """Return the links of `hit` in the collection that the client named, None for the default one."""
+    return image_links(hit.image_id, collection, rendered=hit.links.rendered, viewer=hit.links.viewer)
 
 
-def of_record(settings: Settings, record: Record, collection: str | None) -> Links:
-    """Those of an image."""
-    places = external_links(settings, record.study, record.series, record.instance, record.frame)
-    return links(record.image_id, collection, **places)
+def links_of_record(settings: Settings, record: Record, collection: str | None) -> Links:
+    """Return the links of an image.
+
+    Parameters
+    ----------
+    settings : Settings
+        They name the archive and the viewer.
+    record : Record
+        Record of the image.
+    collection : str or None
+        Name of its collection, None for the default one.
+    """
+    external = external_links(settings, record.study, record.series, record.instance, record.frame)
+    return image_links(record.image_id, collection, **external)

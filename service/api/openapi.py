@@ -1,4 +1,4 @@
-"""OpenAPI 3.1 from the routes and the operations beside their views."""
+"""OpenAPI 3.1 document, built from the routes and the operations of their views."""
 
 import inspect
 import re
@@ -12,44 +12,43 @@ from werkzeug.routing import Rule
 
 import cbir
 from cbir.client.messages import ProblemDetails
-from service.http import problem_kinds
-from service.http import problems
-from service.api import operations
 from service.access import scopes
+from service.api import operations
 from service.api.operations import FILE, Operation
+from service.http import problem_kinds, problems
 
 REFERENCE = "#/components/schemas/{model}"
 METHODS = ("GET", "POST", "PATCH", "DELETE")
-ALWAYS = (400, 401, 403, 421, 429, 500, 503)  # any address may answer these
+COMMON_PROBLEMS = (400, 401, 403, 421, 429, 500, 503)  # any endpoint may respond with these
 HEADERS = {
-    "Idempotency-Key": "1 to 255 printable characters; the same request sent again is not done again, for 24 hours",
-    "If-Match": "the ETag of the image as it was last seen; 412 where it has changed",
-    "If-None-Match": "the ETag of what the client has; 304 where it is still the same",
+    "Idempotency-Key": "1 to 255 printable characters; a repeated request is not executed again for 24 hours",
+    "If-Match": "the ETag of the image as last seen; 412 if it has changed",
+    "If-None-Match": "the ETag of the client's copy; 304 if it is still current",
 }
-WHAT_FOR = {
-    200: "Done.",
-    201: "Added, and on the disk.",
-    202: "Taken on.",
-    204: "Done; there is nothing to say.",
-    304: "What the client has is still the same.",
+STATUS_DESCRIPTIONS = {
+    200: "Doperation.",
+    201: "Added and on disk.",
+    202: "Accepted.",
+    204: "Done; no content.",
+    304: "The client's copy is current.",
 }
 BINARY = {"type": "string", "contentMediaType": "application/octet-stream"}
 PARAMETER = re.compile(r"<(?:[^:>]+:)?([^>]+)>")
 
 
-def describe(app: Flask) -> dict[str, Any]:
-    """The OpenAPI document of an app."""
-    found = sorted(_operations(app), key=lambda one: (one[0].rule, METHODS.index(one[1])))
+def build_openapi(app: Flask) -> dict[str, Any]:
+    """Return the OpenAPI document of `app`."""
+    endpoints = sorted(_operations(app), key=lambda item: (item[0].rule, METHODS.index(item[1])))
     models: set[type[BaseModel]] = {ProblemDetails}
-    for _, _, _, one in found:
-        models.update(_models(one))
+    for _, _, _, operation in endpoints:
+        models.update(_models(operation))
     ordered = sorted(models, key=lambda model: model.__name__)
     _, defined = models_json_schema([(model, "validation") for model in ordered], ref_template=REFERENCE)
     schemas = defined["$defs"]
     paths: dict[str, dict[str, Any]] = {}
-    for rule, method, view, one in found:
+    for rule, method, view, operation in endpoints:
         path = PARAMETER.sub(r"{\1}", rule.rule)
-        paths.setdefault(path, {})[method.lower()] = _operation(rule, method, view, one, schemas)
+        paths.setdefault(path, {})[method.lower()] = _operation(rule, method, view, operation, schemas)
     return {
         "openapi": "3.1.1",
         "info": {
@@ -68,7 +67,7 @@ def describe(app: Flask) -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "Made by `cbir token create`; without tokens the service answers its own machine.",
+                    "description": "Created by `cbir token create`; without tokens the service responds on loopback only.",
                 }
             },
         },
@@ -78,22 +77,24 @@ def describe(app: Flask) -> dict[str, Any]:
 def _operations(app: Flask) -> Iterator[tuple[Rule, str, Any, Operation]]:
     for rule in app.url_map.iter_rules():
         view = app.view_functions[rule.endpoint]
-        one = operations.of(view)
+        operation = operations.operation_of(view)
         for method in METHODS:
-            if one and method in (rule.methods or ()):
-                yield rule, method, view, one
+            if operation and method in (rule.methods or ()):
+                yield rule, method, view, operation
 
 
-def _models(one: Operation) -> Iterator[type[BaseModel]]:
-    for found in (*one.answers.values(), *one.body.values(), one.query, one.form):
-        if isinstance(found, type):
-            yield found
+def _models(operation: Operation) -> Iterator[type[BaseModel]]:
+    for model in (*operation.responses.values(), *operation.body.values(), operation.query, operation.form):
+        if isinstance(model, type):
+            yield model
 
 
-def _operation(rule: Rule, method: str, view: Any, one: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
+def _operation(
+    rule: Rule, method: str, view: Any, operation: Operation, schemas: dict[str, Any]
+) -> dict[str, Any]:
     summary, _, more = inspect.cleandoc(view.__doc__).partition("\n\n")
     described: dict[str, Any] = {
-        "operationId": one.name,
+        "operationId": operation.name,
         "tags": [rule.rule.split("/")[2] if rule.rule.startswith("/v1/") else "service"],
         "summary": " ".join(summary.split()),
     }
@@ -109,19 +110,19 @@ def _operation(rule: Rule, method: str, view: Any, one: Operation, schemas: dict
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in PARAMETER.findall(rule.rule)
     ]
-    if one.query:
-        parameters += _query(schemas[one.query.__name__])
+    if operation.query:
+        parameters += _query(schemas[operation.query.__name__])
     parameters += [
         {"name": name, "in": "header", "description": HEADERS[name], "schema": {"type": "string"}}
-        for name in one.headers
+        for name in operation.headers
     ]
     if parameters:
         described["parameters"] = parameters
-    if one.body or one.form:
-        described["requestBody"] = {"required": True, "content": _content(one, schemas)}
-    answers = {str(status): _answer(status, model) for status, model in one.answers.items()}
-    failures = sorted({*ALWAYS, *one.problems})
-    described["responses"] = answers | {
+    if operation.body or operation.form:
+        described["requestBody"] = {"required": True, "content": _content(operation, schemas)}
+    responses = {str(status): _response(status, model) for status, model in operation.responses.items()}
+    failures = sorted({*COMMON_PROBLEMS, *operation.problems})
+    described["responses"] = responses | {
         str(status): {"$ref": f"#/components/responses/{status}"} for status in failures
     }
     return described
@@ -134,32 +135,32 @@ def _query(schema: dict[str, Any]) -> list[dict[str, Any]]:
             "name": name,
             "in": "query",
             "required": name in required,
-            "schema": {key: value for key, value in of.items() if key != "title"},
+            "schema": {key: value for key, value in field.items() if key != "title"},
         }
-        | ({"style": "form", "explode": False} if "prefixItems" in str(of) else {})
-        for name, of in schema.get("properties", {}).items()
+        | ({"style": "form", "explode": False} if "prefixItems" in str(field) else {})
+        for name, field in schema.get("properties", {}).items()
     ]
 
 
-def _content(one: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
+def _content(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     content: dict[str, Any] = {}
-    for media, model in one.body.items():
+    for media, model in operation.body.items():
         content[media] = {"schema": BINARY if model == FILE else _reference(model)}
-    if one.form:
-        fields = dict(schemas[one.form.__name__].get("properties", {}))
-        file = {"type": "array", "items": BINARY, "minItems": 1} if one.several_files else BINARY
+    if operation.form:
+        fields = dict(schemas[operation.form.__name__].get("properties", {}))
+        file = {"type": "array", "items": BINARY, "minItems": 1} if operation.several_files else BINARY
         schema = {"type": "object", "properties": {"image": file} | fields, "required": ["image"]}
         content["multipart/form-data"] = {"schema": schema | {"additionalProperties": False}}
     return content
 
 
-def _answer(status: int, model: type[BaseModel] | str | None) -> dict[str, Any]:
-    answer: dict[str, Any] = {"description": WHAT_FOR[status]}
+def _response(status: int, model: type[BaseModel] | str | None) -> dict[str, Any]:
+    response: dict[str, Any] = {"description": STATUS_DESCRIPTIONS[status]}
     if isinstance(model, str):
-        answer["content"] = {model: {} if "json" in model else {"schema": {"type": "string"}}}
+        response["content"] = {model: {} if "json" in model else {"schema": {"type": "string"}}}
     elif model:
-        answer["content"] = {"application/json": {"schema": _reference(model)}}
-    return answer
+        response["content"] = {"application/json": {"schema": _reference(model)}}
+    return response
 
 
 def _reference(model: Any) -> dict[str, str]:
@@ -170,16 +171,17 @@ def _problem(status: int) -> dict[str, Any]:
     meanings = [kind.meaning for kind in problem_kinds.KINDS.values() if kind.status == status]
     content = {problems.MEDIA_TYPE: {"schema": _reference(ProblemDetails)}}
     answer: dict[str, Any] = {"description": " Or: ".join(meanings), "content": content}
-    if status in problems.TO_REPEAT:
+    if status in problems.RETRYABLE:
         seconds = {"description": "seconds to wait", "schema": {"type": "integer"}}
         answer["headers"] = {"Retry-After": seconds}
     return answer
 
 
-def for_reading(document: dict[str, Any]) -> dict[str, Any]:
-    """What the page shows of a document: operations by tag, and schemas."""
+def docs_page_context(document: dict[str, Any]) -> dict[str, Any]:
+    """Return what the page /docs shows of `document`: its operations by tag, and the schemas."""
     tags: dict[str, list[dict[str, Any]]] = {}
     for path, methods in document["paths"].items():
-        for method, one in methods.items():
-            tags.setdefault(one["tags"][0], []).append({"path": path, "method": method.upper(), **one})
+        for method, entry in methods.items():
+            row = {"path": path, "method": method.upper(), **entry}
+            tags.setdefault(entry["tags"][0], []).append(row)
     return {"info": document["info"], "tags": tags, "schemas": document["components"]["schemas"]}

@@ -1,4 +1,4 @@
-"""What is like an instance, a series or a study, as QIDO-RS answers (PS3.18, 10.6) and in our own JSON."""
+"""Endpoints of similar instances, series and studies: /v1/similar, and DICOM JSON as in QIDO-RS (PS3.18, 10.6)."""
 
 import json
 import re
@@ -8,38 +8,37 @@ from flask import Blueprint, Response, request
 from pydantic import BeforeValidator, Field
 from werkzeug.exceptions import NotAcceptable
 
-from cbir.errors import InvalidInput
-from cbir.levels import Combination, Group, Level, key
-from cbir.external_links import public_archive_url
 from cbir.client.messages import SimilarAnswer, SimilarPlace, SimilarQuery
+from cbir.dicom_levels import Combination, ImageGroup, Level, group_key
+from cbir.errors import InvalidInput
+from cbir.external_links import public_archive_url
 from cbir.search import Searcher
-from cbir.similar import Exclude, Similar, Wanted, similar
-from cbir.store.instances import DicomScope, by_ids, related
-from service.http import request_params
-from service.api import dicom_json
-from service.api import metrics_routes
+from cbir.similar import Exclude, SimilarGroups, SimilarOptions, find_similar
+from cbir.store.dicom_instances import DicomScope, count_instances, numbers_of_ids
 from service.access.audit import log_images
-from service.api.image_routes import InCollection
-from service.api.hit_links import of_hit
+from service.api import dicom_json, metrics_routes
+from service.api.hit_links import links_of_hit
+from service.api.image_routes import CollectionParameters
 from service.api.operations import operation
-from service.http.timeouts import Watch
+from service.collections.app_state import current_state
+from service.http import request_params
 from service.http.problems import Malformed
-from service.collections.app_state import state
+from service.http.timeouts import Deadline
 
 blueprint = Blueprint("similar", __name__)
 
 DICOM_JSON, JSON = "application/dicom+json", "application/json"
 UID = re.compile(r"[0-9.]{1,64}")
-MOST_OFFSET = 10**9
+MAX_OFFSET = 10**9
 PROBLEMS = (400, 404, 406)
 
 
-class Asked(InCollection):
-    """Of every such search.
+class SimilarParameters(CollectionParameters):
+    """Parameters of every search for similar instances, series or studies.
 
-    level: what is answered. combine: how the scores of a group's images become its own. exclude: what of the
-    query's is left out, at least what `level` says. depth: images of each list that count. limit, offset: of the
-    answers, best first.
+    level: what to return. combine: how the scores of a group's images become its score. exclude: what of the query
+    is excluded, at least the query's own `level`. depth: images of each list that count. limit, offset: page of the
+    results, best first.
     """
 
     level: Level = Level.instance
@@ -49,165 +48,175 @@ class Asked(InCollection):
     rerank: str | None = None
     where: request_params.Where = Field([])
     limit: int = Field(20, ge=1)
-    offset: int = Field(0, ge=0, le=MOST_OFFSET)
+    offset: int = Field(0, ge=0, le=MAX_OFFSET)
 
-    def wanted(self) -> Wanted:
-        """As the search takes it."""
-        return Wanted(self.level, self.combine, self.exclude, self.depth, self.rerank, tuple(self.where))
+    def to_options(self) -> SimilarOptions:
+        """Return the options of `find_similar`."""
+        return SimilarOptions(
+            self.level, self.combine, self.exclude, self.depth, self.rerank, tuple(self.where)
+        )
 
 
 def _uid(text: str) -> str:
     if not UID.fullmatch(text):
-        raise ValueError("is no UID: 1 to 64 digits and dots")
+        raise ValueError("is not a UID: 1 to 64 digits and dots")
     return text
 
 
 Uid = Annotated[str, BeforeValidator(_uid)]
 
 
-class AskedByUids(Asked):
-    """series, instance: left out to search with all of the study, or of the series."""
+class SimilarByUids(SimilarParameters):
+    """series, instance: omitted to search with the whole study or series."""
 
     study: Uid
     series: Uid | None = None
     instance: Uid | None = None
 
     def scope(self) -> DicomScope:
-        """What is searched with; raises InvalidInput for an instance without its series."""
+        """Return the scope of the query; raises InvalidInput for an instance without its series."""
         if self.instance and not self.series:
-            raise InvalidInput("instance: its series is needed too")
+            raise InvalidInput("instance: needs its series too")
         return DicomScope(self.study, self.series or "", self.instance or "")
 
 
-class AskedByDicom(Asked):
-    """includefield: keywords or tags of further attributes, or "all"."""
+class SimilarByDicom(SimilarParameters):
+    """includefield: keywords or tags of additional attributes, or "all"."""
 
-    includefield: Annotated[list[str], BeforeValidator(request_params.one_or_more)] = Field([])
+    includefield: Annotated[list[str], BeforeValidator(request_params.as_list)] = Field([])
 
 
 @blueprint.get("/v1/similar")
-@operation("similar", {200: SimilarAnswer}, query=AskedByUids, problems=(404, 422))
-def own() -> Response:
-    """Instances, series or studies like the one named by its UIDs.
+@operation("similar", {200: SimilarAnswer}, query=SimilarByUids, problems=(404, 422))
+def get_similar() -> Response:
+    """Find instances, series or studies similar to the one with the given UIDs.
 
-    At most 20 of its images are searched with, evenly spread, each by itself. At level series or study the images
-    found are combined by max, sum or frequency. Images that are not DICOM are no answers here.
+    At most 20 of its images, evenly spread, are searched with, each by itself. At level series or study the scores
+    of the images are combined by max, sum or frequency. Images that are not DICOM are never returned.
     """
-    wanted = request_params.query(AskedByUids)
-    scope = wanted.scope()
-    found, shown, _ = search(scope, wanted)
-    for group in shown if wanted.collection else ():
-        group.best.links = of_hit(group.best, wanted.collection)
+    params = request_params.query_parameters(SimilarByUids)
+    scope = params.scope()
+    similar, page, _ = search_similar(scope, params)
+    for group in page if params.collection else ():
+        group.best.links = links_of_hit(group.best, params.collection)
     answer = SimilarAnswer(
         query=SimilarQuery(
             study=scope.study,
             series=scope.series or None,
             instance=scope.instance or None,
-            images=len(found.queries),
+            images=len(similar.queries),
         ),
-        level=wanted.level,
-        combine=wanted.combine,
-        exclude=wanted.exclude,
-        total=len(found.groups),
-        results=[_place(wanted, *one) for one in enumerate(shown, start=wanted.offset + 1)],
-        rerank=found.how,
-        timings_ms=found.timings_ms,
+        level=params.level,
+        combine=params.combine,
+        exclude=params.exclude,
+        total=len(similar.groups),
+        results=[_result(params, rank, group) for rank, group in enumerate(page, start=params.offset + 1)],
+        rerank=similar.how,
+        timings_ms=similar.timings_ms,
     )
     return Response(answer.model_dump_json(), mimetype=JSON)
 
 
-def _dicom(name: str) -> Any:
-    return operation(name, {200: DICOM_JSON, 204: None}, query=AskedByDicom, problems=PROBLEMS)
+def _dicom_operation(name: str) -> Any:
+    return operation(name, {200: DICOM_JSON, 204: None}, query=SimilarByDicom, problems=PROBLEMS)
 
 
 @blueprint.get("/dicomweb/studies/<study>/series/<series>/instances/<instance>/similar")
-@_dicom("similar_to_instance")
-def to_instance(study: str, series: str, instance: str) -> Response:
-    """What is like an instance, in the DICOM JSON model, with the attributes of QIDO-RS.
+@_dicom_operation("similar_to_instance")
+def get_similar_to_instance(study: str, series: str, instance: str) -> Response:
+    """Find similar instances, series or studies of an instance, as DICOM JSON with the attributes of QIDO-RS.
 
-    The score is (0077,1001) of the private creator CBIR SIMILARITY. 204 where nothing is left at that offset.
+    The score is (0077,1001) of the private creator CBIR SIMILARITY. 204 if there are no results at the offset.
     """
-    return _qido(study, series, instance)
+    return _qido_response(study, series, instance)
 
 
 @blueprint.get("/dicomweb/studies/<study>/series/<series>/similar")
-@_dicom("similar_to_series")
-def to_series(study: str, series: str) -> Response:
-    """What is like a series, in the DICOM JSON model; see `similar_to_instance`."""
-    return _qido(study, series)
+@_dicom_operation("similar_to_series")
+def get_similar_to_series(study: str, series: str) -> Response:
+    """Find similar instances, series or studies of a series, as DICOM JSON; see `similar_to_instance`."""
+    return _qido_response(study, series)
 
 
 @blueprint.get("/dicomweb/studies/<study>/similar")
-@_dicom("similar_to_study")
-def to_study(study: str) -> Response:
-    """What is like a study, in the DICOM JSON model; see `similar_to_instance`."""
-    return _qido(study)
+@_dicom_operation("similar_to_study")
+def get_similar_to_study(study: str) -> Response:
+    """Find similar instances, series or studies of a study, as DICOM JSON; see `similar_to_instance`."""
+    return _qido_response(study)
 
 
-def _qido(*uids: str) -> Response:
-    media = _media()
+def _qido_response(*uids: str) -> Response:
+    media_type = _accepted_type()
     try:
         if not all(map(UID.fullmatch, uids)):
             raise InvalidInput("the address: a UID has 1 to 64 digits and dots")
-        wanted = request_params.query(AskedByDicom)
-        included = dicom_json.fields(wanted.includefield)
-        found, shown, searcher = search(DicomScope(*uids), wanted)
+        params = request_params.query_parameters(SimilarByDicom)
+        tags = dicom_json.included_tags(params.includefield)
+        similar, page, searcher = search_similar(DicomScope(*uids), params)
     except InvalidInput as error:
-        raise Malformed(str(error)) from error  # QIDO-RS knows 400 alone (PS3.18, 8.5)
-    told = _datasets(searcher, wanted, shown, included)
-    if not told:
+        raise Malformed(str(error)) from error  # QIDO-RS has 400 only (PS3.18, 8.5)
+    datasets = _datasets(searcher, params, page, tags)
+    if not datasets:
         return Response(status=204)
-    response = Response(json.dumps(told), mimetype=media)
-    left = len(found.groups) - wanted.offset - len(shown)
-    if left:
-        text = f'299 cbir "There are {left} additional results that can be requested"'
+    response = Response(json.dumps(datasets), mimetype=media_type)
+    remaining = len(similar.groups) - params.offset - len(page)
+    if remaining:
+        text = f'299 cbir "There are {remaining} additional results that can be requested"'
         response.headers["Warning"] = text
     return response
 
 
-def _media() -> str:
-    """The media type to answer in; raises NotAcceptable."""
+def _accepted_type() -> str:
+    """Return the media type to respond with; raises NotAcceptable."""
     accepted = request.accept_mimetypes
-    dicom, plain = (accepted.quality(kind) if accepted else 1.0 for kind in (DICOM_JSON, JSON))
+    dicom, plain = (accepted.quality(name) if accepted else 1.0 for name in (DICOM_JSON, JSON))
     if not dicom and not plain:
-        raise NotAcceptable(f"this address answers in {DICOM_JSON}; /v1/similar has our own JSON")
+        raise NotAcceptable(f"this address responds with {DICOM_JSON}; /v1/similar responds with plain JSON")
     return DICOM_JSON if dicom >= plain else JSON
 
 
-def search(scope: DicomScope, wanted: Asked) -> tuple[Similar, list[Group], Searcher]:
-    """All that was found, the page of it that was asked for, and who found it."""
-    here = state()
-    with here.gate.place(), here.gate.turn():
-        searcher = here.searcher(wanted.collection)
-        found = similar(searcher, scope, wanted.wanted(), Watch())
-    metrics_routes.observe_stages(found.timings_ms)
-    shown = found.groups[wanted.offset :][: min(wanted.limit, here.settings.max_results)]
-    log_images([*(record.image_id for record in found.queries), *(group.best.image_id for group in shown)])
-    return found, shown, searcher
+def search_similar(
+    scope: DicomScope, params: SimilarParameters
+) -> tuple[SimilarGroups, list[ImageGroup], Searcher]:
+    """Search with the images in `scope`; return all groups, the page that `params` request, and the searcher."""
+    state = current_state()
+    with state.concurrency.admit(), state.concurrency.slot():
+        searcher = state.searcher(params.collection)
+        similar = find_similar(searcher, scope, params.to_options(), Deadline())
+    metrics_routes.observe_stages(similar.timings_ms)
+    page = similar.groups[params.offset :][: min(params.limit, state.settings.max_results)]
+    log_images([*(record.image_id for record in similar.queries), *(group.best.image_id for group in page)])
+    return similar, page, searcher
 
 
 def _datasets(
-    searcher: Searcher, wanted: Asked, shown: list[Group], included: set[str]
+    searcher: Searcher, params: SimilarParameters, page: list[ImageGroup], tags: set[str]
 ) -> list[dict[str, Any]]:
     collection, archive = searcher.collection, public_archive_url(searcher.settings)
     with collection.engine.connect() as connection:
-        numbers = by_ids(connection, (group.best.image_id for group in shown))
+        numbers = numbers_of_ids(connection, (group.best.image_id for group in page))
         records = {record.image_id: record for record in collection.records(numbers).values()}
-        counts = related(connection, ((one.study, one.series) for one in records.values()))
-    told = []
-    for rank, group in enumerate(shown, start=wanted.offset + 1):
+        counts = count_instances(connection, ((record.study, record.series) for record in records.values()))
+    datasets = []
+    for rank, group in enumerate(page, start=params.offset + 1):
         record = records.get(group.best.image_id)
-        if record is None:  # deleted meanwhile
+        if record is None:  # deleted since the search
             continue
-        thumbnail = of_hit(group.best, wanted.collection).thumbnail
-        of = counts[record.study, record.series]
-        found = dicom_json.Found(rank, group, wanted.level, record, of, archive, thumbnail)
-        told.append(dicom_json.dataset(found, included))
-    return told
+        match = dicom_json.QidoMatch(
+            rank=rank,
+            group=group,
+            level=params.level,
+            record=record,
+            counts=counts[record.study, record.series],
+            archive=archive,
+            thumbnail=links_of_hit(group.best, params.collection).thumbnail,
+        )
+        datasets.append(dicom_json.qido_dataset(match, tags))
+    return datasets
 
 
-def _place(wanted: Asked, rank: int, group: Group) -> SimilarPlace:
-    study, *below = key(group.best, wanted.level)
+def _result(params: SimilarParameters, rank: int, group: ImageGroup) -> SimilarPlace:
+    study, *below = group_key(group.best, params.level)
     series, instance = [*below, None, None][:2]
     return SimilarPlace(
         rank=rank,

@@ -1,4 +1,4 @@
-"""What a request asks for: its parameters, from wherever they stand, and its image."""
+"""Parameters and uploaded images of requests, from query string, form and JSON."""
 
 import json
 import re
@@ -19,30 +19,30 @@ from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
 
 from cbir.errors import InvalidInput
 from cbir.images import Image, Limits, Region, crop, decode
-from cbir.search import MOST_EXAMPLES, Examples, Judgements, Request, query_frame
+from cbir.search import MOST_EXAMPLES, Examples, Judgements, Request, select_frame
 from cbir.settings import Settings
 from service.http import request_body
-from service.http.timeouts import Watch
 from service.http.problems import Malformed
+from service.http.timeouts import Deadline
 
 MULTIPART = "multipart/form-data"
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
-JSON_KINDS = (JSON, MERGE_PATCH)
-RAW = ("application/dicom", "application/octet-stream")
-MOST_CONDITIONS = 32
-LISTS = ("where", "examples", "includefield")  # may be given several times
+JSON_TYPES = (JSON, MERGE_PATCH)
+BINARY_TYPES = ("application/dicom", "application/octet-stream")
+MAX_CONDITIONS = 32
+REPEATABLE = ("where", "examples", "includefield")  # parameters that may be sent several times
 PATIENT_KEY = re.compile(r"[0-9a-f]{32}")
-NAME = "the image sent"  # stands for the upload in messages: its file name may be a patient's
+UPLOAD_NAME = "the image sent"  # replaces the file name in messages: it may be a patient's name
 
 
-def one_or_more(value: Any) -> Any:
-    """A list, of a value that stands alone too."""
+def as_list(value: Any) -> Any:
+    """Wrap a single string in a list; return any other `value` as it is."""
     return [value] if isinstance(value, str) else value
 
 
-def _listed(value: Any) -> Any:
-    """A list as it is, or as JSON where a form or an address holds it."""
+def _parse_list(value: Any) -> Any:
+    """Parse a JSON list sent as text in a form or an address."""
     if not isinstance(value, str):
         return value
     try:
@@ -51,11 +51,11 @@ def _listed(value: Any) -> Any:
         raise ValueError("must be a JSON list") from None
 
 
-Where = Annotated[list[str], BeforeValidator(one_or_more), Field(max_length=MOST_CONDITIONS)]
+Where = Annotated[list[str], BeforeValidator(as_list), Field(max_length=MAX_CONDITIONS)]
 
 
-class Parameters(BaseModel):
-    """Of every search. rerank None means the settings' one, collection None the first."""
+class SearchParameters(BaseModel):
+    """Parameters of every search. rerank None: the settings' re-ranker. collection None: the default collection."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -65,16 +65,16 @@ class Parameters(BaseModel):
     exclude_patient: str | None = Field(
         None,
         description="a patient key, or the identifier it was made from; in the query string a key only, "
-        "since addresses are written into logs",
+        "since addresses are written to logs",
     )
     collection: str | None = None
-    examples: Annotated[Examples, BeforeValidator(one_or_more)] = Field(
-        [], description="ids of further examples, all left out of the answer"
+    examples: Annotated[Examples, BeforeValidator(as_list)] = Field(
+        [], description="ids of further examples, all excluded from the results"
     )
-    feedback: Judgements = Field([], description="what the person said of images")
+    feedback: Judgements = Field([], description="relevance judgements of images")
 
-    def request(self, settings: Settings) -> Request:
-        """As the search path takes it; raises InvalidInput where k is larger than allowed."""
+    def to_request(self, settings: Settings) -> Request:
+        """Return the request for the searcher; raises InvalidInput if k exceeds `max_results` of `settings`."""
         if self.k > settings.max_results:
             raise InvalidInput(f"k: at most {settings.max_results}, not {self.k}")
         return Request(
@@ -87,15 +87,15 @@ class Parameters(BaseModel):
         )
 
 
-def _numbers(value: Any) -> Any:
+def _split_numbers(value: Any) -> Any:
     return value.split(",") if isinstance(value, str) else value
 
 
-Numbers = BeforeValidator(_numbers)
+Numbers = BeforeValidator(_split_numbers)
 
 
 class Rendering(BaseModel):
-    """An image sent to be shown.
+    """Parts of an uploaded image.
 
     frame counts from 1. region: x,y,width,height in pixels of the frame, from its upper left corner. window:
     center,width in the values of a grey DICOM frame.
@@ -108,20 +108,20 @@ class Rendering(BaseModel):
     window: Annotated[tuple[FiniteFloat, Annotated[FiniteFloat, Field(gt=0)]] | None, Numbers] = None
 
 
-class ByImage(Parameters, Rendering):
-    """A search with images that are sent along; frame, region and window are of each."""
+class ByImage(SearchParameters, Rendering):
+    """A search by uploaded images; frame, region and window apply to each."""
 
     feedback: Annotated[
         Judgements,
-        BeforeValidator(_listed),
+        BeforeValidator(_parse_list),
         WithJsonSchema({"type": "string", "contentMediaType": JSON, "default": "[]"}),
     ] = Field([], description="a JSON list of judgements, each with image_id and relevance from -1 to 1")
 
 
-class ById(Parameters):
-    """A search with images of the collection: `image_id`, `examples`, or both.
+class ById(SearchParameters):
+    """A search by images of the collection: `image_id`, `examples`, or both.
 
-    region: x,y,width,height in pixels of `image_id`, to search with that part of it; 410 where its file is gone.
+    region: x,y,width,height in pixels of `image_id`, to search with that part; 410 if its file is gone.
     """
 
     image_id: str | None = None
@@ -131,115 +131,135 @@ class ById(Parameters):
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def parameters(model: type[Model]) -> Model:
-    """The request's parameters, from query string, form and JSON body together; raises InvalidInput."""
-    given: dict[str, Any] = {}
+def request_parameters(model: type[Model]) -> Model:
+    """Parse query string, form and JSON body together as `model`; raises InvalidInput and Malformed."""
+    values: dict[str, Any] = {}
     sources = [request.args.lists()]
     if request.mimetype == MULTIPART:
         sources.append(request.form.lists())
-    _check_identifiers(request.args.getlist("exclude_patient"))
-    for name, values in (pair for source in sources for pair in source):
-        _add(given, name, values)
-    if request.mimetype in JSON_KINDS:
+    _check_patient_keys(request.args.getlist("exclude_patient"))
+    for name, items in (pair for source in sources for pair in source):
+        _add(values, name, items)
+    if request.mimetype in JSON_TYPES:
         for name, value in _json_object().items():
-            _add(given, name, value if name in LISTS and isinstance(value, list) else [value])
-    return check(model, given)
+            _add(values, name, value if name in REPEATABLE and isinstance(value, list) else [value])
+    return validate_parameters(model, values)
 
 
-def _check_identifiers(in_address: list[str]) -> None:
-    if not all(map(PATIENT_KEY.fullmatch, in_address)):
+def _check_patient_keys(from_address: list[str]) -> None:
+    if not all(map(PATIENT_KEY.fullmatch, from_address)):
         raise InvalidInput(
-            "exclude_patient: in an address only a patient key is taken (32 hexadecimal digits), for addresses are "
-            "written into logs; send an identifier as a form field, or in the JSON"
+            "exclude_patient: an address may hold a patient key only (32 hexadecimal digits), since addresses are "
+            "written to logs; send an identifier as a form field, or in the JSON"
         )
 
 
-def query(model: type[Model]) -> Model:
-    """The query string alone; raises InvalidInput."""
-    given: dict[str, Any] = {}
-    for name, values in request.args.lists():
-        _add(given, name, values)
-    return check(model, given)
+def query_parameters(model: type[Model]) -> Model:
+    """Parse the query string alone as `model`; raises InvalidInput."""
+    values: dict[str, Any] = {}
+    for name, items in request.args.lists():
+        _add(values, name, items)
+    return validate_parameters(model, values)
 
 
 def require_json() -> None:
-    """Raise UnsupportedMediaType for a body that does not say it is JSON."""
+    """Raise UnsupportedMediaType if the body is not declared as JSON."""
     if request.mimetype != JSON:
         raise UnsupportedMediaType(f"send {JSON}")
 
 
-def body(model: type[Model]) -> Model:
-    """The JSON body alone as a model; raises Malformed and InvalidInput."""
-    return check(model, _json_object())
+def json_body(model: type[Model]) -> Model:
+    """Parse the JSON body alone as `model`; raises Malformed and InvalidInput."""
+    return validate_parameters(model, _json_object())
 
 
-def check(model: type[Model], given: Any) -> Model:
-    """Values as a model; raises InvalidInput."""
+def validate_parameters(model: type[Model], values: Any) -> Model:
+    """Validate `values` as `model`; raises InvalidInput that names the first error."""
     try:
-        return model.model_validate(given)
+        return model.model_validate(values)
     except ValidationError as error:
-        raise InvalidInput(_first(error, model.model_fields)) from error
+        raise InvalidInput(_first_error(error, model.model_fields)) from error
 
 
-def _add(given: dict[str, Any], name: str, values: list[Any]) -> None:
-    if name in LISTS:
-        given[name] = given.get(name, []) + values
-    elif name in given or len(values) != 1:
-        raise InvalidInput(f"{name}: given more than once")
+def _add(values: dict[str, Any], name: str, items: list[Any]) -> None:
+    if name in REPEATABLE:
+        values[name] = values.get(name, []) + items
+    elif name in values or len(items) != 1:
+        raise InvalidInput(f"{name}: sent more than once")
     else:
-        given[name] = values[0]
+        values[name] = items[0]
 
 
 def _json_object() -> dict[str, Any]:
     try:
-        body = json.loads(request_body.read(request_body.JSON_BYTES, "a JSON body"))
-        json.dumps(body, ensure_ascii=False).encode()  # half a surrogate pair is JSON, but no text
+        body = json.loads(request_body.read_body(request_body.MAX_JSON_BYTES, "a JSON body"))
+        json.dumps(
+            body, ensure_ascii=False
+        ).encode()  # half a surrogate pair is valid JSON, but not valid text
     except (ValueError, RecursionError) as error:
-        raise Malformed("the body is not JSON, which its content type says it is") from error
+        raise Malformed("the body is not JSON, although its content type says so") from error
     if not isinstance(body, dict):
         raise InvalidInput("the body must be a JSON object, with names and values in braces")
     return body
 
 
-def _first(error: ValidationError, known: Iterable[str]) -> str:
-    """The first thing wrong, in words."""
+def _first_error(error: ValidationError, names: Iterable[str]) -> str:
     first = error.errors(include_url=False, include_context=False)[0]
     name = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return f"{name}: there is no such parameter; there are: {', '.join(known)}"
+        return f"{name}: there is no such parameter; there are: {', '.join(names)}"
     return f"{name}: {first['msg'][0].lower()}{first['msg'][1:]}"
 
 
-def image(settings: Settings, data: bytes, wanted: Rendering, watch: Watch) -> Image:
-    """The frame of an upload to work with, or the region of it; raises UnreadableImage and InvalidInput."""
-    frames = decode(data, NAME, limits=Limits(pixels=settings.max_pixels), window=wanted.window)
-    found = query_frame(watch.each(frames), wanted.frame, NAME)
-    if wanted.window and not found.windowing:
-        raise InvalidInput("window: only grey DICOM images have one; leave it out")
-    return crop(found, wanted.region) if wanted.region else found
+def decode_upload(settings: Settings, data: bytes, params: Rendering, deadline: Deadline) -> Image:
+    """Decode the requested frame of an upload, or the region of it.
+
+    Parameters
+    ----------
+    settings : Settings
+        `max_pixels` limits the frame.
+    data : bytes
+        The file.
+    params : Rendering
+        Frame, region and window; the only frame, all of it and the file's own window where None.
+    deadline : Deadline
+        Checked after each decoded frame.
+
+    Raises
+    ------
+    UnreadableImage
+        If the file cannot be decoded.
+    InvalidInput
+        If frame or region lie outside, or a window is set for an image without one.
+    """
+    frames = decode(data, UPLOAD_NAME, limits=Limits(pixels=settings.max_pixels), window=params.window)
+    image = select_frame(deadline.iterate(frames), params.frame, UPLOAD_NAME)
+    if params.window and not image.windowing:
+        raise InvalidInput("window: only grey DICOM images have one; omit it")
+    return crop(image, params.region) if params.region else image
 
 
-def example_uploads(settings: Settings) -> list[bytes]:
-    """The image files of a search, one or several."""
-    files = uploads(settings)
+def uploaded_examples(settings: Settings) -> list[bytes]:
+    """Return the image files of a search, at most MOST_EXAMPLES; `settings` limit their size."""
+    files = uploaded_files(settings)
     if len(files) > MOST_EXAMPLES:
         raise InvalidInput(f"image: at most {MOST_EXAMPLES} files, not {len(files)}")
     return files
 
 
-def upload(settings: Settings) -> bytes:
-    """The image file in the request, as a multipart field `image` or as the body itself; at least one byte."""
-    files = uploads(settings)
+def uploaded_file(settings: Settings) -> bytes:
+    """Return the only image file of the request, in the form field `image` or as the body; not empty."""
+    files = uploaded_files(settings)
     if len(files) != 1:
-        raise InvalidInput(f"image: one file is needed in this field, not {len(files)}")
+        raise InvalidInput(f"image: exactly one file is needed in this field, not {len(files)}")
     return files[0]
 
 
-def uploads(settings: Settings) -> list[bytes]:
-    """The image files in the request, each of at least one byte."""
+def uploaded_files(settings: Settings) -> list[bytes]:
+    """Return the image files of the request, none of them empty; raises RequestEntityTooLarge above the limit."""
     if request.mimetype == MULTIPART:
         files = _file_parts()
-    elif request.mimetype in RAW or request.mimetype.startswith("image/"):
+    elif request.mimetype in BINARY_TYPES or request.mimetype.startswith("image/"):
         files = [request.get_data(cache=False)]
     else:
         raise UnsupportedMediaType(
@@ -254,9 +274,9 @@ def uploads(settings: Settings) -> list[bytes]:
 
 
 def _file_parts() -> list[bytes]:
-    others = sorted(set(request.files) - {"image"})
-    if others:
-        raise InvalidInput(f"{others[0]}: there is no such file field; the image goes into the field image")
+    unexpected = sorted(set(request.files) - {"image"})
+    if unexpected:
+        raise InvalidInput(f"{unexpected[0]}: there is no such file field; send the image in the field image")
     files = request.files.getlist("image")
     if not files and "image" in request.form:
         raise InvalidInput("image: must be sent as a file, for instance with curl -F image=@FILE")

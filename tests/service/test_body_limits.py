@@ -10,9 +10,9 @@ import pytest
 from flask.testing import FlaskClient
 
 from cbir import settings
-from service.access.tokens import Scope, Tokens
+from service.access.tokens import Scope, TokenStore
 from service.app import create_app
-from service.bodies import FORM, FORM_BYTES, JSON_BYTES
+from service.http.request_body import FORM, MAX_FORM_BYTES, MAX_JSON_BYTES
 from tests.service.conftest import problem, serving
 
 LONG = {"Content-Length": "2000000"}
@@ -35,8 +35,8 @@ def padded(size: int, **values: object) -> bytes:
 )
 def test_json_is_small(client: FlaskClient, ids: list[str], method: str, path: str, kind: str) -> None:
     where = path.replace("ID", ids[0])
-    answer = client.open(where, method=method, data=padded(JSON_BYTES + 1), content_type=kind)
-    assert str(JSON_BYTES) in problem(answer, 413)
+    answer = client.open(where, method=method, data=padded(MAX_JSON_BYTES + 1), content_type=kind)
+    assert str(MAX_JSON_BYTES) in problem(answer, 413)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_no_body_is_read_where_none_is_needed(
 
 
 def test_json_of_just_the_size_is_read(client: FlaskClient, ids: list[str]) -> None:
-    body = padded(JSON_BYTES, image_id=ids[0], k=3)
+    body = padded(MAX_JSON_BYTES, image_id=ids[0], k=3)
     answer = client.post("/v1/search", data=body, content_type="application/json")
     assert answer.text.count('"rank"') == 3
 
@@ -93,7 +93,7 @@ def test_bodies_of_no_announced_size(indexed: Path, ids: list[str], tmp_path: Pa
         assert httpx.post(search, content=pieces(first, 4), headers=headers).status_code == 200
         assert refused(search, pieces(first, 16), "application/json")
         assert refused(search, pieces(first, 1024), "application/json")
-    Tokens(state).create([Scope.search])
+    TokenStore(state).create([Scope.search])
     with serving(indexed, CBIR_REQUIRE_TOKENS="true", CBIR_STATE_FOLDER=str(state)) as running:
         login = f"{running.address}/login"
         assert refused(login, pieces(b"token=x&next=", 1), FORM)
@@ -104,27 +104,27 @@ def test_bodies_of_no_announced_size(indexed: Path, ids: list[str], tmp_path: Pa
 def test_no_label_is_changed_by_what_is_too_large(own: Path, ids: list[str]) -> None:
     client, path = create_app(own, settings.load()).test_client(), f"/v1/images/{ids[0]}"
     before = client.get(path).json
-    body = padded(2 * JSON_BYTES, labels={"label": "other"})
+    body = padded(2 * MAX_JSON_BYTES, labels={"label": "other"})
     problem(client.patch(path, data=body, content_type="application/json"), 413)
     assert client.get(path).json == before
 
 
 @pytest.fixture
-def tokens(tmp_path: Path) -> Tokens:
-    return Tokens(tmp_path / "state")
+def tokens(tmp_path: Path) -> TokenStore:
+    return TokenStore(tmp_path / "state")
 
 
 @pytest.fixture
-def closed(indexed: Path, tokens: Tokens) -> FlaskClient:
+def closed(indexed: Path, tokens: TokenStore) -> FlaskClient:
     """The service with tokens needed."""
     in_force = settings.load(require_tokens=True, state_folder=tokens.file.parent)
     return create_app(indexed, in_force).test_client()
 
 
-def test_strangers_send_little(closed: FlaskClient, tokens: Tokens) -> None:
+def test_strangers_send_little(closed: FlaskClient, tokens: TokenStore) -> None:
     token = tokens.create([Scope.search])[1]
-    said = problem(closed.post("/login", data={"token": token, "next": "/" + "a" * FORM_BYTES}), 413)
-    assert str(FORM_BYTES) in said
+    said = problem(closed.post("/login", data={"token": token, "next": "/" + "a" * MAX_FORM_BYTES}), 413)
+    assert str(MAX_FORM_BYTES) in said
     problem(closed.post("/login", data={"token": (BytesIO(token.encode()), "token.txt")}), 415)
     problem(closed.post("/login", json={"token": token}), 415)
     problem(closed.post("/login"), 415)
@@ -134,10 +134,10 @@ def test_strangers_send_little(closed: FlaskClient, tokens: Tokens) -> None:
 def test_a_waiting_address_sends_little_too(closed: FlaskClient) -> None:
     codes = [closed.post("/login", data={"token": "x"}).status_code for _ in range(11)]
     assert codes[-1] == 429
-    problem(closed.post("/login", data={"token": "x", "next": "/" + "a" * FORM_BYTES}), 413)
+    problem(closed.post("/login", data={"token": "x", "next": "/" + "a" * MAX_FORM_BYTES}), 413)
 
 
-def test_a_form_that_ends_a_session_is_small(closed: FlaskClient, tokens: Tokens) -> None:
+def test_a_form_that_ends_a_session_is_small(closed: FlaskClient, tokens: TokenStore) -> None:
     closed.post("/login", data={"token": tokens.create([Scope.search])[1]})
-    problem(closed.post("/logout", data={"csrf": "a" * FORM_BYTES}), 413)
+    problem(closed.post("/logout", data={"csrf": "a" * MAX_FORM_BYTES}), 413)
     assert closed.get("/").status_code == 200

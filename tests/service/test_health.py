@@ -12,10 +12,10 @@ import pytest
 from cbir import settings
 from cbir.store import Collection
 from cbir.store.last_good import NAME
-from service import place
-from service.access.tokens import Scope, Tokens
+from service.access.tokens import Scope, TokenStore
 from service.app import create_app
-from service.state import EXTENSION
+from service.collections import mounted_collection
+from service.collections.app_state import EXTENSION
 from tests.service.conftest import COUNT, cbir, problem
 
 
@@ -68,7 +68,7 @@ def test_snapshot_that_cannot_be_used_is_told(own: Path, caplog: pytest.LogCaptu
     assert said.json["images"] == COUNT - 6
     assert said.json["warning"]
     app.test_client().get("/readyz")
-    assert caplog.text.count("not all is well") == 1
+    assert caplog.text.count(f"collection {own.name}: ") == 1
 
 
 def test_warming_up(indexed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -88,7 +88,7 @@ def test_strangers_learn_no_names(own: Path, tmp_path: Path, damage: str) -> Non
         (own / "collection.sqlite").write_bytes(b"not a database" * 1000)
     elif damage == "missing":
         shutil.rmtree(own)
-    tokens = Tokens(tmp_path / "state")
+    tokens = TokenStore(tmp_path / "state")
     known = {"Authorization": f"Bearer {tokens.create([Scope.ingest])[1]}"}
     in_force = settings.load(require_tokens=True, state_folder=tokens.file.parent, failed_attempts=3)
     client = create_app([own, tmp_path / "second-ward"], in_force).test_client()
@@ -116,7 +116,7 @@ def test_strangers_learn_no_names(own: Path, tmp_path: Path, damage: str) -> Non
 def test_nobody_is_let_in_is_not_ready(
     indexed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tokens = Tokens(tmp_path / "state")
+    tokens = TokenStore(tmp_path / "state")
     known = {"Authorization": f"Bearer {tokens.create([Scope.search])[1]}"}
     client = create_app(
         indexed, settings.load(require_tokens=True, state_folder=tokens.file.parent)
@@ -159,7 +159,7 @@ def test_a_damaged_collection_is_not_opened_for_every_request(
         for path in (image, "/readyz", "/v1/collection", image):
             assert problem(client.get(path), 503) == said
         assert not opened
-        monkeypatch.setattr(place, "FAILED_SECONDS", 0.2)
+        monkeypatch.setattr(mounted_collection, "RETRY_SECONDS", 0.2)
         client = create_app(own, settings.load()).test_client()
         problem(client.get(image), 503)
         time.sleep(0.3)

@@ -110,7 +110,7 @@ def test_rerank_by_name(client: FlaskClient, ids: list[str]) -> None:
     distances = [hit["distance"] for hit in plain["results"]]
     assert distances == sorted(distances)
     assert by_id(client, ids[0], rerank="pearson").json["rerank"]["method"] == "pearson"
-    assert by_id(client, ids[0]).json["rerank"]["method"] == rerank.resolved(settings.load().rerank)
+    assert by_id(client, ids[0]).json["rerank"]["method"] == rerank.resolve_name(settings.load().rerank)
 
 
 def test_filters_hold_together(client: FlaskClient, ids: list[str], pictures: list[Path]) -> None:
@@ -210,7 +210,7 @@ def test_values_the_search_refuses(
 def test_parameters_of_an_image_that_do_not_fit(client: FlaskClient, pictures: list[Path]) -> None:
     assert "rernak" in problem(post(client, pictures[0], rernak="none"), 422)
     assert "image_id" in problem(post(client, pictures[0], image_id="x"), 422)
-    assert "k: given more than once" in problem(
+    assert "k: sent more than once" in problem(
         client.post(SEARCH + "?k=3", data=form(pictures[0], k="4")), 422
     )
     twice = MultiDict([("k", "1"), ("k", "2")])

@@ -1,12 +1,12 @@
-"""JSON and text packed with gzip for those who take it."""
+"""Gzip compression of JSON and text responses."""
 
 import gzip
 
 from flask import Flask, Response, request
 
-LEAST_BYTES = 1024  # below, a packet holds it anyway
+MIN_BYTES = 1024  # smaller responses fit into one packet anyway
 LEVEL = 3
-PACKED = (
+COMPRESSIBLE = (
     "application/dicom+json",
     "application/json",
     "application/problem+json",
@@ -18,18 +18,18 @@ PACKED = (
 
 
 def install(app: Flask) -> None:
-    """Pack the responses of `app`."""
-    app.after_request(_pack)
+    """Compress the responses of `app`."""
+    app.after_request(_compress)
 
 
-def _pack(response: Response) -> Response:
-    if response.mimetype not in PACKED or response.is_streamed or response.status_code in (204, 304):
+def _compress(response: Response) -> Response:
+    if response.mimetype not in COMPRESSIBLE or response.is_streamed or response.status_code in (204, 304):
         return response
     response.vary.add("Accept-Encoding")
     if request.accept_encodings["gzip"] <= 0 or "Content-Encoding" in response.headers:
         return response
     data = response.get_data()
-    if len(data) < LEAST_BYTES:
+    if len(data) < MIN_BYTES:
         return response
     response.set_data(gzip.compress(data, LEVEL, mtime=0))
     response.headers["Content-Encoding"] = "gzip"

@@ -1,4 +1,4 @@
-"""gunicorn with threads, in one process."""
+"""HTTP server: gunicorn with one worker process of many threads."""
 
 import logging
 import os
@@ -15,36 +15,36 @@ from gunicorn.app.base import BaseApplication
 
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
-from service.access import start
+from service.access import startup_checks
 from service.app import create_app
-from service.patience import PatientWorker
-from service.problems import MEDIA_TYPE, NOT_HTTP, UNEXPECTED, body, is_not_http, where
-from service.state import EXTENSION
+from service.collections.app_state import EXTENSION
+from service.http.problems import MEDIA_TYPE, NOT_HTTP, UNEXPECTED, error_location, is_not_http, problem_json
+from service.http.timeouts import TimeoutWorker
 
-SPARE_THREADS = 8  # they refuse what is too much, and answer whether the service is up
+SPARE_THREADS = 8  # for refusals and health checks while all others are busy
 KEEPALIVE_SECONDS = 5
 TOO_LONG = {
     "LimitRequestLine": (
         HTTPStatus.REQUEST_URI_TOO_LONG,
-        "the address is longer than the service reads; send long parameters in the body",
+        "the address is too long; send long parameters in the body",
     ),
     "LimitRequestHeaders": (
         HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-        "the headers are longer or more than the service reads",
+        "the headers are too long or too many",
     ),
 }
 
 log = logging.getLogger(__name__)
 
 
-def listen(settings: Settings) -> socket.socket:
-    """A listening socket; raises InvalidInput for settings that leave the door open, and for a port that is taken."""
-    start.check(settings)
+def open_listener(settings: Settings) -> socket.socket:
+    """Open a listening socket; raises InvalidInput for insecure `settings` and for a port in use."""
+    startup_checks.check_startup(settings)
     host, port = settings.host, settings.port
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
-        raise InvalidInput(f"--host {host} is no address of this machine: {error.strerror}") from error
+        raise InvalidInput(f"--host {host} is not an address of this machine: {error.strerror}") from error
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -54,7 +54,7 @@ def listen(settings: Settings) -> socket.socket:
         listener.close()
         raise InvalidInput(
             f"cannot listen on {host} port {port}: {os.strerror(error.errno or 0).lower()}; "
-            "--port names another, --port 0 takes a free one"
+            "choose another with --port, or a free one with --port 0"
         ) from error
     return listener
 
@@ -63,22 +63,22 @@ def _text(path: Path | None) -> str | None:
     return str(path) if path else None
 
 
-class Worker(PatientWorker):
-    """gunicorn's threaded worker; requests that are not HTTP get a problem like all others, and Ctrl-C ends it."""
+class ServiceWorker(TimeoutWorker):
+    """gunicorn worker that reports invalid HTTP as a problem and exits at once on Ctrl-C."""
 
     def handle_quit(self, sig: int, frame: Any) -> None:
-        # At once: to end in order takes locks, which the thread that the signal interrupted may be holding.
+        # At once: an orderly exit takes locks that the interrupted thread may hold.
         os._exit(0)
 
     def handle_error(self, req: Any, client: socket.socket, addr: Any, exc: Exception) -> None:
         if isinstance(exc, ssl.SSLError):
-            return  # no TLS, or none we speak: there is nobody to understand an answer
+            return  # no TLS or an unsupported version: the client could not read a response
         if is_not_http(exc):
             status, detail = TOO_LONG.get(type(exc).__name__, (HTTPStatus.BAD_REQUEST, NOT_HTTP))
         else:
-            log.error("unexpected error: %s", where(exc))
+            log.error("unexpected error: %s", error_location(exc))
             status, detail = HTTPStatus.INTERNAL_SERVER_ERROR, UNEXPECTED
-        text = body(status, detail).encode()
+        text = problem_json(status, detail).encode()
         head = (
             f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {MEDIA_TYPE}\r\n"
             f"Content-Length: {len(text)}\r\nConnection: close\r\n\r\n"
@@ -86,11 +86,23 @@ class Worker(PatientWorker):
         try:
             client.sendall(head.encode() + text)
         except OSError:
-            self.log.debug("the client did not wait for the error")
+            self.log.debug("the client left before the error response")
 
 
-class Server(BaseApplication):
-    """Serves collections on a listening socket until it is told to stop; `ready` is called when it answers."""
+class GunicornServer(BaseApplication):
+    """gunicorn application that serves collections until it is stopped.
+
+    Parameters
+    ----------
+    collections : sequence of Path
+        Folders of the collections.
+    settings : Settings
+        Settings of the service.
+    listener : socket
+        Listening socket; the server takes it over.
+    ready : callable
+        Called when the server accepts requests.
+    """
 
     def __init__(
         self,
@@ -110,7 +122,7 @@ class Server(BaseApplication):
         options: dict[str, Any] = {
             "bind": f"fd://{self.listener.detach()}",
             "workers": 1,
-            "worker_class": Worker,
+            "worker_class": ServiceWorker,
             "threads": threads,
             "worker_connections": max(1000, 2 * threads),
             "keepalive": KEEPALIVE_SECONDS,
@@ -119,18 +131,18 @@ class Server(BaseApplication):
             "loglevel": "warning",
             "post_worker_init": lambda worker: self.ready() if worker.age == 1 else None,
             "control_socket_disable": True,
-            "forwarded_allow_ips": "",  # service/access/proxies.py decides whom to believe
+            "forwarded_allow_ips": "",  # service/access/proxies.py decides which proxies to trust
             "certfile": _text(self.settings.tls_certificate),
             "keyfile": _text(self.settings.tls_key),
         }
         for name, value in options.items():
-            if name in self.cfg.settings:  # not every gunicorn has a control socket
+            if name in self.cfg.settings:  # older gunicorn versions have no control socket
                 self.cfg.set(name, value)
 
     def load(self) -> Flask:
-        """The app, warmed up; called in the worker, since neither BLAS nor SQLite may be carried over a fork."""
+        """Create and warm up the app; called in the worker, since neither BLAS nor SQLite survives a fork."""
         logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-        warnings.simplefilter("ignore")  # pydicom's quote the header they are about
+        warnings.simplefilter("ignore")  # pydicom's warnings quote headers of patients
         app = create_app(self.collections, self.settings)
         app.extensions[EXTENSION].warm_up()
         return app

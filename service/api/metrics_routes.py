@@ -1,0 +1,115 @@
+"""Prometheus metrics at /metrics. Labels name routes and collections, never images or patients."""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from flask import Blueprint, Flask, Response, current_app, g, request
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from sqlalchemy.exc import DatabaseError
+
+from cbir.errors import CbirError
+from service.api.operations import operation
+from service.collections.app_state import AppState
+
+EXTENSION = "cbir-metrics"
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+blueprint = Blueprint("metrics", __name__)
+
+
+class ServiceMetrics:
+    """Metrics of one app."""
+
+    def __init__(self, state: AppState) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "cbir_requests", "Responses sent.", ("method", "route", "status"), registry=self.registry
+        )
+        self.seconds = Histogram(
+            "cbir_request_seconds",
+            "Duration of a request.",
+            ("route",),
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.stages = Histogram(
+            "cbir_query_stage_seconds",
+            "Duration of a stage of a search.",
+            ("stage",),
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.registry.register(CollectionGauges(state))
+
+
+class CollectionGauges(Collector):
+    """Collector that reads the current state of the app when it is scraped."""
+
+    def __init__(self, state: AppState) -> None:
+        self.state = state
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield sizes of collections, requests at work and waiting, and jobs by state."""
+        images = GaugeMetricFamily("cbir_collection_images", "Images of a collection.", labels=["collection"])
+        ready = GaugeMetricFamily(
+            "cbir_collection_ready", "1 if the collection can be searched.", labels=["collection"]
+        )
+        for name, handle in self.state.collections.items():
+            try:
+                images.add_metric([name], len(handle.searcher().collection.view()))
+                ready.add_metric([name], 1)
+            except (CbirError, DatabaseError):
+                ready.add_metric([name], 0)
+        yield images
+        yield ready
+        limit = self.state.concurrency
+        yield GaugeMetricFamily("cbir_requests_working", "Requests at work.", limit.working)
+        yield GaugeMetricFamily("cbir_queue_length", "Requests that wait for a thread.", limit.waiting)
+        yield GaugeMetricFamily("cbir_queue_limit", "Requests that may wait.", limit.queue)
+        jobs = GaugeMetricFamily("cbir_jobs", "Jobs by state.", labels=["state"])
+        for name, count in self.state.jobs.counts().items():
+            jobs.add_metric([name], count)
+        yield jobs
+
+
+def install(app: Flask, state: AppState) -> None:
+    """Count and time the requests of `app`; gauges show its `state`."""
+    app.extensions[EXTENSION] = ServiceMetrics(state)
+    app.before_request(_start)
+    app.after_request(_count)
+
+
+def observe_stages(timings_ms: Mapping[str, float]) -> None:
+    """Record the stages of a search, in milliseconds by name."""
+    metrics = _metrics()
+    for stage, milliseconds in timings_ms.items():
+        metrics.stages.labels(stage).observe(milliseconds / 1000)
+
+
+@blueprint.get("/metrics")
+@operation("metrics", {200: "text/plain"})
+def get_metrics() -> Response:
+    """Return all metrics in the text format of Prometheus."""
+    return Response(generate_latest(_metrics().registry), content_type=CONTENT_TYPE)
+
+
+def _metrics() -> ServiceMetrics:
+    return cast(ServiceMetrics, current_app.extensions[EXTENSION])
+
+
+def _start() -> None:
+    g.started = time.perf_counter()
+
+
+def _count(response: Response) -> Response:
+    metrics = _metrics()
+    route = request.url_rule.rule if request.url_rule else "none"
+    method = request.method if request.url_rule else "any"  # else a client could invent any number of labels
+    metrics.requests.labels(method, route, str(response.status_code)).inc()
+    if "started" in g:
+        metrics.seconds.labels(route).observe(time.perf_counter() - g.started)
+    return response

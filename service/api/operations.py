@@ -1,0 +1,52 @@
+"""Decorator that declares parameters, bodies and responses of an endpoint for the OpenAPI document."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from pydantic import BaseModel
+
+View = TypeVar("View", bound=Callable[..., Any])
+FILE = "a file"  # binary content of a body
+
+
+@dataclass(frozen=True)
+class Operation:
+    """OpenAPI declaration of an endpoint.
+
+    name: the operationId. responses: model or media type by status. query: parameters in the query string. body:
+    model or FILE by media type. form: fields of a multipart body besides its files; several_files: it may hold more
+    than one. headers: request headers that are used. problems: statuses besides those of every endpoint.
+    """
+
+    name: str
+    responses: dict[int, type[BaseModel] | str | None]
+    query: type[BaseModel] | None = None
+    body: dict[str, type[BaseModel] | str] = field(default_factory=dict)
+    form: type[BaseModel] | None = None
+    several_files: bool = False
+    headers: tuple[str, ...] = ()
+    problems: tuple[int, ...] = ()
+
+
+OPERATION = "cbir_operation"
+
+
+def operation(
+    name: str, responses: dict[int, type[BaseModel] | str | None], **options: Any
+) -> Callable[[View], View]:
+    """Attach an Operation to a view, whose docstring becomes the summary and description.
+
+    name: the operationId. responses: model or media type by status. options: further fields of Operation.
+    """
+
+    def attach(view: View) -> View:
+        setattr(view, OPERATION, Operation(name, responses, **options))
+        return view
+
+    return attach
+
+
+def operation_of(view: Callable[..., Any]) -> Operation | None:
+    """Return the Operation of `view`, None for pages."""
+    return cast(Operation | None, getattr(view, OPERATION, None))

@@ -1,0 +1,122 @@
+"""Endpoints POST /v1/search and POST /v1/render."""
+
+import cv2
+from flask import Blueprint, Response, request
+
+from cbir.errors import InvalidInput
+from cbir.images import crop
+from cbir.images.thumbnail import encode_image, shrink
+from cbir.search import Answer
+from service.access.audit import log_images
+from service.api import metrics_routes
+from service.api.hit_links import links_of_hit
+from service.api.operations import FILE, operation
+from service.collections.app_state import AppState, current_state
+from service.collections.image_sources import read_source_image
+from service.http import request_params
+from service.http.request_params import ById, ByImage
+from service.http.timeouts import Deadline
+
+blueprint = Blueprint("api", __name__, url_prefix="/v1")
+
+RENDERED_SIDE = 1024  # pixels
+
+
+@blueprint.post("/search")
+@operation(
+    "search",
+    {200: Answer},
+    body={
+        request_params.JSON: ById,
+        "image/*": FILE,
+        "application/dicom": FILE,
+        "application/octet-stream": FILE,
+    },
+    form=ByImage,
+    several_files=True,
+    query=ByImage,
+    problems=(400, 404, 410, 413, 415, 422),
+)
+def post_search() -> Response:
+    """Search for images similar to an uploaded or indexed one.
+
+    Send the image in the form field `image` (repeat it for several examples) or as the body itself. Name images of
+    the collection in a JSON body; a region of one is cut from its file at full resolution. Parameters may be in the
+    query string, in the form or in the JSON. With several examples or with `feedback` the ranking is learned from
+    them; images judged relevant then come first, those judged not relevant last. Examples are excluded from the
+    results.
+    """
+    state = current_state()
+    with state.concurrency.admit():
+        if request.mimetype == request_params.JSON:
+            params: ById | ByImage = request_params.request_parameters(ById)
+            answer, query_ids = _search_by_id(state, params)
+        else:
+            files = request_params.uploaded_examples(state.settings)
+            params = request_params.request_parameters(ByImage)
+            answer = _search_by_upload(state, files, params)
+            query_ids = [answer.query.image_id]
+    metrics_routes.observe_stages(answer.timings_ms)
+    if params.collection:
+        for hit in answer.results:
+            hit.links = links_of_hit(hit, params.collection)
+    log_images([*query_ids, *params.examples, *(hit.image_id for hit in answer.results)])
+    return Response(answer.model_dump_json(), mimetype=request_params.JSON)
+
+
+def _search_by_id(state: AppState, params: ById) -> tuple[Answer, list[str | None]]:
+    search_request = params.to_request(state.settings)
+    if params.region and not params.image_id:
+        raise InvalidInput("region: needs image_id, the image it is a region of")
+    with state.concurrency.slot():
+        searcher, deadline = state.searcher(params.collection), Deadline()
+        if params.image_id and params.region:
+            record = searcher.collection.record(params.image_id)
+            image = read_source_image(searcher.collection, record, state.settings.max_pixels, deadline)
+            answer = searcher.by_image(crop(image, params.region), search_request, deadline)
+        elif params.image_id:
+            answer = searcher.by_id(params.image_id, search_request, deadline)
+        else:
+            answer = searcher.by_examples([], search_request, deadline)
+    return answer, [params.image_id or answer.query.image_id]
+
+
+def _search_by_upload(state: AppState, files: list[bytes], params: ByImage) -> Answer:
+    search_request = params.to_request(state.settings)
+    with state.concurrency.slot():
+        searcher, deadline = state.searcher(params.collection), Deadline()
+        images = [request_params.decode_upload(state.settings, data, params, deadline) for data in files]
+        return searcher.by_examples(images, search_request, deadline)
+
+
+@blueprint.post("/render")
+@operation(
+    "render",
+    {200: "image/png"},
+    body={"image/*": FILE, "application/dicom": FILE, "application/octet-stream": FILE},
+    form=request_params.Rendering,
+    query=request_params.Rendering,
+    problems=(400, 413, 415, 422),
+)
+def post_render() -> Response:
+    """Render an uploaded image as PNG, as a search would decode it; the longer side has at most 1024 pixels.
+
+    Headers give the original size (Image-Size: width,height) and, for grey DICOM images, the window (Image-Window:
+    center,width) and the range of values (Image-Values: least,greatest).
+    """
+    state = current_state()
+    with state.concurrency.admit():
+        data = request_params.uploaded_file(state.settings)
+        params = request_params.request_parameters(request_params.Rendering)
+        with state.concurrency.slot():
+            image = request_params.decode_upload(state.settings, data, params, Deadline())
+            picture = encode_image(
+                shrink(image.pixels, RENDERED_SIDE), ".png", [cv2.IMWRITE_PNG_COMPRESSION, 1]
+            )
+    response = Response(picture, mimetype="image/png")
+    response.headers["Image-Size"] = f"{image.width},{image.height}"
+    if image.windowing:
+        center, width, least, greatest = image.windowing
+        response.headers["Image-Window"] = f"{center:.10g},{width:.10g}"
+        response.headers["Image-Values"] = f"{least:.10g},{greatest:.10g}"
+    return response

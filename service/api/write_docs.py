@@ -1,0 +1,24 @@
+"""Write docs/openapi.json and docs/errors.md: `python -m service.api.write_docs docs`."""
+
+import json
+import sys
+from pathlib import Path
+
+from cbir import settings
+from service.api import openapi
+from service.app import create_app
+from service.http import problem_kinds
+
+
+def generated_docs() -> dict[str, str]:
+    """Return the generated documents by file name."""
+    document = openapi.build_openapi(create_app("collection", settings.load()))
+    return {
+        "openapi.json": json.dumps(document, indent=1) + "\n",
+        "errors.md": problem_kinds.problem_kinds_markdown(),
+    }
+
+
+if __name__ == "__main__":
+    for name, text in generated_docs().items():
+        (Path(sys.argv[1]) / name).write_text(text, encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Collections that the service has mounted, and what it caches of them."""

@@ -1,0 +1,86 @@
+"""State shared by the views of one app: settings, concurrency limit, collections and caches."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from flask import current_app
+
+from cbir.errors import CbirError, InvalidInput, NotFound
+from cbir.images import Image
+from cbir.search import Request, Searcher, Stopwatch
+from cbir.settings import Settings
+from service.collections.archive_thumbnails import ArchiveThumbnails
+from service.collections.grader_cache import GraderCache
+from service.collections.lru_cache import LruCache
+from service.collections.mounted_collection import CollectionHandle
+from service.http.concurrency import ConcurrencyLimit
+from service.http.problems import error_location
+from service.ingest.index_jobs import JobQueue
+
+EXTENSION = "cbir"
+CACHE_BYTES = 64 * 2**20
+
+log = logging.getLogger(__name__)
+
+
+class AppState:
+    """Settings, collections and caches that the views of one app share. Thread-safe.
+
+    collections: handles by folder name; requests that name no collection mean the first, `default`.
+    """
+
+    def __init__(self, folders: Sequence[Path], settings: Settings) -> None:
+        check_unique_names(folders)
+        self.settings = settings
+        self.concurrency = ConcurrencyLimit(settings.threads, settings.queue)
+        self.thumbnails = LruCache(CACHE_BYTES)
+        self.collections = {folder.name: CollectionHandle(folder, settings) for folder in folders}
+        self.default = next(iter(self.collections))
+        self.jobs = JobQueue()
+        self.graders = GraderCache()
+        self.archive_thumbnails = ArchiveThumbnails(settings)
+
+    def handle(self, name: str | None = None) -> CollectionHandle:
+        """Return the handle of the collection `name`, the default one for None; raises NotFound."""
+        handle = self.collections.get(name or self.default)
+        if handle is None:
+            raise NotFound(f"there is no collection {name}; there are: {', '.join(self.collections)}")
+        return handle
+
+    def searcher(self, name: str | None = None) -> Searcher:
+        """Return the searcher of the collection `name`; raises NotFound and NotReady."""
+        return self.handle(name).searcher()
+
+    def snapshot_problem(self) -> str | None:
+        """Return the damage of the default collection that queries work around, None if there is none."""
+        return self.handle().snapshot_problem()
+
+    def warm_up(self) -> None:
+        """Load the vectors and all code of a query, so that the first request does not wait for them."""
+        ramp = np.add.outer(np.arange(64), np.arange(64)).astype(np.uint8)
+        for handle in self.collections.values():
+            try:
+                handle.searcher().by_image(Image(ramp), Request(k=1), Stopwatch())
+                handle.snapshot_problem()
+            except CbirError as error:
+                log.warning("not ready: %s", error)
+            except Exception as error:
+                log.warning("the first search failed: %s", error_location(error))
+
+
+def check_unique_names(folders: Sequence[Path]) -> None:
+    """Raise InvalidInput if two of the `folders` have the same name, since requests name collections by it."""
+    names = [folder.name for folder in folders]
+    if duplicates := {name for name in names if names.count(name) > 1}:
+        raise InvalidInput(
+            f"two collections have the folder name {min(duplicates)}; folder names must be unique, "
+            "since requests name collections by them"
+        )
+
+
+def current_state() -> AppState:
+    """Return the state of the app that handles the current request."""
+    return cast(AppState, current_app.extensions[EXTENSION])

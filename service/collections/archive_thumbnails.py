@@ -1,0 +1,52 @@
+"""Pictures of images whose pixels are not stored here, rendered by the archive of the settings."""
+
+import time
+from threading import BoundedSemaphore, Lock
+
+from cbir.addresses import is_uid
+from cbir.archive_client import ArchiveClient
+from cbir.errors import ArchiveFailed, UnreadableImage
+from cbir.images import Image, Limits, decode
+from cbir.settings import Settings
+from cbir.store import Record
+from service.http.problems import SourceGone
+
+CONCURRENT_REQUESTS = 4  # to the archive; others wait
+BACKOFF_SECONDS = 10.0  # pause after the archive did not answer
+MAX_PIXELS = 16_000_000  # some archives ignore the requested size
+
+
+class ArchiveThumbnails:
+    """Renders images by a DICOMweb archive. Thread-safe. archive: None if the settings name no archive."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.archive = ArchiveClient(settings.archive_url) if settings.archive_url else None
+        self._slots = BoundedSemaphore(CONCURRENT_REQUESTS)
+        self._lock = Lock()
+        self._backoff_until = 0.0
+
+    def render(self, record: Record, side: int) -> Image | None:
+        """Return the image of `record` with a longer side of about `side` pixels; None without an archive.
+
+        Raises SourceGone if the archive does not answer or does not deliver the image.
+        """
+        if self.archive is None or not all(map(is_uid, (record.study, record.series, record.instance))):
+            return None
+        side = min(side, max(record.width, record.height))  # some archives would enlarge it
+        with self._slots:
+            with self._lock:
+                backing_off = time.monotonic() < self._backoff_until
+            if backing_off:
+                raise SourceGone(
+                    "the picture of this image is not stored here, and the archive does not answer"
+                )
+            try:
+                data = self.archive.rendered(record.study, record.series, record.instance, record.frame, side)
+                return next(decode(data, "the archive's picture", limits=Limits(pixels=MAX_PIXELS)))
+            except (ArchiveFailed, UnreadableImage, StopIteration) as error:
+                if isinstance(error, ArchiveFailed) and not error.answered:
+                    with self._lock:
+                        self._backoff_until = time.monotonic() + BACKOFF_SECONDS
+                raise SourceGone(
+                    "the picture of this image is not stored here, and the archive does not deliver it"
+                ) from error

@@ -1,0 +1,42 @@
+"""Cache of the graders of open collections."""
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from cbir.errors import InvalidInput, NotFound
+from cbir.store import Collection, grade_models
+
+if TYPE_CHECKING:
+    from cbir.grading.grader import Grader
+
+
+class GraderCache:
+    """Keeps one loaded grader per collection and grade column. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._graders: dict[tuple[str, str], Grader] = {}
+
+    def get(self, collection: Collection, column: str | None) -> "Grader":
+        """Return the grader of `collection` for the label `column`; None means the only one.
+
+        Raises NotFound if the collection has no grade model for it, InvalidInput if there are several and `column`
+        is None.
+        """
+        from cbir.grading.grader import Grader  # imports scikit-learn: only for requests that grade
+
+        with collection.engine.connect() as connection:
+            columns = grade_models.graded_labels(connection)
+        if column is None and len(columns) > 1:
+            raise InvalidInput(f"grade_column: one of {', '.join(columns)} is needed")
+        if not columns or column not in (None, *columns):
+            existing = f"; there are: {', '.join(columns)}" if columns else ""
+            raise NotFound(
+                f"the collection has no grade model for such grades; `cbir grade fit` fits one{existing}"
+            )
+        key = str(collection.folder), column or columns[0]
+        with self._lock:
+            grader = self._graders.get(key)
+            if grader is None or grader.collection is not collection:
+                grader = self._graders[key] = Grader(collection, key[1])
+        return grader

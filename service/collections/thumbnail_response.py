@@ -1,0 +1,62 @@
+"""Thumbnail responses: stored thumbnails, else rendered from the source file or by the archive."""
+
+from flask import Response
+
+from cbir.images.thumbnail import SIDE, make_thumbnail
+from cbir.store import Collection, Record
+from service.collections.app_state import AppState
+from service.collections.image_sources import read_source_image
+from service.http.etag import client_has_current, make_conditional
+from service.http.problems import SourceGone
+from service.http.timeouts import Deadline
+
+
+def thumbnail_response(state: AppState, collection: Collection, image_id: str) -> Response:
+    """Answer with the thumbnail of an image, or 304 if the client has it.
+
+    Parameters
+    ----------
+    state : AppState
+        Its cache of thumbnails is used and filled.
+    collection : Collection
+        Collection of the image.
+    image_id : str
+        Id of the image.
+
+    Raises
+    ------
+    NotFound
+        If the collection has no such image.
+    SourceGone
+        If no thumbnail is stored and its source is not available.
+    """
+    record = collection.record(image_id)
+    response = Response(mimetype="image/jpeg")
+    response.set_etag(f"{record.content_hash}-{SIDE}")
+    # Revalidated each time, so that a deleted image disappears from the page too.
+    response.headers["Cache-Control"] = "private, no-cache"
+    if not client_has_current(response):
+        response.set_data(state.thumbnails.get(record.content_hash) or _load(state, collection, record))
+    return make_conditional(response, "the picture")
+
+
+def _load(state: AppState, collection: Collection, record: Record) -> bytes:
+    picture = collection.thumbnail(record.image_id)
+    if picture is None:
+        with state.concurrency.admit():
+            picture = _render(state, collection, record)
+    state.thumbnails.put(record.content_hash, picture)
+    return picture
+
+
+def _render(state: AppState, collection: Collection, record: Record) -> bytes:
+    """Render from the source file, else by the archive; no slot is occupied while the archive works."""
+    try:
+        with state.concurrency.slot():
+            image = read_source_image(collection, record, state.settings.max_pixels, Deadline())
+            return make_thumbnail(image)
+    except SourceGone:
+        rendered = state.archive_thumbnails.render(record, SIDE)
+        if rendered is None:
+            raise
+        return make_thumbnail(rendered)

@@ -1,0 +1,179 @@
+"""Errors as RFC 9457 problem details."""
+
+import json
+import logging
+import traceback
+from http import HTTPStatus
+
+from flask import Flask, Response
+from sqlalchemy.exc import DatabaseError
+from werkzeug.exceptions import HTTPException
+
+from cbir.errors import (
+    CbirError,
+    CollectionBusy,
+    CollectionDamaged,
+    InvalidInput,
+    NotFound,
+    StorageFull,
+    UnreadableImage,
+)
+from service.http.problem_kinds import BY_STATUS, KINDS, problem_type
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_SECONDS = 1
+UNEXPECTED = "unexpected error; the log of the service says where"
+
+NOT_HTTP = "the request is not valid HTTP"
+
+log = logging.getLogger(__name__)
+
+
+class NotReady(CbirError):
+    """The collection cannot be opened at the moment."""
+
+
+class TooManyRequests(CbirError):
+    """The service is at its limit of concurrent requests, or of waiting jobs."""
+
+
+class SourceGone(CbirError):
+    """The source file of an image is gone or shows another picture."""
+
+
+class Malformed(CbirError):
+    """The request cannot be parsed."""
+
+
+class NotAllowed(CbirError):
+    """The settings do not allow the request."""
+
+
+class Conflict(CbirError):
+    """The request conflicts with the current state."""
+
+
+class ChangedMeanwhile(CbirError):
+    """The image has changed since the client last read it."""
+
+
+KIND_BY_ERROR: dict[type[CbirError], str] = {
+    InvalidInput: "invalid-input",
+    UnreadableImage: "unreadable-image",
+    NotFound: "not-found",
+    SourceGone: "source-gone",
+    TooManyRequests: "too-many-requests",
+    CollectionBusy: "collection-busy",
+    CollectionDamaged: "collection-damaged",
+    NotReady: "not-ready",
+    Malformed: "malformed",
+    NotAllowed: "forbidden",
+    Conflict: "conflict",
+    ChangedMeanwhile: "changed-meanwhile",
+    StorageFull: "storage-full",
+}
+RETRYABLE = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
+FORWARDED_HEADERS = {"Allow", "Retry-After", "WWW-Authenticate"}
+
+DEFAULT_DETAILS = {
+    HTTPStatus.NOT_FOUND: "this address does not exist",
+    HTTPStatus.METHOD_NOT_ALLOWED: "this address does not support the method; see the header Allow",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "the request is larger than the service accepts (max_upload_bytes)",
+}
+
+
+def problem_json(status: HTTPStatus, detail: str, kind: str | None = None) -> str:
+    """Return the JSON of a problem.
+
+    Parameters
+    ----------
+    status : HTTPStatus
+        Status of the response.
+    detail : str
+        Message for this request.
+    kind : str, optional
+        Key of `problem_kinds.KINDS`; the first kind of the status by default.
+    """
+    name = kind or BY_STATUS.get(status)
+    title = KINDS[name].title if name else status.phrase
+    type_ = problem_type(name) if name else "about:blank"
+    return json.dumps({"type": type_, "title": title, "status": int(status), "detail": detail})
+
+
+def problem_response(status: HTTPStatus, detail: str, kind: str | None = None) -> Response:
+    """Return a problem as a response, with Retry-After if the request may be repeated.
+
+    Parameters
+    ----------
+    status : HTTPStatus
+        Status of the response.
+    detail : str
+        Message for this request.
+    kind : str, optional
+        Key of `problem_kinds.KINDS`; the first kind of the status by default.
+    """
+    response = Response(problem_json(status, detail, kind), status, mimetype=MEDIA_TYPE)
+    if status in RETRYABLE:
+        response.headers["Retry-After"] = str(RETRY_SECONDS)
+    return response
+
+
+def install(app: Flask) -> None:
+    """Register error handlers that turn every error of `app` into a problem."""
+    app.register_error_handler(CbirError, _handle_cbir_error)
+    app.register_error_handler(HTTPException, _handle_http_error)
+    app.register_error_handler(DatabaseError, _handle_database_error)
+    app.register_error_handler(Exception, _handle_unexpected_error)
+
+
+def _kind(error: CbirError) -> str:
+    return next((KIND_BY_ERROR[base] for base in type(error).__mro__ if base in KIND_BY_ERROR), "unexpected")
+
+
+def status_of(error: CbirError) -> HTTPStatus:
+    """Return the status of the response to `error`, for pages that render the error themselves."""
+    return KINDS[_kind(error)].status
+
+
+def _handle_cbir_error(error: CbirError) -> Response:
+    kind = _kind(error)
+    return problem_response(KINDS[kind].status, str(error), kind)
+
+
+def _handle_http_error(error: HTTPException) -> Response | HTTPException:
+    if error.code is None or error.code < 400:
+        return error
+    status = HTTPStatus(error.code)
+    by_default = error.description == type(error).description
+    detail = DEFAULT_DETAILS.get(status) if by_default else None
+    response = problem_response(status, detail or error.description or status.phrase)
+    for name, value in error.get_headers():
+        if name in FORWARDED_HEADERS:
+            response.headers[name] = value
+    return response
+
+
+def _handle_database_error(error: DatabaseError) -> Response:
+    log.error("the database cannot be read: %s", error_location(error))
+    detail = "the collection's database cannot be read at the moment"
+    return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, detail, "collection-damaged")
+
+
+def is_not_http(error: Exception) -> bool:
+    """Return True if `error` is gunicorn's, raised while it parsed a request or the chunks of its body."""
+    return type(error).__module__ == "gunicorn.http.errors"
+
+
+def _handle_unexpected_error(error: Exception) -> Response:
+    if is_not_http(error):
+        return problem_response(HTTPStatus.BAD_REQUEST, NOT_HTTP)
+    log.error("unexpected error: %s", error_location(error))
+    return problem_response(HTTPStatus.INTERNAL_SERVER_ERROR, UNEXPECTED)
+
+
+def error_location(error: BaseException) -> str:
+    """Return type and traceback of `error` without its text, which may quote file names or DICOM headers."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{type(error).__name__} at " + " < ".join(
+        f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(frames)
+    )

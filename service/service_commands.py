@@ -1,0 +1,60 @@
+"""`cbir serve`."""
+
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cbir import settings
+from cbir.settings import Settings
+from cbir.store.recovery import open_or_fallback
+
+
+def serve(
+    collection: Annotated[
+        list[Path],
+        typer.Option(help="Folder of a collection; requests name it by the folder name. Repeatable."),
+    ],
+    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on, 0 for a free one [8000].")
+    ] = None,
+) -> None:
+    """Serve collections over HTTP, as an API and as web pages; on this machine only, unless tokens exist."""
+    from cbir.archive_client import ArchiveClient
+    from service.access.startup_checks import tokens_required
+    from service.collections.app_state import check_unique_names
+    from service.http_server import GunicornServer, open_listener
+
+    active_settings = settings.load(host=host, port=port)
+    for folder in collection:
+        with open_or_fallback(folder):
+            pass  # report a missing or foreign collection before listening
+    folders = [folder.resolve() for folder in collection]
+    check_unique_names(folders)
+    if active_settings.archive_url:
+        ArchiveClient(active_settings.archive_url)  # report credentials that cannot be sent
+    listener = open_listener(active_settings)
+    address = service_url(active_settings, listener)
+    token = "-H 'Authorization: Bearer TOKEN' " if tokens_required(active_settings) else ""
+
+    def ready() -> None:
+        typer.echo(f"The page: {address}/")
+        typer.echo(f"To try:   curl {token}-F image=@FILE '{address}/v1/search?k=5'")
+        typer.echo("Ctrl-C ends it.")
+
+    GunicornServer(folders, active_settings, listener, ready).run()
+
+
+def service_url(active_settings: Settings, listener: socket.socket) -> str:
+    """Return the URL of the service for browsers, from `active_settings` and the port of `listener`."""
+    from service.access.security import ANY_ADDRESS
+
+    # When listening on all addresses, the service accepts its allowed host names only.
+    host_name = (
+        active_settings.allowed_hosts[0] if active_settings.host in ANY_ADDRESS else active_settings.host
+    )
+    name = f"[{host_name}]" if ":" in host_name else host_name
+    scheme = "https" if active_settings.tls_certificate else "http"
+    return f"{scheme}://{name}:{listener.getsockname()[1]}"
