@@ -32,7 +32,7 @@ from cbir.active.choice import first_pairs
 from cbir.active.evaluation import drawn_pairs, mcnemar_holm, right
 from cbir.active.simulation import Plan, simulate
 from cbir.models.linear.grouped_folds import group_folds
-from cbir.training.pictures import read_all
+from cbir.training.picture_loading import load_pictures
 
 FOLDS = 5
 START = 0.2
@@ -58,8 +58,8 @@ def graded(folder: Path, source: str | None, side: int) -> Data:
         lines = [
             line for line in csv.DictReader(file) if line["grade"] and source in (None, line.get("source"))
         ]
-    read = read_all([folder / line["path"] for line in lines], side)
-    lines = [lines[place] for place in read.places]
+    read = load_pictures([folder / line["path"] for line in lines], side)
+    lines = [lines[row] for row in read.rows]
     patients = np.unique([line["patient"] or line["path"] for line in lines], return_inverse=True)[1]
     return read.pixels, np.array([float(line["grade"]) for line in lines]), patients
 

@@ -1,6 +1,6 @@
 """Learning to rank from comparisons with uncertainty (Kadota et al., Deep Bayesian active learning-to-rank)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +16,8 @@ from cbir.active.severity import Severity
 from cbir.errors import InvalidInput
 from cbir.losses import ranknet_loss
 from cbir.training.augmentation import augment_images
+from cbir.training.network_scoring import to_network_input
+from cbir.training.training_loop import run_training_loop
 
 AT_ONCE = 240  # images in a sampled batch, all passes together: more no longer fit into a processor's cache
 AT_ONCE_ON_GPU = 8192
@@ -104,22 +106,19 @@ class BayesianRanker:
 
     def _learn(self, pictures: Pictures, known: Judged, stop: Stop) -> None:
         network, generator = self.network_, torch.Generator().manual_seed(self.seed)
-        network.train()
         optimizer = torch.optim.Adam(_groups(network, self.weight_decay), self.rate)
-        every = max(1, -(-len(known.pairs) // self.batch))
-        epochs = max(self.epochs, -(-self.steps // every))
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, self.rate, total_steps=every * epochs + 1)
-        for _ in range(epochs):
-            order = torch.randperm(len(known.pairs), generator=generator).numpy()
-            for rows in np.array_split(order, every):
-                if stop():
-                    network.eval()
-                    return
-                loss = self._loss(pictures, known, rows, generator)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                schedule.step()
+        epoch_length = max(1, -(-len(known.pairs) // self.batch))
+        steps = epoch_length * max(self.epochs, -(-self.steps // epoch_length))
+        batches = _batches(len(known.pairs), epoch_length, generator)
+        network.train()
+        run_training_loop(
+            network,
+            optimizer,
+            lambda step: self._loss(pictures, known, next(batches), generator),
+            steps,
+            scheduler=torch.optim.lr_scheduler.OneCycleLR(optimizer, self.rate, total_steps=steps + 1),
+            stop=stop,
+        )
         network.eval()
 
     def _loss(
@@ -175,16 +174,22 @@ class BayesianRanker:
 
     def save(self, folder: Path, facts: dict[str, Any] | None = None) -> None:
         """Write weights and card into `folder`, which is made; `facts` go into the card."""
-        from cbir.active.files import save
+        from cbir.active.files import save_bayesian_ranker
 
-        save(self, folder, facts or {})
+        save_bayesian_ranker(self, folder, facts or {})
 
     @classmethod
     def load(cls, folder: Path, device: str = "cpu") -> "BayesianRanker":
         """The ranker in `folder`; nothing is unpickled. Raises NotFound, InvalidInput."""
-        from cbir.active.files import load
+        from cbir.active.files import load_bayesian_ranker
 
-        return load(folder, device)
+        return load_bayesian_ranker(folder, device)
+
+
+def _batches(count: int, per_epoch: int, generator: torch.Generator) -> Iterator[NDArray[np.int64]]:
+    """Yield batches of rows without end, `per_epoch` nearly equal ones in random order for each pass over `count`."""
+    while True:
+        yield from np.array_split(torch.randperm(count, generator=generator).numpy(), per_epoch)
 
 
 def _groups(network: nn.Module, decay: float) -> list[dict[str, Any]]:
@@ -211,6 +216,6 @@ def _squares(images: Pictures, side: int) -> Pictures:
 
 
 def _input(pictures: Pictures, device: str) -> Tensor:
-    """(n, 1, side, side) float32 from 0 to 1."""
-    seen = torch.from_numpy(np.ascontiguousarray(pictures)).to(device)[:, None].float() / 255.0
-    return seen.contiguous(memory_format=torch.channels_last)
+    """Return (n, 1, side, side) float32 from 0 to 1, channels last."""
+    images = to_network_input(np.ascontiguousarray(pictures), device)
+    return images.contiguous(memory_format=torch.channels_last)

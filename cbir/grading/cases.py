@@ -9,9 +9,9 @@ from sqlalchemy import select
 
 from cbir.errors import InvalidInput
 from cbir.store import Collection
-from cbir.store.filters import Condition
+from cbir.store.collection_view import load_vectors, vector_length
+from cbir.store.filter_conditions import Condition
 from cbir.store.schema import images, labels
-from cbir.store.view import dimensions, load_vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ def graded_cases(collection: Collection, column: str, where: Sequence[Condition]
     )
     with collection.engine.connect() as connection:
         rows = [row for row in connection.execute(query) if row.value.strip()]
-        vectors, numbers = load_vectors(connection, 0, dimensions(collection.profile))
+        vectors, numbers = load_vectors(connection, 0, vector_length(collection.profile))
     return Cases(
         image_ids=[row.image_id for row in rows],
         contents=np.array([row.content_hash for row in rows], np.str_),

@@ -2,6 +2,7 @@
 
 import math
 from importlib.util import find_spec
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -69,11 +70,11 @@ class CnnRanker(RankingEstimator):
             raise InvalidInput(f"the ranker {self.name} needs torch: pip install 'cbir[deep]'")
         import torch
 
-        from cbir.models.scoring_network import ScoringNetwork as Network
+        from cbir.models.scoring_network import ScoringNetwork
 
         pictures = _pictures(Z)
         torch.manual_seed(self.seed)
-        self.network_ = Network(self.backbone, pictures.shape[1])
+        self.network_ = ScoringNetwork(self.backbone, pictures.shape[1])
         self._train(pictures, grades)
 
     def _scores(self, Z: Floats) -> Floats:
@@ -87,26 +88,30 @@ class CnnRanker(RankingEstimator):
         from cbir.training.augmentation import augment_images
         from cbir.training.network_scoring import to_network_input
         from cbir.training.samplers import BalancedSampler
+        from cbir.training.training_loop import run_training_loop
 
         levels, classes = np.unique(grades, return_inverse=True)
-        each = max(2, self.batch // len(levels))
-        sampler = BalancedSampler(
-            classes.tolist(), min(len(levels), self.batch // 2), each, seed=self.seed % SEEDS
-        )
+        seed, per_level = self.seed % SEEDS, max(2, self.batch // len(levels))
+        sampler = BalancedSampler(classes.tolist(), min(len(levels), self.batch // 2), per_level, seed=seed)
+        batches = chain.from_iterable(repeat(sampler, self.epochs))
+        steps = self.epochs * len(sampler)
         network, criterion = self.network_.train(), _loss(self.loss)
-        optimizer = torch.optim.AdamW(network.parameters(), self.rate, weight_decay=self.weight_decay)
-        step, steps = 0, self.epochs * len(sampler)
-        for _ in range(self.epochs):
-            for places in sampler:
-                drawn = torch.Generator().manual_seed(step * SEEDS + self.seed % SEEDS)
-                images = augment_images(to_network_input(pictures[places], "cpu"), drawn, self.mirror)
-                loss = criterion(network(images), torch.from_numpy(grades[places]))
-                optimizer.param_groups[0]["lr"] = self.rate * (1 + math.cos(math.pi * step / steps)) / 2
-                optimizer.zero_grad()
-                loss.backward()
-                torch.nn.utils.clip_grad_norm_(network.parameters(), LARGEST_GRADIENT)
-                optimizer.step()
-                step += 1
+
+        def batch_loss(step: int) -> "torch.Tensor":
+            rows = next(batches)
+            generator = torch.Generator().manual_seed(step * SEEDS + seed)
+            images = augment_images(to_network_input(pictures[rows], "cpu"), generator, self.mirror)
+            loss: torch.Tensor = criterion(network(images), torch.from_numpy(grades[rows]))
+            return loss
+
+        run_training_loop(
+            network,
+            torch.optim.AdamW(network.parameters(), self.rate, weight_decay=self.weight_decay),
+            batch_loss,
+            steps,
+            rate=lambda step: self.rate * (1 + math.cos(math.pi * step / steps)) / 2,
+            largest_gradient=LARGEST_GRADIENT,
+        )
         network.eval()
 
 

@@ -18,8 +18,8 @@ from cbir.grading.stored import StoredGrading, read, store
 from cbir.images import Image
 from cbir.models.linear.ranking_estimator import RankingEstimator
 from cbir.search import Links
-from cbir.store import Collection, gradings
-from cbir.store.filters import parse
+from cbir.store import Collection, grade_models
+from cbir.store.filter_conditions import parse_filter
 from cbir.store.records import hash_patient
 
 MOST_COLUMN = 100  # letters of a label's name
@@ -99,7 +99,7 @@ class Grader:
 
     def _current(self) -> _Known:
         with self.collection.engine.connect() as connection:
-            text = gradings.read(connection, self.column)
+            text = grade_models.read_grade_model(connection, self.column)
         generation = self.collection.generation()
         known = self._known
         if known is not None and known.generation == generation and known.text == text:
@@ -115,7 +115,7 @@ class Grader:
                 "the collection has another profile now; `cbir grade fit` learns its grades anew"
             )
         ranker = stored.fitted_ranker()
-        cases = graded_cases(self.collection, self.column, [parse(text) for text in stored.where])
+        cases = graded_cases(self.collection, self.column, [parse_filter(text) for text in stored.where])
         need_grades(cases, self.column)
         scores = ranker.predict(features_of_cases(self.collection, ranker.name, cases))
         self._known = _Known(generation, text, stored, ranker, cases, scores)
@@ -141,7 +141,7 @@ def fit(
             f"the ranker {ranker.name} is there to be evaluated; to grade with a network, train one by `cbir train "
             "embedding --loss ordinal`, index with it, and fit s-ndcg"
         )
-    cases = graded_cases(collection, column, [parse(text) for text in where])
+    cases = graded_cases(collection, column, [parse_filter(text) for text in where])
     need_grades(cases, column)
     learnt = GradeInterpolator(ranker, smoothing, coverage, ranker.seed)
     learnt.fit(features_of_cases(collection, ranker.name, cases), cases.grades, cases.patients)

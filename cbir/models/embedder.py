@@ -1,25 +1,34 @@
-"""A network that gives an image a vector of length 1: its class lies near, others far. And its folder."""
+"""Embedding networks: images to vectors of length 1, close together for images of one class; and their folders."""
 
-import hashlib
-import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from safetensors import SafetensorError
-from safetensors.torch import load as read_tensors
-from safetensors.torch import save as write_tensors
 from torch import Tensor, nn
 
-from cbir.errors import InvalidInput
-from cbir.models import embedding_card
 from cbir.models.backbones import build_backbone
-from cbir.models.embedding_card import CARD, WEIGHTS
-from cbir.models.model_card import read_verified
+from cbir.models.embedding_card import CARD, WEIGHTS, read_embedding_card
+from cbir.models.model_files import load_weights, save_model
 from cbir.models.onnx_network import export_onnx
 
 
 class Embedder(nn.Module):
-    """Grey images (n, 1, side, side) from 0 to 1 to vectors (n, dimensions) of length 1; see `cbir.images.pad_resize`."""
+    """Map grey images (n, 1, side, side), values 0 to 1, to unit vectors (n, dimensions).
+
+    `cbir.images.pad_resize` makes such images.
+
+    Parameters
+    ----------
+    backbone : str
+        A name from `cbir.models.backbones.names()`.
+    pooling : str
+        gem or average.
+    dimensions : int
+        Length of a vector.
+    side : int
+        Height and width of an image in pixels.
+    weights : Path or str, optional
+        Initial weights, see `build_backbone`.
+    """
 
     def __init__(
         self,
@@ -35,29 +44,29 @@ class Embedder(nn.Module):
         self.backbone = build_backbone(backbone, pooling=pooling, dimensions=dimensions, weights=weights)
 
     def forward(self, images: Tensor) -> Tensor:
-        found: Tensor = self.backbone(images)
-        return found
+        return cast(Tensor, self.backbone(images))
 
 
 def save_embedder(embedder: Embedder, folder: Path, facts: dict[str, Any]) -> None:
-    """Write weights and card (what the embedder is, the hash of its weights, and `facts`) into `folder`."""
-    content = write_tensors({name: value.cpu().contiguous() for name, value in embedder.state_dict().items()})
-    card = {"model": embedder.options, "sha256": hashlib.sha256(content).hexdigest()}
-    card |= export_onnx(embedder, embedder.side, folder) | facts
-    (folder / WEIGHTS).write_bytes(content)
-    (folder / CARD).write_text(json.dumps(card, indent=2, allow_nan=False) + "\n")
+    """Write the weights, the ONNX export and the card of an embedder.
+
+    Parameters
+    ----------
+    embedder : Embedder
+        The network.
+    folder : Path
+        Existing folder to write to.
+    facts : dict
+        Further fields of the card.
+    """
+    exported = export_onnx(embedder, embedder.side, folder)
+    save_model(embedder, folder / WEIGHTS, folder / CARD, {"model": embedder.options, **exported, **facts})
 
 
 def load_embedder(folder: Path) -> Embedder:
-    """The embedder in `folder`, for use; nothing is unpickled.
+    """Load the embedder in `folder`, in evaluation mode.
 
-    Raises NotFound where there is none, InvalidInput where weights and card do not belong together.
+    Raises NotFound if there is none, InvalidInput if weights and card do not match.
     """
-    card, weights = embedding_card.read_embedding_card(folder), folder / WEIGHTS
-    content = read_verified(weights, card["sha256"])
-    try:
-        embedder = Embedder(**card["model"])
-        embedder.load_state_dict(read_tensors(content))
-    except (RuntimeError, TypeError, SafetensorError) as error:
-        raise InvalidInput(f"{weights} does not fit what its card says") from error
-    return embedder.eval()
+    card = read_embedding_card(folder)
+    return load_weights(folder / WEIGHTS, card["sha256"], lambda: Embedder(**card["model"])).eval()

@@ -1,43 +1,35 @@
-"""What a folder with an embedding says of itself; read without torch."""
+"""Cards of trained embeddings; read without torch."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-from cbir.errors import InvalidInput, NotFound
+from cbir.models.model_card import read_model_card
 
 WEIGHTS, CARD = "embedding.safetensors", "embedding.json"
-ONNX = "embedding.onnx"  # the same network for onnxruntime, where there is one
+ONNX = "embedding.onnx"  # the same network for onnxruntime, if the library onnx was there
 SIDES = (32, 1024)
 DIMENSIONS = (2, 4096)
-LARGEST = 1 << 20  # bytes of a card
 
 
 def has_embedding(folder: Path) -> bool:
-    """Whether there is an embedding in `folder`."""
+    """Return whether `folder` has the card of an embedding."""
     return (folder / CARD).is_file()
 
 
 def read_embedding_card(folder: Path) -> dict[str, Any]:
-    """The card of the embedding in `folder`: "model" (backbone, pooling, dimensions, side), "sha256", and more.
+    """Read the card of the embedding in `folder`: "model" (backbone, pooling, dimensions, side), "sha256" and more.
 
-    Raises NotFound where there is none, InvalidInput for one that is something else.
+    Raises NotFound if there is none, InvalidInput if it is something else.
     """
-    path = folder / CARD
-    if not path.is_file():
-        raise NotFound(f"there is no {path}; `cbir train embedding --out {folder}` makes one")
-    try:
-        if path.stat().st_size > LARGEST:
-            raise ValueError
-        found = json.loads(path.read_text())
-        model, digest = found["model"], found["sha256"]
-        texts = [model["backbone"], model["pooling"], digest]
-        ranges = [(model["side"], SIDES), (model["dimensions"], DIMENSIONS)]
-        known = all(isinstance(text, str) for text in texts) and len(digest) == 64
-        known = known and all(isinstance(n, int) and least <= n <= most for n, (least, most) in ranges)
-        int(digest, 16)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InvalidInput(f"{path} is not the card of an embedding") from error
-    if not known:
-        raise InvalidInput(f"{path} is not the card of an embedding")
-    return dict(found)
+    command = f"`cbir train embedding --out {folder}`"
+    return read_model_card(folder / CARD, "an embedding", command, _is_embedding_card)
+
+
+def _is_embedding_card(card: Any) -> bool:
+    model, digest = card["model"], card["sha256"]
+    texts = (model["backbone"], model["pooling"], digest)
+    if not all(isinstance(text, str) for text in texts) or len(digest) != 64:
+        return False
+    int(digest, 16)
+    ranges = ((model["side"], SIDES), (model["dimensions"], DIMENSIONS))
+    return all(isinstance(value, int) and least <= value <= most for value, (least, most) in ranges)

@@ -1,23 +1,81 @@
-"""A file of weights that a card beside it describes: read whole, and only where it is that very file."""
+"""Cards of trained models, and files that a card describes by their hash; read without torch."""
 
 import hashlib
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from cbir.errors import InvalidInput, NotFound
 
-LARGEST = 1 << 30  # bytes
+LARGEST_FILE = 1 << 30  # bytes
+LARGEST_CARD = 1 << 20
 
 
-def read_verified(weights: Path, sha256: str, largest: int = LARGEST) -> bytes:
-    """The content of `weights`, whose hash its card gives, as hexadecimal digits.
+def read_model_card(path: Path, kind: str, command: str, is_valid: Callable[[Any], bool]) -> dict[str, Any]:
+    """Read the JSON card of a trained model.
 
-    Raises NotFound where there is none, InvalidInput for one of more than `largest` bytes and for another one.
+    Parameters
+    ----------
+    path : Path
+        The card.
+    kind : str
+        What the card describes, for messages: "a ranker".
+    command : str
+        How to make such a model, for the message when there is none.
+    is_valid : callable
+        Whether the parsed JSON has the fields that loading needs; KeyError, TypeError and ValueError count as no.
+
+    Returns
+    -------
+    dict
+        All fields of the card.
+
+    Raises
+    ------
+    NotFound
+        If there is no such file.
+    InvalidInput
+        If it is not a card of this kind.
     """
-    if not weights.is_file():
-        raise NotFound(f"there are no weights {weights}")
-    if weights.stat().st_size > largest:
-        raise InvalidInput(f"{weights} is larger than such weights can be ({largest >> 20} MiB)")
-    content = weights.read_bytes()
+    if not path.is_file():
+        raise NotFound(f"there is no {path}; {command} makes one")
+    try:
+        if path.stat().st_size > LARGEST_CARD:
+            raise ValueError
+        card = json.loads(path.read_text())
+        valid = is_valid(card)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(f"{path} is not the card of {kind}") from error
+    if not valid:
+        raise InvalidInput(f"{path} is not the card of {kind}")
+    return dict(card)
+
+
+def read_verified(path: Path, sha256: str, largest: int = LARGEST_FILE) -> bytes:
+    """Read a file whose hash a card gives.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    sha256 : str
+        Expected SHA-256, hexadecimal.
+    largest : int
+        Size in bytes above which the file is refused unread.
+
+    Raises
+    ------
+    NotFound
+        If there is no such file.
+    InvalidInput
+        If it is too large or its hash differs.
+    """
+    if not path.is_file():
+        raise NotFound(f"there are no weights {path}")
+    if path.stat().st_size > largest:
+        raise InvalidInput(f"{path} is larger than such weights can be ({largest >> 20} MiB)")
+    content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise InvalidInput(f"{weights} is not the file that its card describes; fetch or make both again")
+        raise InvalidInput(f"{path} is not the file that its card describes; fetch or make both again")
     return content

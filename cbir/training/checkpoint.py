@@ -1,4 +1,4 @@
-"""Checkpoints that survive being killed while they are written."""
+"""Training checkpoints: complete or absent, whenever the process is killed."""
 
 from pathlib import Path
 from typing import Any
@@ -10,22 +10,22 @@ from cbir.errors import InvalidInput
 
 
 def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Put `state` (tensors, numbers, texts, lists and dictionaries of them) into `path`: all of it or the old one."""
+    """Replace `path` by `state`: tensors, numbers and strings, in lists and dictionaries."""
     with atomic_binary(path) as file:
         torch.save(state, file)
 
 
 def read_checkpoint(path: Path) -> dict[str, Any] | None:
-    """What `write` put there, on the CPU; None where there is nothing. Raises InvalidInput for anything else.
+    """Read the state that `write_checkpoint` wrote to `path`, on the CPU; None if there is no file.
 
-    Only tensors and plain values are accepted: no code runs from a checkpoint.
+    Only tensors and plain values are accepted: no code runs from a checkpoint. Raises InvalidInput for other files.
     """
     if not path.exists():
         return None
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises whatever its readers of zip and pickle do
-        raise InvalidInput(f"{path} is not a checkpoint; delete it to start anew") from error
-    if not isinstance(found, dict):
-        raise InvalidInput(f"{path} is not a checkpoint; delete it to start anew")
-    return found
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch passes on the errors of its zip and pickle readers
+        raise InvalidInput(f"{path} is not a checkpoint; delete it to train from the start") from error
+    if not isinstance(state, dict):
+        raise InvalidInput(f"{path} is not a checkpoint; delete it to train from the start")
+    return state

@@ -1,4 +1,4 @@
-"""The report of an embedding: its curves, where the images of the test lie, and what stands nearest to some."""
+"""HTML report of an embedding: training curves, a map of the test images and nearest images of some."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,56 +11,92 @@ from numpy.typing import NDArray
 
 import cbir
 from cbir.atomic import atomic_text
-from cbir.evaluation.report import Pictures, charts
-from cbir.evaluation.report.report_page import css
+from cbir.evaluation.report import ReportPictures, charts
+from cbir.evaluation.report.report_page import style_sheet
 from cbir.training.embedding_training import EmbeddingData
 
-QUERIES = 10  # of the test, each of another class, that are shown
+QUERIES = 10  # test images in the report, each of another class
 NEAREST = 6
 MAPPED = 1000  # images on the map
-MOST_CLASSES = charts.COLOURS  # that have a colour of their own on it
+MOST_CLASSES = charts.COLOURS  # classes with a colour on the map
 
 
 @dataclass(frozen=True, eq=False)
 class ReportedEmbedding:
-    """Vectors (n, d) of all images, their classes by name, files, hashes of pictures, and burned-in text."""
+    """Images of a training and their vectors.
+
+    Attributes
+    ----------
+    vectors : (n, d) float32
+        Vectors of all images.
+    data : EmbeddingData
+        Classes, groups and parts.
+    class_names : sequence of str
+        Name of each class number.
+    paths : sequence of Path
+        Image files.
+    content_hashes : sequence of str
+        Hash of each picture at full size.
+    burned_in : sequence of bool
+        Whether DICOM declares burned-in text.
+    """
 
     vectors: NDArray[np.float32]
-    material: EmbeddingData
-    names: Sequence[str]
+    data: EmbeddingData
+    class_names: Sequence[str]
     paths: Sequence[Path]
-    contents: Sequence[str]
+    content_hashes: Sequence[str]
     burned_in: Sequence[bool]
 
 
 def write_embedding_report(
     folder: Path,
     title: str,
-    shown: ReportedEmbedding,
+    reported: ReportedEmbedding,
     history: Sequence[Mapping[str, float]],
     facts: Mapping[str, Any],
     max_pixels: int,
     seed: int,
 ) -> None:
-    """Write report.html, self-contained, into `folder`."""
-    film = "".join(_row(shown, query, Pictures(max_pixels)) for query in _queries(shown, seed))
-    told = "".join(
-        f"<dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(_text(of))}</dd>" for key, of in facts.items()
+    """Write report.html, a single self-contained file.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder to write to.
+    title : str
+        Title of the page.
+    reported : ReportedEmbedding
+        Images and vectors.
+    history : sequence of dict
+        "loss", "map" and "p_at_1" of each epoch.
+    facts : dict
+        Content of the model's card.
+    max_pixels : int
+        Limit on the images that are read for the page.
+    seed : int
+        Seed of the choice of images.
+    """
+    pictures = ReportPictures(max_pixels)
+    film = "".join(_row(reported, query, pictures) for query in _queries(reported, seed))
+    terms = "".join(
+        f"<dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(_text(value))}</dd>"
+        for key, value in facts.items()
     )
     html = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title><style>{css()}</style></head><body>
+<title>{escape(title)}</title><style>{style_sheet()}</style></head><body>
 <h1>{escape(title)}</h1>
-<p class="sub">How well vectors find images of their class. Not a medical device.</p>
+<p class="sub">How well vectors retrieve images of their class. Not a medical device.</p>
 <h2>Results</h2>{_table(facts["results"])}
-<p class="note">Queries of each part look among the images for training; those of their own patient do not count.</p>
+<p class="note">Queries of each part search the training images; images of the same patient do not count.</p>
 <h2>Training</h2>{_curves(history)}
-<h2>A map of the test</h2>{_map(shown, seed)}
-<p class="note">t-SNE: what lies together is alike; distances between groups mean little.</p>
+<h2>Map of the test images</h2>{_map(reported, seed)}
+<p class="note">t-SNE: images close together are similar; distances between clusters mean little.</p>
 <h2>Nearest images</h2>
-<p class="note">A query of the test, then what is nearest among the images for training. The pictures are of patients:
-keep this file as you keep them.</p>{film}
-<h2>On what terms</h2><dl>{told}</dl>
+<p class="note">A test image, then its nearest training images. The pictures show patients: protect this
+file as you protect them.</p>{film}
+<h2>Training conditions</h2><dl>{terms}</dl>
 <p class="note">cbir {cbir.__version__}. Epoch by epoch: history.csv, and for TensorBoard the folder events.</p>
 </body></html>
 """
@@ -70,7 +106,7 @@ keep this file as you keep them.</p>{film}
 
 def _text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_text(of)}" for key, of in value.items())
+        return ", ".join(f"{key} {_text(item)}" for key, item in value.items())
     if isinstance(value, list):
         return " and ".join(map(str, value)) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -78,8 +114,8 @@ def _text(value: Any) -> str:
 
 def _table(results: Mapping[str, Mapping[str, float]]) -> str:
     rows = "".join(
-        f"<tr><th>{escape(name)}</th><td>{of['map']:.3f}</td><td>{of['p_at_1']:.3f}</td><td>{of['p_at_10']:.3f}</td></tr>"
-        for name, of in results.items()
+        f"<tr><th>{escape(name)}</th><td>{scores['map']:.3f}</td><td>{scores['p_at_1']:.3f}</td><td>{scores['p_at_10']:.3f}</td></tr>"
+        for name, scores in results.items()
     )
     heads = "".join(f"<th>{head}</th>" for head in ("queries", "mAP", "P@1", "P@10"))
     return f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
@@ -89,10 +125,10 @@ def _curves(history: Sequence[Mapping[str, float]]) -> str:
     if len(history) < 2:
         return "<p>One epoch.</p>"
     epochs = [float(number) for number in range(1, len(history) + 1)]
-    found = [(name, [row[key] for row in history]) for key, name in (("map", "mAP"), ("p_at_1", "P@1"))]
+    curves = [(name, [row[key] for row in history]) for key, name in (("map", "mAP"), ("p_at_1", "P@1"))]
     losses = [row["loss"] for row in history]
     across = (1.0, epochs[-1])
-    return charts.lines(found, epochs, "epoch", "validation", x_range=across) + charts.lines(
+    return charts.lines(curves, epochs, "epoch", "validation", x_range=across) + charts.lines(
         [("loss", losses)],
         epochs,
         "epoch",
@@ -102,50 +138,58 @@ def _curves(history: Sequence[Mapping[str, float]]) -> str:
     )
 
 
-def _map(shown: ReportedEmbedding, seed: int) -> str:
-    """Images of the test in two dimensions; the commonest classes have colours, all have their names in titles."""
+def _map(reported: ReportedEmbedding, seed: int) -> str:
+    """Draw the test images in two dimensions; the commonest classes have colours, all have names in titles."""
     from sklearn.manifold import TSNE
 
     random = np.random.default_rng(seed)
-    places = np.sort(random.permutation(shown.material.parts["test"])[:MAPPED])
-    if len(places) < 5:
+    rows = np.sort(random.permutation(reported.data.parts["test"])[:MAPPED])
+    if len(rows) < 5:
         return "<p>Too few images.</p>"
-    at = TSNE(perplexity=min(30.0, (len(places) - 1) / 3), random_state=seed).fit_transform(
-        shown.vectors[places]
+    positions = TSNE(perplexity=min(30.0, (len(rows) - 1) / 3), random_state=seed).fit_transform(
+        reported.vectors[rows]
     )
-    low, high = at.min(axis=0), at.max(axis=0)
-    at = (at - low) / np.maximum(high - low, 1e-12)
-    classes = shown.material.classes[places]
-    common = np.argsort(-np.bincount(classes, minlength=len(shown.names)), kind="stable")[:MOST_CLASSES]
-    colour = {int(of): number for number, of in enumerate(common)}
-    points = [
-        (float(x), float(y), colour.get(int(of)), shown.names[int(of)])
-        for (x, y), of in zip(at, classes, strict=True)
+    low, high = positions.min(axis=0), positions.max(axis=0)
+    positions = (positions - low) / np.maximum(high - low, 1e-12)
+    classes = reported.data.classes[rows]
+    common = np.argsort(-np.bincount(classes, minlength=len(reported.class_names)), kind="stable")[
+        :MOST_CLASSES
     ]
-    return charts.points(points, [shown.names[int(of)] for of in common], "Images of the test by class")
+    colour = {int(label): number for number, label in enumerate(common)}
+    points = [
+        (float(x), float(y), colour.get(int(label)), reported.class_names[int(label)])
+        for (x, y), label in zip(positions, classes, strict=True)
+    ]
+    return charts.points(
+        points, [reported.class_names[int(label)] for label in common], "Test images by class"
+    )
 
 
-def _queries(shown: ReportedEmbedding, seed: int) -> list[int]:
-    """Places of queries of the test, of as many classes as possible."""
+def _queries(reported: ReportedEmbedding, seed: int) -> list[int]:
+    """Return rows of test images, of as many classes as possible."""
     random = np.random.default_rng(seed)
-    places = random.permutation(shown.material.parts["test"])
-    _, first = np.unique(shown.material.classes[places], return_index=True)
-    return [int(place) for place in places[random.permutation(first)[:QUERIES]]]
+    rows = random.permutation(reported.data.parts["test"])
+    _, first = np.unique(reported.data.classes[rows], return_index=True)
+    return [int(row) for row in rows[random.permutation(first)[:QUERIES]]]
 
 
-def _row(shown: ReportedEmbedding, query: int, pictures: Pictures) -> str:
-    gallery = shown.material.parts["training"]
-    gallery = gallery[shown.material.groups[gallery] != shown.material.groups[query]]
-    nearest = gallery[np.argsort(-(shown.vectors[gallery] @ shown.vectors[query]), kind="stable")[:NEAREST]]
-    own = shown.material.classes[query]
-    figures = [_figure(shown, query, "query", "", pictures)]
-    for place in nearest.tolist():
-        hit = shown.material.classes[place] == own
-        figures.append(_figure(shown, place, "hit" if hit else "miss", "✓ " if hit else "✗ ", pictures))
+def _row(reported: ReportedEmbedding, query: int, pictures: ReportPictures) -> str:
+    gallery = reported.data.parts["training"]
+    gallery = gallery[reported.data.groups[gallery] != reported.data.groups[query]]
+    nearest = gallery[
+        np.argsort(-(reported.vectors[gallery] @ reported.vectors[query]), kind="stable")[:NEAREST]
+    ]
+    query_class = reported.data.classes[query]
+    figures = [_figure(reported, query, "query", "", pictures)]
+    for row in nearest.tolist():
+        hit = reported.data.classes[row] == query_class
+        figures.append(_figure(reported, row, "hit" if hit else "miss", "✓ " if hit else "✗ ", pictures))
     return f'<div class="film">{"".join(figures)}</div>'
 
 
-def _figure(shown: ReportedEmbedding, place: int, kind: str, sign: str, pictures: Pictures) -> str:
-    drawn = pictures.html(str(shown.paths[place]), None, shown.contents[place], shown.burned_in[place])
-    label = escape(shown.names[int(shown.material.classes[place])])
-    return f'<figure class="{kind}">{drawn}<figcaption>{sign}{label}</figcaption></figure>'
+def _figure(reported: ReportedEmbedding, row: int, kind: str, sign: str, pictures: ReportPictures) -> str:
+    image = pictures.html(
+        str(reported.paths[row]), None, reported.content_hashes[row], reported.burned_in[row]
+    )
+    label = escape(reported.class_names[int(reported.data.classes[row])])
+    return f'<figure class="{kind}">{image}<figcaption>{sign}{label}</figcaption></figure>'

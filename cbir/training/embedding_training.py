@@ -1,4 +1,4 @@
-"""Train an embedding: a network whose vectors bring a class together, under any of `cbir.losses`."""
+"""Training of embeddings under any loss of `cbir.losses`."""
 
 import math
 from collections.abc import Callable
@@ -12,28 +12,43 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.metrics.vector_retrieval import Retrieved, retrieve
+from cbir.evaluation.metrics.vector_retrieval import RetrievalScores, evaluate_vectors
 from cbir.losses import embedding_loss
 from cbir.models.embedder import Embedder
-from cbir.training.network_scoring import to_network_input
+from cbir.training.network_scoring import apply_network
+from cbir.training.patient_split import Parts
 from cbir.training.samplers import BalancedSampler
-from cbir.training.training_run import SEEDS, ProgressCallback, TrainingRun
+from cbir.training.training_run import SEEDS, History, ProgressCallback, TrainingRun
 
-AT_ONCE = 256
 WARM_UP = 0.05  # share of the steps in which the rate rises
-COMPARED = 4000  # images of the training part that validation looks among, at most
+COMPARED = 4000  # most training images that validation searches
 
 
 @dataclass(frozen=True)
 class EmbeddingRecipe:
-    """How an embedding is trained; the same recipe gives the same weights, on the same machine and torch.
+    """Options of an embedding's training. The same recipe gives the same weights on the same computer and torch.
 
-    loss: a name of `cbir.losses.names`. A batch has `images` images of each of `classes` classes. rate: of AdamW,
-    the highest; it rises over the first steps and falls along a cosine. patience: epochs without a better mAP of
-    the images for validation, after which training ends. augment, mirror: see `cbir.training.augmentation`.
+    Attributes
+    ----------
+    loss : str
+        A name from `cbir.losses.names()`; the default was best in bench/results/embeddings.md.
+    epochs : int
+        Passes through the training images, at most.
+    classes, images : int
+        Classes per batch, and images of each.
+    rate : float
+        Highest learning rate of AdamW; it rises over the first steps, then falls along a cosine.
+    weight_decay : float
+        Weight decay of AdamW.
+    patience : int
+        Epochs without a better validation mAP after which training ends.
+    augment, mirror : bool
+        See `cbir.training.augmentation`.
+    seed : int
+        0 to 1023.
     """
 
-    loss: str = "multi-similarity"  # the best so far: bench/results/embeddings.md
+    loss: str = "multi-similarity"
     epochs: int = 40
     classes: int = 16
     images: int = 8
@@ -55,67 +70,120 @@ class EmbeddingRecipe:
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingData:
-    """What is trained with: grey pictures (n, side, side) uint8, classes (n,) from 0, groups (n,), and parts.
+    """Images to train an embedding with.
 
-    parts: places of the images of "training" and "validation". Images of one group (a patient) are not compared.
+    Attributes
+    ----------
+    pictures : (n, side, side) uint8
+        Grey pictures.
+    classes : (n,) int
+        Class numbers from 0.
+    groups : (n,) int
+        Images of one group, such as a patient, are not compared in validation.
+    parts : dict
+        Rows of "training" and "validation".
     """
 
     pictures: NDArray[np.uint8]
     classes: NDArray[np.int64]
     groups: NDArray[np.int64]
-    parts: dict[str, NDArray[np.int64]]
+    parts: Parts
 
 
 def train_embedding(
     embedder: Embedder,
-    material: EmbeddingData,
+    data: EmbeddingData,
     recipe: EmbeddingRecipe,
     folder: Path,
     device: str = "cpu",
     save_every: float = 60.0,
-    progress: ProgressCallback = lambda step, steps, loss, reached: None,
-    told: Callable[[list[dict[str, float]]], None] = lambda history: None,
+    progress: ProgressCallback = lambda step, steps, loss, best: None,
+    on_epoch: Callable[[History], None] = lambda history: None,
 ) -> dict[str, Any]:
-    """Train `embedder`; it ends with the weights of the epoch of the best validation mAP. Returns what happened.
+    """Train an embedder; it ends with the weights of the epoch with the best validation mAP.
 
-    A checkpoint is written into `folder` every `save_every` seconds and at the end of an epoch; where there is one of
-    the same recipe and images, training goes on from it, with the very batches that would have followed; InvalidInput
-    where it is of others. `progress` is told steps done, steps in all, the last loss and the best mAP so far; `told`
-    after each epoch a row for each so far. The result has "history" (those rows), "best_epoch" from 1, "seconds",
-    "images_a_second".
+    A checkpoint in `folder` of the same recipe and images is continued with the same batches.
+
+    Parameters
+    ----------
+    embedder : Embedder
+        Trained in place.
+    data : EmbeddingData
+        Images, classes and parts.
+    recipe : EmbeddingRecipe
+        Options of the training.
+    folder : Path
+        Folder of the checkpoint; created.
+    device : str
+        cpu or cuda.
+    save_every : float
+        Seconds between checkpoints; there is also one after each epoch.
+    progress : callable
+        Receives steps done, all steps, the last loss and the best mAP so far.
+    on_epoch : callable
+        Receives a row per epoch so far, after each epoch.
+
+    Returns
+    -------
+    dict
+        "history" (a row per epoch), "best_epoch" (from 1), "seconds" and "images_a_second".
+
+    Raises
+    ------
+    InvalidInput
+        If the checkpoint is of another training, or the loss becomes infinite.
     """
-    run = _EmbeddingRun(embedder, material, recipe, folder / "checkpoint.pt", device)
-    run.go(save_every, progress, told)
+    run = _EmbeddingRun(embedder, data, recipe, folder / "checkpoint.pt", device)
+    run.train(save_every, progress, on_epoch)
+    images = run.step * recipe.classes * recipe.images
     return {
         "history": run.history,
         "best_epoch": run.best_epoch,
         "seconds": round(run.seconds, 1),
-        "images_a_second": round(run.step * recipe.classes * recipe.images / max(run.seconds, 1e-9), 1),
+        "images_a_second": round(images / max(run.seconds, 1e-9), 1),
     }
 
 
-@torch.no_grad()
-def embed_pictures(embedder: Embedder, pictures: NDArray[np.uint8], device: str = "cpu") -> NDArray[np.float32]:
-    """Vectors (n, dimensions) of grey pictures (n, side, side)."""
-    was_training = embedder.training
-    embedder.eval()
-    found = [
-        embedder(to_network_input(pictures[start : start + AT_ONCE], device)).float().cpu().numpy()
-        for start in range(0, len(pictures), AT_ONCE)
-    ]
-    embedder.train(was_training)
-    return np.concatenate(found)
+def embed_pictures(
+    embedder: Embedder, pictures: NDArray[np.uint8], device: str = "cpu"
+) -> NDArray[np.float32]:
+    """Compute the vectors of pictures.
+
+    Parameters
+    ----------
+    embedder : Embedder
+        On `device`.
+    pictures : (n, side, side) uint8
+        Grey pictures.
+    device : str
+        cpu or cuda.
+
+    Returns
+    -------
+    (n, dimensions) float32
+    """
+    return apply_network(embedder, embedder, pictures, device)
 
 
-def retrieve_classes(
+def evaluate_embedding(
     vectors: NDArray[np.float32],
-    classes: NDArray[np.int64],
-    groups: NDArray[np.int64],
+    data: EmbeddingData,
     queries: NDArray[np.int64],
     gallery: NDArray[np.int64],
-) -> Retrieved:
-    """How well the images at places `queries` find their class among those at `gallery`."""
-    return retrieve(
+) -> RetrievalScores:
+    """Measure how well images retrieve their class.
+
+    Parameters
+    ----------
+    vectors : (n, d) float32
+        Vectors of the images of `data`.
+    data : EmbeddingData
+        Classes and groups.
+    queries, gallery : (q,) and (g,) int
+        Rows of the queries and of the images they search.
+    """
+    classes, groups = data.classes, data.groups
+    return evaluate_vectors(
         vectors[queries],
         classes[queries],
         vectors[gallery],
@@ -126,57 +194,63 @@ def retrieve_classes(
 
 
 class _EmbeddingRun(TrainingRun):
-    """The training of an embedding."""
+    """Training of an embedding."""
 
     largest_gradient = 5.0
 
     def __init__(
-        self, embedder: Embedder, material: EmbeddingData, recipe: EmbeddingRecipe, kept: Path, device: str
+        self, embedder: Embedder, data: EmbeddingData, recipe: EmbeddingRecipe, checkpoint: Path, device: str
     ) -> None:
-        self.embedder, self.material = embedder, material
-        training = material.parts["training"]
-        there = len(np.unique(material.classes[training]))
-        sampler = BalancedSampler(
-            material.classes[training].tolist(), min(recipe.classes, there), recipe.images, seed=recipe.seed
-        )
-        told_by = (material.classes, material.groups, *material.parts.values())
+        self.embedder, self.data = embedder, data
+        training = data.parts["training"]
+        classes = min(recipe.classes, len(np.unique(data.classes[training])))
+        sampler = BalancedSampler(data.classes[training].tolist(), classes, recipe.images, seed=recipe.seed)
+        fingerprint = (data.classes, data.groups, *data.parts.values())
         super().__init__(
-            embedder, embedder.options, material.pictures, training, recipe, sampler, told_by, kept, device
+            embedder,
+            embedder.options,
+            data.pictures,
+            training,
+            recipe,
+            sampler,
+            fingerprint,
+            checkpoint,
+            device,
         )
-        count = int(material.classes.max()) + 1
+        count = int(data.classes.max()) + 1
         self.loss = embedding_loss(recipe.loss, embedder.dimensions, count).to(device)
-        learning = [*embedder.parameters(), *self.loss.parameters()]
-        self.optimizer = torch.optim.AdamW(learning, recipe.rate, weight_decay=recipe.weight_decay)
+        parameters = [*embedder.parameters(), *self.loss.parameters()]
+        self.optimizer = torch.optim.AdamW(parameters, recipe.rate, weight_decay=recipe.weight_decay)
         random = np.random.default_rng(recipe.seed)
         self.gallery = np.sort(random.permutation(training)[:COMPARED])
 
     @property
     def exhausted(self) -> bool:
-        """Whether mAP has not risen for as long as the recipe waits."""
+        """True when mAP has not risen for as long as the recipe waits."""
         return len(self.history) - self.best_epoch >= self.recipe.patience
 
-    def batch_loss(self, images: Tensor, places: NDArray[np.int64]) -> Tensor:
-        classes = torch.from_numpy(self.material.classes[places]).to(self.device)
+    def batch_loss(self, images: Tensor, rows: NDArray[np.int64]) -> Tensor:
+        classes = torch.from_numpy(self.data.classes[rows]).to(self.device)
         with torch.autocast("cuda", torch.bfloat16, enabled=self.device.startswith("cuda")):
             vectors = self.embedder(images)
         loss: Tensor = self.loss(vectors.float(), classes)
         return loss
 
-    def judged(self) -> tuple[dict[str, float], tuple[float, ...]]:
-        """Look for the images for validation among those for training."""
-        queries = self.material.parts["validation"]
-        places = np.concatenate([queries, self.gallery])
-        vectors = np.zeros((len(self.material.classes), self.embedder.dimensions), np.float32)
-        vectors[places] = embed_pictures(self.embedder, self.material.pictures[places], self.device)
-        now = retrieve_classes(vectors, self.material.classes, self.material.groups, queries, self.gallery)
-        return {"map": now.map, "p_at_1": now.p_at_1, "p_at_10": now.p_at_10}, (now.map,)
+    def validate(self) -> tuple[dict[str, float], tuple[float, ...]]:
+        """Search the training images for each validation image."""
+        queries = self.data.parts["validation"]
+        rows = np.concatenate([queries, self.gallery])
+        vectors = np.zeros((len(self.data.classes), self.embedder.dimensions), np.float32)
+        vectors[rows] = embed_pictures(self.embedder, self.data.pictures[rows], self.device)
+        scores = evaluate_embedding(vectors, self.data, queries, self.gallery)
+        return {"map": scores.map, "p_at_1": scores.p_at_1, "p_at_10": scores.p_at_10}, (scores.map,)
 
-    def rate(self, epoch: int) -> float:
-        return float(self.recipe.rate * _schedule((self.step + 1) / self.steps))
+    def rate(self, step: int) -> float:
+        return float(self.recipe.rate * _schedule((step + 1) / self.steps))
 
 
 def _schedule(share: float) -> float:
-    """The rate at a share of all steps, of the highest: a rise, then half a cosine."""
+    """Return the rate at a share of all steps, relative to the highest: a linear rise, then half a cosine."""
     if share < WARM_UP:
         return share / WARM_UP
     return 0.5 * (1 + math.cos(math.pi * (share - WARM_UP) / (1 - WARM_UP)))

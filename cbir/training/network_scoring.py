@@ -1,40 +1,88 @@
-"""Scores and features of many images, some at a time."""
+"""Scores and features of many pictures, batch by batch."""
+
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from cbir.models.scoring_network import ScoringNetwork
 
-AT_ONCE = 256
+BATCH = 256
 
 
 def to_network_input(pictures: NDArray[np.uint8], device: str) -> Tensor:
-    """(n, 1, height, width) float32 from 0 to 1, of grey pictures (n, height, width)."""
+    """Return grey pictures (n, height, width) as (n, 1, height, width) float32 from 0 to 1 on `device`."""
     return torch.from_numpy(pictures).to(device)[:, None].float() / 255.0
 
 
-def score_pictures(ranker: ScoringNetwork, pictures: NDArray[np.uint8], device: str = "cpu") -> NDArray[np.float64]:
-    """Scores (n,) of grey pictures (n, side, side)."""
-    return _map(ranker, pictures, device)[:, 0]
+def score_pictures(
+    network: ScoringNetwork, pictures: NDArray[np.uint8], device: str = "cpu"
+) -> NDArray[np.float64]:
+    """Score pictures.
+
+    Parameters
+    ----------
+    network : ScoringNetwork
+        On `device`.
+    pictures : (n, side, side) uint8
+        Grey pictures.
+    device : str
+        cpu or cuda.
+
+    Returns
+    -------
+    (n,) float64
+    """
+    return apply_network(network, network, pictures, device).astype(np.float64)
 
 
-def picture_features(ranker: ScoringNetwork, pictures: NDArray[np.uint8], device: str = "cpu") -> NDArray[np.float64]:
-    """What the ranker's head sees (n, k) of grey pictures (n, side, side)."""
-    return _map(ranker, pictures, device, of_head=False)
+def picture_features(
+    network: ScoringNetwork, pictures: NDArray[np.uint8], device: str = "cpu"
+) -> NDArray[np.float64]:
+    """Compute the input of the network's last layer.
+
+    Parameters
+    ----------
+    network : ScoringNetwork
+        On `device`.
+    pictures : (n, side, side) uint8
+        Grey pictures.
+    device : str
+        cpu or cuda.
+
+    Returns
+    -------
+    (n, k) float64
+    """
+    return apply_network(network, network.features, pictures, device).astype(np.float64)
 
 
 @torch.no_grad()
-def _map(
-    ranker: ScoringNetwork, pictures: NDArray[np.uint8], device: str, of_head: bool = True
-) -> NDArray[np.float64]:
-    was_training = ranker.training
-    ranker.eval()
-    found = []
-    for start in range(0, len(pictures), AT_ONCE):
-        images = to_network_input(pictures[start : start + AT_ONCE], device)
-        values = ranker(images)[:, None] if of_head else ranker.features(images)
-        found.append(values.double().cpu().numpy())
-    ranker.train(was_training)
-    return np.concatenate(found)
+def apply_network(
+    network: nn.Module, function: Callable[[Tensor], Tensor], pictures: NDArray[np.uint8], device: str
+) -> NDArray[np.float32]:
+    """Apply a network to pictures in evaluation mode.
+
+    Parameters
+    ----------
+    network : nn.Module
+        Put into evaluation mode, and back.
+    function : callable
+        The network, or one of its methods.
+    pictures : (n, height, width) uint8
+        Grey pictures.
+    device : str
+        cpu or cuda.
+
+    Returns
+    -------
+    (n, ...) float32
+    """
+    was_training = network.training
+    network.eval()
+    batches = (pictures[start : start + BATCH] for start in range(0, len(pictures), BATCH))
+    outputs = [function(to_network_input(batch, device)).float().cpu().numpy() for batch in batches]
+    network.train(was_training)
+    return np.concatenate(outputs)

@@ -1,34 +1,136 @@
-"""Image files as small grey pictures of one size, all in memory."""
+"""Image files as small grey pictures of one size, all in memory, with what training needs to know about them."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.errors import UnreadableImage
+from cbir import settings
+from cbir.errors import InvalidInput, UnreadableImage
 from cbir.images import Limits, read_images
 from cbir.images.pad_resize import pad_resize
 from cbir.threads import cores
 
+LISTED = 5  # unreadable files in the notes
+StageCallback = Callable[[str, int, int, str], None]
+
+
+class Example(Protocol):
+    """A row of a manifest."""
+
+    @property
+    def path(self) -> Path:
+        """Image file."""
+
+    @property
+    def patient(self) -> str:
+        """Patient, "" if the manifest names none."""
+
+
+E = TypeVar("E", bound=Example)
+
 
 @dataclass(frozen=True, eq=False)
 class LoadedPictures:
-    """What was read of some files: the first frame of each.
+    """The first frame of each readable file.
 
-    pixels: (n, side, side) uint8. places: (n,) which of the paths they are. contents: the hash of each picture at
-    full size. burned_in: whether DICOM says that text is in it. patients: as DICOM names them, else "". refused: a
-    line for each file that could not be read.
+    Attributes
+    ----------
+    pixels : (n, side, side) uint8
+        Grey pictures.
+    rows : (n,) int
+        Index of the file among the paths.
+    content_hashes : list of str
+        Hash of each picture at full size.
+    burned_in : list of bool
+        Whether DICOM declares burned-in text.
+    patients : list of str
+        Patient in the DICOM header, else "".
+    refused : list of str
+        A line for each unreadable file.
     """
 
     pixels: NDArray[np.uint8]
-    places: NDArray[np.int64]
-    contents: list[str]
+    rows: NDArray[np.int64]
+    content_hashes: list[str]
     burned_in: list[bool]
     patients: list[str]
     refused: list[str]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingImages(Generic[E]):
+    """Examples of a manifest with their pictures.
+
+    Attributes
+    ----------
+    examples : list
+        Those whose files are readable.
+    pictures : LoadedPictures
+        Their pictures.
+    groups : list of str
+        Patient by the manifest, else by the DICOM header; else an id of the picture.
+    patients_known : bool
+        Whether any patient is named.
+    max_pixels : int
+        Limit that applied to the files.
+    """
+
+    examples: list[E]
+    pictures: LoadedPictures
+    groups: list[str]
+    patients_known: bool
+    max_pixels: int
+
+    def notes(self) -> list[str]:
+        """Return remarks for the user: unreadable files, and missing patients."""
+        refused = self.pictures.refused
+        notes = [f"left out: {line}" for line in refused[:LISTED]]
+        if len(refused) > LISTED:
+            notes.append(f"left out: {len(refused) - LISTED} more unreadable files")
+        if not self.patients_known:
+            notes.append(
+                "no patients are named: images of one patient may be in both training and test, "
+                "which makes the results look better than they are"
+            )
+        return notes
+
+
+def load_training_images(examples: Sequence[E], side: int, show: StageCallback) -> TrainingImages[E]:
+    """Load the pictures of examples.
+
+    Parameters
+    ----------
+    examples : sequence
+        Rows of a manifest.
+    side : int
+        Height and width of the pictures in pixels.
+    show : callable
+        Receives the stage, files done, all files and a text.
+
+    Raises
+    ------
+    InvalidInput
+        If most files are unreadable.
+    """
+    limits = Limits(pixels=settings.load().max_pixels)
+    paths = [example.path for example in examples]
+    pictures = load_pictures(paths, side, limits, lambda done: show("reading", done, len(paths), ""))
+    if len(pictures.refused) > len(pictures.rows):
+        raise InvalidInput(f"most files cannot be read; the first: {pictures.refused[0]}")
+    readable = [examples[row] for row in pictures.rows]
+    patients = [
+        example.patient or header for example, header in zip(readable, pictures.patients, strict=True)
+    ]
+    groups = [
+        patient or f"picture {content}"
+        for patient, content in zip(patients, pictures.content_hashes, strict=True)
+    ]
+    return TrainingImages(readable, pictures, groups, any(patients), limits.pixels)
 
 
 def load_pictures(
@@ -37,29 +139,41 @@ def load_pictures(
     limits: Limits = Limits(),
     progress: Callable[[int], None] = lambda done: None,
 ) -> LoadedPictures:
-    """Read files on every core; `progress` is told how many are done. Memory: side x side bytes a file."""
+    """Load files on every core, side * side bytes each.
 
-    def one(path: Path) -> tuple[NDArray[np.uint8], str, bool, str] | str:
+    Parameters
+    ----------
+    paths : sequence of Path
+        Image files.
+    side : int
+        Height and width of the pictures in pixels.
+    limits : Limits
+        Limits on the files.
+    progress : callable
+        Receives the number of files done.
+    """
+
+    def load_picture(path: Path) -> tuple[NDArray[np.uint8], str, bool, str] | str:
         try:
             image = next(read_images(path, limits=limits))
         except UnreadableImage as error:
             return str(error)
         header = image.dicom
-        told = (header.burned_in, header.patient_id) if header else (False, "")
-        return pad_resize(image, side), image.content_hash, *told
+        burned_in, patient = (header.burned_in, header.patient_id) if header else (False, "")
+        return pad_resize(image, side), image.content_hash, burned_in, patient
 
     pixels = np.zeros((len(paths), side, side), np.uint8)
-    places: list[int] = []
-    told: list[tuple[str, bool, str]] = []
-    refused: list[str] = []
+    pictures = LoadedPictures(pixels, np.zeros(0, np.int64), [], [], [], [])
+    rows: list[int] = []
     with ThreadPoolExecutor(cores()) as executor:
-        for place, got in enumerate(executor.map(one, paths)):
-            progress(place + 1)
-            if isinstance(got, str):
-                refused.append(got)
+        for row, outcome in enumerate(executor.map(load_picture, paths)):
+            progress(row + 1)
+            if isinstance(outcome, str):
+                pictures.refused.append(outcome)
                 continue
-            pixels[len(places)] = got[0]
-            places.append(place)
-            told.append(got[1:])
-    contents, burned_in, patients = (list(of) for of in zip(*told, strict=True)) if told else ([], [], [])
-    return LoadedPictures(pixels[: len(places)], np.array(places, np.int64), contents, burned_in, patients, refused)
+            pixels[len(rows)], content, burned_in, patient = outcome
+            rows.append(row)
+            pictures.content_hashes.append(content)
+            pictures.burned_in.append(burned_in)
+            pictures.patients.append(patient)
+    return replace(pictures, pixels=pixels[: len(rows)], rows=np.array(rows, np.int64))

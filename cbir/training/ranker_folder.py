@@ -1,8 +1,7 @@
-"""From a manifest to a folder with a trained ranker, its card and its report."""
+"""Train a ranker from a manifest into a folder with its weights, card and report."""
 
 import hashlib
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,29 +10,34 @@ import numpy as np
 import torch
 
 import cbir
-from cbir import settings
 from cbir.datasets.manifest import Manifest
-from cbir.errors import InvalidInput
-from cbir.evaluation.report.ranker_report import Ranked, write
-from cbir.images import Limits
-from cbir.models import ranker_files
-from cbir.models.scoring_network import ScoringNetwork
+from cbir.evaluation.report.ranker_report import ScoredImages, write_ranker_report
+from cbir.models.scoring_network import ScoringNetwork, save_scoring_network
 from cbir.training.network_scoring import score_pictures
-from cbir.training.picture_loading import load_pictures
-from cbir.training.ranker_examples import read_ranker_examples, split_by_positive
+from cbir.training.patient_split import split_by_positive
+from cbir.training.picture_loading import StageCallback, load_training_images
+from cbir.training.ranker_examples import read_ranker_examples
 from cbir.training.ranker_training import RankerRecipe, train_ranker
 
-NAMED = 5  # files that could not be read and are named
 INTENDED_USE = (
     "Research: bringing images that look like the positives of its training to the top of a worklist. Not a medical "
     "device. Scores mean nothing on images of other kinds, devices or populations than those it was tested on."
 )
-Show = Callable[[str, int, int, str], None]
 
 
 @dataclass(frozen=True)
 class RankerTask:
-    """What to rank. positive, where: as `examples` takes them; backbone, side, weights: as `Ranker` does."""
+    """Images to rank, and the network to do it.
+
+    Attributes
+    ----------
+    manifest : Path
+        CSV file with a column path, and labels.
+    positive, where : tuple of str
+        See `read_ranker_examples`.
+    backbone, side, weights
+        See `ScoringNetwork`.
+    """
 
     manifest: Path
     positive: tuple[str, ...]
@@ -49,69 +53,73 @@ def train_ranker_folder(
     folder: Path,
     device: str = "cpu",
     save_every: float = 60.0,
-    show: Show = lambda stage, done, total, told: None,
+    show: StageCallback = lambda stage, done, total, text: None,
 ) -> dict[str, Any]:
-    """Train a ranker and write ranker.safetensors, ranker.json, report.html and report.json into `folder`.
+    """Train a ranker and write ranker.safetensors, ranker.json, report.html and report.json.
 
-    Returns what report.json says, and "notes" for the person. show: is told stage, steps done, steps in all, and a
-    few words. Raises InvalidInput for what does not fit, NotFound or UnreadableImage where files are missing.
+    Parameters
+    ----------
+    task : RankerTask
+        Images and network.
+    recipe : RankerRecipe
+        Options of the training; its seed also decides the split.
+    folder : Path
+        Folder for checkpoint and results.
+    device : str
+        cpu or cuda.
+    save_every : float
+        Seconds between checkpoints.
+    show : callable
+        Receives the stage, steps done, all steps and a text.
+
+    Returns
+    -------
+    dict
+        Content of report.json, and "notes" for the user.
+
+    Raises
+    ------
+    InvalidInput
+        If an option or the images do not fit.
+    NotFound, UnreadableImage
+        If files are missing.
     """
-    rows = read_ranker_examples(Manifest(task.manifest), task.positive, task.where)
+    examples = read_ranker_examples(Manifest(task.manifest), task.positive, task.where)
     torch.manual_seed(recipe.seed)
-    ranker = ScoringNetwork(task.backbone, task.side, str(task.weights) if task.weights else None)
-    limits = Limits(pixels=settings.load().max_pixels)
-    paths = [row.path for row in rows]
-    pictures = load_pictures(paths, task.side, limits, lambda done: show("reading", done, len(paths), ""))
-    chosen = [rows[place] for place in pictures.places]
-    positive = np.array([row.positive for row in chosen], bool)
-    if len(pictures.refused) > len(chosen):
-        raise InvalidInput(f"most files cannot be read; the first: {pictures.refused[0]}")
-    groups = [
-        row.patient or header or f"picture {content}"
-        for row, header, content in zip(chosen, pictures.patients, pictures.contents, strict=True)
-    ]
-    parts = split_by_positive(positive.tolist(), groups, seed=recipe.seed)
+    network = ScoringNetwork(task.backbone, task.side, str(task.weights) if task.weights else None)
+    images = load_training_images(examples, task.side, show)
+    pixels = images.pictures.pixels
+    positive = np.array([example.positive for example in images.examples], bool)
+    parts = split_by_positive(positive.tolist(), images.groups, seed=recipe.seed)
 
-    def progress(step: int, steps: int, loss: float, reached: float) -> None:
-        words = f"loss {loss:.4f}" + (f", Pos@Top {reached:.3f}" if reached >= 0 else "")
-        show("training", step, steps, words)
+    def progress(step: int, steps: int, loss: float, best: float) -> None:
+        text = f"loss {loss:.4f}" + (f", Pos@Top {best:.3f}" if best >= 0 else "")
+        show("training", step, steps, text)
 
-    told = train_ranker(ranker, pictures.pixels, positive, parts, recipe, folder, device, save_every, progress)
-    scores = score_pictures(ranker, pictures.pixels, device)
-    ranked = {
-        name: Ranked(
-            scores[places],
-            positive[places],
-            [chosen[place].path for place in places],
-            [pictures.contents[place] for place in places],
-            [pictures.burned_in[place] for place in places],
+    outcome = train_ranker(network, pixels, positive, parts, recipe, folder, device, save_every, progress)
+    scores = score_pictures(network, pixels, device)
+    scored = {
+        name: ScoredImages(
+            scores[rows],
+            positive[rows],
+            [images.examples[row].path for row in rows],
+            [images.pictures.content_hashes[row] for row in rows],
+            [images.pictures.burned_in[row] for row in rows],
         )
-        for name, places in parts.items()
+        for name, rows in parts.items()
     }
     facts = {
         "positive": " or ".join(task.positive),
         "where": " and ".join(task.where) or "all rows",
         "manifest_sha256": hashlib.sha256(task.manifest.read_bytes()).hexdigest(),
-        "ranker": ranker.options,
+        "ranker": network.options,
         "started_from": task.weights.name if task.weights else "random weights",
         "training": {**asdict(recipe), "p": recipe.p if math.isfinite(recipe.p) else "inf"},
         "device": device,
         "versions": {"cbir": cbir.__version__, "torch": torch.__version__},
-        **told,
+        **outcome,
     }
-    report = write(folder, f"Ranking of {facts['positive']}", ranked, facts, limits.pixels)
+    report = write_ranker_report(folder, f"Ranking of {facts['positive']}", scored, facts, images.max_pixels)
     card = {name: value for name, value in facts.items() if name != "history"}
-    ranker_files.save_scoring_network(ranker, folder, {**card, "intended_use": INTENDED_USE, "results": report["parts"]})
-    return {**report, "notes": _notes(pictures.refused, groups)}
-
-
-def _notes(refused: list[str], groups: list[str]) -> list[str]:
-    """What the person should know about the images."""
-    notes = [f"left out: {line}" for line in refused[:NAMED]]
-    if len(refused) > NAMED:
-        notes.append(f"left out: {len(refused) - NAMED} more files that cannot be read")
-    if all(group.startswith("picture ") for group in groups):
-        notes.append(
-            "no patients are known: images of one patient may stand in training and test, which flatters"
-        )
-    return notes
+    save_scoring_network(network, folder, {**card, "intended_use": INTENDED_USE, "results": report["parts"]})
+    return {**report, "notes": images.notes()}

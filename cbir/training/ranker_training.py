@@ -1,4 +1,4 @@
-"""Train a ranker: a network that scores positive images above negative ones (Zheng et al., Top-rank CNN)."""
+"""Training of rankers: networks that score positive images above negative ones (Zheng et al., Top-rank CNN)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,31 +10,46 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.triage import auc
-from cbir.evaluation.metrics import top_precision
+from cbir.evaluation.metrics.roc import auc
+from cbir.evaluation.metrics.top_precision import pos_at_top
 from cbir.losses import PosAtTopLoss, ScoreLoss, TopRankLoss
 from cbir.losses.binary import BinaryLoss
 from cbir.models.scoring_network import ScoringNetwork
 from cbir.training.last_layer import LAST_LAYERS, refit_last_layer
 from cbir.training.network_scoring import score_pictures
+from cbir.training.patient_split import Parts
 from cbir.training.samplers import BatchSampler, PositiveNegativeSampler, ShuffledSampler
 from cbir.training.training_run import SEEDS, ProgressCallback, TrainingRun
 
-RANKING = ("toprank", "pos-at-top")  # whose batches have few positives and many negatives
+RANKING = ("toprank", "pos-at-top")  # batches of few positives and many negatives
 METHODS = (*RANKING, "cross-entropy", "focal", *LAST_LAYERS)
-FOCAL = {"gamma": 2.0, "weights": (0.75, 0.25)}  # of Zheng et al., section 5.4
-STEEPER = {
-    "focal": 5.0
-}  # the rate, times this: slopes of focal loss are small, and training would get nowhere
+FOCAL_GAMMA, FOCAL_WEIGHTS = 2.0, (0.75, 0.25)  # Zheng et al., section 5.4
+RATE_FACTORS = {"focal": 5.0}  # focal loss has small slopes and would not converge at the same rate
 MOMENTUM = 0.9
 
 
 @dataclass(frozen=True)
 class RankerRecipe:
-    """How a ranker is trained; the same recipe gives the same weights, on the same machine and torch.
+    """Options of a ranker's training. The same recipe gives the same weights on the same computer and torch.
 
-    method: one of METHODS; rank-svm and top-push train with cross-entropy and then learn the last layer anew. p: of
-    toprank. positives, negatives: of a batch; the classifiers' batches are as large, and drawn from all alike.
+    Attributes
+    ----------
+    method : str
+        One of METHODS; rank-svm and top-push train with cross-entropy, then refit the last layer.
+    p : float
+        Norm of toprank, at least 1.
+    epochs : int
+        Passes through the negatives.
+    positives, negatives : int
+        Images per batch; the classifiers' batches are as large, and mix both at random.
+    rate : float
+        Learning rate of gradient descent in the first epoch; five times that for focal loss.
+    decay : float
+        Factor of the rate after each epoch.
+    augment : bool
+        See `cbir.training.augmentation`.
+    seed : int
+        0 to 1023.
     """
 
     method: str = "toprank"
@@ -42,8 +57,8 @@ class RankerRecipe:
     epochs: int = 30
     positives: int = 5
     negatives: int = 450
-    rate: float = 0.02  # of gradient descent, in the first epoch; five times that for focal loss
-    decay: float = 0.9  # of the rate, after each epoch
+    rate: float = 0.02
+    decay: float = 0.9
     augment: bool = True
     seed: int = 0
 
@@ -61,63 +76,87 @@ class RankerRecipe:
 
 
 def train_ranker(
-    ranker: ScoringNetwork,
+    network: ScoringNetwork,
     pictures: NDArray[np.uint8],
     positive: NDArray[np.bool_],
-    parts: dict[str, NDArray[np.int64]],
+    parts: Parts,
     recipe: RankerRecipe,
     folder: Path,
     device: str = "cpu",
     save_every: float = 60.0,
-    progress: ProgressCallback = lambda step, steps, loss, reached: None,
+    progress: ProgressCallback = lambda step, steps, loss, best: None,
 ) -> dict[str, Any]:
-    """Train `ranker` on grey pictures (n, side, side), of which some are positive (n,); returns what happened.
+    """Train a scoring network; it ends with the weights of the epoch with the best validation Pos@Top, then AUC.
 
-    parts: places of the images of "training" and of "validation", each with both kinds; after each epoch the ranker
-    is tried on the latter, and ends with the weights of the best epoch by Pos@Top, AUC deciding between equals. A
-    checkpoint is written into `folder` every `save_every` seconds and at the end of an epoch; where there is one of
-    the same recipe and images, training goes on from it, with the very batches that would have followed; InvalidInput
-    where it is of others. `progress` is told steps done, steps in all, the last loss and the best Pos@Top so far.
+    A checkpoint in `folder` of the same recipe and images is continued with the same batches.
 
-    The result has "history", a dictionary an epoch, "best_epoch" from 1, "seconds" and, for a last layer learnt anew,
-    its "penalty".
+    Parameters
+    ----------
+    network : ScoringNetwork
+        Trained in place.
+    pictures : (n, side, side) uint8
+        Grey pictures.
+    positive : (n,) bool
+        Whether a picture is positive.
+    parts : dict
+        Rows of "training" and "validation", each with positives and negatives.
+    recipe : RankerRecipe
+        Options of the training.
+    folder : Path
+        Folder of the checkpoint; created.
+    device : str
+        cpu or cuda.
+    save_every : float
+        Seconds between checkpoints; there is also one after each epoch.
+    progress : callable
+        Receives steps done, all steps, the last loss and the best Pos@Top so far.
+
+    Returns
+    -------
+    dict
+        "history" (a row per epoch), "best_epoch" (from 1), "seconds" and, for a refitted last layer, "penalty".
+
+    Raises
+    ------
+    InvalidInput
+        If the checkpoint is of another training, or the loss becomes infinite.
     """
-    run = _RankerRun(ranker, pictures, positive, parts, recipe, folder / "checkpoint.pt", device)
-    run.go(save_every, progress)
-    told = {"history": run.history, "best_epoch": run.best_epoch, "seconds": round(run.seconds, 1)}
+    run = _RankerRun(network, pictures, positive, parts, recipe, folder / "checkpoint.pt", device)
+    run.train(save_every, progress)
+    outcome = {"history": run.history, "best_epoch": run.best_epoch, "seconds": round(run.seconds, 1)}
     if recipe.method in LAST_LAYERS:
-        told["penalty"] = refit_last_layer(recipe.method, ranker, pictures, positive, parts, device)
-    return told
+        outcome["penalty"] = refit_last_layer(recipe.method, network, pictures, positive, parts, device)
+    return outcome
 
 
 def recipe_loss(recipe: RankerRecipe, positive: NDArray[np.bool_]) -> ScoreLoss:
-    """The loss of a recipe, for training images of which some are positive (n,).
+    """Return the loss of `recipe` for training images of which some are `positive` (n,).
 
-    The weights of cross-entropy are as m : n for negatives and positives, m positives and n negatives, as in the
-    paper, and 1 on average: the rate means the same for every ratio.
+    Cross-entropy weighs negatives and positives as m : n for m positives and n negatives, as in the paper, and 1 on
+    average, so that the rate means the same for every ratio.
     """
     if recipe.method == "toprank":
         return TopRankLoss(recipe.p)
     if recipe.method == "pos-at-top":
         return PosAtTopLoss()
     if recipe.method == "focal":
-        return BinaryLoss(**FOCAL)  # type: ignore[arg-type]
+        return BinaryLoss(FOCAL_GAMMA, FOCAL_WEIGHTS)
     return BinaryLoss(
         weights=(len(positive) / (2.0 * (~positive).sum()), len(positive) / (2.0 * positive.sum()))
     )
 
 
 class _RankerRun(TrainingRun):
-    """The training of a ranker."""
+    """Training of a ranker."""
 
     def __init__(
         self,
         ranker: ScoringNetwork,
         pictures: NDArray[np.uint8],
         positive: NDArray[np.bool_],
-        parts: dict[str, NDArray[np.int64]],
+        parts: Parts,
         recipe: RankerRecipe,
-        kept: Path,
+        checkpoint: Path,
         device: str,
     ) -> None:
         self.ranker, self.positive, self.parts = ranker, positive, parts
@@ -129,23 +168,26 @@ class _RankerRun(TrainingRun):
             )
         else:
             sampler = ShuffledSampler(len(training), recipe.positives + recipe.negatives, recipe.seed)
-        told_by = (positive, training, parts["validation"])
-        super().__init__(ranker, ranker.options, pictures, training, recipe, sampler, told_by, kept, device)
+        fingerprint = (positive, training, parts["validation"])
+        super().__init__(
+            ranker, ranker.options, pictures, training, recipe, sampler, fingerprint, checkpoint, device
+        )
         self.loss = recipe_loss(recipe, positive[training])
         self.optimizer = torch.optim.SGD(ranker.parameters(), recipe.rate, MOMENTUM, nesterov=True)
 
-    def batch_loss(self, images: Tensor, places: NDArray[np.int64]) -> Tensor:
-        relevance = torch.from_numpy(self.positive[places]).to(self.device)
+    def batch_loss(self, images: Tensor, rows: NDArray[np.int64]) -> Tensor:
+        relevance = torch.from_numpy(self.positive[rows]).to(self.device)
         with torch.autocast("cuda", torch.bfloat16, enabled=self.device.startswith("cuda")):
             loss: Tensor = self.loss(self.ranker(images), relevance)
         return loss
 
-    def judged(self) -> tuple[dict[str, float], tuple[float, ...]]:
-        """Pos@Top and AUC of the images for validation."""
-        places = self.parts["validation"]
-        scores, positive = score_pictures(self.ranker, self.pictures[places], self.device), self.positive[places]
-        now = (top_precision(scores, positive), auc(scores, positive))
-        return {"pos_at_top": now[0], "auc": now[1]}, now
+    def validate(self) -> tuple[dict[str, float], tuple[float, ...]]:
+        """Measure Pos@Top and AUC on the validation images."""
+        rows = self.parts["validation"]
+        scores = score_pictures(self.ranker, self.pictures[rows], self.device)
+        measures = pos_at_top(scores, self.positive[rows]), auc(scores, self.positive[rows])
+        return {"pos_at_top": measures[0], "auc": measures[1]}, measures
 
-    def rate(self, epoch: int) -> float:
-        return float(STEEPER.get(self.recipe.method, 1.0) * self.recipe.rate * self.recipe.decay**epoch)
+    def rate(self, step: int) -> float:
+        epoch = step // len(self.sampler)
+        return float(RATE_FACTORS.get(self.recipe.method, 1.0) * self.recipe.rate * self.recipe.decay**epoch)

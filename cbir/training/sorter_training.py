@@ -1,6 +1,5 @@
-"""Train a sorter on synthetic scores (Engilberge et al. 2019, section 4.1.1)."""
+"""Training of sorters on synthetic scores (Engilberge et al. 2019, section 4.1.1)."""
 
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,33 +10,50 @@ from torch import Tensor
 
 from cbir import __version__
 from cbir.errors import InvalidInput
-from cbir.models.sorters import sorter_files
 from cbir.models.sorters.cnn_sorter import CnnSorter
 from cbir.models.sorters.exact import exact_ranks
 from cbir.models.sorters.lstm_sorter import LstmSorter
 from cbir.models.sorters.sorter import Sorter
+from cbir.models.sorters.sorter_files import save_sorter
 from cbir.models.sorters.synthetic_scores import draw_scores
-from cbir.training import checkpoint
+from cbir.training.checkpoint import read_checkpoint, write_checkpoint
+from cbir.training.training_loop import run_training_loop
 
 EPOCH = 100_000  # vectors
 HELD_OUT = 10_000
-HELD_OUT_SEED = 0  # those of training are odd
-SEEDS = 1 << 10  # the generator keeps 32 bits; the others count the steps
-SHORTER = 0.2  # share of the batches with fewer scores than trained for
-TIED = 0.05  # share of the vectors whose scores are rounded, some until all are alike
+HELD_OUT_SEED = 0  # training uses odd seeds
+SEEDS = 1 << 10  # the generator takes 32 bits; the others count the steps
+SHORTER = 0.2  # share of the batches with fewer scores than the full length
+TIED = 0.05  # share of the vectors whose scores are rounded, some until all are equal
 LARGEST_GRADIENT = 1.0  # norm
-Learned = LstmSorter | CnnSorter
+TrainableSorter = LstmSorter | CnnSorter
 
 
 @dataclass(frozen=True)
 class SorterRecipe:
-    """How a sorter is trained; the same recipe gives the same weights, on the same machine and torch."""
+    """Options of a sorter's training. The same recipe gives the same weights on the same computer and torch.
 
-    start: str = "counting"  # weights that count already; or "random", as in the paper
+    Attributes
+    ----------
+    start : str
+        "counting": start from weights that already count scores; "random": as in the paper.
+    epochs : float
+        Passes over 100,000 vectors.
+    batch : int
+        Vectors per batch.
+    rate : float
+        Initial learning rate of Adam.
+    halve_every : float
+        Epochs after which the rate is halved.
+    seed : int
+        0 to 1023.
+    """
+
+    start: str = "counting"
     epochs: float = 8.0
     batch: int = 128
-    rate: float = 1e-4  # of Adam, at the beginning
-    halve_every: float = 1.0  # epochs
+    rate: float = 1e-4
+    halve_every: float = 1.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -50,103 +66,153 @@ class SorterRecipe:
 
     @property
     def steps(self) -> int:
-        """Batches in the whole training."""
+        """Number of batches in the whole training."""
         return max(1, round(self.epochs * EPOCH / self.batch))
+
+    def rate_at(self, step: int) -> float:
+        """Return the learning rate of `step`, counted from 0."""
+        return float(self.rate * 0.5 ** (step * self.batch / EPOCH / self.halve_every))
 
 
 def train_sorter(
-    sorter: Learned,
+    sorter: TrainableSorter,
     recipe: SorterRecipe,
     folder: Path,
     device: str = "cpu",
     save_every: float = 60.0,
     progress: Callable[[int, float], None] = lambda step, error: None,
 ) -> Path:
-    """Train `sorter` and write sorter.safetensors with its card into `folder`; returns the path of the weights.
+    """Train a sorter; write sorter.safetensors with its card.
 
-    A checkpoint is written every `save_every` seconds and at the end. Where `folder` has one of the same sorter and
-    recipe, training goes on from it, with the very batches that would have followed; one of another sorter or recipe
-    raises InvalidInput. `progress` is told the number of steps done and the running error, a share of the length.
+    A checkpoint in `folder` of the same sorter and recipe is continued with the same batches.
+
+    Parameters
+    ----------
+    sorter : LstmSorter or CnnSorter
+        Trained in place.
+    recipe : SorterRecipe
+        Options of the training.
+    folder : Path
+        Folder for checkpoint and result; created.
+    device : str
+        cpu or cuda.
+    save_every : float
+        Seconds between checkpoints.
+    progress : callable
+        Receives the number of steps done and the running error, a share of the length.
+
+    Returns
+    -------
+    Path
+        The weights.
+
+    Raises
+    ------
+    InvalidInput
+        If the checkpoint is of another sorter or recipe.
     """
-    kept = folder / "checkpoint.pt"
-    what = {"sorter": sorter.name, "options": sorter.options, "recipe": asdict(recipe)}
-    if recipe.start == "counting" and not kept.exists():
+    checkpoint = folder / "checkpoint.pt"
+    identity = {"sorter": sorter.name, "options": sorter.options, "recipe": asdict(recipe)}
+    if recipe.start == "counting" and not checkpoint.exists():
         sorter.start_counting()
     folder.mkdir(parents=True, exist_ok=True)
     sorter.to(device).train()
     if recipe.start == "counting":
-        _keep_statistics(sorter)
+        _freeze_statistics(sorter)
     optimizer = torch.optim.Adam(sorter.parameters(), recipe.rate)
-    step, running = _resume(kept, what, sorter, optimizer)
-    saved = time.monotonic()
-    while step < recipe.steps:
-        error = _step(sorter, optimizer, recipe, step, device)
-        running = error if step == 0 else 0.98 * running + 0.02 * error
-        step += 1
+    step, running = _resume(checkpoint, identity, sorter, optimizer)
+
+    def on_step(done: int, loss: Tensor) -> None:
+        nonlocal step, running
+        step, error = done, float(loss)
+        running = error if done == 1 else 0.98 * running + 0.02 * error
         progress(step, running)
-        if step == recipe.steps or time.monotonic() - saved > save_every:
-            state = {"model": sorter.state_dict(), "optimizer": optimizer.state_dict()}
-            checkpoint.write_checkpoint(kept, what | state | {"step": step, "running": running})
-            saved = time.monotonic()
+
+    def save() -> None:
+        state = {"model": sorter.state_dict(), "optimizer": optimizer.state_dict()}
+        write_checkpoint(checkpoint, identity | state | {"step": step, "running": running})
+
+    run_training_loop(
+        sorter,
+        optimizer,
+        lambda step: _batch_loss(sorter, recipe, step, device),
+        recipe.steps,
+        start=step,
+        rate=recipe.rate_at,
+        largest_gradient=LARGEST_GRADIENT,
+        on_step=on_step,
+        save=save,
+        save_every=save_every,
+        epoch_length=recipe.steps,
+    )
     sorter.train(False)
     weights = folder / "sorter.safetensors"
-    sorter_files.save_sorter(
-        sorter,
-        weights,
-        {"training": asdict(recipe)} | measure_sorter(sorter, device, sorter.length) | _versions(device),
-    )
+    facts = {"training": asdict(recipe), **measure_sorter(sorter, device, sorter.length)}
+    versions = {"cbir": __version__, "torch": torch.__version__}
+    save_sorter(sorter, weights, {**facts, "versions": versions, "device": device})
     return weights
 
 
-def _keep_statistics(sorter: Learned) -> None:
-    """Weights that count already rely on them; those of a batch would blur the counts."""
+def _freeze_statistics(sorter: TrainableSorter) -> None:
+    """Fix the batch normalisation: weights that count rely on its statistics."""
     for module in sorter.modules():
         if isinstance(module, torch.nn.BatchNorm1d):
             module.eval()
 
 
 def _resume(
-    kept: Path, what: dict[str, Any], sorter: Learned, optimizer: torch.optim.Optimizer
+    checkpoint: Path, identity: dict[str, Any], sorter: TrainableSorter, optimizer: torch.optim.Optimizer
 ) -> tuple[int, float]:
-    state = checkpoint.read_checkpoint(kept)
+    state = read_checkpoint(checkpoint)
     if state is None:
         return 0, 0.0
-    if any(state.get(name) != value for name, value in what.items()):
-        raise InvalidInput(f"{kept} is of another training; choose another folder, or delete it")
+    if any(state.get(name) != value for name, value in identity.items()):
+        raise InvalidInput(f"{checkpoint} is of another training; choose another folder, or delete it")
     sorter.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     return int(state["step"]), float(state["running"])
 
 
-def _step(sorter: Learned, optimizer: torch.optim.Optimizer, recipe: SorterRecipe, step: int, device: str) -> float:
-    """One batch, whose scores depend on the seed and the step alone; its error as a share of the length."""
+def _batch_loss(sorter: TrainableSorter, recipe: SorterRecipe, step: int, device: str) -> Tensor:
+    """Return the mean rank error, a share of the length, on scores that depend on seed and step alone."""
     generator = torch.Generator().manual_seed((2 * (step * SEEDS + recipe.seed) + 1) % (1 << 32))
     length = sorter.length
-    steady = (
-        recipe.start == "counting" or sorter.longest is None
-    )  # statistics of shorter batches would mislead
-    if steady and torch.rand((), generator=generator) < SHORTER:
+    # Shorter batches would distort batch statistics.
+    fixed_statistics = recipe.start == "counting" or sorter.longest is None
+    if fixed_statistics and torch.rand((), generator=generator) < SHORTER:
         length = int(torch.randint(2, length + 1, (), generator=generator))
     scores = draw_scores(recipe.batch, length, generator)
     tied = round(TIED * recipe.batch)
     grid = 2.0 ** torch.randint(-3, 4, (tied, 1), generator=generator)
     scores[:tied] = (scores[:tied] * grid).round() / grid
     scores = scores.to(device)
-    for group in optimizer.param_groups:
-        group["lr"] = recipe.rate * 0.5 ** (step * recipe.batch / EPOCH / recipe.halve_every)
-    loss = (sorter(scores) - exact_ranks(scores)).abs().mean() / sorter.length
-    optimizer.zero_grad()
-    loss.backward()
-    torch.nn.utils.clip_grad_norm_(sorter.parameters(), LARGEST_GRADIENT)
-    optimizer.step()
-    return float(loss.detach())
+    error: Tensor = sorter(scores) - exact_ranks(scores)
+    return error.abs().mean() / sorter.length
 
 
 @torch.no_grad()
-def measure_sorter(sorter: Sorter, device: str = "cpu", length: int = 100, count: int = HELD_OUT) -> dict[str, Any]:
-    """Mean distance from the true rank on `count` vectors never trained on: in positions, and as a share of `length`.
+def measure_sorter(
+    sorter: Sorter, device: str = "cpu", length: int = 100, count: int = HELD_OUT
+) -> dict[str, Any]:
+    """Measure the mean distance from the true ranks on vectors that training never draws.
 
-    The paper does not say how it scales its table 1; dividing the positions by the length puts ranks into (0, 1].
+    The paper does not say how it scales its table 1; positions divided by the length put ranks into (0, 1].
+
+    Parameters
+    ----------
+    sorter : Sorter
+        In evaluation mode.
+    device : str
+        cpu or cuda.
+    length : int
+        Scores per vector.
+    count : int
+        Vectors.
+
+    Returns
+    -------
+    dict
+        "error", a share of `length`; "error_in_positions"; "held_out" with `count` and `length`.
     """
     generator = torch.Generator().manual_seed(HELD_OUT_SEED)
     distances: list[Tensor] = []
@@ -159,7 +225,3 @@ def measure_sorter(sorter: Sorter, device: str = "cpu", length: int = 100, count
         "error": positions / length,
         "error_in_positions": positions,
     }
-
-
-def _versions(device: str) -> dict[str, Any]:
-    return {"versions": {"cbir": __version__, "torch": torch.__version__}, "device": device}

@@ -1,4 +1,4 @@
-"""A training that may be killed at any moment and goes on as if nothing had been."""
+"""Resumable training of a network on pictures, with validation after each epoch."""
 
 import hashlib
 import math
@@ -15,23 +15,43 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cbir.errors import InvalidInput
-from cbir.training import checkpoint
 from cbir.training.augmentation import augment_images
+from cbir.training.checkpoint import read_checkpoint, write_checkpoint
 from cbir.training.network_scoring import to_network_input
 from cbir.training.samplers import BatchSampler
+from cbir.training.training_loop import run_training_loop
 
-FORM = 2  # of checkpoints
-SEEDS = 1 << 10  # a batch draws from its number times this, plus the seed
+FORMAT = 2  # of checkpoints
+SEEDS = 1 << 10  # a batch's random numbers come from the seed: step * SEEDS + seed
 ProgressCallback = Callable[[int, int, float, float], None]
-Rows = list[dict[str, float]]
+History = list[dict[str, float]]
 
 
 class TrainingRun(ABC):
-    """A network that learns from pictures (n, side, side), and how far it has come.
+    """Train a network on pictures; a run that was killed continues from its checkpoint with the same batches.
 
-    What is learnt, and how good it is, subclasses say: `batch_loss`, `judged`, `rate`; `largest_gradient` is a norm.
-    recipe: a dataclass with `epochs`, `seed` and `augment`, perhaps `mirror`. training: places of the pictures that
-    the sampler's batches number. told_by: arrays that, with the pictures, tell this training from others.
+    Subclasses create `loss` and `optimizer`, and implement `batch_loss`, `validate` and `rate`.
+
+    Parameters
+    ----------
+    network : nn.Module
+        The network to train; it moves to `device`.
+    options : dict
+        Options of the network, which a checkpoint must match.
+    pictures : (n, side, side) uint8
+        All grey pictures.
+    training : (m,) int
+        Rows of the pictures that the batches of `sampler` index.
+    recipe : dataclass
+        Has `epochs`, `seed`, `augment` and perhaps `mirror`; a checkpoint must match it.
+    sampler : BatchSampler
+        Batches of each epoch.
+    fingerprint : iterable of arrays
+        Further data that a checkpoint must match, besides the pictures.
+    checkpoint : Path
+        Checkpoint file; its folder is created.
+    device : str
+        cpu or cuda.
     """
 
     largest_gradient: ClassVar[float] = math.inf
@@ -44,106 +64,127 @@ class TrainingRun(ABC):
         training: NDArray[np.int64],
         recipe: Any,
         sampler: BatchSampler,
-        told_by: Iterable[NDArray[Any]],
-        kept: Path,
+        fingerprint: Iterable[NDArray[Any]],
+        checkpoint: Path,
         device: str,
     ) -> None:
         self.network, self.pictures, self.training = network.to(device).train(), pictures, training
-        self.recipe, self.sampler, self.kept, self.device = recipe, sampler, kept, device
+        self.recipe, self.sampler, self.checkpoint, self.device = recipe, sampler, checkpoint, device
         self.loss: nn.Module
         self.optimizer: torch.optim.Optimizer
         self.steps = recipe.epochs * len(sampler)
         self.step, self.seconds = 0, 0.0
-        self.history: Rows = []
-        self.reached: tuple[float, ...] = (-1.0,)
+        self.history: History = []
+        self.best_measures: tuple[float, ...] = (-1.0,)
         self.best_epoch = 0
-        self.best: dict[str, Tensor] = {}
+        self.best_weights: dict[str, Tensor] = {}
         self._losses: list[float] = []
         self._batches: list[list[int]] = []
-        self._what = {
-            "form": FORM,
+        self._identity = {
+            "form": FORMAT,
             "recipe": asdict(recipe),
             "model": options,
-            "images": _digest(pictures, told_by),
+            "images": _digest(pictures, fingerprint),
         }
 
     @abstractmethod
-    def batch_loss(self, images: Tensor, places: NDArray[np.int64]) -> Tensor:
-        """The loss of a batch: images (m, 1, side, side), and their places among all pictures."""
+    def batch_loss(self, images: Tensor, rows: NDArray[np.int64]) -> Tensor:
+        """Return the loss of `images` (m, 1, side, side), which are the pictures `rows` (m,)."""
 
     @abstractmethod
-    def judged(self) -> tuple[dict[str, float], tuple[float, ...]]:
-        """Measures on the images for validation, and those that say which epoch is the better one."""
+    def validate(self) -> tuple[dict[str, float], tuple[float, ...]]:
+        """Return named measures on the validation images, and those that compare epochs, most important first."""
 
     @abstractmethod
-    def rate(self, epoch: int) -> float:
-        """The rate of the next batch."""
+    def rate(self, step: int) -> float:
+        """Return the learning rate of `step`, counted from 0."""
 
     @property
     def exhausted(self) -> bool:
-        """Whether more epochs are not worth it."""
+        """True when further epochs are not worthwhile."""
         return False
 
-    def go(
-        self, save_every: float, progress: ProgressCallback, told: Callable[[Rows], None] = lambda history: None
+    def train(
+        self,
+        save_every: float,
+        progress: ProgressCallback,
+        on_epoch: Callable[[History], None] = lambda history: None,
     ) -> None:
-        """Train to the end, from the checkpoint where there is one; the weights of the best epoch stay.
+        """Train to the end and load the weights of the best epoch.
 
-        progress: is told steps done, steps in all, the last loss, and the first of the measures that judge epochs, at
-        its best. told: a row for each epoch so far. Raises InvalidInput for a checkpoint of another training, and
-        where the loss becomes infinite.
+        Parameters
+        ----------
+        save_every : float
+            Seconds between checkpoints; there is also one after each epoch.
+        progress : callable
+            Receives steps done, all steps, the last loss and the best first measure so far (-1 before the first).
+        on_epoch : callable
+            Receives a row per epoch so far.
+
+        Raises
+        ------
+        InvalidInput
+            If the checkpoint belongs to another training, or the loss becomes infinite.
         """
         self._resume()
-        started, saved = time.monotonic() - self.seconds, time.monotonic()
-        while self.step < self.steps and not self.exhausted:
-            loss = self._advance()
-            ends = self.step % len(self.sampler) == 0
-            if ends:
-                self._validate()
-                told(self.history)
-            progress(self.step, self.steps, loss, self.reached[0])
-            if ends or time.monotonic() - saved > save_every:
-                self.seconds = time.monotonic() - started
-                self._save()
-                saved = time.monotonic()
-        self.network.load_state_dict(self.best)
+        started = time.monotonic() - self.seconds
+
+        def after_step(step: int, loss: Tensor) -> None:
+            self.step = step
+            self._losses.append(float(loss))
+            if not math.isfinite(self._losses[-1]):
+                epoch = math.ceil(step / len(self.sampler))
+                raise InvalidInput(f"the loss became infinite in epoch {epoch}; use a lower rate")
+            last_loss = self._losses[-1]
+            if step % len(self.sampler) == 0:
+                self._end_epoch()
+                on_epoch(self.history)
+            progress(step, self.steps, last_loss, self.best_measures[0])
+
+        def save() -> None:
+            self.seconds = time.monotonic() - started
+            self._save()
+
+        run_training_loop(
+            self.network,
+            self.optimizer,
+            self._step_loss,
+            self.steps,
+            start=self.step,
+            rate=self.rate,
+            largest_gradient=self.largest_gradient,
+            on_step=after_step,
+            stop=lambda: self.exhausted,
+            save=save,
+            save_every=save_every,
+            epoch_length=len(self.sampler),
+        )
+        self.network.load_state_dict(self.best_weights)
         self.network.eval()
 
-    def _advance(self) -> float:
-        """One batch, which depends on seed and step alone; its loss."""
-        epoch, within = divmod(self.step, len(self.sampler))
-        if not self._batches or within == 0:
+    def _step_loss(self, step: int) -> Tensor:
+        """Return the loss of a batch that depends on seed and step alone."""
+        epoch, index = divmod(step, len(self.sampler))
+        if not self._batches or index == 0:
             self.sampler.set_epoch(epoch)
             self._batches = list(self.sampler)
-        places = self.training[self._batches[within]]
-        images = to_network_input(self.pictures[places], self.device)
-        drawn = self.step * SEEDS + self.recipe.seed
-        torch.manual_seed(drawn)  # of dropout, where a backbone has it
+        rows = self.training[self._batches[index]]
+        images = to_network_input(self.pictures[rows], self.device)
+        seed = step * SEEDS + self.recipe.seed
+        torch.manual_seed(seed)  # for dropout, if the backbone has any
         if self.recipe.augment:
             mirror = getattr(self.recipe, "mirror", False)
-            images = augment_images(images, torch.Generator().manual_seed(drawn), mirror)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.rate(epoch)
-        loss = self.batch_loss(images, places)
-        self.optimizer.zero_grad()
-        loss.backward()
-        if math.isfinite(self.largest_gradient):
-            torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.largest_gradient)
-        self.optimizer.step()
-        self.step += 1
-        self._losses.append(float(loss.detach()))
-        if not math.isfinite(self._losses[-1]):
-            raise InvalidInput(f"the loss became infinite in epoch {epoch + 1}; take a lower rate")
-        return self._losses[-1]
+            images = augment_images(images, torch.Generator().manual_seed(seed), mirror)
+        return self.batch_loss(images, rows)
 
-    def _validate(self) -> None:
-        """Judge the network; keep its weights where it was never better."""
-        measures, now = self.judged()
+    def _end_epoch(self) -> None:
+        """Validate the network; keep its weights if they are the best so far."""
+        measures, comparable = self.validate()
         self.history.append({"loss": float(np.mean(self._losses)), **measures})
         self._losses = []
-        if now > self.reached:
-            self.reached, self.best_epoch = now, len(self.history)
-            self.best = {name: value.clone() for name, value in self.network.state_dict().items()}
+        if comparable > self.best_measures:
+            self.best_measures, self.best_epoch = comparable, len(self.history)
+            self.best_weights = {name: value.clone() for name, value in self.network.state_dict().items()}
 
     def _save(self) -> None:
         state = {
@@ -154,28 +195,32 @@ class TrainingRun(ABC):
             "optimizer": self.optimizer.state_dict(),
             "history": self.history,
             "losses": self._losses,
-            "reached": list(self.reached),
+            "reached": list(self.best_measures),
             "best_epoch": self.best_epoch,
-            "best": self.best,
+            "best": self.best_weights,
         }
-        checkpoint.write_checkpoint(self.kept, self._what | state)
+        write_checkpoint(self.checkpoint, self._identity | state)
 
     def _resume(self) -> None:
-        self.kept.parent.mkdir(parents=True, exist_ok=True)
-        state = checkpoint.read_checkpoint(self.kept)
+        self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        state = read_checkpoint(self.checkpoint)
         if state is None:
             return
-        if state.get("form") != FORM:
-            raise InvalidInput(f"{self.kept} is of another version of cbir; delete it to train anew")
-        if any(state.get(name) != value for name, value in self._what.items()):
-            raise InvalidInput(f"{self.kept} is of another training; choose another folder, or delete it")
+        if state.get("form") != FORMAT:
+            raise InvalidInput(
+                f"{self.checkpoint} is of another version of cbir; delete it to train from the start"
+            )
+        if any(state.get(name) != value for name, value in self._identity.items()):
+            raise InvalidInput(
+                f"{self.checkpoint} is of another training; choose another folder, or delete it"
+            )
         self.network.load_state_dict(state["network"])
         self.loss.load_state_dict(state["loss"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.seconds = int(state["step"]), float(state["seconds"])
         self.history, self._losses = state["history"], state["losses"]
-        self.reached, self.best_epoch = tuple(state["reached"]), int(state["best_epoch"])
-        self.best = state["best"]
+        self.best_measures, self.best_epoch = tuple(state["reached"]), int(state["best_epoch"])
+        self.best_weights = state["best"]
 
 
 def _digest(pictures: NDArray[np.uint8], others: Iterable[NDArray[Any]]) -> str:

@@ -66,12 +66,22 @@ def build_backbone(
     if name in torchvision_networks.MAKERS:
         network, features = torchvision_networks.MAKERS[name]()
         if weights == IMAGENET:
-            stored.load_weights_into(network, torchvision_networks.modernise_names(torchvision_networks.download_weights(name)), IMAGENET)
+            stored.load_weights_into(
+                network,
+                torchvision_networks.modernise_names(torchvision_networks.download_weights(name)),
+                IMAGENET,
+            )
         elif weights is not None:
-            stored.load_weights_into(network, torchvision_networks.modernise_names(stored.read_state_dict(Path(weights))), str(weights))
+            stored.load_weights_into(
+                network,
+                torchvision_networks.modernise_names(stored.read_state_dict(Path(weights))),
+                str(weights),
+            )
         return Backbone(torchvision_networks.Published(network), pool, features, dimensions, channels)
     if weights == IMAGENET:
-        raise InvalidInput(f"nobody publishes weights of {name}; choose one of {', '.join(torchvision_networks.MAKERS)}")
+        raise InvalidInput(
+            f"nobody publishes weights of {name}; choose one of {', '.join(torchvision_networks.MAKERS)}"
+        )
     if name == TOPRANK:
         network, features, pool = TopRankCnn(channels), FEATURES, nn.Identity()
     else:

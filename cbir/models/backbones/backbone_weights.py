@@ -22,7 +22,9 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
     """
     content = None
     if path.is_dir():
-        content = read_verified(path / embedding_card.WEIGHTS, embedding_card.read_embedding_card(path)["sha256"])
+        content = read_verified(
+            path / embedding_card.WEIGHTS, embedding_card.read_embedding_card(path)["sha256"]
+        )
     elif not path.is_file():
         raise NotFound(f"there is no file of weights {path}")
     try:

@@ -1,16 +1,10 @@
-"""Trained sorters on disk: weights as safetensors, and a card beside them."""
+"""Trained sorters on disk."""
 
-import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load as read_tensors
-from safetensors.torch import save as write_tensors
-
-from cbir.errors import InvalidInput, NotFound
-from cbir.models.model_card import read_verified
+from cbir.models.model_card import read_model_card
+from cbir.models.model_files import load_weights, save_model
 from cbir.models.sorters.cnn_sorter import CnnSorter
 from cbir.models.sorters.lstm_sorter import LstmSorter
 
@@ -19,38 +13,36 @@ LARGEST = 64 << 20  # bytes of weights
 
 
 def save_sorter(sorter: LstmSorter | CnnSorter, weights: Path, facts: dict[str, Any]) -> None:
-    """Write `weights` (.safetensors) and a card (.json): the sorter's options, their hash, and `facts`."""
-    content = write_tensors({name: value.cpu().contiguous() for name, value in sorter.state_dict().items()})
-    read_sorter_card = {"sorter": sorter.name, "options": sorter.options, "sha256": hashlib.sha256(content).hexdigest()}
-    weights.write_bytes(content)
-    weights.with_suffix(".json").write_text(json.dumps(read_sorter_card | facts, indent=2) + "\n")
+    """Write a sorter's weights and, beside them, its card.
+
+    Parameters
+    ----------
+    sorter : LstmSorter or CnnSorter
+        The sorter.
+    weights : Path
+        File with the suffix .safetensors; the card has the suffix .json.
+    facts : dict
+        Further fields of the card.
+    """
+    facts = {"sorter": sorter.name, "options": sorter.options, **facts}
+    save_model(sorter, weights, weights.with_suffix(".json"), facts)
 
 
 def read_sorter_card(weights: Path) -> dict[str, Any]:
-    """The card beside `weights`. Raises NotFound without one, InvalidInput for one that is no card of a sorter."""
+    """Read the card beside `weights`. Raises NotFound if there is none, InvalidInput if it is something else."""
     path = weights.with_suffix(".json")
-    if not path.is_file():
-        raise NotFound(f"there is no card {path}; a trained sorter has one beside its weights")
-    try:
-        found = json.loads(path.read_text())
-        known = found["sorter"] in TRAINABLE_SORTERS and isinstance(found["options"], dict) and "sha256" in found
-    except (ValueError, KeyError, TypeError) as error:
-        raise InvalidInput(f"{path} is not the card of a sorter") from error
-    if not known:
-        raise InvalidInput(f"{path} is not the card of a sorter; there are: {', '.join(TRAINABLE_SORTERS)}")
-    return dict(found)
+    return read_model_card(path, "a sorter", f"`cbir train sorter --out {path.parent}`", _is_sorter_card)
 
 
 def load_sorter(weights: Path) -> LstmSorter | CnnSorter:
-    """The sorter of a file of weights and its card; nothing is unpickled.
+    """Load a sorter from its weights and the card beside them.
 
-    Raises NotFound where one of the two is missing, InvalidInput where they do not belong together.
+    Raises NotFound if one of the two is missing, InvalidInput if they do not match.
     """
-    facts = read_sorter_card(weights)
-    content = read_verified(weights, facts["sha256"], LARGEST)
-    try:
-        sorter = TRAINABLE_SORTERS[facts["sorter"]](**facts["options"])
-        sorter.load_state_dict(read_tensors(content))
-    except (RuntimeError, TypeError, SafetensorError) as error:
-        raise InvalidInput(f"{weights} does not fit the options of its card") from error
-    return sorter
+    card = read_sorter_card(weights)
+    kind = TRAINABLE_SORTERS[card["sorter"]]
+    return load_weights(weights, card["sha256"], lambda: kind(**card["options"]), LARGEST)
+
+
+def _is_sorter_card(card: Any) -> bool:
+    return card["sorter"] in TRAINABLE_SORTERS and isinstance(card["options"], dict) and "sha256" in card

@@ -8,8 +8,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.triage import auc
-from cbir.evaluation.metrics import top_precision
+from cbir.evaluation.metrics.roc import auc
+from cbir.evaluation.metrics.top_precision import pos_at_top
 from cbir.grading import RankingSVM
 from cbir.models.linear.top_push import TopPush, project_dual
 
@@ -77,12 +77,12 @@ def test_each_is_best_at_its_own():
     ordered = RankingSVM(1.0).fit(features, positive).predict(features)
     pushed = TopPush(0.01).fit(features, positive).predict(features)
     assert auc(ordered, positive) > auc(pushed, positive)
-    assert top_precision(pushed, positive) > top_precision(ordered, positive)
+    assert pos_at_top(pushed, positive) > pos_at_top(ordered, positive)
 
 
 def test_separable():
     features, positive = overlapping(apart=30.0)
-    assert top_precision(TopPush().fit(features, positive).predict(features), positive) == 1.0
+    assert pos_at_top(TopPush().fit(features, positive).predict(features), positive) == 1.0
 
 
 def test_same_again():
@@ -101,7 +101,7 @@ def test_all_alike():
 
 def test_more_dimensions_than_images():
     features, positive = overlapping(5, 9, d=200)
-    assert top_precision(TopPush().fit(features, positive).predict(features), positive) == 1.0
+    assert pos_at_top(TopPush().fit(features, positive).predict(features), positive) == 1.0
 
 
 def test_no_pairs_are_formed():

@@ -25,16 +25,17 @@ from cbir.models.embedder import Embedder
 from cbir.models.onnx_network import load_onnx_network
 from cbir.store import Collection
 from cbir.store import profile as profiles
-from cbir.store.model import problem
-from cbir.store.verify import verify
-from cbir.training.class_examples import order_classes, split_by_class
+from cbir.store.embedding_model import model_problem
+from cbir.store.verify import verify_collection
+from cbir.training.class_examples import order_classes
 from cbir.training.embedding_training import (
     EmbeddingData,
     EmbeddingRecipe,
     embed_pictures,
-    retrieve_classes,
+    evaluate_embedding,
     train_embedding,
 )
+from cbir.training.patient_split import split_by_class
 
 torch.set_num_threads(1)  # the work is small, and other tests want the cores
 
@@ -83,9 +84,7 @@ class TestTraining:
         told = train_embedding(network, material, EmbeddingRecipe(loss, **SHORT | {"epochs": 8}), tmp_path)
         vectors = embed_pictures(network, material.pictures)
         assert np.linalg.norm(vectors, axis=1) == pytest.approx(1.0, abs=1e-5)
-        found = retrieve_classes(
-            vectors, material.classes, material.groups, material.parts["test"], material.parts["training"]
-        )
+        found = evaluate_embedding(vectors, material, material.parts["test"], material.parts["training"])
         assert found.map > 0.6  # by chance 0.35
         best = max(row["map"] for row in told["history"])
         assert told["history"][told["best_epoch"] - 1]["map"] == best
@@ -277,7 +276,7 @@ class TestCommand:
     def test_rows_come_while_it_trains(self, material, tmp_path):
         told = []
         found = train_embedding(
-            made(), material, EmbeddingRecipe(**SHORT), tmp_path, told=lambda rows: told.append(len(rows))
+            made(), material, EmbeddingRecipe(**SHORT), tmp_path, on_epoch=lambda rows: told.append(len(rows))
         )
         assert told == [1, 2, 3] == list(range(1, len(found["history"]) + 1))
 
@@ -368,7 +367,7 @@ class TestDescriptor:
         done = CliRunner().invoke(app, [*indexing, *labels])
         assert done.exit_code in (0, 3), done.output  # 3: the manifest is no image
         opened = Collection(collection)
-        assert verify(opened) == []
+        assert verify_collection(opened) == []
         assert opened.profile.name == "stripes"
         asking = ["search", str(images / "07.png"), "--collection", str(collection), "--rerank", "none"]
         found = CliRunner().invoke(app, [*asking, "--format", "json"])
@@ -392,12 +391,12 @@ class TestDescriptor:
         if exported.exists():
             content = exported.read_bytes()
             exported.write_bytes(content[:-1])
-            assert embedding_card.ONNX in verify(opened)[0]
+            assert embedding_card.ONNX in verify_collection(opened)[0]
             exported.write_bytes(content)
         weights = collection / "model" / embedding_card.WEIGHTS
         weights.write_bytes(weights.read_bytes()[:-1])
-        assert "model" in (problem(collection, opened.profile) or "")
-        assert "model" in verify(opened)[0]
+        assert "model" in (model_problem(collection, opened.profile) or "")
+        assert "model" in verify_collection(opened)[0]
 
     def test_the_profile_is_the_weights(self, model, tmp_path):
         network = models.load_embedder(model)

@@ -30,10 +30,10 @@ def test_files_and_what_is_none(tmp_path):
     paths = [tmp_path / f"{number}.png" for number in range(4)]
     found = load_pictures(paths, 8, progress=told.append)
     assert told == [1, 2, 3, 4]
-    assert found.places.tolist() == [0, 2]
+    assert found.rows.tolist() == [0, 2]
     assert found.pixels.shape == (2, 8, 8)
     assert (found.pixels[1] == 100).all()
-    assert len(found.contents) == len(set(found.contents)) == 2
+    assert len(found.content_hashes) == len(set(found.content_hashes)) == 2
     assert found.burned_in == [False, False]
     assert ["1.png" in found.refused[0], "3.png" in found.refused[1]] == [True, True]
 
@@ -41,7 +41,7 @@ def test_files_and_what_is_none(tmp_path):
 def test_no_files():
     found = load_pictures([], 8)
     assert found.pixels.shape == (0, 8, 8)
-    assert found.contents == found.refused == []
+    assert found.content_hashes == found.refused == []
 
 
 def generator(seed=0):

@@ -5,7 +5,8 @@ import pytest
 
 from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput
-from cbir.training.ranker_examples import PARTS, read_ranker_examples, split_by_positive
+from cbir.training.patient_split import PARTS, split_by_positive
+from cbir.training.ranker_examples import read_ranker_examples
 
 ROWS = """path,label,grade,patient,source
 a.png,malignant,2,p1,us
@@ -48,7 +49,7 @@ def test_conditions(manifest):
 @pytest.mark.parametrize(
     ("positive", "where", "said"),
     [
-        (["melanoma"], [], "0 are positive by melanoma.*Values there are: benign, malignant, normal"),
+        (["melanoma"], [], "0 are positive by melanoma.*Values present: benign, malignant, normal"),
         (["malignant"], ["label=malignant"], "of 2 images 2 are positive"),
         (["stage=4"], [], "no column stage; it has label, grade, patient, source"),
         (["malignant"], ["hospital=A"], "no column hospital"),

@@ -14,16 +14,16 @@ import torch
 from typer.testing import CliRunner
 
 from cbir.errors import CbirError, InvalidInput, NotFound
-from cbir.evaluation.triage import auc
+from cbir.evaluation.metrics.roc import auc
 from cbir.losses import PosAtTopLoss, TopRankLoss
 from cbir.main import app
-from cbir.models import ranker_files
+from cbir.models import scoring_network
 from cbir.models.linear.top_push import TopPush
 from cbir.models.scoring_network import ScoringNetwork
 from cbir.training import checkpoint
 from cbir.training.last_layer import LAST_LAYERS, refit_last_layer
 from cbir.training.network_scoring import picture_features, score_pictures
-from cbir.training.ranker_examples import split_by_positive
+from cbir.training.patient_split import split_by_positive
 from cbir.training.ranker_training import METHODS, RankerRecipe, recipe_loss, train_ranker
 
 torch.set_num_threads(1)  # the work is small, and other tests want the cores
@@ -141,7 +141,9 @@ def test_the_last_layer_is_the_linear_ranker(task):
     ranker = made().eval()
     penalty = refit_last_layer("top-push", ranker, pictures, positive, parts)
     training, test = parts["training"], parts["test"]
-    linear = TopPush(penalty).fit(picture_features(ranker, pictures[training]), positive[training].astype(int))
+    linear = TopPush(penalty).fit(
+        picture_features(ranker, pictures[training]), positive[training].astype(int)
+    )
     expected = linear.predict(picture_features(ranker, pictures[test]))
     assert score_pictures(ranker, pictures[test]) == pytest.approx(expected, rel=1e-3, abs=1e-3)
 
@@ -169,27 +171,27 @@ def test_recipes_out_of_range(wrong):
 class TestFiles:
     def test_read_again(self, task, tmp_path):
         ranker = made().eval()
-        ranker_files.save_scoring_network(ranker, tmp_path, {"results": {}})
-        found, card = ranker_files.load_scoring_network(tmp_path)
+        scoring_network.save_scoring_network(ranker, tmp_path, {"results": {}})
+        found, card = scoring_network.load_scoring_network(tmp_path)
         assert card["ranker"] == {"backbone": "toprank", "side": SIDE}
         assert (score_pictures(found, task[0]) == score_pictures(ranker, task[0])).all()
         with pytest.raises(InvalidInput, match="negatives"):
-            ranker_files.highest_negative_score(card)
+            scoring_network.highest_negative_score(card)
 
     def test_other_weights(self, tmp_path):
-        ranker_files.save_scoring_network(made(), tmp_path, {})
+        scoring_network.save_scoring_network(made(), tmp_path, {})
         content = (tmp_path / "ranker.safetensors").read_bytes()
         (tmp_path / "ranker.safetensors").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
         with pytest.raises(InvalidInput, match="not the file that its card describes"):
-            ranker_files.load_scoring_network(tmp_path)
+            scoring_network.load_scoring_network(tmp_path)
 
     def test_missing(self, tmp_path):
         with pytest.raises(NotFound, match="cbir train ranker"):
-            ranker_files.load_scoring_network(tmp_path)
-        ranker_files.save_scoring_network(made(), tmp_path, {})
+            scoring_network.load_scoring_network(tmp_path)
+        scoring_network.save_scoring_network(made(), tmp_path, {})
         (tmp_path / "ranker.safetensors").unlink()
         with pytest.raises(NotFound, match="no weights"):
-            ranker_files.load_scoring_network(tmp_path)
+            scoring_network.load_scoring_network(tmp_path)
 
     @pytest.mark.parametrize(
         "card",
@@ -203,20 +205,20 @@ class TestFiles:
         ],
     )
     def test_what_is_no_card(self, card, tmp_path):
-        ranker_files.save_scoring_network(made(), tmp_path, {})
+        scoring_network.save_scoring_network(made(), tmp_path, {})
         (tmp_path / "ranker.json").write_text(card)
         with pytest.raises(InvalidInput, match="not the card"):
-            ranker_files.load_scoring_network(tmp_path)
+            scoring_network.load_scoring_network(tmp_path)
 
     @pytest.mark.parametrize(
         "other", [{"backbone": "no such", "side": 32}, {"backbone": "toprank", "side": 32, "x": 1}]
     )
     def test_a_card_that_does_not_fit(self, other, tmp_path):
-        ranker_files.save_scoring_network(made(), tmp_path, {})
+        scoring_network.save_scoring_network(made(), tmp_path, {})
         card = json.loads((tmp_path / "ranker.json").read_text())
         (tmp_path / "ranker.json").write_text(json.dumps(card | {"ranker": other}))
         with pytest.raises(CbirError):
-            ranker_files.load_scoring_network(tmp_path)
+            scoring_network.load_scoring_network(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -296,7 +298,7 @@ def test_ranking_files(files, trained):
     assert row["path"] == str(files / "0.png")
     assert f"{row['score']:.6g}" in {line.split(",")[0] for line in lines if line.endswith("/0.png")}
     card = json.loads((out / "ranker.json").read_text())
-    assert row["top"] == (row["score"] > ranker_files.highest_negative_score(card))
+    assert row["top"] == (row["score"] > scoring_network.highest_negative_score(card))
 
 
 def test_killed_and_gone_on_with(files, trained, tmp_path):

@@ -37,7 +37,10 @@ def test_training_lowers_the_error(kind, tmp_path):
     sorter = small(kind)
     errors = []
     train_sorter(
-        sorter, SorterRecipe("random", 0.08, 40, 3e-3), tmp_path, progress=lambda step, error: errors.append(error)
+        sorter,
+        SorterRecipe("random", 0.08, 40, 3e-3),
+        tmp_path,
+        progress=lambda step, error: errors.append(error),
     )
     assert len(errors) == 200
     assert errors[-1] < 0.7 * errors[0]
