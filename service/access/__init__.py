@@ -1,1 +1,1 @@
-"""Who may ask for what: tokens, logins, scopes, and a log of what was done."""
+"""Access control: tokens, logins, scopes, request checks and the audit log."""

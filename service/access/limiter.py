@@ -1,4 +1,4 @@
-"""How often one address may try in vain."""
+"""Back-off for addresses that sent too many wrong tokens."""
 
 import math
 import time
@@ -7,37 +7,46 @@ from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 from threading import Lock
 
-MOST_ADDRESSES = 10_000
+MAX_NETWORKS = 10_000
 
 
 class Limiter:
-    """After `most` failures within `seconds` of each other, an address waits for as long. Thread-safe.
+    """Make an address wait after too many failures in a row. Thread-safe.
 
-    Kept in memory for the last 10,000 addresses that failed; of IPv6, for networks of 64 bits, since one
-    client has as many addresses as it likes in its own.
+    State is in memory, for the last 10,000 addresses that failed. IPv6 addresses count as their /64 network,
+    since a client can use any address in its own.
+
+    Parameters
+    ----------
+    max_failures : int
+        Failures after which an address has to wait.
+    seconds : int
+        Maximum time between two failures that count as one series, and the time to wait after the last.
+    clock : callable
+        Monotonic clock in seconds.
     """
 
-    def __init__(self, most: int, seconds: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.most = most
+    def __init__(self, max_failures: int, seconds: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.max_failures = max_failures
         self.seconds = seconds
         self._clock = clock
         self._lock = Lock()
-        self._failed: OrderedDict[str, tuple[int, float]] = OrderedDict()  # how often, until when it counts
+        self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()  # network: (count, expiry)
 
-    def wait(self, address: str) -> int:
-        """Seconds until the address may try again; 0 where it may now."""
-        count, until = self._failed.get(_network(address), (0, 0.0))
-        left = until - self._clock()
-        return math.ceil(left) if count >= self.most and left > 0 else 0
+    def seconds_to_wait(self, address: str) -> int:
+        """Return the seconds until `address` may try again; 0 if it may now."""
+        count, expiry = self._failures.get(_network(address), (0, 0.0))
+        remaining = expiry - self._clock()
+        return math.ceil(remaining) if count >= self.max_failures and remaining > 0 else 0
 
-    def failed(self, address: str) -> None:
-        """Count a failure."""
+    def record_failure(self, address: str) -> None:
+        """Count a failure of `address`."""
         now, network = self._clock(), _network(address)
         with self._lock:
-            count, until = self._failed.pop(network, (0, 0.0))
-            self._failed[network] = (count if now < until else 0) + 1, now + self.seconds
-            if len(self._failed) > MOST_ADDRESSES:
-                self._failed.popitem(last=False)
+            count, expiry = self._failures.pop(network, (0, 0.0))
+            self._failures[network] = (count if now < expiry else 0) + 1, now + self.seconds
+            if len(self._failures) > MAX_NETWORKS:
+                self._failures.popitem(last=False)
 
 
 def _network(address: str) -> str:

@@ -1,4 +1,4 @@
-"""Who a request comes from, where a proxy stands between."""
+"""Client address, scheme and host of requests that arrive through trusted proxies."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -8,22 +8,22 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 PEER = "cbir.peer"  # address at the other end of the connection
-PROXIED = "cbir.proxied"  # whether that is a proxy of the settings
-PASSED_ON = "cbir.passed-on"  # whether headers say that a proxy which is not of the settings stands between
+VIA_TRUSTED_PROXY = "cbir.proxied"  # True if the peer is one of settings.trusted_proxies
+FORWARDED_BY_UNKNOWN = "cbir.passed-on"  # True if headers reveal a proxy that is not trusted
 FORWARDED = "HTTP_X_FORWARDED_"
-SIGNS = ("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP")  # of a proxy, besides FORWARDED
-MOST_HOPS = 32
+OTHER_PROXY_HEADERS = ("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP")
+MAX_HOPS = 32
 
 Address = IPv4Address | IPv6Address
 
 
-class Proxies:
-    """WSGI middleware: believes X-Forwarded-For, -Proto and -Host of the trusted proxies, and of nobody else.
+class TrustedProxies:
+    """WSGI middleware that applies X-Forwarded-For, -Proto and -Host of trusted proxies only.
 
-    The client is the last address of X-Forwarded-For that is not itself a trusted proxy: those before it are
-    what the client says. Of -Proto and -Host the last value counts, which the nearest proxy wrote. The headers
-    are removed afterwards, so that nothing else can believe them. Those of other peers say one thing only: that
-    the request may come from further away than its connection does.
+    The client is the last address in X-Forwarded-For that is not a trusted proxy; the addresses before it are
+    the client's own claims. For -Proto and -Host the last value counts, which the nearest proxy wrote. The
+    headers are then removed, so that no other code can rely on them. From other peers, their presence only
+    shows that the request may come from further away than its connection.
     """
 
     def __init__(self, app: "WSGIApplication", trusted: Sequence[str]) -> None:
@@ -31,43 +31,46 @@ class Proxies:
         self.networks = [ip_network(network) for network in trusted]
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Any:
-        peer = parse(environ.get("REMOTE_ADDR", ""))
+        peer = parse_address(environ.get("REMOTE_ADDR", ""))
         environ[PEER] = environ["REMOTE_ADDR"] = str(peer or "")
-        environ[PROXIED] = self._trusts(peer)
-        if environ[PROXIED]:
-            self._believe(environ)
-        signs = [name for name in environ if name.startswith(FORWARDED) or name in SIGNS]
-        environ[PASSED_ON] = bool(signs) and not environ[PROXIED]
-        for name in signs:
+        environ[VIA_TRUSTED_PROXY] = self._trusts(peer)
+        if environ[VIA_TRUSTED_PROXY]:
+            self._apply_headers(environ)
+        headers = [name for name in environ if name.startswith(FORWARDED) or name in OTHER_PROXY_HEADERS]
+        environ[FORWARDED_BY_UNKNOWN] = bool(headers) and not environ[VIA_TRUSTED_PROXY]
+        for name in headers:
             del environ[name]
         return self.app(environ, start_response)
 
     def _trusts(self, address: Address | None) -> bool:
         return address is not None and any(address in network for network in self.networks)
 
-    def _believe(self, environ: "WSGIEnvironment") -> None:
-        hops = environ.get(f"{FORWARDED}FOR", "").split(",")[-MOST_HOPS:]
+    def _apply_headers(self, environ: "WSGIEnvironment") -> None:
+        hops = environ.get(f"{FORWARDED}FOR", "").split(",")[-MAX_HOPS:]
         for hop in reversed(hops):
-            address = parse(hop.strip())
+            address = parse_address(hop.strip())
             if address is None:
                 break
             environ["REMOTE_ADDR"] = str(address)
             if not self._trusts(address):
                 break
-        protocol = _last(environ, "PROTO").lower()
+        protocol = _last_value(environ, "PROTO").lower()
         if protocol in ("http", "https"):
             environ["wsgi.url_scheme"] = protocol
-        if host := _last(environ, "HOST"):
+        if host := _last_value(environ, "HOST"):
             environ["HTTP_HOST"] = host
 
 
-def _last(environ: "WSGIEnvironment", name: str) -> str:
+def _last_value(environ: "WSGIEnvironment", name: str) -> str:
     value: str = environ.get(FORWARDED + name, "")
     return value.rpartition(",")[2].strip()
 
 
-def parse(text: str) -> Address | None:
-    """An address, which may stand in brackets or with a port; IPv4 within IPv6 is IPv4. None for other text."""
+def parse_address(text: str) -> Address | None:
+    """Return the IP address in `text`, or None if there is none.
+
+    Brackets and a port are allowed; an IPv4-mapped IPv6 address becomes IPv4.
+    """
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:

@@ -1,4 +1,4 @@
-"""What a token must be for, address by address. What has no line here is refused wherever tokens are needed."""
+"""Scope that each address needs. An address without a rule is refused wherever tokens are needed."""
 
 import re
 from enum import Enum
@@ -9,79 +9,96 @@ from flask import Request, current_app
 from service.access.tokens import Scope
 
 
-class Reach(Enum):
-    """Addresses that ask for no scope."""
+class OpenTo(Enum):
+    """Access to addresses that need no scope."""
 
-    anyone = "open to everybody"
+    anyone = "open to everyone"
     any_token = "open to every valid token"
 
 
-class Entry(NamedTuple):
-    """action: how the audit log calls a request; None for what it leaves out."""
+class AccessRule(NamedTuple):
+    """Scope that a request needs, and its action in the audit log; None for requests that are not logged."""
 
-    need: Scope | Reach
+    need: Scope | OpenTo
     action: str | None = None
 
 
-TABLE: dict[str, Entry] = {
-    # Whether it is up, and what the login page needs.
-    "GET /healthz": Entry(Reach.anyone),
-    "GET /livez": Entry(Reach.anyone),
-    "GET /readyz": Entry(Reach.anyone),
-    "GET /static/*": Entry(Reach.anyone),
-    "GET /login": Entry(Reach.anyone),
-    "POST /login": Entry(Reach.anyone, "login"),
-    "POST /logout": Entry(Reach.anyone, "logout"),
-    "GET /metrics": Entry(Reach.any_token),
-    "GET /docs/errors": Entry(Reach.anyone),
-    "GET /docs": Entry(Reach.any_token),
-    "GET /openapi.json": Entry(Reach.any_token),
-    # Looking.
-    "GET /": Entry(Scope.search),
-    "GET /similar": Entry(Scope.search, "search"),
-    "POST /v1/search": Entry(Scope.search, "search"),
-    "GET /v1/similar": Entry(Scope.search, "search"),
-    "GET /dicomweb/studies/*/similar": Entry(Scope.search, "search"),
-    "GET /dicomweb/studies/*/series/*/similar": Entry(Scope.search, "search"),
-    "GET /dicomweb/studies/*/series/*/instances/*/similar": Entry(Scope.search, "search"),
-    "POST /v1/grade": Entry(Scope.search, "grade"),
-    "POST /v1/render": Entry(Scope.search),  # no action: it shows what was sent, and nothing of a collection
-    "GET /v1/images": Entry(Scope.search, "list"),
-    "GET /v1/images/*": Entry(Scope.search, "record"),
-    # No action: a page shows dozens at a time, of images that the lines of searches and lists have named.
-    "GET /v1/images/*/thumbnail": Entry(Scope.search),
-    "GET /v1/images/*/picture": Entry(Scope.search, "picture"),
-    "GET /v1/images/*/original": Entry(Scope.search, "original"),
-    "GET /v1/collections": Entry(Scope.search),
-    "GET /v1/collection": Entry(Scope.search),
-    "GET /v1/collection/profile": Entry(Scope.search),
-    "GET /v1/collection/statistics": Entry(Scope.search),
-    # Bringing in.
-    "POST /v1/images": Entry(Scope.ingest, "ingest"),
-    "POST /dicomweb/studies": Entry(Scope.ingest, "ingest"),
-    "POST /v1/jobs": Entry(Scope.ingest, "ingest"),
-    "GET /v1/jobs": Entry(Scope.ingest),
-    "GET /v1/jobs/*": Entry(Scope.ingest),
-    "POST /v1/jobs/*/cancel": Entry(Scope.ingest, "cancel"),
-    # Changing what is there.
-    "PATCH /v1/images/*": Entry(Scope.annotate, "relabel"),
-    "DELETE /v1/images/*": Entry(Scope.admin, "delete"),
-    "DELETE /v1/patients/*": Entry(Scope.admin, "erase"),
-    "GET /v1/collection/history": Entry(Scope.admin, "history"),
+RULES: dict[str, AccessRule] = {
+    # Health checks, and what the login page needs.
+    "GET /healthz": AccessRule(OpenTo.anyone),
+    "GET /livez": AccessRule(OpenTo.anyone),
+    "GET /readyz": AccessRule(OpenTo.anyone),
+    "GET /static/*": AccessRule(OpenTo.anyone),
+    "GET /login": AccessRule(OpenTo.anyone),
+    "POST /login": AccessRule(OpenTo.anyone, "login"),
+    "POST /logout": AccessRule(OpenTo.anyone, "logout"),
+    "GET /metrics": AccessRule(OpenTo.any_token),
+    "GET /docs/errors": AccessRule(OpenTo.anyone),
+    "GET /docs": AccessRule(OpenTo.any_token),
+    "GET /openapi.json": AccessRule(OpenTo.any_token),
+    # Searching and viewing.
+    "GET /": AccessRule(Scope.search),
+    "GET /similar": AccessRule(Scope.search, "search"),
+    "POST /v1/search": AccessRule(Scope.search, "search"),
+    "GET /v1/similar": AccessRule(Scope.search, "search"),
+    "GET /dicomweb/studies/*/similar": AccessRule(Scope.search, "search"),
+    "GET /dicomweb/studies/*/series/*/similar": AccessRule(Scope.search, "search"),
+    "GET /dicomweb/studies/*/series/*/instances/*/similar": AccessRule(Scope.search, "search"),
+    "POST /v1/grade": AccessRule(Scope.search, "grade"),
+    # Not logged: shows the upload and nothing of a collection.
+    "POST /v1/render": AccessRule(Scope.search),
+    "GET /v1/images": AccessRule(Scope.search, "list"),
+    "GET /v1/images/*": AccessRule(Scope.search, "record"),
+    # Not logged: a page shows dozens at a time, of images that the lines of searches and lists name.
+    "GET /v1/images/*/thumbnail": AccessRule(Scope.search),
+    "GET /v1/images/*/picture": AccessRule(Scope.search, "picture"),
+    "GET /v1/images/*/original": AccessRule(Scope.search, "original"),
+    "GET /v1/collections": AccessRule(Scope.search),
+    "GET /v1/collection": AccessRule(Scope.search),
+    "GET /v1/collection/profile": AccessRule(Scope.search),
+    "GET /v1/collection/statistics": AccessRule(Scope.search),
+    # Adding images.
+    "POST /v1/images": AccessRule(Scope.ingest, "ingest"),
+    "POST /dicomweb/studies": AccessRule(Scope.ingest, "ingest"),
+    "POST /v1/jobs": AccessRule(Scope.ingest, "ingest"),
+    "GET /v1/jobs": AccessRule(Scope.ingest),
+    "GET /v1/jobs/*": AccessRule(Scope.ingest),
+    "POST /v1/jobs/*/cancel": AccessRule(Scope.ingest, "cancel"),
+    # Changing and deleting.
+    "PATCH /v1/images/*": AccessRule(Scope.annotate, "relabel"),
+    "DELETE /v1/images/*": AccessRule(Scope.admin, "delete"),
+    "DELETE /v1/patients/*": AccessRule(Scope.admin, "erase"),
+    "GET /v1/collection/history": AccessRule(Scope.admin, "history"),
 }
 
-ANY_TOKEN = Entry(Reach.any_token)
-EXTENSION = "cbir-scopes"  # in the extensions of an app that has a table of its own
+ANY_TOKEN = AccessRule(OpenTo.any_token)
+RULES_EXTENSION = "cbir-scopes"  # key in app.extensions of an app with its own rules
 
 
-def entry(method: str, rule: str, table: dict[str, Entry] = TABLE) -> Entry | None:
-    """The line of a method and a rule of Flask's, "/v1/images/<image_id>" for instance; None where there is none."""
-    reading = "GET" if method == "HEAD" else method
-    return table.get(f"{reading} {re.sub(r'<[^>]*>', '*', rule)}")
+def find_rule(method: str, url_rule: str, rules: dict[str, AccessRule] = RULES) -> AccessRule | None:
+    """Return the access rule of an address, or None if there is none.
+
+    Parameters
+    ----------
+    method : str
+        HTTP method.
+    url_rule : str
+        Flask's URL rule, "/v1/images/<image_id>" for example.
+    rules : dict
+        Access rules by method and path.
+
+    Returns
+    -------
+    AccessRule or None
+    """
+    method = "GET" if method == "HEAD" else method
+    return rules.get(f"{method} {re.sub(r'<[^>]*>', '*', url_rule)}")
 
 
-def asked(request: Request) -> Entry | None:
-    """The line of a request. Addresses that are not there are told to those with a token only."""
+def rule_of_request(request: Request) -> AccessRule | None:
+    """Return the access rule of `request`. Only callers with a token learn that an address does not exist."""
     if request.url_rule is None or request.method == "OPTIONS":
         return ANY_TOKEN
-    return entry(request.method, request.url_rule.rule, current_app.extensions.get(EXTENSION, TABLE))
+    return find_rule(
+        request.method, request.url_rule.rule, current_app.extensions.get(RULES_EXTENSION, RULES)
+    )

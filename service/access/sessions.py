@@ -1,4 +1,4 @@
-"""Logins of the page: what a cookie stands for, kept on this side."""
+"""Login sessions of the pages, stored on the server."""
 
 import hashlib
 import secrets
@@ -7,12 +7,12 @@ from collections import OrderedDict
 from threading import Lock
 from typing import NamedTuple
 
-SECONDS = 12 * 3600  # a working day; the token may end sooner
-MOST = 10_000
+LIFETIME_SECONDS = 12 * 3600  # a working day; the token may expire earlier
+MAX_SESSIONS = 10_000
 
 
 class Session(NamedTuple):
-    """csrf: what a request that changes something must send along, since cookies go along by themselves."""
+    """Login by a token; state-changing requests must send `csrf`, since browsers attach cookies to any request."""
 
     token_id: str
     csrf: str
@@ -20,9 +20,10 @@ class Session(NamedTuple):
 
 
 class Sessions:
-    """Sessions by the hash of their cookie, the oldest dropped where there are more than 10,000. Thread-safe.
+    """Sessions by the hash of their cookie; beyond 10,000, the oldest is dropped. Thread-safe.
 
-    They hold the id of a token, not its rights: those are looked up each time, so that a session ends with it.
+    A session holds the id of a token, not its rights. Rights are looked up on each request, so a session ends
+    with its token.
     """
 
     def __init__(self) -> None:
@@ -30,25 +31,28 @@ class Sessions:
         self._sessions: OrderedDict[bytes, Session] = OrderedDict()
 
     def open(self, token_id: str) -> str:
-        """A new session; its cookie."""
+        """Open a session for `token_id` and return its cookie."""
         cookie = secrets.token_urlsafe(32)
-        session = Session(token_id, secrets.token_urlsafe(32), time.monotonic() + SECONDS)
+        session = Session(token_id, secrets.token_urlsafe(32), time.monotonic() + LIFETIME_SECONDS)
         with self._lock:
-            self._sessions[_key(cookie)] = session
-            if len(self._sessions) > MOST:
+            self._sessions[_hash(cookie)] = session
+            if len(self._sessions) > MAX_SESSIONS:
                 self._sessions.popitem(last=False)
         return cookie
 
     def get(self, cookie: str) -> Session | None:
-        """The session of a cookie while it lasts. By its hash: how long that takes says nothing of the cookie."""
-        found = self._sessions.get(_key(cookie))
-        return found if found and time.monotonic() < found.ends else None
+        """Return the session of `cookie`, or None if it has ended.
+
+        The lookup is by hash, so its duration reveals nothing about the cookie.
+        """
+        session = self._sessions.get(_hash(cookie))
+        return session if session and time.monotonic() < session.ends else None
 
     def close(self, cookie: str) -> None:
-        """End a session, if there is one."""
+        """End the session of `cookie`, if any."""
         with self._lock:
-            self._sessions.pop(_key(cookie), None)
+            self._sessions.pop(_hash(cookie), None)
 
 
-def _key(cookie: str) -> bytes:
+def _hash(cookie: str) -> bytes:
     return hashlib.sha256(cookie.encode("utf-8", "surrogatepass")).digest()

@@ -1,1 +1,1 @@
-"""The annotation server: a person says which of two images is more severe, a ranker learns meanwhile."""
+"""Annotation server: people say which of two images is more severe, and a ranker learns from it."""

@@ -1,4 +1,4 @@
-"""An image to be judged, in the window that both of a pair are shown in."""
+"""Pictures of the images to judge, in a window that both images of a pair share."""
 
 from typing import Annotated
 
@@ -22,15 +22,15 @@ from service.http.timeouts import Deadline
 
 blueprint = Blueprint("annotate_pictures", __name__)
 
-SIDE = 1280  # pixels, the longer one
-BYTES = Windowing(127.5, 255.0, 0.0, 255.0)  # of images that are no grey DICOM: their pixels as they are
+MAX_SIDE = 1280  # pixels
+EIGHT_BIT_WINDOW = Windowing(127.5, 255.0, 0.0, 255.0)  # of images that are not grey DICOM: pixels unchanged
 
 Center = Annotated[FiniteFloat, Field(ge=-1e9, le=1e9)]
 Width = Annotated[FiniteFloat, Field(gt=0, le=1e9)]
 
 
-class Shown(BaseModel):
-    """window: center,width, in the values that the header Image-Values speaks of; None for the image's own."""
+class AnnotationPictureParameters(BaseModel):
+    """Query of a picture; `window` is center,width on the scale of Image-Values, None for the image's own."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -38,61 +38,63 @@ class Shown(BaseModel):
 
 
 @blueprint.get("/annotate/images/<image_id>/picture")
-def picture(image_id: str) -> Response:
-    """A PNG, its longer side at most 1280 pixels, of the file, or where that is gone of the thumbnail.
+def get_annotation_picture(image_id: str) -> Response:
+    """Return a PNG of the image's file, or of its thumbnail if the file is gone; at most 1280 pixels a side.
 
-    Headers: Image-Window: center,width it is shown in; Image-Values: least,greatest; Image-Scale: "stored" for
-    values of a DICOM file, "shown" for grey values from 0 to 255.
+    Headers: Image-Window has the center,width of the rendering; Image-Values the min,max of the values;
+    Image-Scale is "stored" for values of a DICOM file and "shown" for grey values from 0 to 255.
     """
-    here, wanted = current_state(), request_params.query_parameters(Shown).window
-    collection = here.searcher().collection
+    state, window = current_state(), request_params.query_parameters(AnnotationPictureParameters).window
+    collection = state.searcher().collection
     record = collection.record(image_id)
     response = Response(mimetype="image/png")
-    response.set_etag(f"{record.content_hash}-{SIDE}-{wanted}")
+    response.set_etag(f"{record.content_hash}-{MAX_SIDE}-{window}")
     response.headers["Cache-Control"] = "private, no-cache"
     if not client_has_current(response):
-        with here.concurrency.admit(), here.concurrency.slot():
-            image = _image(here, collection, record, wanted)
-            pixels = shrink(image.pixels, SIDE)
+        with state.concurrency.admit(), state.concurrency.slot():
+            image = _render(state, collection, record, window)
+            pixels = shrink(image.pixels, MAX_SIDE)
             response.set_data(encode_image(pixels, ".png", [cv2.IMWRITE_PNG_COMPRESSION, 1]))
-        _tell(response, image, wanted)
+        _set_headers(response, image, window)
     return make_conditional(response, "the picture")
 
 
-def _image(
-    here: AppState, collection: Collection, record: Record, wanted: tuple[float, float] | None
+def _render(
+    state: AppState, collection: Collection, record: Record, window: tuple[float, float] | None
 ) -> Image:
     try:
-        image = read_source_image(collection, record, here.settings.max_pixels, Deadline())
+        image = read_source_image(collection, record, state.settings.max_pixels, Deadline())
     except SourceGone:
-        small = collection.thumbnail(record.image_id)
-        if small is None:
+        thumbnail = collection.thumbnail(record.image_id)
+        if thumbnail is None:
             raise
-        image = next(decode(small))
-    if not wanted:
+        image = next(decode(thumbnail))
+    if not window:
         return image
     if image.windowing:
-        return _windowed(here, collection, record, wanted)
-    center, width = wanted
-    shown = apply_window(image.pixels.astype(np.float64), center - width / 2, center + width / 2)
-    return Image(shown, format=image.format)
+        return _render_dicom(state, collection, record, window)
+    center, width = window
+    pixels = apply_window(image.pixels.astype(np.float64), center - width / 2, center + width / 2)
+    return Image(pixels, format=image.format)
 
 
-def _windowed(here: AppState, collection: Collection, record: Record, wanted: tuple[float, float]) -> Image:
-    """A DICOM frame, anew from its stored values, so that no depth is lost."""
+def _render_dicom(
+    state: AppState, collection: Collection, record: Record, window: tuple[float, float]
+) -> Image:
+    """Render a DICOM frame from its stored values, so that no bit depth is lost."""
     path = originals.original_path(collection.folder, record.source) or record.source
     try:
         with open(path, "rb") as file:
             data = file.read()
-        frames = decode(data, "the file", limits=Limits(pixels=here.settings.max_pixels), window=wanted)
+        frames = decode(data, "the file", limits=Limits(pixels=state.settings.max_pixels), window=window)
         return select_frame(Deadline().iterate(frames), record.frame, "the file")
     except (OSError, UnreadableImage) as error:
-        raise SourceGone("the file of this image can no longer be read as an image") from error
+        raise SourceGone("the file of this image is no longer readable as an image") from error
 
 
-def _tell(response: Response, image: Image, wanted: tuple[float, float] | None) -> None:
-    own = image.windowing or BYTES
-    center, width = wanted or own[:2]
+def _set_headers(response: Response, image: Image, window: tuple[float, float] | None) -> None:
+    default = image.windowing or EIGHT_BIT_WINDOW
+    center, width = window or default[:2]
     response.headers["Image-Window"] = f"{center:.10g},{width:.10g}"
-    response.headers["Image-Values"] = f"{own.least:.10g},{own.greatest:.10g}"
+    response.headers["Image-Values"] = f"{default.least:.10g},{default.greatest:.10g}"
     response.headers["Image-Scale"] = "stored" if image.windowing else "shown"

@@ -1,22 +1,22 @@
-// The page's address: a search from an image of the collection can be shared and gone back to.
+// The address of the page, which makes searches with collection images shareable.
 
-const NAMES = ["collection", "image", "region", "rerank", "k", "where", "said", "view"];
+const PARAMS = ["collection", "image", "region", "rerank", "k", "where", "said", "view"];
 
-/** What the present address asks for; names it does not have are missing. */
+/** Read the search from the current address; absent parameters are missing. */
 export function read() {
-  const given = new URLSearchParams(location.search);
-  const asked = {};
-  for (const name of NAMES) {
-    if (given.get(name)) asked[name] = given.get(name);
+  const query = new URLSearchParams(location.search);
+  const params = {};
+  for (const name of PARAMS) {
+    if (query.get(name)) params[name] = query.get(name);
   }
-  return asked;
+  return params;
 }
 
-/** The address of a search, relative to the page. */
-export function write(asked) {
+/** Build the address of a search, relative to the page. */
+export function write(params) {
   const query = new URLSearchParams();
-  for (const name of NAMES) {
-    if (asked[name]) query.set(name, asked[name]);
+  for (const name of PARAMS) {
+    if (params[name]) query.set(name, params[name]);
   }
   const text = query.toString();
   return text ? `?${text}` : location.pathname;

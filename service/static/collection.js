@@ -1,19 +1,20 @@
-// Which of the service's collections is searched, and where its images are.
+// The collection that is searched, and the addresses of its images.
 
-const at = (id) => document.getElementById(id);
-const CHANGING = ["facts", "filter-field", "keys", "where-hint", "start", "grade-columns"]; // parts of the page that tell of it
+import { byId } from "./dom.js";
 
-/** The name of the collection on the page; "" where the service has only one. */
+const PARTS = ["facts", "filter-field", "keys", "where-hint", "start", "grade-columns"]; // depend on the collection
+
+/** The name of the current collection; "" if the service has only one. */
 export function current() {
-  return at("query").dataset.collection ?? "";
+  return byId("query").dataset.collection ?? "";
 }
 
-/** The name that an address means which may name none: the first one's; "" where there is only one. */
-export function meant(name) {
-  return at("collection") ? name || at("collection").options[0].value : "";
+/** The given name, or that of the first collection if it is empty; "" if the service has only one. */
+export function nameOrDefault(name) {
+  return byId("collection") ? name || byId("collection").options[0].value : "";
 }
 
-/** The address of an image of a collection, or of a part of it such as "/picture". */
+/** The address of an image, or of a part of it such as "/picture". */
 export function imageAddress(image, part = "", { collection = current(), region } = {}) {
   const query = new URLSearchParams();
   if (collection) query.set("collection", collection);
@@ -22,15 +23,15 @@ export function imageAddress(image, part = "", { collection = current(), region 
   return `/v1/images/${encodeURIComponent(image)}${part}${text && `?${text}`}`;
 }
 
-/** Show another collection: what the page says of it is taken from `other`, its own page as text. */
-export function wear(name, other) {
-  const page = new DOMParser().parseFromString(other, "text/html");
+/** Switch to another collection; `html` is the text of its own page, whose parts replace those of this one. */
+export function switchTo(name, html) {
+  const page = new DOMParser().parseFromString(html, "text/html");
   if (!page.getElementById("start")) throw new Error("not the page of a collection");
-  for (const id of CHANGING) {
+  for (const id of PARTS) {
     const part = page.getElementById(id);
-    at(id).replaceChildren(...part.childNodes);
-    if (id === "filter-field") at(id).hidden = part.hidden;
+    byId(id).replaceChildren(...part.childNodes);
+    if (id === "filter-field") byId(id).hidden = part.hidden;
   }
-  at("query").dataset.collection = name;
-  at("collection").value = name;
+  byId("query").dataset.collection = name;
+  byId("collection").value = name;
 }

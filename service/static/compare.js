@@ -1,96 +1,99 @@
-// An answer large beside the query: one zoom for both, flip, from answer to answer.
+// The dialog that compares a result with the query: shared zoom, flip, next and previous result.
 
-import { Problem, record } from "./service.js";
+import { byId, element } from "./dom.js";
+import { ApiError, record } from "./api.js";
 import { describe } from "./metadata.js";
 import { Zoom } from "./zoom.js";
-import { element } from "./answers.js";
 import { imageAddress } from "./collection.js";
 
-const at = (id) => document.getElementById(id);
-const MOVED = 0.1; // of a pane, by one key
+const KEY_STEP = 0.1; // part of a pane that an arrow key moves the images by
 
-let cards = []; // of the list that is gone through
-let place = 0;
+let cards = []; // of the list of results
+let position = 0; // of the current card in it
 let addressOf = null;
-const zoom = new Zoom(at("panes"), [at("left"), at("right")], (scale) => {
-  at("zoom").textContent = `${Math.round(scale * 100)} %`;
+const zoom = new Zoom(byId("panes"), [byId("left"), byId("right")], (scale) => {
+  byId("zoom").textContent = `${Math.round(scale * 100)} %`;
 });
 
-function picture(image, address, small) {
+/** Show a small picture at once, and the large one when it has loaded. */
+function loadPicture(image, address, small) {
   image.parentElement.querySelector(".gone")?.remove();
   image.hidden = false;
-  image.src = small; // at once; the large one when it is there
+  image.src = small;
   const large = new Image();
   large.addEventListener("load", () => image.getAttribute("src") === small && (image.src = address));
   large.src = address;
 }
 
-function flip(is) {
-  at("right").classList.toggle("flipped", is);
-  at("flip").setAttribute("aria-pressed", String(is));
+function flip(flipped) {
+  byId("right").classList.toggle("flipped", flipped);
+  byId("flip").setAttribute("aria-pressed", String(flipped));
   zoom.draw();
 }
 
 function show() {
-  const card = cards[place];
+  const card = cards[position];
   const { image, rank } = card.dataset;
-  const words = card.querySelector(".label").textContent;
-  const moved = card.querySelector(".move")?.title;
-  const figures = [...card.querySelector(".figures").children]; // their text even where they are not drawn
-  at("compare-title").textContent = `${words}, rank ${rank} of ${cards.length}`;
-  at("compare-facts").textContent = [...figures.map((one) => one.textContent), moved].filter(Boolean).join(" · ");
-  at("right").alt = `Answer at rank ${rank}, ${words}`;
-  at("right-words").textContent = `Rank ${rank} · ${words}`;
-  at("from-here").href = addressOf(image);
-  at("from-here").dataset.image = image;
-  at("earlier").disabled = place === 0;
-  at("later").disabled = place === cards.length - 1;
+  const title = card.querySelector(".label").textContent;
+  const move = card.querySelector(".move")?.title;
+  const figures = [...card.querySelector(".figures").children]; // textContent also covers hidden ones
+  byId("compare-title").textContent = `${title}, rank ${rank} of ${cards.length}`;
+  byId("compare-facts").textContent = [...figures.map((figure) => figure.textContent), move].filter(Boolean).join(" · ");
+  byId("right").alt = `Result at rank ${rank}, ${title}`;
+  byId("right-words").textContent = `Rank ${rank} · ${title}`;
+  byId("from-here").href = addressOf(image);
+  byId("from-here").dataset.image = image;
+  byId("earlier").disabled = position === 0;
+  byId("later").disabled = position === cards.length - 1;
   flip(false);
-  picture(at("right"), imageAddress(image, "/picture"), imageAddress(image, "/thumbnail"));
-  if (!at("metadata").hidden) tell();
+  loadPicture(byId("right"), imageAddress(image, "/picture"), imageAddress(image, "/thumbnail"));
+  if (!byId("metadata").hidden) loadMetadata();
 }
 
-async function tell() {
-  const { image } = cards[place].dataset;
-  const list = at("metadata").firstElementChild;
+async function loadMetadata() {
+  const { image } = cards[position].dataset;
+  const list = byId("metadata").firstElementChild;
   try {
-    const known = await record(image);
-    if (cards[place].dataset.image === image) list.replaceChildren(...describe(known));
+    const loaded = await record(image);
+    if (cards[position].dataset.image === image) list.replaceChildren(...describe(loaded));
   } catch (error) {
-    if (!(error instanceof Problem)) throw error;
+    if (!(error instanceof ApiError)) throw error;
     list.replaceChildren(element("div", "", element("dt", "", error.title), element("dd", "", error.message)));
   }
 }
 
-function metadata(open) {
-  at("metadata").hidden = !open;
-  at("tell").setAttribute("aria-expanded", String(open));
-  if (open) tell();
+function toggleMetadata(open) {
+  byId("metadata").hidden = !open;
+  byId("tell").setAttribute("aria-expanded", String(open));
+  if (open) loadMetadata();
 }
 
 function go(step) {
-  const next = place + step;
+  const next = position + step;
   if (next < 0 || next >= cards.length) return;
-  place = next;
+  position = next;
   show();
 }
 
-/** Open for a card of the answers. query: {source, small, words} of the query's picture. */
+/**
+ * Open the dialog for a result card.
+ * query: {source, small, caption} of the query's picture; toAddress(imageId): the address of a search with an image.
+ */
 export function open(card, query, toAddress, withMetadata = false) {
   cards = [...card.closest(".grid").querySelectorAll(".card")];
-  place = cards.indexOf(card);
+  position = cards.indexOf(card);
   addressOf = toAddress;
-  at("left-words").textContent = query.words;
-  picture(at("left"), query.source, query.small ?? query.source);
+  byId("left-words").textContent = query.caption;
+  loadPicture(byId("left"), query.source, query.small ?? query.source);
   zoom.reset();
-  metadata(withMetadata);
+  toggleMetadata(withMetadata);
   show();
-  at("compare").showModal();
-  at("later").disabled ? at("leave").focus() : at("later").focus();
+  byId("compare").showModal();
+  byId("later").disabled ? byId("leave").focus() : byId("later").focus();
 }
 
 export function close() {
-  if (at("compare").open) at("compare").close();
+  if (byId("compare").open) byId("compare").close();
 }
 
 const KEYS = {
@@ -100,35 +103,35 @@ const KEYS = {
   "=": () => zoom.larger(),
   "-": () => zoom.smaller(),
   0: () => zoom.reset(),
-  f: () => flip(!at("right").classList.contains("flipped")),
-  i: () => metadata(at("metadata").hidden),
-  s: () => at("from-here").click(),
+  f: () => flip(!byId("right").classList.contains("flipped")),
+  i: () => toggleMetadata(byId("metadata").hidden),
+  s: () => byId("from-here").click(),
 };
 const SHIFTED = {
-  ArrowLeft: () => zoom.shift(MOVED, 0),
-  ArrowRight: () => zoom.shift(-MOVED, 0),
-  ArrowUp: () => zoom.shift(0, MOVED),
-  ArrowDown: () => zoom.shift(0, -MOVED),
+  ArrowLeft: () => zoom.shift(KEY_STEP, 0),
+  ArrowRight: () => zoom.shift(-KEY_STEP, 0),
+  ArrowUp: () => zoom.shift(0, KEY_STEP),
+  ArrowDown: () => zoom.shift(0, -KEY_STEP),
 };
 
-at("compare").addEventListener("keydown", (event) => {
+byId("compare").addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const act = (event.shiftKey && SHIFTED[event.key]) || KEYS[event.key.length > 1 ? event.key : event.key.toLowerCase()];
-  if (!act) return;
+  const action = (event.shiftKey && SHIFTED[event.key]) || KEYS[event.key.length > 1 ? event.key : event.key.toLowerCase()];
+  if (!action) return;
   event.preventDefault();
   event.stopPropagation();
-  act();
+  action();
 });
-at("compare").addEventListener("close", () => cards[place]?.isConnected && cards[place].focus());
-at("earlier").addEventListener("click", () => go(-1));
-at("later").addEventListener("click", () => go(1));
-at("larger").addEventListener("click", () => zoom.larger());
-at("smaller").addEventListener("click", () => zoom.smaller());
-at("fit").addEventListener("click", () => zoom.reset());
-at("flip").addEventListener("click", KEYS.f);
-at("tell").addEventListener("click", KEYS.i);
-at("leave").addEventListener("click", close);
-for (const image of [at("left"), at("right")]) {
+byId("compare").addEventListener("close", () => cards[position]?.isConnected && cards[position].focus());
+byId("earlier").addEventListener("click", () => go(-1));
+byId("later").addEventListener("click", () => go(1));
+byId("larger").addEventListener("click", () => zoom.larger());
+byId("smaller").addEventListener("click", () => zoom.smaller());
+byId("fit").addEventListener("click", () => zoom.reset());
+byId("flip").addEventListener("click", KEYS.f);
+byId("tell").addEventListener("click", KEYS.i);
+byId("leave").addEventListener("click", close);
+for (const image of [byId("left"), byId("right")]) {
   image.addEventListener("error", () => {
     image.hidden = true;
     image.parentElement.querySelector(".gone")?.remove();

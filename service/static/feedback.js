@@ -1,47 +1,47 @@
-// What the reader says of answers: marks, rounds of searching with them, and the way back.
+// Relevance feedback: judging results, searching with the judgements, and stepping back.
 
-import { element } from "./answers.js";
+import { byId, element } from "./dom.js";
 
-const at = (id) => document.getElementById(id);
-const IN_ADDRESS = 40; // judgements; more make the address too long, and stay in the tab
+const MAX_IN_ADDRESS = 40; // judgements; more make the address too long, and stay in the history entry
 const KINDS = { relevant: { value: 1, sign: "✓", title: "Relevant" }, irrelevant: { value: -1, sign: "✕", title: "Not relevant" } };
 
-let marks = new Map(); // by image, 1 or -1: as they are now
-let asked = ""; // as text, what the answers were searched with
+let marks = new Map(); // 1 or -1 by image id: the current judgements
+let searched = ""; // as text: the judgements of the search that is shown
 
-function text() {
+/** The current judgements as text. */
+function marksAsText() {
   return [...marks].map(([image, value]) => (value < 0 ? `-${image}` : image)).join(",");
 }
 
-/** The judgements that the present search is made with, as the service takes them. */
-export function sent() {
-  return asked.split(",").filter(Boolean).map((said) => {
-    const negative = said.startsWith("-");
-    return { image_id: negative ? said.slice(1) : said, relevance: negative ? -1 : 1 };
+/** The judgements of the present search, in the form of the API. */
+export function judgements() {
+  return searched.split(",").filter(Boolean).map((entry) => {
+    const negative = entry.startsWith("-");
+    return { image_id: negative ? entry.slice(1) : entry, relevance: negative ? -1 : 1 };
   });
 }
 
-/** The same for the page's address; nothing where they are too many for it. */
-export function inAddress() {
-  return sent().length <= IN_ADDRESS ? asked : "";
+/** The same as text for the address of the page; empty if there are too many. */
+export function forAddress() {
+  return judgements().length <= MAX_IN_ADDRESS ? searched : "";
 }
 
-/** Judge as an address or an entry of the history says. */
-export function restore(said) {
-  asked = said ?? "";
-  marks = new Map(sent().map(({ image_id, relevance }) => [image_id, relevance]));
+/** Restore the judgements of an address or a history entry. */
+export function restore(text) {
+  searched = text ?? "";
+  marks = new Map(judgements().map(({ image_id, relevance }) => [image_id, relevance]));
   show();
 }
 
-/** The state of the history's entry that searching with all marks makes. */
+/** Take all marks into the search; returns the state of its new history entry. */
 export function commit(state) {
-  asked = text();
+  searched = marksAsText();
   show();
-  return { ...state, round: (state?.round ?? 0) + 1, said: asked };
+  return { ...state, round: (state?.round ?? 0) + 1, said: searched };
 }
 
-/** Two buttons for a card; with the keyboard their letters do the same. */
-export function buttons(image, of) {
+/** The two buttons of a card; shortcut keys do the same. */
+export function judgementButtons(image, target) {
   return Object.entries(KINDS).map(([kind, { sign, title, value }]) => {
     const button = element("button", `act judge ${kind}`, sign);
     button.type = "button";
@@ -49,13 +49,13 @@ export function buttons(image, of) {
     button.dataset.judge = kind;
     button.dataset.of = image;
     button.title = title;
-    button.setAttribute("aria-label", `${title}: ${of}`);
+    button.setAttribute("aria-label", `${title}: ${target}`);
     button.setAttribute("aria-pressed", String(marks.get(image) === value));
     return button;
   });
 }
 
-/** Mark an image, or take the same mark away. */
+/** Mark an image, or remove the mark if it has the same already. */
 export function mark(image, kind) {
   const { value } = KINDS[kind];
   if (marks.get(image) === value) marks.delete(image);
@@ -63,27 +63,27 @@ export function mark(image, kind) {
   show();
 }
 
-/** Draw the marks and what can be done with them; to be called when the history has another entry. */
+/** Update the buttons; call it whenever the history entry changes. */
 export function show() {
   for (const button of document.querySelectorAll("[data-judge]")) {
     button.setAttribute("aria-pressed", String(marks.get(button.dataset.of) === KINDS[button.dataset.judge].value));
   }
   const relevant = [...marks.values()].filter((value) => value > 0).length;
   const round = history.state?.round ?? 0;
-  at("rounds").hidden = !marks.size && !asked;
-  at("judged").textContent = `${relevant} relevant, ${marks.size - relevant} not`;
-  at("learn").disabled = text() === asked;
-  at("step-back").disabled = !round;
+  byId("rounds").hidden = !marks.size && !searched;
+  byId("judged").textContent = `${relevant} relevant, ${marks.size - relevant} not relevant`;
+  byId("learn").disabled = marksAsText() === searched;
+  byId("step-back").disabled = !round;
 }
 
-/** learn(): search with the marks. */
+/** Connect the buttons; learn() searches with the marks. */
 export function install(learn) {
-  at("learn").addEventListener("click", learn);
-  at("step-back").addEventListener("click", back);
-  at("unjudge").addEventListener("click", () => {
+  byId("learn").addEventListener("click", learn);
+  byId("step-back").addEventListener("click", back);
+  byId("unjudge").addEventListener("click", () => {
     marks.clear();
     show();
-    learn(); // nothing happens where nothing was searched with
+    learn(); // does nothing if the search had no judgements
   });
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-judge]");
@@ -91,7 +91,7 @@ export function install(learn) {
   });
 }
 
-/** To the answers of the round before. */
+/** Go back to the results of the previous round. */
 export function back() {
   if (history.state?.round) history.back();
 }

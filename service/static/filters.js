@@ -1,50 +1,48 @@
-// Conditions on labels: written, chosen from those that exist, taken away one by one.
+// Filter conditions on labels: typed, chosen from existing labels, removed one by one.
 
-import { element } from "./answers.js";
+import { byId, element } from "./dom.js";
 
-const at = (id) => document.getElementById(id);
-
-/** The conditions as they stand in the field. */
+/** The conditions in the field. */
 export function read() {
-  return at("where").value.split(";").map((text) => text.trim()).filter(Boolean);
+  return byId("where").value.split(";").map((text) => text.trim()).filter(Boolean);
 }
 
-/** Put conditions into the field. */
+/** Set the conditions in the field. */
 export function write(conditions) {
-  at("where").value = conditions.join("; ");
+  byId("where").value = conditions.join("; ");
   show();
 }
 
-/** Show the conditions as chips that can be taken away. */
+/** Show the conditions as removable chips. */
 export function show() {
   const conditions = read();
-  at("chips").hidden = !conditions.length;
-  at("chips").replaceChildren(
+  byId("chips").hidden = !conditions.length;
+  byId("chips").replaceChildren(
     ...conditions.map((condition) => {
       const button = element("button", "chip", condition, element("span", "", " ×"));
       button.type = "button";
-      button.setAttribute("aria-label", `Take away the filter ${condition}`);
+      button.setAttribute("aria-label", `Remove the filter ${condition}`);
       button.dataset.condition = condition;
       return element("li", "", button);
     }),
   );
 }
 
-/** Call `changed` when the reader has chosen a filter or taken one away. */
-export function install(changed) {
-  at("filter-field").addEventListener("change", ({ target }) => {
-    const chosen = target.value;
+/** Call onChange() when the user adds a filter from the list or removes one. */
+export function install(onChange) {
+  byId("filter-field").addEventListener("change", ({ target }) => {
+    const condition = target.value;
     target.value = "";
-    if (!chosen || read().includes(chosen)) return;
-    write([...read(), chosen]);
-    changed();
+    if (!condition || read().includes(condition)) return;
+    write([...read(), condition]);
+    onChange();
   });
-  at("chips").addEventListener("click", (event) => {
+  byId("chips").addEventListener("click", (event) => {
     const chip = event.target.closest("button");
     if (!chip) return;
     write(read().filter((condition) => condition !== chip.dataset.condition));
-    (at("chips").querySelector("button") ?? at("where")).focus();
-    changed();
+    (byId("chips").querySelector("button") ?? byId("where")).focus();
+    onChange();
   });
-  at("where").addEventListener("input", show);
+  byId("where").addEventListener("input", show);
 }

@@ -1,8 +1,8 @@
-// What the collection knows of an image, as a list of names and values.
+// The record of an image as a list of names and values.
 
-import { element } from "./answers.js";
+import { element } from "./dom.js";
 
-const NAMES = {
+const TITLES = {
   image_id: "Image",
   format: "Format",
   frame: "Frame",
@@ -16,8 +16,8 @@ function pair(name, value) {
   return element("div", "", element("dt", "", name), element("dd", "", value instanceof Element ? value : String(value)));
 }
 
-/** A link to the image in the viewer that the settings name. */
-function viewer(address) {
+/** A link that opens the image in the DICOM viewer of the settings. */
+function viewerLink(address) {
   const link = element("a", "", "Open the study");
   link.href = address;
   link.target = "_blank";
@@ -25,14 +25,14 @@ function viewer(address) {
   return link;
 }
 
-/** The children of a <dl> for a record. */
+/** Describe a record as the children of a <dl>. */
 export function describe(record) {
   const labels = Object.entries(record.labels).map(([key, value]) => pair(key, value));
-  const facts = Object.entries(NAMES)
+  const facts = Object.entries(TITLES)
     .filter(([name]) => record[name])
     .map(([name, title]) => pair(title, record[name]));
   facts.push(pair("Size", `${record.width} × ${record.height}`));
-  if (record.links.viewer) facts.push(pair("Viewer", viewer(record.links.viewer)));
-  if (record.burned_in) facts.push(pair("Burned in", "annotation, says its header"));
+  if (record.links.viewer) facts.push(pair("Viewer", viewerLink(record.links.viewer)));
+  if (record.burned_in) facts.push(pair("Burned-in annotation", "yes, according to the header"));
   return [...labels, ...facts];
 }

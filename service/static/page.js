@@ -1,51 +1,51 @@
-// The page: what the reader does, and what is shown then.
+// The search page: connects the controls, the address and the results.
 
 import * as address from "./address.js";
-import { standIn } from "./answers.js";
+import { ApiError, loadPage, record, render, search } from "./api.js";
 import * as collection from "./collection.js";
 import * as compare from "./compare.js";
 import { Cropper } from "./crop.js";
-import * as drop from "./drop.js";
+import { byId, replaceIfMissing } from "./dom.js";
 import * as feedback from "./feedback.js";
 import * as filters from "./filters.js";
 import * as grade from "./grade.js";
+import * as imageInput from "./image_input.js";
 import * as keyboard from "./keyboard.js";
-import * as outcome from "./outcome.js";
+import * as queryPicture from "./query_picture.js";
 import * as recent from "./recent.js";
-import { Problem, pageOf, record, render, search } from "./service.js";
+import * as results from "./results.js";
 import * as share from "./share.js";
 import * as theme from "./theme.js";
-import * as viewer from "./viewer.js";
 import { Windowing } from "./windowing.js";
 
-const at = (id) => document.getElementById(id);
-const LOOKED_THROUGH = 5; // times k: how far down the list before re-ranking moves are followed
-const defaults = { rerank: at("rerank").value, k: at("k").value, view: "after" };
+const COMPARED_DEPTH = 5; // times k: depth of the original list in which moves are looked up
+const defaults = { rerank: byId("rerank").value, k: byId("k").value, view: "after" };
 
-let query = null; // {image} of the collection, or {file, frame, window} of the reader; with a region or without
-let shown = null; // {after, before, k}: the answers, those without re-ranking once they are there, how many
-let drawn = null; // the picture of a file as it was last rendered
+let query = null; // {image} of the collection, or {file, frame, window} of the user; both may have a region
+let shown = null; // {after, before, k}: results with re-ranking, without (once loaded), and their number
+let rendered = null; // the last rendering of a file
 let running = new AbortController();
-const files = []; // queries by file, for the way back
+const fileQueries = []; // for the browser's back button
 
-const cropper = new Cropper(at("drop"), at("region"), at("crop"), (region) => take({ ...query, region }));
-const windowing = new Windowing(preview, (window) => take({ ...query, window }));
+const cropper = new Cropper(byId("drop"), byId("region"), byId("crop"), (region) => startSearch({ ...query, region }));
+const windowing = new Windowing(preview, (window) => startSearch({ ...query, window }));
 
-function wanted() {
-  return { k: Number(at("k").value), rerank: at("rerank").value, where: filters.read(), feedback: feedback.sent() };
+/** The search parameters of the controls. */
+function searchParams() {
+  return { k: Number(byId("k").value), rerank: byId("rerank").value, where: filters.read(), feedback: feedback.judgements() };
 }
 
-function view() {
+function selectedView() {
   return document.querySelector("input[name=view]:checked").value;
 }
 
-/** The present search's address, with what was judged. */
-function addressHere() {
-  return addressOf(query?.image, query?.region, feedback.inAddress());
+/** The address of the current search, with its judgements. */
+function currentAddress() {
+  return addressOf(query?.image, query?.region, feedback.forAddress());
 }
 
-function addressOf(image, region, said) {
-  const { rerank, k, where } = wanted();
+function addressOf(image, region, judgements) {
+  const { rerank, k, where } = searchParams();
   return address.write({
     collection: collection.current(),
     image,
@@ -53,306 +53,306 @@ function addressOf(image, region, said) {
     rerank: rerank === defaults.rerank ? "" : rerank,
     k: String(k) === defaults.k ? "" : k,
     where: where.join(";"),
-    said,
-    view: view() === defaults.view ? "" : view(),
+    said: judgements,
+    view: selectedView() === defaults.view ? "" : selectedView(),
   });
 }
 
 // Searching
 
-/** Search with another query, and make it an address of its own. */
-function take(next) {
+/** Search with a new query, as a new history entry. */
+function startSearch(next) {
   feedback.restore("");
   if (next.image) {
     history.pushState(null, "", addressOf(next.image, next.region));
   } else {
-    files.push(next);
-    history.pushState({ file: files.length - 1 }, "", addressOf());
+    fileQueries.push(next);
+    history.pushState({ file: fileQueries.length - 1 }, "", addressOf());
   }
   query = next;
-  at("frame").value = next.frame ?? 1;
+  byId("frame").value = next.frame ?? 1;
   feedback.show();
   run();
 }
 
-/** Search again with what the reader judged: one more round, and an address of its own. */
-function learn() {
-  if (!query || at("learn").disabled) return;
+/** Search again with the user's judgements, as a new history entry. */
+function searchWithJudgements() {
+  if (!query || byId("learn").disabled) return;
   const state = feedback.commit(history.state);
-  history.pushState(state, "", addressHere());
+  history.pushState(state, "", currentAddress());
   feedback.show();
   run();
 }
 
-/** Search again with the same query: the settings have changed. */
-function again() {
+/** Repeat the search after a change of the settings. */
+function repeatSearch() {
   if (!query) {
     history.replaceState(null, "", addressOf());
     return;
   }
   if (query.file) {
-    const frame = Number(at("frame").value) || 1;
+    const frame = Number(byId("frame").value) || 1;
     if (frame !== query.frame) Object.assign(query, { frame, region: null, window: null });
   }
-  history.replaceState(history.state, "", addressHere());
+  history.replaceState(history.state, "", currentAddress());
   run();
 }
 
 async function run() {
-  if (!query || !at("query").reportValidity()) return;
+  if (!query || !byId("query").reportValidity()) return;
   running.abort();
   running = new AbortController();
   const { signal } = running;
-  const asked = wanted();
+  const params = searchParams();
   compare.close();
   share.clear();
   grade.clear();
-  at("go").disabled = false;
-  at("whole").hidden = !query.region;
-  outcome.wait(Math.min(asked.k, 20));
+  byId("go").disabled = false;
+  byId("whole").hidden = !query.region;
+  results.showWaiting(Math.min(params.k, 20));
   try {
-    const seen = see(signal);
-    seen.catch(() => {}); // told of below, after the answers
-    const after = await search(query, asked, signal);
+    const picture = showQuery(signal);
+    picture.catch(() => {}); // its errors are handled below, after the results
+    const after = await search(query, params, signal);
     if (after.results.length) {
-      shown = { after, before: null, k: asked.k };
-      showAnswers();
-      outcome.reach();
+      shown = { after, before: null, k: params.k };
+      showResults();
+      results.scrollToResults();
     } else {
       shown = null;
-      outcome.nothing(asked.where);
+      results.showNoResults(params.where);
     }
-    const title = await seen;
+    const title = await picture;
     if (signal.aborted) return;
     describe(after.query);
-    recent.add(query, title, at("picture"));
-    grade.show(query, addressOf, signal).catch(() => {}); // the answers do without
-    if (after.results.length && asked.rerank !== "none") await lookBack(asked, signal);
+    recent.add(query, title, byId("picture"));
+    grade.show(query, addressOf, signal).catch(() => {}); // results are useful without grades
+    if (after.results.length && params.rerank !== "none") await loadOriginalOrder(params, signal);
   } catch (error) {
     if (error.name === "AbortError" || signal.aborted) return;
     shown = null;
-    outcome.problem(error);
+    results.showError(error);
   } finally {
-    if (!signal.aborted) at("columns").removeAttribute("aria-busy");
+    if (!signal.aborted) byId("columns").removeAttribute("aria-busy");
   }
 }
 
-/** The order before re-ranking, to say what moved. */
-async function lookBack(asked, signal) {
-  const k = Math.min(Number(at("k").max), LOOKED_THROUGH * asked.k);
-  shown.before = await search(query, { ...asked, k, rerank: "none", feedback: [] }, signal);
-  showAnswers();
+/** Load the order without re-ranking, to show what moved. */
+async function loadOriginalOrder(params, signal) {
+  const k = Math.min(Number(byId("k").max), COMPARED_DEPTH * params.k);
+  shown.before = await search(query, { ...params, k, rerank: "none", feedback: [] }, signal);
+  showResults();
 }
 
-function showAnswers() {
-  outcome.answers(shown, view(), addressOf);
+function showResults() {
+  results.showResults(shown, selectedView(), addressOf);
 }
 
-/** Show the query's picture; its title. */
-async function see(signal) {
+/** Show the query's picture; resolves with its title. */
+async function showQuery(signal) {
   const current = query;
   if (current.image) {
     windowing.set(null);
-    const found = await record(current.image, signal);
-    const title = found.labels.label ?? `image ${current.image.slice(0, 8)}`;
+    const { labels, width, height } = await record(current.image, signal);
+    const title = labels.label ?? `image ${current.image.slice(0, 8)}`;
     const source = collection.imageAddress(current.image, "/picture");
-    const there = await viewer.show(source, `The query image, ${title}`).catch(() => null);
+    const size = await queryPicture.show(source, `The query image, ${title}`).catch(() => null);
     if (signal.aborted) return title;
-    if (!there) viewer.gone();
-    crop(there && { width: found.width, height: found.height }, current.region); // regions are of the image itself
+    if (!size) queryPicture.showMissing();
+    setRegion(size && { width, height }, current.region); // in pixels of the image, not of its picture
     return current.region ? `Part of ${title}` : title;
   }
   const { file, frame, window } = current;
-  const known = drawn && drawn.file === file && drawn.frame === frame && String(drawn.window) === String(window);
-  if (!known) drawn = { file, frame, window, ...(await render({ file, frame, window }, signal)) };
-  await viewer.show(drawn.blob, "The query image").catch(() => viewer.gone());
+  const isCurrent = rendered?.file === file && rendered.frame === frame && String(rendered.window) === String(window);
+  if (!isCurrent) rendered = { file, frame, window, ...(await render({ file, frame, window }, signal)) };
+  await queryPicture.show(rendered.blob, "The query image").catch(() => queryPicture.showMissing());
   if (signal.aborted) return "";
-  windowing.set(drawn.windowing);
-  crop(drawn.size, current.region);
+  windowing.set(rendered.windowing);
+  setRegion(rendered.size, current.region);
   return current.region ? "Part of your image" : "Your image";
 }
 
-function crop(size, region) {
+function setRegion(size, region) {
   cropper.set(size, region ?? null);
-  at("crop").disabled = !size;
+  byId("crop").disabled = !size;
 }
 
-/** The picture in another window, while a slider moves. */
+/** Show the picture in another window while a slider moves. */
 async function preview(window) {
   const { file, frame } = query;
   try {
     const { blob } = await render({ file, frame, window }, running.signal);
-    if (query.file === file) await viewer.show(blob, "The query image");
+    if (query.file === file) await queryPicture.show(blob, "The query image");
   } catch (error) {
-    if (error instanceof Problem) outcome.problem(error);
+    if (error instanceof ApiError) results.showError(error);
   }
 }
 
-function describe(facts) {
-  const frame = facts.frame ? `, frame ${facts.frame}` : "";
-  const what = query.image ? `Image ${query.image.slice(0, 8)} of the collection` : "Your image";
-  const format = ` · ${facts.format.toUpperCase()}`;
+/** Caption the picture; info: the description of the query in the response. */
+function describe(info) {
+  const frame = info.frame ? `, frame ${info.frame}` : "";
+  const name = query.image ? `Image ${query.image.slice(0, 8)} of the collection` : "Your image";
+  const format = ` · ${info.format.toUpperCase()}`;
   const [x, y, width, height] = query.region ?? [];
-  const size = query.region ? `region ${width} × ${height} at ${x}, ${y}` : `${facts.width} × ${facts.height}`;
-  viewer.caption(`${what} · ${size}${format}${frame}`);
-  at("frame-field").hidden = !(query.file && facts.frame);
+  const size = query.region ? `region ${width} × ${height} at ${x}, ${y}` : `${info.width} × ${info.height}`;
+  queryPicture.caption(`${name} · ${size}${format}${frame}`);
+  byId("frame-field").hidden = !(query.file && info.frame);
 }
 
 function searchFile(file) {
-  const most = Number(at("query").dataset.maxUploadBytes);
-  at("frame").value = 1;
-  if (file.size > most) {
-    empty();
-    outcome.problem(new Problem("The image is too large", `At most ${Math.floor(most / 2 ** 20)} MiB are taken.`));
+  const maxBytes = Number(byId("query").dataset.maxUploadBytes);
+  byId("frame").value = 1;
+  if (file.size > maxBytes) {
+    clearQuery();
+    results.showError(new ApiError("The image is too large", `The limit is ${Math.floor(maxBytes / 2 ** 20)} MiB.`));
     return;
   }
-  take({ file, frame: 1, window: null, region: null });
+  startSearch({ file, frame: 1, window: null, region: null });
 }
 
 function searchImage(image) {
   compare.close();
-  take({ image });
+  startSearch({ image });
 }
 
-/** Search again with a query of before, of this collection or another. */
-async function takeUp(next) {
-  const there = !next.image || (await enter(next.collection));
-  if (there) take(next);
+/** Search with an earlier query, of this collection or another. */
+async function openQuery(next) {
+  const available = !next.image || (await openCollection(next.collection));
+  if (available) startSearch(next);
 }
 
-/** Show another collection, and say whether it is there; the reader may have gone on meanwhile. */
-async function enter(name) {
-  const wanted = collection.meant(name);
-  if (wanted === collection.current()) return true;
+/** Show another collection; resolves with false if that fails or the user has started something else meanwhile. */
+async function openCollection(name) {
+  const target = collection.nameOrDefault(name);
+  if (target === collection.current()) return true;
   running.abort();
   running = new AbortController();
   const { signal } = running;
   try {
-    const page = await pageOf(wanted, signal);
+    const html = await loadPage(target, signal);
     if (signal.aborted) return false;
-    collection.wear(wanted, page);
+    collection.switchTo(target, html);
   } catch (error) {
     if (signal.aborted) return false;
-    at("collection").value = collection.current();
-    at("columns").removeAttribute("aria-busy");
+    byId("collection").value = collection.current();
+    byId("columns").removeAttribute("aria-busy");
     compare.close();
-    outcome.problem(error);
+    results.showError(error);
     return false;
   }
-  for (const image of document.querySelectorAll(".examples img")) standIn(image);
+  for (const image of document.querySelectorAll(".examples img")) replaceIfMissing(image);
   return true;
 }
 
-/** Search another collection: with the reader's image, while one of the collection stays behind. */
-async function change() {
-  if (!(await enter(at("collection").value))) return;
+/** Search another collection with the user's file; a query image of the old collection is dropped. */
+async function changeCollection() {
+  if (!(await openCollection(byId("collection").value))) return;
   feedback.restore("");
   filters.write([]);
   query = query?.file ? query : null;
-  history.pushState(query && { file: files.indexOf(query) }, "", addressOf());
+  history.pushState(query && { file: fileQueries.indexOf(query) }, "", addressOf());
   if (query) run();
-  else begin();
+  else showStart();
 }
 
-/** The collection as it is first seen. */
-function begin() {
-  empty();
-  outcome.only("start");
+/** Show the start page of the collection. */
+function showStart() {
+  clearQuery();
+  results.showOnly("start");
 }
 
-/** No query. */
-function empty() {
+function clearQuery() {
   feedback.restore("");
   running.abort();
   query = shown = null;
-  viewer.clear();
+  queryPicture.clear();
   grade.clear();
-  crop(null);
+  setRegion(null);
   windowing.set(null);
-  at("frame-field").hidden = true;
-  at("whole").hidden = true;
-  at("go").disabled = true;
-  at("columns").removeAttribute("aria-busy");
+  byId("frame-field").hidden = true;
+  byId("whole").hidden = true;
+  byId("go").disabled = true;
+  byId("columns").removeAttribute("aria-busy");
 }
 
-/** Do what the address says: on loading, and when the reader goes back. */
-async function follow() {
-  const asked = address.read();
-  if (!(await enter(asked.collection))) return;
-  at("rerank").value = asked.rerank ?? defaults.rerank;
-  if (!at("rerank").value) at("rerank").value = defaults.rerank;
-  at("k").value = asked.k ?? defaults.k;
-  filters.write((asked.where ?? "").split(";").map((text) => text.trim()).filter(Boolean));
+/** Run the search of the address, on loading and on history navigation. */
+async function openAddress() {
+  const params = address.read();
+  if (!(await openCollection(params.collection))) return;
+  byId("rerank").value = params.rerank ?? defaults.rerank;
+  if (!byId("rerank").value) byId("rerank").value = defaults.rerank;
+  byId("k").value = params.k ?? defaults.k;
+  filters.write((params.where ?? "").split(";").map((text) => text.trim()).filter(Boolean));
   const views = [...document.querySelectorAll("input[name=view]")];
-  (views.find((radio) => radio.value === asked.view) ?? views.find((radio) => radio.value === defaults.view)).checked = true;
-  explain();
-  const region = asked.region?.split(",").map(Number);
-  query = asked.image ? { image: asked.image, region } : (files[history.state?.file] ?? null);
-  if (query?.file) at("frame").value = query.frame;
-  feedback.restore(history.state?.said ?? asked.said);
+  (views.find((radio) => radio.value === params.view) ?? views.find((radio) => radio.value === defaults.view)).checked = true;
+  explainReranker();
+  const region = params.region?.split(",").map(Number);
+  query = params.image ? { image: params.image, region } : (fileQueries[history.state?.file] ?? null);
+  if (query?.file) byId("frame").value = query.frame;
+  feedback.restore(history.state?.said ?? params.said);
   if (query) run();
-  else begin();
+  else showStart();
 }
 
-// The reader's doing
+// User actions
 
-function explain() {
-  at("explanation").textContent = at("rerank").selectedOptions[0].dataset.explanation;
+function explainReranker() {
+  byId("explanation").textContent = byId("rerank").selectedOptions[0].dataset.explanation;
 }
 
-/** The query's picture, as it is compared with: the region, where one was searched with. */
+/** Compare a result with the query, or with its region if there is one. */
 async function openComparison(card, withMetadata) {
-  let source = at("picture").src;
+  let source = byId("picture").src;
   if (query.region && query.image) source = collection.imageAddress(query.image, "/picture", { region: query.region });
   else if (query.region) {
     const part = await render(query, running.signal).catch(() => null);
     if (!part) return;
-    source = URL.createObjectURL(part.blob); // small, and gone with the page
+    source = URL.createObjectURL(part.blob); // small; released with the page
   }
-  compare.open(card, { source, words: at("caption").textContent }, addressOf, withMetadata);
+  compare.open(card, { source, caption: byId("caption").textContent }, addressOf, withMetadata);
 }
 
 function setView(name) {
-  if (at("views").hidden || at("bar").hidden) return;
+  if (byId("views").hidden || byId("bar").hidden) return;
   document.querySelector(`input[name=view][value=${name}]`).checked = true;
   changeView();
 }
 
 function changeView() {
-  history.replaceState(history.state, "", addressHere());
-  if (shown) showAnswers();
+  history.replaceState(history.state, "", currentAddress());
+  if (shown) showResults();
 }
 
-at("rerank").addEventListener("change", () => {
-  explain();
-  again();
+byId("rerank").addEventListener("change", () => {
+  explainReranker();
+  repeatSearch();
 });
-at("query").addEventListener("submit", (event) => {
+byId("query").addEventListener("submit", (event) => {
   event.preventDefault();
   filters.show();
-  again();
+  repeatSearch();
 });
-at("views").addEventListener("change", changeView);
-at("retry").addEventListener("click", () => (query ? run() : location.reload()));
-at("unfilter").addEventListener("click", () => {
+byId("views").addEventListener("change", changeView);
+byId("retry").addEventListener("click", () => (query ? run() : location.reload()));
+byId("unfilter").addEventListener("click", () => {
   filters.write([]);
-  again();
+  repeatSearch();
 });
-at("share").addEventListener("click", () => share.share(!query.image));
-at("crop").addEventListener("click", () => cropper.begin());
-at("whole").addEventListener("click", () => whole());
+byId("share").addEventListener("click", () => share.share(!query.image));
+byId("crop").addEventListener("click", () => cropper.begin());
+byId("whole").addEventListener("click", searchWholeImage);
 
-function whole() {
+function searchWholeImage() {
   if (!query?.region) return;
   const { region, ...rest } = query;
-  take(query.image ? { image: query.image } : rest);
+  startSearch(query.image ? { image: query.image } : rest);
 }
 
 document.addEventListener("click", (event) => {
-  const act = event.target.closest("[data-act]");
-  if (act) {
-    const card = act.parentElement.querySelector(".card");
-    if (act.dataset.act === "search") searchImage(card.dataset.image);
+  const button = event.target.closest("[data-act]");
+  if (button) {
+    const card = button.parentElement.querySelector(".card");
+    if (button.dataset.act === "search") searchImage(card.dataset.image);
     else openComparison(card, true);
     return;
   }
@@ -363,27 +363,27 @@ document.addEventListener("click", (event) => {
   else searchImage(link.dataset.image);
 });
 
-at("collection")?.addEventListener("change", change);
+byId("collection")?.addEventListener("change", changeCollection);
 
-drop.install(searchFile, takeUp);
-feedback.install(learn);
-filters.install(again);
-recent.install(takeUp);
+imageInput.install(searchFile, openQuery);
+feedback.install(searchWithJudgements);
+filters.install(repeatSearch);
+recent.install(openQuery);
 keyboard.install(
   {
-    o: () => at("file").click(),
+    o: () => byId("file").click(),
     c: () => cropper.begin(),
-    w: whole,
-    r: () => at("rerank").focus(),
-    f: () => (at("add-filter") ?? at("where")).focus(),
-    k: () => at("k").focus(),
+    w: searchWholeImage,
+    r: () => byId("rerank").focus(),
+    f: () => (byId("add-filter") ?? byId("where")).focus(),
+    k: () => byId("k").focus(),
     1: () => setView("before"),
     2: () => setView("after"),
     3: () => setView("both"),
     g: () => document.querySelector("#columns .card, #start:not([hidden]) .card")?.focus(),
-    a: () => !at("bar").hidden && at("share").click(),
+    a: () => !byId("bar").hidden && byId("share").click(),
     l: theme.next,
-    j: learn,
+    j: searchWithJudgements,
     b: feedback.back,
   },
   {
@@ -393,6 +393,6 @@ keyboard.install(
     n: (card) => card.closest("#columns") && feedback.mark(card.dataset.image, "irrelevant"),
   },
 );
-addEventListener("popstate", follow);
-for (const image of document.querySelectorAll(".examples img")) standIn(image);
-follow();
+addEventListener("popstate", openAddress);
+for (const image of document.querySelectorAll(".examples img")) replaceIfMissing(image);
+openAddress();

@@ -1,22 +1,22 @@
-// Recent queries, in this tab only: images of the collection by their ids, files of the reader in memory.
+// Recent queries of this tab: collection images by id, the user's files in memory.
 
-import { element } from "./answers.js";
+import { byId, element } from "./dom.js";
 import { current, imageAddress } from "./collection.js";
 
-const at = (id) => document.getElementById(id);
-const KEY = "recent";
-const MOST = 12;
-const SIDE = 48; // pixels of a small picture
+const STORAGE_KEY = "recent";
+const MAX_ENTRIES = 12;
+const SIDE = 48; // CSS pixels of a thumbnail
 
 let entries = []; // newest first: {query, title, picture}
 
-function same(one, other) {
-  const region = String(one.region ?? "") === String(other.region ?? "");
-  const place = (one.collection ?? "") === (other.collection ?? "");
-  return region && (one.image ? place && one.image === other.image : !other.image && one.file === other.file);
+function isSame(a, b) {
+  if (String(a.region ?? "") !== String(b.region ?? "")) return false;
+  if (!a.image) return !b.image && a.file === b.file;
+  return a.image === b.image && (a.collection ?? "") === (b.collection ?? "");
 }
 
-function small(image) {
+/** A small copy of an image element. */
+function smallCopy(image) {
   const canvas = element("canvas");
   canvas.width = canvas.height = 2 * SIDE;
   const scale = (2 * SIDE) / Math.max(image.naturalWidth, image.naturalHeight, 1);
@@ -34,57 +34,57 @@ function thumbnail({ image, collection }) {
 }
 
 function store() {
-  const kept = entries.filter((entry) => entry.query.image).map(({ query, title }) => ({
+  const saved = entries.filter((entry) => entry.query.image).map(({ query, title }) => ({
     query: { image: query.image, region: query.region ?? null, collection: query.collection ?? "" },
     title,
   }));
   try {
-    sessionStorage.setItem(KEY, JSON.stringify(kept));
+    sessionStorage.setItem(STORAGE_KEY, JSON.stringify(saved));
   } catch {
-    // storage is switched off: the list lasts as long as the page
+    // storage is disabled: the list lasts as long as the page
   }
 }
 
 function load() {
   try {
-    const kept = JSON.parse(sessionStorage.getItem(KEY) ?? "[]");
-    entries = kept.map((entry) => ({ ...entry, picture: thumbnail(entry.query) }));
+    const saved = JSON.parse(sessionStorage.getItem(STORAGE_KEY) ?? "[]");
+    entries = saved.map((entry) => ({ ...entry, picture: thumbnail(entry.query) }));
   } catch {
     entries = [];
   }
 }
 
 function show() {
-  at("recent").hidden = !entries.length;
-  at("recent-list").replaceChildren(
-    ...entries.map((entry, place) => {
+  byId("recent").hidden = !entries.length;
+  byId("recent-list").replaceChildren(
+    ...entries.map((entry, index) => {
       const button = element("button", "", element("span", "film", entry.picture), element("span", "", entry.title));
       button.type = "button";
-      button.dataset.place = place;
+      button.dataset.index = index;
       return element("li", "", button);
     }),
   );
 }
 
-/** Put a query that was answered on top; picture: the image element that shows it. */
-export function add(asked, title, picture) {
-  const query = asked.image ? { ...asked, collection: current() } : { ...asked };
-  const kept = picture.naturalWidth ? small(picture) : query.image ? thumbnail(query) : "";
-  entries = [{ query, title, picture: kept }, ...entries.filter((entry) => !same(entry.query, query))];
-  entries.length = Math.min(entries.length, MOST);
+/** Add a query at the top; image: the element that shows it. */
+export function add(newQuery, title, image) {
+  const query = newQuery.image ? { ...newQuery, collection: current() } : { ...newQuery };
+  const picture = image.naturalWidth ? smallCopy(image) : query.image ? thumbnail(query) : "";
+  entries = [{ query, title, picture }, ...entries.filter((entry) => !isSame(entry.query, query))];
+  entries.length = Math.min(entries.length, MAX_ENTRIES);
   store();
   show();
 }
 
-/** Call `again(query)` when the reader takes one up. */
-export function install(again) {
+/** Show the list; call onSelect(query) when the user selects an entry. */
+export function install(onSelect) {
   load();
   show();
-  at("recent-list").addEventListener("click", (event) => {
+  byId("recent-list").addEventListener("click", (event) => {
     const button = event.target.closest("button");
-    if (button) again({ ...entries[Number(button.dataset.place)].query });
+    if (button) onSelect({ ...entries[Number(button.dataset.index)].query });
   });
-  at("forget").addEventListener("click", () => {
+  byId("forget").addEventListener("click", () => {
     entries = [];
     store();
     show();

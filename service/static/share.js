@@ -1,29 +1,29 @@
-// The address of what is on the page, for somebody else.
+// Copying the address of the current search.
 
-const at = (id) => document.getElementById(id);
+import { byId } from "./dom.js";
 
 async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return false; // not allowed, or not a secure context
+    return false; // no permission, or not a secure context
   }
 }
 
-function say(words) {
-  at("shared").textContent = words;
-  at("shared").hidden = false;
+function showMessage(text) {
+  byId("shared").textContent = text;
+  byId("shared").hidden = false;
 }
 
-/** Take the words about an earlier address away. */
+/** Hide the message about an earlier address. */
 export function clear() {
-  at("shared").hidden = true;
+  byId("shared").hidden = true;
 }
 
-/** Copy the address; hasFile: whether the query is a file of the reader, which no address can carry. */
+/** Copy the address; hasFile: true if the query is a file of the user, which an address cannot contain. */
 export async function share(hasFile) {
   const copied = await copy(location.href);
-  const done = copied ? "Address copied." : "The browser does not let the page copy: take the address from its bar.";
-  say(hasFile ? `${done} It carries the settings, not your image: that stays with you; send it along.` : done);
+  const message = copied ? "Link copied." : "The browser does not allow copying; copy the link from the address bar.";
+  showMessage(hasFile ? `${message} It contains the settings but not your image; send the image separately.` : message);
 }

@@ -1,10 +1,10 @@
-// Light, dark, or as the system has it; remembered by this browser.
+// Light, dark or system theme, stored in this browser.
 
 const KEY = "theme";
 const THEMES = ["system", "dark", "light"];
 const SIGNS = { system: "◐", dark: "●", light: "○" };
 
-/** What the browser remembers, null where it may not. */
+/** Read a stored value; null if there is none or storage is disabled. */
 export function remembered(key) {
   try {
     return localStorage.getItem(key);
@@ -13,12 +13,12 @@ export function remembered(key) {
   }
 }
 
-/** Remember; only for this page where the browser may not. */
+/** Store a value, if storage is enabled. */
 export function remember(key, value) {
   try {
     localStorage.setItem(key, value);
   } catch {
-    // storage is switched off: the choice holds until the page is left
+    // storage is disabled: the value holds until the page is closed
   }
 }
 
@@ -34,7 +34,7 @@ function apply() {
   button.setAttribute("aria-label", `Colours: ${theme}`);
 }
 
-/** Take the next theme. */
+/** Switch to the next theme. */
 export function next() {
   theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
   remember(KEY, theme);

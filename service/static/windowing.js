@@ -1,55 +1,59 @@
-// The window of a DICOM image: two sliders, center and width.
+// Sliders for the window of a DICOM image: center and width.
 
-const at = (id) => document.getElementById(id);
-const PATIENCE = 80; // ms between two renderings while a slider is drawn
-const STEPS = 512; // of a slider, where the values are no whole numbers
+import { byId } from "./dom.js";
+
+const RENDER_DELAY = 80; // ms between two renderings while a slider moves
+const STEPS = 512; // of a slider with fractional values
 
 const digits = (step) => (step < 1 ? Math.min(6, Math.ceil(-Math.log10(step))) : 0);
 
-/** The sliders; seen([center, width]) is called while they move, done(window) when they rest, null for the file's own. */
+/**
+ * The sliders. onInput([center, width]) is called while one moves, onChange(window) when it is released; the window
+ * is null for that of the file.
+ */
 export class Windowing {
-  constructor(seen, done) {
-    Object.assign(this, { seen, done, timer: null });
+  constructor(onInput, onChange) {
+    Object.assign(this, { onInput, onChange, timer: null });
     for (const id of ["center", "width"]) {
-      at(id).addEventListener("input", () => this.moved());
-      at(id).addEventListener("change", () => {
+      byId(id).addEventListener("input", () => this.handleInput());
+      byId(id).addEventListener("change", () => {
         clearTimeout(this.timer);
-        this.done(this.value());
+        this.onChange(this.value());
       });
     }
-    at("as-filed").addEventListener("click", () => this.done(null));
+    byId("as-filed").addEventListener("click", () => this.onChange(null));
   }
 
   value() {
-    return [Number(at("center").value), Number(at("width").value)];
+    return [Number(byId("center").value), Number(byId("width").value)];
   }
 
-  moved() {
-    this.tell();
+  handleInput() {
+    this.showValues();
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.seen(this.value()), PATIENCE);
+    this.timer = setTimeout(() => this.onInput(this.value()), RENDER_DELAY);
   }
 
-  tell() {
+  showValues() {
     for (const id of ["center", "width"]) {
-      at(`${id}-shown`).textContent = Number(at(id).value).toFixed(digits(Number(at(id).step)));
+      byId(`${id}-shown`).textContent = Number(byId(id).value).toFixed(digits(Number(byId(id).step)));
     }
   }
 
-  /** Stand where `facts` {window: [center, width], values: [least, greatest]} say; away where there are none. */
-  set(facts) {
-    at("windowing").hidden = !facts;
-    if (!facts) return;
-    const [center, width] = facts.window;
-    const [least, greatest] = facts.values;
-    const span = Math.max(greatest - least, 0) || 1;
+  /** Set the sliders to {window: [center, width], values: [min, max]}; hide them for null. */
+  set(settings) {
+    byId("windowing").hidden = !settings;
+    if (!settings) return;
+    const [center, width] = settings.window;
+    const [min, max] = settings.values;
+    const span = Math.max(max - min, 0) || 1;
     const step = span >= 32 ? 1 : span / STEPS;
     const down = (value) => Math.floor(value / step) * step;
     const up = (value) => Math.ceil(value / step) * step;
-    Object.assign(at("center"), { step, min: down(Math.min(least, center)), max: up(Math.max(greatest, center)) });
-    Object.assign(at("width"), { step, min: Math.min(step, width), max: up(Math.max(span * 1.5, width)) });
-    at("center").value = center;
-    at("width").value = width;
-    this.tell();
+    Object.assign(byId("center"), { step, min: down(Math.min(min, center)), max: up(Math.max(max, center)) });
+    Object.assign(byId("width"), { step, min: Math.min(step, width), max: up(Math.max(span * 1.5, width)) });
+    byId("center").value = center;
+    byId("width").value = width;
+    this.showValues();
   }
 }

@@ -1,12 +1,12 @@
-// Two pictures that are looked at together: one zoom and one place for both.
+// Shared zoom and pan of two pictures.
 
-const MOST = 16;
+const MAX_SCALE = 16;
 const STEP = 1.25;
 
-/** Zoom and move the images in `panes` alike, by wheel, dragging and two fingers; told(scale) after each change. */
+/** Zooms and moves the images in `panes` together, by wheel, dragging and pinching; calls onZoom(scale) on a change. */
 export class Zoom {
-  constructor(panes, images, told) {
-    Object.assign(this, { panes, images, told, pane: null, touches: new Map() });
+  constructor(panes, images, onZoom) {
+    Object.assign(this, { panes, images, onZoom, pane: null, touches: new Map() });
     this.reset();
     panes.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     panes.addEventListener("pointerdown", (event) => this.down(event));
@@ -17,15 +17,15 @@ export class Zoom {
     panes.addEventListener("dblclick", () => this.reset());
   }
 
-  /** The whole picture. */
+  /** Fit the picture into its pane. */
   reset() {
     Object.assign(this, { scale: 1, x: 0, y: 0 });
     this.draw();
   }
 
-  /** Zoom by a factor and keep the point (x, y), from -0.5 to 0.5 of a pane, where it is. */
+  /** Zoom by a factor around the point (x, y), from -0.5 to 0.5 of a pane. */
   by(factor, x = 0, y = 0) {
-    const scale = Math.min(Math.max(this.scale * factor, 1), MOST);
+    const scale = Math.min(Math.max(this.scale * factor, 1), MAX_SCALE);
     const change = scale / this.scale;
     this.x = x - (x - this.x) * change;
     this.y = y - (y - this.y) * change;
@@ -41,7 +41,7 @@ export class Zoom {
     this.by(1 / STEP);
   }
 
-  /** Move by parts of a pane. */
+  /** Move by fractions of a pane. */
   shift(x, y) {
     this.x += x;
     this.y += y;
@@ -75,14 +75,14 @@ export class Zoom {
     this.shift((after.x - before.x) / width, (after.y - before.y) / height);
   }
 
-  /** Where the pointers that are down have their middle, and how far two of them are apart, 0 for one. */
+  /** The midpoint of the pressed pointers and the distance between two of them, 0 for a single one. */
   grip() {
-    const [one, other = one] = [...this.touches.values()];
-    return { x: (one.x + other.x) / 2, y: (one.y + other.y) / 2, spread: Math.hypot(one.x - other.x, one.y - other.y) };
+    const [a, b = a] = [...this.touches.values()];
+    return { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2, spread: Math.hypot(a.x - b.x, a.y - b.y) };
   }
 
   draw() {
-    const edge = (this.scale - 1) / 2; // no farther than to the edge of the pane
+    const edge = (this.scale - 1) / 2; // the picture must cover the pane
     this.x = Math.min(Math.max(this.x, -edge), edge);
     this.y = Math.min(Math.max(this.y, -edge), edge);
     for (const image of this.images) {
@@ -90,6 +90,6 @@ export class Zoom {
       image.style.transform = `translate(${100 * this.x}%, ${100 * this.y}%) scale(${this.scale}) ${flipped}`;
     }
     this.panes.classList.toggle("zoomed", this.scale > 1);
-    this.told(this.scale);
+    this.onZoom(this.scale);
   }
 }

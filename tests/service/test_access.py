@@ -16,7 +16,7 @@ from flask.testing import FlaskClient
 from cbir import settings
 from service.access import scopes
 from service.access.auth import EXTENSION, AccessControl
-from service.access.limiter import MOST_ADDRESSES, Limiter
+from service.access.limiter import MAX_NETWORKS, Limiter
 from service.access.scopes import RULES, AccessRule, OpenTo
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
@@ -234,30 +234,30 @@ def test_ended_tokens_shut_nobody_out(closed: Flask, tokens: TokenStore, ids: li
 def test_limiter_forgets_and_is_bounded() -> None:
     now = 0.0
     limiter = Limiter(2, 10, clock=lambda: now)
-    limiter.failed("10.0.0.1")
+    limiter.record_failure("10.0.0.1")
     now = 9
-    assert limiter.wait("10.0.0.1") == 0
-    limiter.failed("10.0.0.1")
-    assert limiter.wait("10.0.0.1") == 10
-    assert limiter.wait("10.0.0.2") == 0
+    assert limiter.seconds_to_wait("10.0.0.1") == 0
+    limiter.record_failure("10.0.0.1")
+    assert limiter.seconds_to_wait("10.0.0.1") == 10
+    assert limiter.seconds_to_wait("10.0.0.2") == 0
     now = 18.5
-    assert limiter.wait("10.0.0.1") == 1
+    assert limiter.seconds_to_wait("10.0.0.1") == 1
     now = 19
-    assert limiter.wait("10.0.0.1") == 0
-    limiter.failed("10.0.0.1")  # the count begins anew
-    assert limiter.wait("10.0.0.1") == 0
-    for number in range(MOST_ADDRESSES + 100):
-        limiter.failed(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
-    assert len(limiter._failed) == MOST_ADDRESSES
+    assert limiter.seconds_to_wait("10.0.0.1") == 0
+    limiter.record_failure("10.0.0.1")  # the count starts over
+    assert limiter.seconds_to_wait("10.0.0.1") == 0
+    for number in range(MAX_NETWORKS + 100):
+        limiter.record_failure(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
+    assert len(limiter._failures) == MAX_NETWORKS
 
 
-def test_limiter_takes_a_network_of_ipv6_for_one() -> None:
+def test_limiter_counts_an_ipv6_network_as_one_address() -> None:
     limiter = Limiter(2, 10)
-    limiter.failed("2001:db8::1")
-    limiter.failed("2001:db8::2:0:0:1")
-    assert limiter.wait("2001:db8::ffff") > 0
-    assert limiter.wait("2001:db8:0:1::1") == 0
-    assert limiter.wait("not an address") == 0
+    limiter.record_failure("2001:db8::1")
+    limiter.record_failure("2001:db8::2:0:0:1")
+    assert limiter.seconds_to_wait("2001:db8::ffff") > 0
+    assert limiter.seconds_to_wait("2001:db8:0:1::1") == 0
+    assert limiter.seconds_to_wait("not an address") == 0
 
 
 def test_without_tokens_only_this_machine_is_answered(indexed: Path, ids: list[str]) -> None:
@@ -269,7 +269,9 @@ def test_without_tokens_only_this_machine_is_answered(indexed: Path, ids: list[s
             assert answer.status_code == status, (address, scheme)
 
 
-def test_other_machines_are_answered_over_https_only(closed: Flask, tokens: TokenStore, ids: list[str]) -> None:
+def test_other_machines_are_answered_over_https_only(
+    closed: Flask, tokens: TokenStore, ids: list[str]
+) -> None:
     client, headers = closed.test_client(), bearer(tokens, Scope.search)
     from_elsewhere = {"REMOTE_ADDR": "10.0.0.7"}
     for scheme, status in (("http", 403), ("https", 200)):
@@ -319,7 +321,9 @@ def test_over_the_network(indexed: Path, tokens: TokenStore, ids: list[str]) -> 
 
 
 def test_entries_are_for_scopes_or_reaches() -> None:
-    assert all(isinstance(entry, AccessRule) and isinstance(entry.need, Scope | OpenTo) for entry in RULES.values())
+    assert all(
+        isinstance(entry, AccessRule) and isinstance(entry.need, Scope | OpenTo) for entry in RULES.values()
+    )
 
 
 def test_nothing_is_fetched_for_a_request(indexed: Path, tokens: TokenStore) -> None:

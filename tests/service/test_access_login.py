@@ -125,7 +125,9 @@ def test_wrong_tokens_are_counted(browser: FlaskClient, tokens: TokenStore) -> N
     assert int(answer.headers["Retry-After"]) > 1
 
 
-def test_page_searches_with_what_it_was_given(browser: FlaskClient, tokens: TokenStore, ids: list[str]) -> None:
+def test_page_searches_with_what_it_was_given(
+    browser: FlaskClient, tokens: TokenStore, ids: list[str]
+) -> None:
     log_in(browser, tokens)
     body = {"image_id": ids[0]}
     for headers in ({}, {"X-CSRF-Token": ""}, {"X-CSRF-Token": "x"}, {"X-CSRF-Token": "\xff"}):
@@ -251,5 +253,5 @@ def test_sessions_are_bounded_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
     cookies = [kept.open(str(number)) for number in range(5)]
     assert [bool(kept.get(cookie)) for cookie in cookies] == [False, False, True, True, True]
     assert kept.get("") is None
-    monkeypatch.setattr(sessions, "SECONDS", 0)
+    monkeypatch.setattr(sessions, "LIFETIME_SECONDS", 0)
     assert kept.get(kept.open("x")) is None

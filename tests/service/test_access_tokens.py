@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from cbir.errors import InvalidInput, NotFound
-from service.access.tokens import Scope, Token, Tokens, TokensUnreadable
-from service.token_commands import expiry
+from service.access.tokens import Scope, Token, TokenStore, TokensUnreadable
+from service.token_commands import parse_expiry
 from tests.service.conftest import CBIR
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
@@ -31,7 +31,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_only_a_hash_is_kept(tmp_path: Path) -> None:
-    _, text = Tokens(tmp_path).create([Scope.search], name="reading room")
+    _, text = TokenStore(tmp_path).create([Scope.search], name="reading room")
     secret = text.split("_", 2)[2]
     kept = (tmp_path / "tokens.json").read_text()
     assert secret not in kept
@@ -41,7 +41,7 @@ def test_only_a_hash_is_kept(tmp_path: Path) -> None:
 
 def test_files_are_the_owners_alone(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "state"
-    Tokens(folder).create([Scope.search])
+    TokenStore(folder).create([Scope.search])
     assert folder.stat().st_mode & 0o777 == 0o700
     assert all(file.stat().st_mode & 0o777 == 0o600 for file in folder.iterdir())
 
@@ -49,13 +49,13 @@ def test_files_are_the_owners_alone(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files for somebody else")
 def test_root_makes_them_for_the_owner_of_the_folder(tmp_path: Path) -> None:
     os.chown(tmp_path, 4711, 4712)
-    Tokens(tmp_path).create([Scope.search])
+    TokenStore(tmp_path).create([Scope.search])
     owners = {(file.stat().st_uid, file.stat().st_gid) for file in tmp_path.iterdir()}
     assert owners == {(4711, 4712)}
 
 
 def test_found_again_and_nothing_else(tmp_path: Path) -> None:
-    tokens = Tokens(tmp_path)
+    tokens = TokenStore(tmp_path)
     token, text = tokens.create([Scope.search, Scope.ingest, Scope.search])
     other, _ = tokens.create([Scope.admin])
     assert token.scopes == (Scope.ingest, Scope.search)
@@ -86,7 +86,7 @@ def test_scopes() -> None:
         (Scope.admin,): set(Scope),
     }.items():
         made = _token(held)
-        assert {scope for scope in Scope if made.may(scope)} == allowed
+        assert {scope for scope in Scope if made.allows(scope)} == allowed
 
 
 def _token(scopes: Sequence[Scope], **what: datetime) -> Token:
@@ -101,7 +101,7 @@ def test_states() -> None:
 
 
 def test_another_process_sees_changes_at_once(tmp_path: Path) -> None:
-    reading, writing = Tokens(tmp_path), Tokens(tmp_path)
+    reading, writing = TokenStore(tmp_path), TokenStore(tmp_path)
     assert reading.all() == {}
     token, text = writing.create([Scope.search])
     found = reading.find(text)
@@ -115,7 +115,7 @@ def test_another_process_sees_changes_at_once(tmp_path: Path) -> None:
 
 
 def test_revoking_twice_keeps_the_first_time(tmp_path: Path) -> None:
-    tokens = Tokens(tmp_path)
+    tokens = TokenStore(tmp_path)
     token, _ = tokens.create([Scope.search])
     assert tokens.revoke(token.token_id) == tokens.revoke(token.token_id)
     with pytest.raises(NotFound, match="token list"):
@@ -124,15 +124,15 @@ def test_revoking_twice_keeps_the_first_time(tmp_path: Path) -> None:
 
 def test_many_writers_lose_nothing(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as executor:
-        made = list(executor.map(lambda _: Tokens(tmp_path).create([Scope.search]), range(24)))
-    tokens = Tokens(tmp_path)
+        made = list(executor.map(lambda _: TokenStore(tmp_path).create([Scope.search]), range(24)))
+    tokens = TokenStore(tmp_path)
     assert len(tokens.all()) == 24
     assert all(tokens.find(text) == token for token, text in made)
 
 
 @pytest.mark.parametrize("content", ["", "[", "{}", "[1]", '[{"token_id": "1"}]', "\xff"])
 def test_damaged_file_lets_nobody_in(tmp_path: Path, content: str) -> None:
-    tokens = Tokens(tmp_path)
+    tokens = TokenStore(tmp_path)
     _, text = tokens.create([Scope.search])
     (tmp_path / "tokens.json").write_bytes(content.encode("latin-1"))
     for _ in range(2):
@@ -141,14 +141,14 @@ def test_damaged_file_lets_nobody_in(tmp_path: Path, content: str) -> None:
 
 
 def test_file_open_to_all_is_not_read(tmp_path: Path) -> None:
-    Tokens(tmp_path).create([Scope.search])
+    TokenStore(tmp_path).create([Scope.search])
     (tmp_path / "tokens.json").chmod(0o644)
     with pytest.raises(TokensUnreadable, match="chmod 600"):
-        Tokens(tmp_path).all()
+        TokenStore(tmp_path).all()
 
 
 def test_what_cannot_be_made(tmp_path: Path) -> None:
-    tokens = Tokens(tmp_path)
+    tokens = TokenStore(tmp_path)
     with pytest.raises(InvalidInput, match="--scope"):
         tokens.create([])
     with pytest.raises(InvalidInput, match="past"):
@@ -158,7 +158,7 @@ def test_what_cannot_be_made(tmp_path: Path) -> None:
             tokens.create([Scope.search], name=name)
     (tmp_path / "file").touch()
     with pytest.raises(InvalidInput, match="state_folder"):
-        Tokens(tmp_path / "file").create([Scope.search])
+        TokenStore(tmp_path / "file").create([Scope.search])
 
 
 @pytest.mark.parametrize(
@@ -172,13 +172,13 @@ def test_what_cannot_be_made(tmp_path: Path) -> None:
     ],
 )
 def test_expiry(text: str, expected: datetime | None) -> None:
-    assert expiry(text, NOW) == expected
+    assert parse_expiry(text, NOW) == expected
 
 
 @pytest.mark.parametrize("text", ["", "12", "1y", "-1d", "2030-02-30", "tomorrow", "99999w", "9999-01-01"])
 def test_expiry_that_does_not_fit(text: str) -> None:
     with pytest.raises(InvalidInput, match="--expires"):
-        expiry(text, NOW)
+        parse_expiry(text, NOW)
 
 
 def test_command(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_command(tmp_path: Path) -> None:
     )
     assert made.returncode == 0, made.stderr
     text = made.stdout.strip()  # the token alone, for TOKEN=$(cbir token create ...)
-    token = Tokens(tmp_path).find(text)
+    token = TokenStore(tmp_path).find(text)
     assert token
     assert "not shown again" in made.stderr
     listed = run(tmp_path, "list").stdout

@@ -1,4 +1,9 @@
-"""`cbir annotate ...` but for `serve`, which is in `service.annotate.commands`."""
+"""`cbir annotate`: learn severity from pairwise comparisons.
+
+Subcommands of other packages come from the entry-point group `cbir.commands.annotate`.
+"""
+
+from importlib.metadata import entry_points
 
 import typer
 
@@ -13,3 +18,5 @@ app = typer.Typer(
 app.command()(simulate)
 app.command()(agreement)
 app.command()(label)
+for entry_point in entry_points(group="cbir.commands.annotate"):
+    app.command(entry_point.name)(entry_point.load())

@@ -1,214 +1,219 @@
-// The page: a pair is on the screen, the next ones are ready, what was said is on its way.
+// The annotation page: shows a pair, preloads the next ones, and sends the answers in the background.
 
+import { byId } from "/static/dom.js";
 import { next as nextTheme } from "/static/theme.js";
 import { Windowing } from "/static/windowing.js";
 import { Zoom } from "/static/zoom.js";
-import { Clock } from "./clock.js";
-import * as keys from "./keys.js";
+import { annotatorName, changeAnnotator, isIdentified } from "./annotator.js";
 import { Outbox } from "./outbox.js";
-import { forget, isTold, person } from "./person.js";
-import { ready } from "./pictures.js";
-import { ask, send } from "./server.js";
-import * as standing from "./standing.js";
+import { loadPair } from "./pair_images.js";
+import { showAgreement, showProgress, showRate, showUnsent } from "./progress.js";
+import { postJson, request } from "./server.js";
+import * as shortcuts from "./shortcuts.js";
+import { Timer } from "./timer.js";
 
-const at = (id) => document.getElementById(id);
-const AHEAD = 8; // pairs that are asked for
-const LOADED = 4; // of them are loaded
-const FEW = 5; // that are left: ask for more
-const LOOK = 2000; // ms, while the ranker learns
-const MOVED = 0.1; // of a pane, with a key
-const LONGEST = 86400; // seconds that the server takes: a page left open for days has an answer all the same
+const BATCH = 8; // pairs per request
+const PRELOADED = 4; // pairs whose images are loaded ahead
+const REFILL_BELOW = 5; // queued pairs
+const POLL_INTERVAL = 2000; // ms
+const KEY_STEP = 0.1; // part of a pane that an arrow key moves the images by
+const MAX_SECONDS = 86400; // the server's limit, reached when the page is left open for days
 const ANSWERS = ["first", "alike", "second", "skip"];
 
-const clock = new Clock();
-const zoom = new Zoom(at("panes"), [], (scale) => {
-  at("zoom").textContent = `${Math.round(scale * 100)} %`;
+const timer = new Timer();
+const zoom = new Zoom(byId("panes"), [], (scale) => {
+  byId("zoom").textContent = `${Math.round(scale * 100)} %`;
 });
-const windowing = new Windowing(choose, choose);
+const windowing = new Windowing(setWindow, setWindow);
 
-let who = null;
+let annotator = null;
 let outbox = null;
 let current = null; // the pair on the screen
-let queue = []; // the next ones
-let history = []; // judgements that can be taken back, the newest last
-let learnt = null; // the round that the queue was chosen after
-let chosen = null; // {scale, window} of both images, null for each file's own
+let queue = []; // the next pairs
+let history = []; // judgements that can be undone, the newest last
+let trainedAfter = null; // the round of training that the queue is based on
+let sharedWindow = null; // {scale, window} of both images; null for each file's own
 let paused = false;
-let asking = null; // the request for pairs that is under way
-let begun = false; // the first one was answered
-const gone = new Set(); // pairs that were answered here
+let pendingRefill = null; // the running request for pairs
+let initialised = false; // by the first response
+const answered = new Set(); // keys of pairs answered on this page
 
-const key = ({ first, second }) => [first, second].sort().join(" ");
-const same = (one, other) => one && other && key(one) === key(other);
+const keyOf = ({ first, second }) => [first, second].sort().join(" ");
+const isSamePair = (a, b) => a && b && keyOf(a) === keyOf(b);
 
-/** What is in the place of the pictures: "waiting", "paused", "finished", or null. */
+/** Cover the pictures with the section "waiting", "paused" or "finished", or uncover them with null. */
 function cover(id) {
-  for (const one of ["waiting", "paused", "finished"]) at(one).hidden = one !== id;
-  at("panes").inert = id !== null;
-  for (const answer of ANSWERS) at(answer).disabled = id !== null;
-  at("undo").disabled = id === "paused" || !history.length;
+  for (const section of ["waiting", "paused", "finished"]) byId(section).hidden = section !== id;
+  byId("panes").inert = id !== null;
+  for (const answer of ANSWERS) byId(answer).disabled = id !== null;
+  byId("undo").disabled = id === "paused" || !history.length;
 }
 
-/** Say what went wrong; null: that is over, but for what was refused, which stays until the next answer. */
-function trouble(error) {
-  if (!error && at("problem").dataset.kind === "refused") return;
-  at("problem").hidden = !error;
-  at("problem").dataset.kind = error?.kind ?? "";
+/** Show an error; null hides it, except a refusal, which stays until the next answer. */
+function showError(error) {
+  if (!error && byId("problem").dataset.kind === "refused") return;
+  byId("problem").hidden = !error;
+  byId("problem").dataset.kind = error?.kind ?? "";
   if (!error) return;
-  const [title, words] = at("problem").children;
-  const known = { away: "The server does not answer", busy: "The server is busy", login: "You are not logged in any more" };
-  title.textContent = known[error.kind] ?? "That cannot be done";
-  words.textContent = error.message;
-  at("log-in").hidden = error.kind !== "login";
+  const [title, message] = byId("problem").children;
+  const titles = { offline: "The server does not respond", busy: "The server is busy", login: "You are no longer logged in" };
+  title.textContent = titles[error.kind] ?? "The request was refused";
+  message.textContent = error.message;
+  byId("log-in").hidden = error.kind !== "login";
 }
 
-function told(progress) {
-  standing.show(progress);
-  const isNew = learnt !== null && progress.learnt !== learnt;
-  learnt = progress.learnt;
+function handleProgress(progress) {
+  showProgress(progress);
+  const isNew = trainedAfter !== null && progress.learnt !== trainedAfter;
+  trainedAfter = progress.learnt;
   if (isNew) refill(true);
-  else if (progress.learning === "learning") later();
+  else if (progress.learning === "learning") refillLater();
 }
 
-let timer = null;
-function later() {
-  clearTimeout(timer);
-  timer = setTimeout(() => refill(), LOOK);
+let refillTimeout = null;
+function refillLater() {
+  clearTimeout(refillTimeout);
+  refillTimeout = setTimeout(() => refill(), POLL_INTERVAL);
 }
 
-/** Ask for the next pairs; fresh: forget those that were chosen before. */
-async function refill(fresh = false) {
-  if (asking && !fresh) return asking;
-  const mine = load(fresh, () => asking === mine).finally(() => {
-    if (asking === mine) asking = null;
+/** Request the next pairs; replace: drop the queued ones, which were selected before the latest training. */
+async function refill(replace = false) {
+  if (pendingRefill && !replace) return pendingRefill;
+  const refilling = loadPairs(replace, () => pendingRefill === refilling).finally(() => {
+    if (pendingRefill === refilling) pendingRefill = null;
   });
-  asking = mine;
-  return mine;
+  pendingRefill = refilling;
+  return refilling;
 }
 
-async function load(fresh, isLast) {
-  const query = new URLSearchParams({ count: AHEAD + outbox.items.length });
-  if (!isTold()) query.set("who", who);
-  let said;
+async function loadPairs(replace, isLatest) {
+  const query = new URLSearchParams({ count: BATCH + outbox.items.length });
+  if (!isIdentified()) query.set("who", annotator);
+  let response;
   try {
-    said = await (await ask(`/annotate/pairs?${query}`)).json();
+    response = await (await request(`/annotate/pairs?${query}`)).json();
   } catch (error) {
-    trouble(error);
-    if (error.kind === "away" || error.kind === "busy") later();
+    showError(error);
+    if (error.kind === "offline" || error.kind === "busy") refillLater();
     return;
   }
-  if (!isLast()) return;
-  if (!outbox.items.length) trouble(null);
-  if (!begun) {
-    begun = true;
-    history = said.history.filter((one) => !taken(one));
-    standing.rate(history.map((one) => one.seconds));
+  if (!isLatest()) return;
+  if (!outbox.items.length) showError(null);
+  if (!initialised) {
+    initialised = true;
+    history = response.history.filter((judgement) => !isUndone(judgement));
+    updateRate();
   }
-  const first = fresh ? queue.slice(0, 1) : queue; // the very next one is loaded and stays
-  const there = new Set([current, ...first].filter(Boolean).map(key));
-  queue = [...first, ...said.pairs.filter((pair) => !there.has(key(pair)) && !gone.has(key(pair)))];
-  standing.agreed(said.agreement);
-  told(said.progress);
-  prepare();
-  if (!current) advance(said.progress);
+  const queued = replace ? queue.slice(0, 1) : queue; // the next pair is loaded already and stays
+  const seen = new Set([current, ...queued].filter(Boolean).map(keyOf));
+  queue = [...queued, ...response.pairs.filter((pair) => !seen.has(keyOf(pair)) && !answered.has(keyOf(pair)))];
+  showAgreement(response.agreement);
+  handleProgress(response.progress);
+  preload();
+  if (!current) advance(response.progress);
 }
 
-/** Whether a judgement was taken back, and the server does not know yet. */
-function taken({ name }) {
+function updateRate() {
+  showRate(history.map((judgement) => judgement.seconds));
+}
+
+/** True if a judgement was undone and the server does not know yet. */
+function isUndone({ name }) {
   return outbox.bodies.some((body) => body.undoes === name);
 }
 
-function prepare() {
-  for (const pair of queue.slice(0, LOADED)) {
-    if (pair.made && pair.chosen === chosen) continue;
-    Object.assign(pair, { chosen, loaded: null });
-    const made = ready(pair, chosen).then((found) => {
-      if (pair.made === made) pair.loaded = found;
-      return found;
+/** Load the images of the next pairs. */
+function preload() {
+  for (const pair of queue.slice(0, PRELOADED)) {
+    if (pair.loading && pair.windowing === sharedWindow) continue;
+    Object.assign(pair, { windowing: sharedWindow, loaded: null });
+    const loading = loadPair(pair, sharedWindow).then((loaded) => {
+      if (pair.loading === loading) pair.loaded = loaded;
+      return loaded;
     });
-    pair.made = made;
-    made.catch(() => {
-      if (pair.made === made) pair.made = null; // tried again, and told when it is its turn
+    pair.loading = loading;
+    loading.catch(() => {
+      if (pair.loading === loading) pair.loading = null; // tried again when the pair is shown
     });
   }
 }
 
-/** The next pair onto the screen. */
+/** Show the next pair. */
 function advance(progress = null) {
   current = queue.shift() ?? null;
   if (current) show();
   else if (progress?.finished) cover("finished");
   else if (progress && !outbox.items.length && progress.learning !== "learning") {
-    at("waiting").textContent = "There is nothing to judge for you just now: others have the pairs that are left.";
+    byId("waiting").textContent = "There is nothing for you to judge at the moment: other people have the remaining pairs.";
     cover("waiting");
-    later();
+    refillLater();
   } else {
-    at("waiting").textContent = "Loading …";
+    byId("waiting").textContent = "Loading …";
     cover("waiting");
-    if (progress) later();
+    if (progress) refillLater();
   }
-  if (queue.length < FEW && !progress) refill();
-  prepare();
+  if (queue.length < REFILL_BELOW && !progress) refill();
+  preload();
 }
 
 async function show() {
   const pair = current;
-  clock.stop();
-  let made = pair.chosen === chosen ? pair.loaded : null;
-  if (!made) {
-    if (!at("left").childElementCount) cover("waiting");
-    for (const answer of ANSWERS) at(answer).disabled = true;
+  timer.stop();
+  let loaded = pair.windowing === sharedWindow ? pair.loaded : null;
+  if (!loaded) {
+    if (!byId("left").childElementCount) cover("waiting");
+    for (const answer of ANSWERS) byId(answer).disabled = true;
     try {
-      made = await (pair.made && pair.chosen === chosen ? pair.made : ready(pair, chosen));
+      loaded = await (pair.loading && pair.windowing === sharedWindow ? pair.loading : loadPair(pair, sharedWindow));
     } catch (error) {
-      if (pair === current) failed(pair, error);
+      if (pair === current) handleFailure(pair, error);
       return;
     }
     if (pair !== current) return;
   }
-  draw(pair, made);
-  clock.start();
-  if (paused) clock.stop();
+  draw(pair, loaded);
+  timer.start();
+  if (paused) timer.stop();
   cover(paused ? "paused" : null);
 }
 
-function draw(pair, { images, facts }) {
-  at("left").replaceChildren(images[0]);
-  at("right").replaceChildren(images[1]);
-  Object.assign(at("panes").dataset, { first: pair.first, second: pair.second });
+function draw(pair, { images, info }) {
+  byId("left").replaceChildren(images[0]);
+  byId("right").replaceChildren(images[1]);
+  Object.assign(byId("panes").dataset, { first: pair.first, second: pair.second });
   zoom.images = images;
   zoom.draw();
-  pair.scale = facts?.scale;
-  const window = facts && chosen?.scale === facts.scale ? chosen.window : facts?.window;
-  windowing.set(facts && { ...facts, window });
-  at("windowed").textContent = chosen ? "" : "(each as its file says)";
+  pair.scale = info?.scale;
+  const window = info && sharedWindow?.scale === info.scale ? sharedWindow.window : info?.window;
+  windowing.set(info && { ...info, window });
+  byId("windowed").textContent = sharedWindow ? "" : "(default of each file)";
 }
 
-/** A pair that cannot be shown: come back to it, or where its file is gone skip it, in no time. */
-function failed(pair, error) {
-  trouble(error);
-  pair.made = null;
+/** Handle a pair that cannot be shown: skip it if an image is gone, else try again. */
+function handleFailure(pair, error) {
+  showError(error);
+  pair.loading = null;
   if (error.kind === "refused") {
-    say("skip", pair, 0);
+    sendAnswer("skip", pair, 0);
     advance();
   } else if (error.kind !== "login") {
-    setTimeout(() => pair === current && show(), LOOK);
+    setTimeout(() => pair === current && show(), POLL_INTERVAL);
   }
 }
 
-function say(answer, pair, seconds) {
+function sendAnswer(answer, pair, seconds) {
   const name = crypto.randomUUID();
   const body = { name, seconds, first: pair.first, second: pair.second, answer };
-  gone.add(key(pair));
+  answered.add(keyOf(pair));
   history.push({ name, first: pair.first, second: pair.second, seconds });
-  outbox.put("/annotate/judgements", isTold() ? body : { ...body, who });
+  outbox.add("/annotate/judgements", isIdentified() ? body : { ...body, who: annotator });
 }
 
 function judge(answer) {
-  if (paused || !current || at(answer).disabled) return;
-  delete at("problem").dataset.kind;
-  say(answer, current, Math.min(clock.read() / 1000, LONGEST));
-  standing.rate(history.map((one) => one.seconds));
+  if (paused || !current || byId(answer).disabled) return;
+  delete byId("problem").dataset.kind;
+  sendAnswer(answer, current, Math.min(timer.read() / 1000, MAX_SECONDS));
+  updateRate();
   advance();
 }
 
@@ -216,59 +221,60 @@ function undo() {
   if (paused || !history.length) return;
   const last = history.pop();
   const body = { name: crypto.randomUUID(), undoes: last.name };
-  outbox.put("/annotate/undo", isTold() ? body : { ...body, who });
-  gone.delete(key(last));
-  queue = queue.filter((pair) => !same(pair, last));
-  if (current && !same(current, last)) queue.unshift(current);
+  outbox.add("/annotate/undo", isIdentified() ? body : { ...body, who: annotator });
+  answered.delete(keyOf(last));
+  queue = queue.filter((pair) => !isSamePair(pair, last));
+  if (current && !isSamePair(current, last)) queue.unshift(current);
   current = { first: last.first, second: last.second };
-  standing.rate(history.map((one) => one.seconds));
+  updateRate();
   show();
 }
 
 function pause() {
   if (paused) return;
   paused = true;
-  clock.stop();
-  at("pause").disabled = true;
+  timer.stop();
+  byId("pause").disabled = true;
   cover("paused");
-  at("resume").focus();
+  byId("resume").focus();
 }
 
 function resume() {
   if (!paused) return;
   paused = false;
-  at("pause").disabled = false;
+  byId("pause").disabled = false;
   cover(current ? null : "waiting");
-  clock.resume();
+  timer.resume();
   document.activeElement?.blur();
   if (!current) refill();
 }
 
-async function choose(window) {
-  chosen = window && current ? { scale: current.scale, window } : null;
-  const [wanted, pair] = [chosen, current];
+/** Show both images in a window, or each in its own with null. */
+async function setWindow(window) {
+  sharedWindow = window && current ? { scale: current.scale, window } : null;
+  const [requested, pair] = [sharedWindow, current];
   if (!pair) return;
   try {
-    const made = await ready(pair, wanted);
-    if (pair === current && wanted === chosen) draw(pair, made);
+    const loaded = await loadPair(pair, requested);
+    if (pair === current && requested === sharedWindow) draw(pair, loaded);
   } catch (error) {
-    trouble(error);
+    showError(error);
   }
-  if (wanted === chosen) prepare();
+  if (requested === sharedWindow) preload();
 }
 
-async function write() {
-  at("write").disabled = true;
+async function writeSeverity() {
+  byId("write").disabled = true;
   try {
-    const said = await send("/annotate/severity", {});
-    at("written").textContent = `${said.images} images have the label ${said.label} now, learnt after round ${said.after}`;
+    const { images, label, after } = await postJson("/annotate/severity", {});
+    byId("written").textContent = `${images} images now have the label ${label}, trained after round ${after}`;
   } catch (error) {
-    trouble(error);
+    showError(error);
   }
-  at("write").disabled = false;
+  byId("write").disabled = false;
 }
 
-keys.install({
+shortcuts.install({
   ArrowLeft: () => judge("first"),
   ArrowRight: () => judge("second"),
   ArrowDown: () => judge("alike"),
@@ -277,34 +283,34 @@ keys.install({
   u: undo,
   Backspace: undo,
   p: () => (paused ? resume() : pause()),
-  w: () => !at("windowing").hidden && at("center").focus(),
+  w: () => !byId("windowing").hidden && byId("center").focus(),
   l: nextTheme,
   "+": () => zoom.larger(),
   "-": () => zoom.smaller(),
   0: () => zoom.reset(),
-  "Shift+ArrowLeft": () => zoom.shift(MOVED, 0),
-  "Shift+ArrowRight": () => zoom.shift(-MOVED, 0),
-  "Shift+ArrowUp": () => zoom.shift(0, MOVED),
-  "Shift+ArrowDown": () => zoom.shift(0, -MOVED),
+  "Shift+ArrowLeft": () => zoom.shift(KEY_STEP, 0),
+  "Shift+ArrowRight": () => zoom.shift(-KEY_STEP, 0),
+  "Shift+ArrowUp": () => zoom.shift(0, KEY_STEP),
+  "Shift+ArrowDown": () => zoom.shift(0, -KEY_STEP),
 });
-for (const answer of ANSWERS) at(answer).addEventListener("click", () => judge(answer));
-for (const [id, act] of Object.entries({ undo, pause, resume, write })) at(id).addEventListener("click", act);
-at("larger").addEventListener("click", () => zoom.larger());
-at("smaller").addEventListener("click", () => zoom.smaller());
-at("fit").addEventListener("click", () => zoom.reset());
-at("somebody-else")?.addEventListener("click", forget);
-for (const id of ["center", "width"]) at(id).addEventListener("pointerup", () => at(id).blur()); // arrows judge again
+for (const answer of ANSWERS) byId(answer).addEventListener("click", () => judge(answer));
+for (const [id, action] of Object.entries({ undo, pause, resume, write: writeSeverity })) byId(id).addEventListener("click", action);
+byId("larger").addEventListener("click", () => zoom.larger());
+byId("smaller").addEventListener("click", () => zoom.smaller());
+byId("fit").addEventListener("click", () => zoom.reset());
+byId("somebody-else")?.addEventListener("click", changeAnnotator);
+for (const id of ["center", "width"]) byId(id).addEventListener("pointerup", () => byId(id).blur()); // so that the arrow keys judge again
 document.addEventListener("visibilitychange", () => document.hidden && current && pause());
 
-who = await person();
-at("person").textContent = who;
-outbox = new Outbox(`judged:${at("judging").dataset.study}:${encodeURIComponent(who)}:`, {
-  answered: (response) => {
-    told(response.progress);
+annotator = await annotatorName();
+byId("person").textContent = annotator;
+outbox = new Outbox(`judged:${byId("judging").dataset.study}:${encodeURIComponent(annotator)}:`, {
+  onResponse: (response) => {
+    handleProgress(response.progress);
     if (!current) refill();
   },
-  trouble,
-  changed: standing.unsent,
+  onError: showError,
+  onChange: showUnsent,
 });
-for (const body of outbox.bodies.filter((one) => one.first)) gone.add(key(body));
+for (const body of outbox.bodies.filter(({ first }) => first)) answered.add(keyOf(body));
 await refill();

@@ -1,78 +1,79 @@
-// What was judged and is not on the server's disk yet: kept in the browser, sent in order, again and again.
+// Judgements that the server has not stored yet: kept in the browser and sent in order, with retries.
 
-import { send } from "./server.js";
+import { postJson } from "./server.js";
 
-const FIRST_WAIT = 300;
-const LONGEST_WAIT = 4000; // ms
+const MIN_WAIT = 300; // ms
+const MAX_WAIT = 4000; // ms
 
-/** answered(response) after each that arrived; trouble(error | null) when that changes; changed(count) of the unsent. */
+/** Calls onResponse(response) for each stored item, onError(error | null), and onChange(count) of the unsent items. */
 export class Outbox {
-  constructor(prefix, { answered, trouble, changed }) {
-    Object.assign(this, { prefix, answered, trouble, changed, sending: false, items: [], count: 0, wait: FIRST_WAIT });
-    for (const key of stored(prefix)) {
+  constructor(prefix, { onResponse, onError, onChange }) {
+    Object.assign(this, { prefix, onResponse, onError, onChange, sending: false, items: [], count: 0, wait: MIN_WAIT });
+    for (const key of storedKeys(prefix)) {
       this.items.push({ key, ...JSON.parse(localStorage.getItem(key)) });
     }
     this.flush();
   }
 
-  /** Pairs of judgements that are still to be sent. */
+  /** The bodies of the unsent requests. */
   get bodies() {
     return this.items.map((item) => item.body);
   }
 
-  put(address, body) {
+  /** Queue a request and start sending. */
+  add(address, body) {
     this.count += 1;
-    const place = `${Date.now()}-${String(this.count).padStart(6, "0")}`;
-    const item = { key: `${this.prefix}${place}-${body.name}`, address, body };
+    const position = `${Date.now()}-${String(this.count).padStart(6, "0")}`;
+    const item = { key: `${this.prefix}${position}-${body.name}`, address, body };
     this.items.push(item);
     try {
       localStorage.setItem(item.key, JSON.stringify({ address, body }));
     } catch {
-      // storage is switched off or full: it is kept while the page is open
+      // storage is disabled or full: the item lasts while the page is open
     }
     this.flush();
   }
 
   async flush() {
-    this.changed(this.items.length);
+    this.onChange(this.items.length);
     if (this.sending) return;
     this.sending = true;
     while (this.items.length) {
       const [item] = this.items;
       try {
-        const response = await send(item.address, item.body);
-        this.drop(item);
-        this.wait = FIRST_WAIT;
-        this.trouble(null);
-        this.answered(response);
+        const response = await postJson(item.address, item.body);
+        this.remove(item);
+        this.wait = MIN_WAIT;
+        this.onError(null);
+        this.onResponse(response);
       } catch (error) {
-        this.trouble(error);
-        if (error.kind === "refused") this.drop(item); // it would be refused for ever; the page says so
-        else if (error.kind === "away" || error.kind === "busy") await this.rest();
-        else break; // logged out: sent once the page is loaded anew
+        this.onError(error);
+        if (error.kind === "refused") this.remove(item); // would be refused again; the page shows the error
+        else if (error.kind === "offline" || error.kind === "busy") await this.pause();
+        else break; // logged out: sent after the page is reloaded
       }
     }
     this.sending = false;
   }
 
-  drop(item) {
+  remove(item) {
     this.items.shift();
     try {
       localStorage.removeItem(item.key);
     } catch {
-      // it was never there
+      // it was not stored
     }
-    this.changed(this.items.length);
+    this.onChange(this.items.length);
   }
 
-  rest() {
+  pause() {
     const wait = this.wait;
-    this.wait = Math.min(2 * wait, LONGEST_WAIT);
+    this.wait = Math.min(2 * wait, MAX_WAIT);
     return new Promise((resolve) => setTimeout(resolve, wait));
   }
 }
 
-function stored(prefix) {
+function storedKeys(prefix) {
   try {
     return Object.keys(localStorage).filter((key) => key.startsWith(prefix)).sort();
   } catch {

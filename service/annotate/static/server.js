@@ -1,35 +1,36 @@
-// What the page asks of its server.
+// Requests to the annotation server.
 
-/** Something went wrong; kind: "away", "busy" (later it may work), "login" or "refused". */
-export class Trouble extends Error {
+/** A failed request; kind: "offline", "busy" (may work later), "login" or "refused". */
+export class RequestError extends Error {
   constructor(kind, message) {
     super(message);
     this.kind = kind;
   }
 }
 
-// What shows the server that a request comes from its own page; there is none without a login.
+// Proves to the server that a request comes from its own page; absent without a login.
 const csrf = document.querySelector('meta[name="csrf"]')?.content;
 
-/** The response; raises Trouble. */
-export async function ask(address, options = {}) {
+/** Send a request and return the response; throws RequestError. */
+export async function request(address, options = {}) {
   let response;
   try {
     response = await fetch(address, csrf ? { ...options, headers: { ...options.headers, "X-CSRF-Token": csrf } } : options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Trouble("away", "The server does not answer. What you judge is kept here and sent once it does.");
+    throw new RequestError("offline", "Your answers are stored in this browser and sent when the server responds again.");
   }
   if (response.ok) return response;
-  const said = await response.json().catch(() => ({}));
-  const words = said.detail ?? `the server answered ${response.status}`;
-  const later = response.status === 429 || response.status === 408 || response.status >= 500;
+  const problem = await response.json().catch(() => ({}));
+  const text = problem.detail ?? `the server responded with status ${response.status}`;
+  const temporary = response.status === 429 || response.status === 408 || response.status >= 500;
   const login = response.status === 401 || response.status === 403;
-  throw new Trouble(later ? "busy" : login ? "login" : "refused", `${words.charAt(0).toUpperCase()}${words.slice(1)}.`);
+  const kind = temporary ? "busy" : login ? "login" : "refused";
+  throw new RequestError(kind, `${text.charAt(0).toUpperCase()}${text.slice(1)}.`);
 }
 
-/** Send JSON, get JSON. */
-export async function send(address, body) {
+/** Post JSON and return the JSON of the response. */
+export async function postJson(address, body) {
   const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
-  return (await ask(address, options)).json();
+  return (await request(address, options)).json();
 }

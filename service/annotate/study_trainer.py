@@ -1,4 +1,4 @@
-"""Has the ranker learn in another process while people judge."""
+"""Training of the ranker in another process while people judge."""
 
 import logging
 import os
@@ -14,8 +14,11 @@ from cbir.errors import CbirError
 log = logging.getLogger(__name__)
 
 
-class Learner:
-    """Thread-safe. state: "idle", "learning", or "failed", after which the next full round is tried."""
+class StudyTrainer:
+    """Trains the ranker of a study after each complete round. Thread-safe.
+
+    `state` is "idle", "learning", or "failed"; after a failure, training is tried again after the next round.
+    """
 
     def __init__(self, collection: Path, study: Study) -> None:
         self.collection, self.study = collection, study
@@ -24,17 +27,17 @@ class Learner:
         self._failed_after: int | None = None
 
     def wake(self) -> None:
-        """Begin where there is something to learn and nobody does."""
+        """Start training if a round is complete and no training runs."""
         with self._lock:
             after = self.study.to_learn()
             if self.state == "learning" or after is None or after == self._failed_after:
                 return
             self.state = "learning"
-        Thread(target=self._learn, args=[after], daemon=True).start()
+        Thread(target=self._train, args=[after], daemon=True).start()
 
-    def _learn(self, after: int) -> None:
+    def _train(self, after: int) -> None:
         try:
-            problem = self._process(after)
+            problem = self._train_in_process(after)
             if problem is None:
                 self.study.learnt()
         except (CbirError, OSError) as error:
@@ -43,17 +46,17 @@ class Learner:
             self.state = "failed" if problem else "idle"
             self._failed_after = after if problem else None
         if problem:
-            log.error("learning after round %d failed: %s", after, problem)
+            log.error("training after round %d failed: %s", after, problem)
         self.wake()
 
-    def _process(self, after: int) -> str | None:
-        """Learn in a process that ends with this one; what went wrong, None where nothing did."""
+    def _train_in_process(self, after: int) -> str | None:
+        """Train in a process that ends with this one; return the error, None on success."""
         command = [sys.executable, "-m", "cbir.active.study.learn"]
         command += [str(self.collection), str(self.study.folder), str(after), str(os.getpid())]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if done.returncode == 0:
+        process = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if process.returncode == 0:
             return None
-        if done.returncode == learn.NOTHING:
+        if process.returncode == learn.NOTHING:
             return "none of the judged images can be read"
-        last = next(iter(reversed(done.stderr.splitlines())), "")
-        return last.removeprefix("cbir: ") or f"its process ended with {done.returncode}"
+        last_line = next(iter(reversed(process.stderr.splitlines())), "")
+        return last_line.removeprefix("cbir: ") or f"the process exited with {process.returncode}"

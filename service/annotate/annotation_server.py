@@ -1,4 +1,4 @@
-"""The annotation server as a process: gunicorn, as the service."""
+"""Annotation server process, run by gunicorn like the service."""
 
 import logging
 import socket
@@ -11,15 +11,15 @@ from flask import Flask
 
 from cbir.errors import CollectionBusy
 from cbir.settings import Settings
-from service.annotate.app import create_app
-from service.annotate.state import open_study
-from service.server import Server
+from service.annotate.annotation_app import create_app
+from service.annotate.annotation_state import open_study
+from service.http_server import GunicornServer
 
-PATIENCE = 10.0  # seconds that a server which was just killed may take to end
+SHUTDOWN_SECONDS = 10.0  # time that a server which was just killed may take to end
 
 
-class AnnotationServer(Server):
-    """Serves one study until it is told to stop."""
+class AnnotationServer(GunicornServer):
+    """Serves one study until it is stopped."""
 
     def __init__(
         self,
@@ -33,18 +33,18 @@ class AnnotationServer(Server):
         super().__init__([collection], settings, listener, ready)
 
     def load(self) -> Flask:
-        """The app; called in the worker, which holds the journal."""
+        """Create the app; called in the worker, which holds the journal."""
         logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-        warnings.simplefilter("ignore")  # pydicom's quote the header they are about
+        warnings.simplefilter("ignore")  # pydicom's warnings quote the header
         return create_app(self.collections[0], self.study, self.settings)
 
 
-def check(collection: Path, study: Path) -> None:
-    """Open the study once, so that what is wrong with it is told before anything listens.
+def check_study(collection: Path, study: Path) -> None:
+    """Open the study of `collection` in the folder `study` once, to report errors before the server listens.
 
-    Waits for a server of the same study that was just killed. Raises what `Study` does.
+    Waits for a server of the same study that was just killed. Raises the errors of `Study`.
     """
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + SHUTDOWN_SECONDS
     while True:
         try:
             open_study(collection, study).close()

@@ -1,18 +1,18 @@
-"""What must be settled before the service listens where others reach it."""
+"""Checks of the settings before the service listens on an address that others can reach."""
 
 import ssl
 
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
 from service.access.audit import AuditLog
-from service.access.tokens import Tokens
-from service.guards import ANY_ADDRESS, is_loopback
+from service.access.security import ANY_ADDRESS, is_loopback
+from service.access.tokens import TokenStore
 
 AUDIT_FILE = "audit.jsonl"
 
 
 def tokens_required(settings: Settings) -> bool:
-    """Whether requests need a token: always where others reach the address, or a proxy brings them."""
+    """Return True if requests need a token: always if other machines or a proxy can reach the service."""
     if not is_loopback(settings.host):
         return True
     if settings.require_tokens is None:
@@ -20,61 +20,61 @@ def tokens_required(settings: Settings) -> bool:
     return settings.require_tokens
 
 
-def open_audit(settings: Settings) -> AuditLog | None:
-    """The audit log, if there is to be one; raises InvalidInput where it cannot be written."""
+def open_audit_log(settings: Settings) -> AuditLog | None:
+    """Open the audit log that the settings ask for, if any; raise InvalidInput if it is not writable."""
     default = settings.state_folder / AUDIT_FILE if tokens_required(settings) else None
     path = settings.audit_log or default
     return AuditLog(path) if path else None
 
 
-def check(settings: Settings) -> None:
-    """Raise InvalidInput, with what to do, where the service may not start with these settings."""
+def check_startup(settings: Settings) -> None:
+    """Raise InvalidInput, with the remedy, if the service must not start with these settings."""
     _check_certificate(settings)
     if not is_loopback(settings.host):
         _check_reachable(settings)
     if tokens_required(settings) and not _has_valid_token(settings):
         raise InvalidInput(
-            f"{_why(settings)} tokens are needed, and {settings.state_folder} has no valid one; "
-            "`cbir token create --scope admin` makes one"
+            f"{_reason(settings)} tokens are needed, and {settings.state_folder} has no valid one; "
+            "create one with `cbir token create --scope admin`"
         )
-    log = open_audit(settings)
+    log = open_audit_log(settings)
     if log:
         log.close()
 
 
 def _has_valid_token(settings: Settings) -> bool:
-    return any(token.state == "valid" for token in Tokens(settings.state_folder).all().values())
+    return any(token.state == "valid" for token in TokenStore(settings.state_folder).all().values())
 
 
 def _check_reachable(settings: Settings) -> None:
-    why = _why(settings)
+    reason = _reason(settings)
     if settings.require_tokens is False:
-        raise InvalidInput(f"{why} require_tokens cannot be false; take that setting out")
+        raise InvalidInput(f"{reason} require_tokens cannot be false; remove that setting")
     if not settings.tls_certificate and not settings.trusted_proxies:
         raise InvalidInput(
-            f"{why} tokens and images must be encrypted: set tls_certificate and tls_key, or trusted_proxies "
-            "to the address of the proxy that does it"
+            f"{reason} tokens and images must be encrypted: set tls_certificate and tls_key, or set "
+            "trusted_proxies to the address of a proxy that encrypts"
         )
     if settings.host in ANY_ADDRESS and not settings.allowed_hosts:
-        raise InvalidInput(f"{why} allowed_hosts must say which names the service is asked under")
+        raise InvalidInput(f"{reason} allowed_hosts must list the host names under which clients reach it")
 
 
-def _why(settings: Settings) -> str:
+def _reason(settings: Settings) -> str:
     if is_loopback(settings.host):
         return "with require_tokens, trusted_proxies or allowed_hosts set,"
-    return f"--host {settings.host} is not a loopback address, where only this machine asks, so"
+    return f"--host {settings.host} is not a loopback address, so"
 
 
 def _check_certificate(settings: Settings) -> None:
     if bool(settings.tls_certificate) != bool(settings.tls_key):
-        raise InvalidInput("tls_certificate and tls_key go together; one of them is not set")
+        raise InvalidInput("tls_certificate and tls_key must be set together; one is missing")
     if settings.tls_certificate and settings.tls_key:
         for path in (settings.tls_certificate, settings.tls_key):
             if not path.is_file():
-                raise InvalidInput(f"{path}, which tls_certificate or tls_key names, is not there")
+                raise InvalidInput(f"{path}, the file of tls_certificate or tls_key, does not exist")
         try:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            # An empty password, so that a locked key is an error instead of a question to the terminal.
+            # An empty password, so that an encrypted key raises an error instead of prompting.
             context.load_cert_chain(settings.tls_certificate, settings.tls_key, password="")
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or "not PEM"

@@ -1,0 +1,59 @@
+"""App factory of the annotation server."""
+
+from pathlib import Path
+
+from flask import Flask
+
+from cbir.settings import Settings
+from service.access import auth, login, scopes, security
+from service.annotate import (
+    annotation_page,
+    annotation_pictures,
+    annotation_scopes,
+    judgement_api,
+    pair_api,
+    severity_api,
+)
+from service.annotate.annotation_state import EXTENSION, AnnotationState
+from service.api import docs_routes, health_routes
+from service.app import CbirFlask
+from service.collections.app_state import EXTENSION as STATE
+from service.collections.app_state import AppState
+from service.http import compression, problems
+from service.http.request_body import MAX_JSON_BYTES
+
+
+def create_app(collection: Path, study: Path, settings: Settings) -> Flask:
+    """Create the annotation server.
+
+    Parameters
+    ----------
+    collection : Path
+        Folder of the collection whose images are compared.
+    study : Path
+        Folder of the study.
+    settings : Settings
+        Settings of the service; its access control and request checks apply here too.
+
+    Returns
+    -------
+    Flask
+    """
+    app = CbirFlask("service.app")  # shares its templates and static files
+    app.config["MAX_CONTENT_LENGTH"] = MAX_JSON_BYTES
+    app.url_map.merge_slashes = False
+    app.extensions[STATE] = AppState([collection.resolve()], settings)
+    app.extensions[EXTENSION] = AnnotationState(collection.resolve(), study)
+    app.extensions[scopes.RULES_EXTENSION] = annotation_scopes.ANNOTATION_RULES
+    compression.install(app)
+    problems.install(app)
+    security.install(app, settings)
+    app.before_request(annotation_page.redirect_to_page)
+    auth.install(app, settings)
+    app.context_processor(lambda: {"scope": "annotate"})
+    app.add_url_rule("/healthz", view_func=health_routes.get_healthz)
+    app.add_url_rule("/livez", view_func=health_routes.get_livez)
+    app.add_url_rule("/docs/errors", view_func=docs_routes.get_docs_errors)
+    for module in (login, annotation_page, pair_api, judgement_api, annotation_pictures, severity_api):
+        app.register_blueprint(module.blueprint)
+    return app

@@ -1,0 +1,39 @@
+"""State that the views of the annotation server share."""
+
+from pathlib import Path
+
+from flask import current_app
+
+from cbir.active.study import plan
+from cbir.active.study.study import Study
+from cbir.store import Collection
+from service.annotate.study_trainer import StudyTrainer
+
+EXTENSION = "cbir-annotate"
+
+
+class AnnotationState:
+    """A study and its trainer."""
+
+    def __init__(self, collection: Path, folder: Path) -> None:
+        """Open the study in `folder`, which must have a plan. Raises the errors of `Study`."""
+        self.study = open_study(collection, folder)
+        self.trainer = StudyTrainer(collection, self.study)
+        self.trainer.wake()
+
+
+def open_study(collection: Path, folder: Path) -> Study:
+    """Open the study in `folder`, which must have a plan, over the images of `collection`.
+
+    Raises the errors of `Study`.
+    """
+    study_plan = plan.read(folder)
+    with Collection(collection) as opened:
+        ids = [record.image_id for _, record in opened.iterate()]
+    return Study(folder, ids, study_plan)
+
+
+def current_annotation() -> AnnotationState:
+    """Return the annotation state of the current app."""
+    state: AnnotationState = current_app.extensions[EXTENSION]
+    return state

@@ -1,0 +1,124 @@
+"""`cbir annotate serve`: run the annotation server."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cbir.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from cbir.active.study.plan import Plan
+
+
+def serve(
+    collection: Annotated[Path, typer.Option(help="Folder of the collection whose images are compared.")],
+    study_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--study-dir",
+            "--out",
+            help="Folder for judgements, rounds and trained rankers [folder of the collection + -study].",
+        ),
+    ] = None,
+    question: Annotated[str | None, typer.Option(help="Question shown on the page.")] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="Strategy that selects the pairs of a round [variance].")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(help="Number of rounds [6].")] = None,
+    start: Annotated[float | None, typer.Option(help="Fraction of the images in round 1 [0.2].")] = None,
+    step: Annotated[
+        float | None, typer.Option(help="Fraction of the images added in each later round [0.05].")
+    ] = None,
+    overlap: Annotated[
+        float | None, typer.Option(help="Fraction of the pairs that everyone judges [0.1].")
+    ] = None,
+    backbone: Annotated[str | None, typer.Option(help="Backbone network of the ranker [small].")] = None,
+    side: Annotated[
+        int | None, typer.Option(help="Side length in pixels that images are scaled to for the network [64].")
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(help="Initial weights: folder of a trained embedding, weights file, or none."),
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(help="Epochs of each training; more if there are few pairs, see --steps [20]."),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Minimum number of batches of each training [1000].")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed [0].")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for any free port [8000].")] = None,
+) -> None:
+    """Ask people which of two images is more severe, and learn from their answers.
+
+    Options are stored with the study, so the next start needs only its folder. Without tokens, the server can be
+    reached from this machine only.
+    """
+    from cbir import settings
+    from cbir.active.study import plan
+    from cbir.store import Collection
+    from service.access.startup_checks import check_startup
+    from service.annotate.annotation_server import AnnotationServer, check_study
+    from service.http_server import open_listener
+    from service.service_commands import service_url
+
+    if find_spec("torch") is None:
+        raise InvalidInput("learning needs torch: pip install 'cbir[deep]'")
+    folder = study_dir or collection.resolve().with_name(f"{collection.resolve().name}-study")
+    loaded_settings = settings.load(host=host, port=port)
+    check_startup(loaded_settings)
+    with Collection(collection) as opened:  # checked before the study folder is created
+        if len(opened) < 2:
+            raise InvalidInput(
+                f"comparing needs at least two images; {collection} has {len(opened)}; add some with `cbir index`"
+            )
+    options = {
+        "question": question,
+        "strategy": strategy,
+        "rounds": rounds,
+        "start": start,
+        "step": step,
+        "overlap": overlap,
+        "backbone": backbone,
+        "side": side,
+        "weights": _absolute_path(weights),
+        "epochs": epochs,
+        "steps": steps,
+        "seed": seed,
+    }
+    _check_network(plan.meant(folder, options), backbone)
+    plan.settle(folder, options)
+    check_study(collection, folder)
+    listener = open_listener(loaded_settings)
+    address = service_url(loaded_settings, listener)
+
+    def ready() -> None:
+        typer.echo(f"Page: {address}/annotate")
+        typer.echo(f"Judgements are stored in {folder}")
+        typer.echo("Press Ctrl-C to stop; the same command continues the study.")
+
+    AnnotationServer(collection, folder, loaded_settings, listener, ready).run()
+
+
+def _absolute_path(weights: str | None) -> str | None:
+    """Make a path of weights absolute; names of weights stay as they are."""
+    from cbir.active.study.plan import NO_WEIGHTS
+
+    return weights if weights in (None, NO_WEIGHTS, "imagenet") else str(Path(weights).resolve())
+
+
+def _check_network(study_plan: "Plan", backbone: str | None) -> None:
+    """Raise InvalidInput or NotFound if the network cannot be built, before people judge for it."""
+    if backbone is None and study_plan.weights is None:
+        return  # the default network; importing torch takes seconds
+    from cbir.models import backbones
+
+    if study_plan.backbone not in backbones.names():
+        names = ", ".join(backbones.names())
+        raise InvalidInput(f"--backbone: unknown backbone {study_plan.backbone!r}; available: {names}")
+    if study_plan.weights is not None:
+        backbones.build_backbone(study_plan.backbone, dimensions=None, weights=study_plan.weights)

@@ -1,0 +1,25 @@
+"""Writing the predicted severity and the ranker to the collection."""
+
+from flask import Blueprint, Response, jsonify
+
+from cbir.active.labels import LABEL, write_severity
+from cbir.active.study import models
+from service.access.auth import actor_name
+from service.annotate.annotation_state import current_annotation
+from service.collections.app_state import current_state
+from service.http.problems import Conflict
+
+blueprint = Blueprint("annotate_severity", __name__)
+
+
+@blueprint.post("/annotate/severity")
+def post_severity() -> Response:
+    """Label every image that the ranker has seen with its severity, as of the latest training."""
+    study = current_annotation().study
+    model = study.model
+    if model is None:
+        raise Conflict("there is no trained ranker yet; training starts once a round is complete")
+    collection = current_state().searcher().collection
+    models.give(study.folder, model.after, collection)
+    changed = write_severity(collection, model.ids, model.severity.mean, who=actor_name())
+    return jsonify(label=LABEL, images=len(model.ids), changed=changed, after=model.after)

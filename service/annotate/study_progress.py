@@ -1,0 +1,34 @@
+"""Progress of a study and agreement of its annotators."""
+
+from typing import Any
+
+from cbir.active.annotators import agreement
+from service.annotate.annotation_state import AnnotationState
+
+
+def study_progress(state: AnnotationState, who: str) -> dict[str, Any]:
+    """Return the progress of a study for the page of `who`.
+
+    `learnt` is the round of the latest training, on which the next pairs are based.
+    """
+    study, model = state.study, state.study.model
+    done, of = study.done(study.current)
+    return {
+        "round": study.current.number,
+        "rounds": study.plan.rounds,
+        "done": done,
+        "of": of,
+        "judged": len(study.last_of(who, len(study.standing))),
+        "people": len({judgement.who for judgement in study.standing}),
+        "learning": state.trainer.state,
+        "learnt": model.after if model else 0,
+        "finished": study.finished,
+    }
+
+
+def study_agreement(state: AnnotationState) -> dict[str, Any] | None:
+    """Return the agreement between annotators; None if no pair was judged by two people."""
+    result = agreement(state.study.standing)
+    if not result.pairs:
+        return None
+    return {"people": result.people, "pairs": result.pairs, "alpha": result.alpha}

@@ -1,0 +1,1 @@
+"""HTML pages: search, viewer embed, and the pictures they show."""

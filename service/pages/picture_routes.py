@@ -1,0 +1,80 @@
+"""Pictures of collection images for viewing, rendered from their files on request."""
+
+from typing import Annotated
+
+import cv2
+from flask import Blueprint, Response
+
+from cbir.images import Image, Region, crop
+from cbir.images.thumbnail import encode_image, shrink
+from cbir.store import Collection, Record
+from service.api.image_routes import CollectionParameters
+from service.api.operations import operation
+from service.collections.app_state import AppState, current_state
+from service.collections.image_sources import read_source_image
+from service.http import request_params
+from service.http.etag import client_has_current, make_conditional
+from service.http.problems import SourceGone
+from service.http.timeouts import Deadline
+
+blueprint = Blueprint("pictures", __name__, url_prefix="/v1/images")
+
+MAX_SIDE = 1024  # pixels
+
+
+class PictureParameters(CollectionParameters):
+    """Query of a picture; `region` is x,y,width,height in image pixels, to see only that part."""
+
+    region: Annotated[Region | None, request_params.Numbers] = None
+
+
+@blueprint.get("/<image_id>/picture")
+@operation(
+    "picture",
+    {200: "image/png", 304: None},
+    query=PictureParameters,
+    headers=("If-None-Match",),
+    problems=(404, 410, 412, 422),
+)
+def get_picture(image_id: str) -> Response:
+    """The image as PNG of at most 1024 pixels a side, from its file; else its thumbnail; else from the archive.
+
+    A region is cut from the file at full resolution, and is not available without the file.
+    """
+    state = current_state()
+    params = request_params.query_parameters(PictureParameters)
+    collection = state.searcher(params.collection).collection
+    record = collection.record(image_id)
+    response = Response()
+    region = "-".join(map(str, params.region or ()))
+    response.set_etag(f"{record.content_hash}-{MAX_SIDE}{region and '-'}{region}")
+    # Always revalidated, so that a deleted image disappears from the page too.
+    response.headers["Cache-Control"] = "private, no-cache"
+    if not client_has_current(response):
+        data, response.mimetype = _render_picture(state, collection, record, params.region)
+        response.set_data(data)
+    return make_conditional(response, "the picture")
+
+
+def _render_picture(
+    state: AppState, collection: Collection, record: Record, region: Region | None
+) -> tuple[bytes, str]:
+    """Return a picture and its media type; no slot is held while the archive is queried."""
+    with state.concurrency.admit():
+        try:
+            with state.concurrency.slot():
+                image = read_source_image(collection, record, state.settings.max_pixels, Deadline())
+                return _png(crop(image, region) if region else image)
+        except SourceGone:
+            if region:
+                raise
+            if thumbnail := collection.thumbnail(record.image_id):
+                return thumbnail, "image/jpeg"
+            from_archive = state.archive_thumbnails.render(record, MAX_SIDE)
+            if from_archive is None:
+                raise
+            return _png(from_archive)
+
+
+def _png(image: Image) -> tuple[bytes, str]:
+    return encode_image(shrink(image.pixels, MAX_SIDE), ".png", [cv2.IMWRITE_PNG_COMPRESSION, 1]), "image/png"

@@ -1,0 +1,96 @@
+"""Page of similar images that a DICOM viewer shows in a frame."""
+
+from enum import StrEnum
+from typing import Any
+from urllib.parse import urlencode
+
+from flask import Blueprint, Response, make_response, render_template, request
+from pydantic import Field
+
+from cbir.dicom_levels import Combination, ImageGroup, Level
+from cbir.errors import CbirError
+from cbir.search import Hit
+from cbir.similar import Exclude
+from service.access.security import allow_frames
+from service.api.hit_links import links_of_hit
+from service.api.similar_routes import SimilarByUids, search_similar
+from service.collections.app_state import current_state
+from service.http import request_params
+from service.http.problems import status_of
+
+blueprint = Blueprint("framed", __name__)
+
+DEFAULT_LIMIT = 12
+TITLE_LABELS = ("label", "modality", "body_part", "view_position", "laterality")  # shown under a picture
+
+
+class Target(StrEnum):
+    """Target of links to the viewer: a new tab, or the window of the page that frames this one."""
+
+    blank = "blank"
+    top = "top"
+
+
+class EmbedParameters(SimilarByUids):
+    """Query of `/v1/similar` with other defaults: the best studies, without the query's own."""
+
+    level: Level = Level.study
+    exclude: Exclude = Exclude.study
+    limit: int = Field(DEFAULT_LIMIT, ge=1, le=100)
+    target: Target = Target.blank
+
+
+@blueprint.get("/similar")
+def show_similar() -> Response:
+    """Show similar images, or an error as a page, since browsers do not show API errors in a frame."""
+    try:
+        params = request_params.query_parameters(EmbedParameters)
+        similar, groups, _ = search_similar(params.scope(), params)
+    except CbirError as error:
+        return _page(status_of(error), problem=str(error))
+    cards = [_card(params, rank, group) for rank, group in enumerate(groups, start=params.offset + 1)]
+    end = params.offset + len(groups)
+    return _page(
+        200,
+        cards=cards,
+        params=params,
+        levels=[(level.value, _address(level=level.value, offset=None)) for level in Level],
+        next_page=_address(offset=end) if groups and end < len(similar.groups) else None,
+        previous_page=_address(offset=max(0, params.offset - params.limit)) if params.offset else None,
+        target=f"_{params.target}",
+    )
+
+
+def _page(status: int, **context: Any) -> Response:
+    response = make_response(render_template("similar.html", **context), status)
+    return allow_frames(response, current_state().settings.frame_origins)
+
+
+def _address(**changes: Any) -> str:
+    """Return the address of this page with other parameters; None removes one."""
+    params = request.args.to_dict(flat=False)
+    for name, value in changes.items():
+        params.pop(name, None)
+        if value is not None:
+            params[name] = [str(value)]
+    return f"/similar?{urlencode(params, doseq=True)}"
+
+
+def _card(params: EmbedParameters, rank: int, group: ImageGroup) -> dict[str, Any]:
+    best = group.best
+    collection = {"collection": params.collection} if params.collection else {}
+    counts_images = params.combine is Combination.frequency  # the number of images is the score
+    return {
+        "rank": rank,
+        "score": None if counts_images else f"{group.score:.3f}",
+        "images": group.found if counts_images or group.found > 1 else None,
+        "title": _title(best),
+        "thumbnail": links_of_hit(best, params.collection).thumbnail,
+        "address": best.links.viewer or f"/?{urlencode({'image': best.image_id} | collection)}",
+        "destination": "in the viewer" if best.links.viewer else "on the search page",
+    }
+
+
+def _title(hit: Hit) -> str:
+    values = [hit.labels[name] for name in TITLE_LABELS if name in hit.labels]
+    return " · ".join(values) or f"image {hit.image_id[:8]}"

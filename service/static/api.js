@@ -1,0 +1,116 @@
+// Requests to the service.
+
+import { current, imageAddress } from "./collection.js";
+
+/** A failed request; title and message are for the user, temporary is true if trying again may help. */
+export class ApiError extends Error {
+  constructor(title, message, temporary = false) {
+    super(message);
+    this.title = title;
+    this.temporary = temporary;
+  }
+}
+
+const TITLES = {
+  401: "You are no longer logged in",
+  403: "The service refused the request",
+  404: "Not in the collection",
+  410: "The file of this image is gone",
+  413: "The image is too large",
+  415: "This is not an image",
+  422: "The search is not valid",
+  429: "The service is busy",
+  503: "The collection is currently unavailable",
+};
+
+// Proves to the service that a request comes from its own page; absent without a login.
+const csrf = document.querySelector('meta[name="csrf"]')?.content;
+
+async function request(address, options) {
+  let response;
+  try {
+    response = await fetch(address, csrf ? { ...options, headers: { ...options.headers, "X-CSRF-Token": csrf } } : options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError("The service does not respond", "Check that cbir serve is still running, then search again.", true);
+  }
+  if (response.ok) return response;
+  const problem = await response.json().catch(() => ({}));
+  const title = TITLES[response.status] ?? "The search failed";
+  const message = sentence(problem.detail ?? `The service responded with status ${response.status}.`);
+  throw new ApiError(title, message, response.status === 429 || response.status >= 500);
+}
+
+function sentence(text) {
+  const capitalised = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(capitalised) ? capitalised : `${capitalised}.`;
+}
+
+function form(query) {
+  const fields = new FormData();
+  fields.set("image", query.file, "image"); // the file name is not sent: it may contain a patient's name
+  if (query.frame > 1) fields.set("frame", query.frame);
+  for (const name of ["window", "region"]) {
+    if (query[name]) fields.set(name, query[name].join(","));
+  }
+  return fields;
+}
+
+/** Search with a query {image | file, frame, window, region} and parameters {k, rerank, where: [], feedback: []}. */
+export async function search(query, params, signal) {
+  let options;
+  const collection = current();
+  if (query.image) {
+    const fields = { image_id: query.image, ...params };
+    if (!params.feedback.length) delete fields.feedback;
+    if (query.region) fields.region = query.region;
+    if (collection) fields.collection = collection;
+    const body = JSON.stringify(fields);
+    options = { method: "POST", headers: { "Content-Type": "application/json" }, body, signal };
+  } else {
+    const fields = form(query);
+    fields.set("k", params.k);
+    fields.set("rerank", params.rerank);
+    if (params.feedback.length) fields.set("feedback", JSON.stringify(params.feedback));
+    if (collection) fields.set("collection", collection);
+    for (const condition of params.where) fields.append("where", condition);
+    options = { method: "POST", body: fields, signal };
+  }
+  return (await request("/v1/search", options)).json();
+}
+
+/** Grade a query {image | file, frame, window, region} by the graded images; `column` is the label with the grades. */
+export async function grade(query, column, signal) {
+  const params = { grade_column: column };
+  if (current()) params.collection = current();
+  let options;
+  if (query.image) {
+    const body = JSON.stringify({ ...params, image_id: query.image });
+    options = { method: "POST", headers: { "Content-Type": "application/json" }, body, signal };
+  } else {
+    const fields = form(query);
+    for (const [name, value] of Object.entries(params)) fields.set(name, value);
+    options = { method: "POST", body: fields, signal };
+  }
+  return (await request("/v1/grade", options)).json();
+}
+
+/** Render the file of a query as a picture {blob, size, windowing}; windowing is null for an image without a window. */
+export async function render(query, signal) {
+  const response = await request("/v1/render", { method: "POST", body: form(query), signal });
+  const numbers = (name) => response.headers.get(name)?.split(",").map(Number);
+  const [width, height] = numbers("Image-Size");
+  const window = numbers("Image-Window");
+  const windowing = window ? { window, values: numbers("Image-Values") } : null;
+  return { blob: await response.blob(), size: { width, height }, windowing };
+}
+
+/** Load the record of an image in the collection. */
+export async function record(image, signal) {
+  return (await request(imageAddress(image), { signal })).json();
+}
+
+/** Load the page of a collection as HTML text. */
+export async function loadPage(collection, signal) {
+  return (await request(`/?${new URLSearchParams({ collection })}`, { signal })).text();
+}

@@ -1,0 +1,103 @@
+// The area beside the query: results, placeholders, "no results", an error, or the start page.
+
+import { byId, element } from "./dom.js";
+import { column, ranks, skeleton } from "./result_cards.js";
+import { ApiError } from "./api.js";
+
+const PARTS = ["bar", "notes", "problem", "nothing", "start", "columns"];
+
+/** Show only these parts. */
+export function showOnly(...ids) {
+  for (const id of PARTS) byId(id).hidden = !ids.includes(id);
+}
+
+/** Show placeholders while a search runs. */
+export function showWaiting(count) {
+  byId("columns").classList.remove("both");
+  byId("columns").replaceChildren(skeleton(count));
+  byId("columns").setAttribute("aria-busy", "true");
+  byId("status").textContent = "Searching";
+  showOnly("columns");
+}
+
+/** Show an error and what to do about it. */
+export function showError(error) {
+  const expected = error instanceof ApiError;
+  const [title, message] = byId("problem").children;
+  title.textContent = expected ? error.title : "Something went wrong on this page";
+  message.textContent = expected ? error.message : "Reload the page and search again.";
+  byId("retry").hidden = expected && !error.temporary;
+  byId("columns").replaceChildren();
+  showOnly("problem");
+  byId("status").textContent = "";
+}
+
+/** Show that no image matches the filter conditions. */
+export function showNoResults(conditions) {
+  byId("nothing").querySelector("p").textContent = conditions.length
+    ? `No other image in the collection matches ${conditions.join(" and ")}. Change or clear the filter.`
+    : "The collection has no other images. Index some, then search again.";
+  byId("unfilter").hidden = !conditions.length;
+  showOnly("nothing");
+  byId("status").textContent = "No results";
+}
+
+/**
+ * Show results {after, before, k}: with re-ranking, without (null until it has arrived), and their number.
+ * view: "before", "after" or "both"; addressOf(imageId): the address of a search with an image.
+ */
+export function showResults({ after, before, k }, view, addressOf) {
+  const reranked = after.rerank.method !== "none";
+  const columns = [];
+  if (!reranked) columns.push(column("Results", after.results, null, addressOf));
+  if (reranked && view !== "after") {
+    const original = before ? column("Before re-ranking", before.results.slice(0, k), null, addressOf) : skeleton(k);
+    columns.push(original);
+  }
+  if (reranked && view !== "before") {
+    columns.push(column("After re-ranking", after.results, before && ranks(before.results), addressOf));
+  }
+  const focused = document.activeElement?.dataset.image;
+  byId("columns").classList.toggle("both", columns.length > 1);
+  byId("columns").replaceChildren(...columns);
+  if (focused && document.activeElement === document.body) {
+    [...at("columns").querySelectorAll(".card")].find((card) => card.dataset.image === focused)?.focus();
+  }
+  byId("views").hidden = !reranked;
+  summarise(after, reranked && before);
+  showOnly("bar", "columns", ...(after.rerank.notes.length ? ["notes"] : []));
+  byId("status").textContent = `${after.results.length} results`;
+}
+
+/** Scroll to the results if they are below the query, as on a narrow screen. */
+export function scrollToResults() {
+  const narrow = byId("query").getBoundingClientRect().bottom <= byId("answers").getBoundingClientRect().top;
+  if (narrow) byId("answers").scrollIntoView();
+  else scrollTo({ top: 0 });
+}
+
+/** Count the moves of all results. */
+function summariseMoves(response, before) {
+  const ranksBefore = ranks(before.results);
+  const counts = { up: 0, down: 0, new: 0 };
+  for (const { image_id, rank } of response.results) {
+    const rankBefore = ranksBefore.get(image_id);
+    if (rankBefore === undefined) counts.new += 1;
+    else if (rankBefore !== rank) counts[rankBefore > rank ? "up" : "down"] += 1;
+  }
+  const parts = [counts.up && `▲ ${counts.up} up`, counts.down && `▼ ${counts.down} down`];
+  parts.push(counts.new && `${counts.new} new`);
+  return parts.filter(Boolean).join(" · ") || "no changes";
+}
+
+function summarise(response, before) {
+  const times = response.timings_ms;
+  const stages = Object.entries(times).filter(([stage]) => stage !== "total");
+  byId("summary").replaceChildren(
+    element("strong", "", `${response.results.length} results`),
+    ` in ${times.total.toFixed(0)} ms`,
+    before ? element("span", "moves", ` · ${summariseMoves(response, before)}`) : "",
+    element("span", "stages", stages.map(([stage, ms]) => `${stage} ${ms.toFixed(1)}`).join(" · ")),
+  );
+  byId("notes").replaceChildren(...response.rerank.notes.map((note) => element("li", "", note)));
+}
