@@ -1,10 +1,10 @@
-"""How well embeddings of every loss find images of their class, against huang2012 and with it, re-ranked and not.
+"""Compare embeddings of every loss with huang2012, and combined with it, with and without re-ranking.
 
-Every loss trains the same network from the same start, as many batches of as many images. A third of the labels is
-held out of training. Queries are images of the test part; on seen classes they look among the images for training, on
-unseen ones among the images of those classes that lie in the part for training. Patients stay together and are not
-compared (where none is named, a picture is its own); a seed draws the split, the labels held out and the start. What
-was done is kept in --out and not done again; a training that was stopped goes on.
+Every loss trains the same network from the same start, with the same number of batches of the same size. A third of
+the labels is held out of training. Queries are test images; on seen classes they search the training images, on
+unseen classes the images of those classes in the training part. Images of a patient stay together and are not
+compared (without a patient, each picture is a group of its own). A seed decides the split, the labels held out and
+the start. Finished runs in --out are not repeated; a training that was interrupted continues.
 
     python bench/embeddings.py --data FOLDER --out FOLDER [--losses sodeep-map smooth-ap] [--seeds 0 1 2] [--epochs 9]
 """
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from cbir import descriptors, rerank
 from cbir.datasets.manifest import Manifest
-from cbir.evaluation.metrics.vector_retrieval import Retrieved
+from cbir.evaluation.metrics.vector_retrieval import RetrievalScores
 from cbir.gallery import knn, whitening
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
@@ -31,111 +31,112 @@ from cbir.gallery.ranking import rank
 from cbir.images import read_images
 from cbir.losses import ORDINAL, names
 from cbir.models.embedder import Embedder
-from cbir.store import profile, statistics, view
-from cbir.training.class_examples import read_class_examples, split_by_class
+from cbir.store import collection_view, normalisation, profile
+from cbir.training.class_examples import read_class_examples
 from cbir.training.embedding_training import (
     EmbeddingData,
     EmbeddingRecipe,
     embed_pictures,
-    retrieve_classes,
+    evaluate_embedding,
     train_embedding,
 )
+from cbir.training.patient_split import PARTS, split_by_class
 from cbir.training.picture_loading import load_pictures
-from cbir.training.ranker_examples import PARTS
 
-RIVAL = "huang2012"
+BASELINE = "huang2012"
 UNSEEN = 1 / 3  # of the labels
 MEASURES = ("map", "p_at_1", "p_at_10")
 Floats = NDArray[np.float32]
-Places = NDArray[np.int64]
-Parts = tuple[tuple[int, int], ...]  # of a descriptor: start and stop of each
+Rows = NDArray[np.int64]
+Bounds = tuple[tuple[int, int], ...]  # start and stop of each part of a descriptor
 
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """n images: files, grey pictures (n, side, side), classes (n,) from 0, their names, and groups (n,)."""
+    """Files, grey pictures (n, side, side), classes (n,) from 0, class names, and groups (n,)."""
 
     paths: list[Path]
     pixels: NDArray[np.uint8]
-    classes: Places
+    classes: Rows
     names: list[str]
     groups: list[str]
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What one seed decides: material to train with, and queries and gallery of "seen" and "unseen" classes."""
+    """Data of one seed: training data, labels held out, and queries and gallery of "seen" and "unseen" classes."""
 
     seed: int
-    material: EmbeddingData
+    data: EmbeddingData
     held_out: list[str]
-    looked_for: dict[str, tuple[Places, Places]]
+    searches: dict[str, tuple[Rows, Rows]]
 
 
 def load(args: argparse.Namespace) -> Images:
-    """The images of the manifest, kept as small pictures in --out."""
-    rows = read_class_examples(Manifest(args.data / "manifest.csv"), "label")
+    """Load the images of the manifest; small pictures are cached in --out."""
+    examples = read_class_examples(Manifest(args.data / "manifest.csv"), "label")
     cache = args.out / f"pictures-{args.side}.npz"
     if not cache.exists():
-        found = load_pictures([row.path for row in rows], args.side)
-        np.savez(cache, pixels=found.pixels, places=found.places, contents=found.contents)
-    with np.load(cache) as kept:
-        pixels, places, contents = kept["pixels"], kept["places"], kept["contents"].tolist()
-    rows = [rows[place] for place in places]
-    called = sorted({row.label for row in rows})
-    classes = np.array([called.index(row.label) for row in rows], np.int64)
-    groups = [row.patient or content for row, content in zip(rows, contents, strict=True)]
-    return Images([row.path for row in rows], pixels, classes, called, groups)
+        pictures = load_pictures([example.path for example in examples], args.side)
+        np.savez(cache, pixels=pictures.pixels, places=pictures.rows, contents=pictures.content_hashes)
+    with np.load(cache) as arrays:
+        pixels, rows, contents = arrays["pixels"], arrays["places"], arrays["contents"].tolist()
+    examples = [examples[row] for row in rows]
+    class_names = sorted({example.label for example in examples})
+    classes = np.array([class_names.index(example.label) for example in examples], np.int64)
+    groups = [example.patient or content for example, content in zip(examples, contents, strict=True)]
+    return Images([example.path for example in examples], pixels, classes, class_names, groups)
 
 
-def trial(images: Images, seed: int) -> Trial:
-    """Split by patient, hold labels out."""
-    parts = split_by_class([images.names[of] for of in images.classes], images.groups, seed=seed)
+def make_trial(images: Images, seed: int) -> Trial:
+    """Split by patient and hold labels out."""
+    parts = split_by_class([images.names[number] for number in images.classes], images.groups, seed=seed)
     count = len(images.names)
     held_out = np.random.default_rng((seed, 3)).permutation(count)[: round(count * UNSEEN)]
     unseen = np.isin(images.classes, held_out)
-    known = {name: places[~unseen[places]] for name, places in parts.items()}
-    new = {name: places[unseen[places]] for name, places in parts.items()}
+    seen_parts = {name: rows[~unseen[rows]] for name, rows in parts.items()}
+    unseen_parts = {name: rows[unseen[rows]] for name, rows in parts.items()}
     groups = np.unique(images.groups, return_inverse=True)[1].astype(np.int64)
-    material = EmbeddingData(images.pixels, images.classes, groups, {part: known[part] for part in PARTS[:2]})
-    looked_for = {
-        "seen": (known["test"], known["training"]),
-        "unseen": (new["test"], new["training"]),
+    parts_to_train = {part: seen_parts[part] for part in PARTS[:2]}
+    data = EmbeddingData(images.pixels, images.classes, groups, parts_to_train)
+    searches = {
+        "seen": (seen_parts["test"], seen_parts["training"]),
+        "unseen": (unseen_parts["test"], unseen_parts["training"]),
     }
-    return Trial(seed, material, sorted(images.names[of] for of in held_out), looked_for)
+    return Trial(seed, data, sorted(images.names[number] for number in held_out), searches)
 
 
-def measured(
-    vectors: Floats, parts: Parts, of: Trial, args: argparse.Namespace
+def measure(
+    vectors: Floats, bounds: Bounds, trial: Trial, args: argparse.Namespace
 ) -> dict[str, dict[str, float]]:
-    """mAP, P@1 and P@10 on seen and unseen classes, of all queries, and of --reranked ones re-ranked and not."""
-    classes, groups = of.material.classes, of.material.groups
-    found = {}
-    for kind, (queries, gallery) in of.looked_for.items():
-        found[kind] = _told(retrieve_classes(vectors, classes, groups, queries, gallery))
-        some = np.random.default_rng((of.seed, 5)).permutation(queries)[: args.reranked]
-        if len(some):
-            found[f"{kind}, {len(some)} queries"] = _told(retrieve_classes(vectors, classes, groups, some, gallery))
-            name = f"{kind}, {len(some)} queries re-ranked by {rerank.resolve_name(args.rerank)}"
-            found[name] = reranked(vectors, of, some, gallery, parts, args.rerank)
-    return found
+    """Measure mAP, P@1 and P@10 on seen and unseen classes: all queries, and --reranked ones with re-ranking."""
+    results = {}
+    for kind, (queries, gallery) in trial.searches.items():
+        results[kind] = _measures(evaluate_embedding(vectors, trial.data, queries, gallery))
+        sample = np.random.default_rng((trial.seed, 5)).permutation(queries)[: args.reranked]
+        if len(sample):
+            scores = evaluate_embedding(vectors, trial.data, sample, gallery)
+            results[f"{kind}, {len(sample)} queries"] = _measures(scores)
+            name = f"{kind}, {len(sample)} queries re-ranked by {rerank.resolve_name(args.rerank)}"
+            results[name] = measure_reranked(vectors, trial, sample, gallery, bounds, args.rerank)
+    return results
 
 
-def _told(found: Retrieved) -> dict[str, float]:
-    return {"map": found.map, "p_at_1": found.p_at_1, "p_at_10": found.p_at_10}
+def _measures(scores: RetrievalScores) -> dict[str, float]:
+    return {"map": scores.map, "p_at_1": scores.p_at_1, "p_at_10": scores.p_at_10}
 
 
-def reranked(
-    vectors: Floats, of: Trial, queries: Places, gallery: Places, parts: Parts, name: str
+def measure_reranked(
+    vectors: Floats, trial: Trial, queries: Rows, gallery: Rows, bounds: Bounds, name: str
 ) -> dict[str, float]:
-    """The same measures after re-ranking the whole gallery for each query."""
-    classes, groups = of.material.classes, of.material.groups
-    among = _gallery(vectors[gallery], parts)
+    """Measure the same after re-ranking the whole gallery for each query."""
+    classes, groups = trial.data.classes, trial.data.groups
+    searched = _gallery(vectors[gallery], bounds)
     method = rerank.get(name)
     values = []
     for query in queries.tolist():
         rows = np.flatnonzero(groups[gallery] != groups[query])
-        scores = method(vectors[query], rank(vectors[query], among, rows), among).scores
+        scores = method(vectors[query], rank(vectors[query], searched, rows), searched).scores
         hits = (classes[gallery] == classes[query])[rows[np.argsort(-scores, kind="stable")]]
         if hits.any():
             precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
@@ -143,61 +144,66 @@ def reranked(
     return dict(zip(MEASURES, np.mean(values, axis=0).tolist(), strict=True))
 
 
-def _gallery(vectors: Floats, parts: Parts) -> Gallery:
-    """With neighbours, as a collection has them."""
+def _gallery(vectors: Floats, bounds: Bounds) -> Gallery:
+    """Build a gallery with its k-NN graph, as a collection does."""
     block = np.ascontiguousarray(vectors)
-    lie = Neighbourhood(knn.find(block, whitening.fit(block, parts)))
-    return Gallery((block,), np.arange(len(block), dtype=np.int64), parts, lie)
+    graph = Neighbourhood(knn.find_neighbours(block, whitening.fit_space(block, bounds)))
+    return Gallery((block,), np.arange(len(block), dtype=np.int64), bounds, graph)
 
 
-def rival_vectors(images: Images, training: Places, args: argparse.Namespace) -> Floats:
-    """huang2012 of every image, standardised with the images for training; the raw values are kept in --out."""
-    cache = args.out / f"{RIVAL}.npy"
+def baseline_vectors(images: Images, training: Rows, args: argparse.Namespace) -> Floats:
+    """Describe every image by huang2012, standardised on the training images; raw values are cached in --out."""
+    cache = args.out / f"{BASELINE}.npy"
     if not cache.exists():
-        describe = descriptors.get(RIVAL)
+        describe = descriptors.get(BASELINE)
         np.save(cache, np.array([describe(next(read_images(path))) for path in images.paths], np.float32))
     raw = np.load(cache)
-    return statistics.fit(raw[training], profile.get(RIVAL)).normalise(raw)
+    return normalisation.fit_statistics(raw[training], profile.get(BASELINE)).normalise(raw)
 
 
-def with_rival(vectors: Floats, rival: Floats, parts: Parts) -> tuple[Floats, Parts]:
-    """Embeddings and huang2012 as the profile MODEL+huang2012 has them, and the parts of that."""
+def combine(vectors: Floats, baseline: Floats, bounds: Bounds) -> tuple[Floats, Bounds]:
+    """Combine embeddings and huang2012 as the profile MODEL+huang2012 does; return vectors and bounds."""
     start = vectors.shape[1]
-    weight = np.float32((profile.BESIDE_WEIGHT / rival.shape[1]) ** 0.5)
-    moved = tuple((start + begin, start + end) for begin, end in parts)
-    scale = np.float32((start + rival.shape[1]) ** 0.5)
-    return np.hstack([vectors, rival * weight]) * scale, ((0, start), *moved)
+    weight = np.float32((profile.BESIDE_WEIGHT / baseline.shape[1]) ** 0.5)
+    shifted = tuple((start + begin, start + end) for begin, end in bounds)
+    scale = np.float32((start + baseline.shape[1]) ** 0.5)
+    return np.hstack([vectors, baseline * weight]) * scale, ((0, start), *shifted)
 
 
-def one_run(loss: str, images: Images, of: Trial, kept: Path, args: argparse.Namespace) -> None:
-    """Train and measure one loss, or measure the rival."""
-    about: dict[str, Any] = {"loss": loss, "seed": of.seed, "held_out": of.held_out, "side": args.side}
-    about["images"] = {part: len(places) for part, places in of.material.parts.items()}
-    rival, parts = rival_vectors(images, of.material.parts["training"], args), view.parts(profile.get(RIVAL))
-    if loss == RIVAL:
-        about["results"] = measured(rival, parts, of, args)
+def run_loss(loss: str, images: Images, trial: Trial, folder: Path, args: argparse.Namespace) -> None:
+    """Train and measure one loss, or measure the baseline."""
+    data = trial.data
+    record: dict[str, Any] = {"loss": loss, "seed": trial.seed, "held_out": trial.held_out, "side": args.side}
+    record["images"] = {part: len(rows) for part, rows in data.parts.items()}
+    baseline = baseline_vectors(images, data.parts["training"], args)
+    bounds = collection_view.part_bounds(profile.get(BASELINE))
+    if loss == BASELINE:
+        record["results"] = measure(baseline, bounds, trial, args)
     else:
         recipe = EmbeddingRecipe(
-            loss, args.epochs, args.classes, args.images, args.rate, patience=args.epochs, seed=of.seed
+            loss, args.epochs, args.classes, args.images, args.rate, patience=args.epochs, seed=trial.seed
         )
-        torch.manual_seed(of.seed)
+        torch.manual_seed(trial.seed)
         embedder = Embedder(args.backbone, side=args.side)
-        told = train_embedding(embedder, of.material, recipe, kept, args.device, save_every=30.0, told=_say)
+        outcome = train_embedding(
+            embedder, data, recipe, folder, args.device, save_every=30.0, on_epoch=print_epoch
+        )
         vectors = embed_pictures(embedder, images.pixels, args.device)
-        about |= {"backbone": args.backbone, "epochs": args.epochs, **told}
-        about["results"] = measured(vectors, (), of, args)
-        both = measured(*with_rival(vectors, rival, parts), of, args)
-        about["results"] |= {f"{kind}, with {RIVAL}": values for kind, values in both.items()}
-    kept.with_name(f"{kept.name}.json").write_text(json.dumps(about, indent=1) + "\n")
-    shutil.rmtree(kept, ignore_errors=True)
+        record |= {"backbone": args.backbone, "epochs": args.epochs, **outcome}
+        record["results"] = measure(vectors, (), trial, args)
+        combined = measure(*combine(vectors, baseline, bounds), trial, args)
+        record["results"] |= {f"{kind}, with {BASELINE}": values for kind, values in combined.items()}
+    folder.with_name(f"{folder.name}.json").write_text(json.dumps(record, indent=1) + "\n")
+    shutil.rmtree(folder, ignore_errors=True)
 
 
-def _say(history: list[dict[str, float]]) -> None:
+def print_epoch(history: list[dict[str, float]]) -> None:
+    """Print the measures of the last epoch."""
     print("  " + ", ".join(f"{name} {value:.4f}" for name, value in history[-1].items()), flush=True)
 
 
 def table(results: Sequence[dict[str, Any]], kind: str) -> None:
-    """A row for each loss and number of epochs: means over the seeds, with the lowest and highest mAP."""
+    """Print a row per loss and number of epochs: means over the seeds, with the lowest and highest mAP."""
     print(f"\n{kind}\n{'':<28}{'mAP':>8}{'lowest':>8}{'highest':>8}{'P@1':>8}{'P@10':>8}{'seeds':>7}{'s':>7}")
     by_loss: dict[str, list[dict[str, Any]]] = {}
     for row in results:
@@ -213,7 +219,7 @@ def table(results: Sequence[dict[str, Any]], kind: str) -> None:
 
 
 def main() -> None:
-    """Run what is missing, and print the tables of what there is."""
+    """Run what is missing and print the tables of all results."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -222,18 +228,18 @@ def main() -> None:
     parser.add_argument(
         "--losses",
         nargs="+",
-        default=[RIVAL, *(name for name in names() if name != ORDINAL)],
-        help=f"or {RIVAL}; all if not given",
+        default=[BASELINE, *(name for name in names() if name != ORDINAL)],
+        help=f"or {BASELINE}; all if not given",
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--side", type=int, default=64, help="pixels")
     parser.add_argument("--backbone", default="small")
     parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--classes", type=int, default=16, help="of a batch")
-    parser.add_argument("--images", type=int, default=8, help="of each class in a batch")
+    parser.add_argument("--classes", type=int, default=16, help="classes per batch")
+    parser.add_argument("--images", type=int, default=8, help="images of each class per batch")
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--rerank", default="auto")
-    parser.add_argument("--reranked", type=int, default=300, help="queries that are re-ranked, too; 0: none")
+    parser.add_argument("--reranked", type=int, default=300, help="number of queries to re-rank; 0: none")
     parser.add_argument("--threads", type=int, default=0, help="0: all")
     parser.add_argument("--device", default="cpu")
     args = parser.parse_args()
@@ -242,12 +248,12 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     images = load(args)
     for seed in args.seeds:
-        of = trial(images, seed)
+        trial = make_trial(images, seed)
         for loss in args.losses:
-            kept = args.out / f"{loss}-{args.backbone}-{args.side}-{args.epochs}-{seed}"
-            if not kept.with_name(f"{kept.name}.json").exists():
+            folder = args.out / f"{loss}-{args.backbone}-{args.side}-{args.epochs}-{seed}"
+            if not folder.with_name(f"{folder.name}.json").exists():
                 print(f"{loss}, seed {seed}", flush=True)
-                one_run(loss, images, of, kept, args)
+                run_loss(loss, images, trial, folder, args)
     results = [json.loads(path.read_text()) for path in sorted(args.out.glob("*.json"))]
     for kind in dict.fromkeys(kind for row in results for kind in row["results"]):
         table(results, kind)

@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 import cbir
 from cbir.atomic import atomic_text
-from cbir.evaluation.report import ReportPictures, charts
-from cbir.evaluation.report.report_page import style_sheet
+from cbir.evaluation.report import charts
+from cbir.evaluation.report.report_pictures import ReportPictures
+from cbir.evaluation.report.svg_figure import COLOURS, style_sheet
 from cbir.training.embedding_training import EmbeddingData
 
 QUERIES = 10  # test images in the report, each of another class
 NEAREST = 6
 MAPPED = 1000  # images on the map
-MOST_CLASSES = charts.COLOURS  # classes with a colour on the map
+MOST_CLASSES = len(COLOURS)  # classes with a colour on the map
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,13 +129,13 @@ def _curves(history: Sequence[Mapping[str, float]]) -> str:
     curves = [(name, [row[key] for row in history]) for key, name in (("map", "mAP"), ("p_at_1", "P@1"))]
     losses = [row["loss"] for row in history]
     across = (1.0, epochs[-1])
-    return charts.lines(curves, epochs, "epoch", "validation", x_range=across) + charts.lines(
+    return charts.line_chart(curves, epochs, "epoch", "validation", x_range=across) + charts.line_chart(
         [("loss", losses)],
         epochs,
         "epoch",
         "loss of training",
         x_range=across,
-        y_range=charts.fitting(losses),
+        y_range=charts.round_range(losses),
     )
 
 
@@ -160,7 +161,7 @@ def _map(reported: ReportedEmbedding, seed: int) -> str:
         (float(x), float(y), colour.get(int(label)), reported.class_names[int(label)])
         for (x, y), label in zip(positions, classes, strict=True)
     ]
-    return charts.points(
+    return charts.scatter_chart(
         points, [reported.class_names[int(label)] for label in common], "Test images by class"
     )
 

@@ -26,16 +26,16 @@ def data(tmp_path_factory):
     return folder
 
 
-def test_the_ratio_is_that_asked_for(bench):
+def test_training_part_has_the_requested_ratio(bench):
     positive = np.arange(1000) < 40
     parts = {"training": np.arange(0, 1000, 2), "test": np.arange(1, 1000, 2)}
     for ratio in (7, 97):
-        found = bench.thinned(parts, positive, ratio, 0)
-        m = int(positive[found["training"]].sum())
+        parts_thinned = bench.thin_training(parts, positive, ratio, 0)
+        m = int(positive[parts_thinned["training"]].sum())
         assert m == min(20, 480 // ratio)
-        assert len(found["training"]) == m * (1 + ratio)
-        assert set(found["training"]) <= set(parts["training"])
-        assert found["test"] is parts["test"]
+        assert len(parts_thinned["training"]) == m * (1 + ratio)
+        assert set(parts_thinned["training"]) <= set(parts["training"])
+        assert parts_thinned["test"] is parts["test"]
 
 
 def test_runs_once_and_prints_tables(bench, data, tmp_path, monkeypatch, capsys):
@@ -44,7 +44,7 @@ def test_runs_once_and_prints_tables(bench, data, tmp_path, monkeypatch, capsys)
     monkeypatch.setattr(sys, "argv", arguments)
     bench.main()
     printed = capsys.readouterr().out
-    names = [name for name, *_ in bench.contestants()]
+    names = [name for name, *_ in bench.methods()]
     assert len(names) == len(list(tmp_path.iterdir())) == 8
     for name in (*names, "rank-svm", "top-push", "toprank, p by validation"):
         assert name in printed
