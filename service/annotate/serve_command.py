@@ -97,7 +97,7 @@ def serve(
     address = service_url(loaded_settings, listener)
 
     def ready() -> None:
-        typer.echo(f"Page: {address}/annotate")
+        typer.echo(f"The page: {address}/annotate")
         typer.echo(f"Judgements are stored in {folder}")
         typer.echo("Press Ctrl-C to stop; the same command continues the study.")
 

@@ -10,7 +10,7 @@ from playwright import sync_api
 from cbir.active.journal import Judgement, Undo, read
 from cbir.active.study import rounds
 from cbir.store import Collection
-from service.access.tokens import Scope, Tokens
+from service.access.tokens import Scope, TokenStore
 from tests.e2e.browsing import until
 from tests.e2e.conftest import PATIENCE_MS
 from tests.e2e.judging import UNSENT, Annotating, annotating, introduce, joints, on_screen
@@ -187,7 +187,7 @@ def test_one_zoom_and_one_window_for_both(page: sync_api.Page) -> None:
     page.keyboard.press("ArrowRight")
     assert on_screen(page, pair) != pair
     assert page.evaluate(SHAPES) == [left, right], "it stays for the next pair"
-    page.get_by_role("button", name="As each file says").click()
+    page.get_by_role("button", name="Default of each file").click()
     until(page, "document.getElementById('windowed').textContent !== ''")
     page.keyboard.press("0")
     assert page.locator("#zoom").inner_text() == "100 %"
@@ -204,7 +204,7 @@ def test_time_in_pauses_does_not_count(
     page.get_by_role("heading", name="Paused").wait_for()
     page.keyboard.press("ArrowLeft")  # judges nothing
     page.wait_for_timeout(1500)  # what is measured here
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     assert on_screen(page) == pair
     page.keyboard.press("ArrowLeft")
     end = page.evaluate("performance.now()")
@@ -275,7 +275,7 @@ def test_accessible(context: sync_api.BrowserContext, running: Annotating, colou
 
 
 def test_with_tokens_the_token_says_who(browser: sync_api.Browser, collection: Path, tmp_path: Path) -> None:
-    tokens = Tokens(tmp_path / "state")
+    tokens = TokenStore(tmp_path / "state")
     tokens.create([Scope.admin])
     _, text = tokens.create([Scope.annotate], name="Dr. Ada")
     state = {"CBIR_REQUIRE_TOKENS": "true", "CBIR_STATE_FOLDER": str(tmp_path / "state")}

@@ -79,7 +79,7 @@ def test_similar_images_beside_the_viewer(
     page = context.new_page()
     frame = framed(page, viewer, address)
     with context.expect_page(timeout=PATIENCE_MS) as opened:
-        frame.get_by_role("link", name="Log in in a new tab").click()
+        frame.get_by_role("link", name="Log in (new tab)").click()
     login = opened.value
     login.set_default_timeout(PATIENCE_MS)
     login.fill("#token", token)
@@ -109,7 +109,7 @@ def test_other_pages_cannot_frame_it(
     other = viewer.replace("localhost", "127.0.0.1")  # another origin
     with page.expect_console_message(lambda said: "frame-ancestors" in said.text, timeout=PATIENCE_MS):
         frame = framed(page, other, served.address + path)
-    assert frame.get_by_text("Log in first").count() == 0
+    assert frame.get_by_text("Please log in").count() == 0
     page.close()
 
 
@@ -126,9 +126,9 @@ def test_on_another_site_the_frame_says_what_to_do(
     login.get_by_role("button", name="Log in").click()
     login.wait_for_selector("main")
     frame = framed(context.new_page(), viewer, served.address + path)
-    frame.get_by_role("heading", name="Log in first").wait_for()
+    frame.get_by_role("heading", name="Please log in").wait_for()
     frame.get_by_role("link", name="I have logged in").click()
-    frame.get_by_role("heading", name="Log in first").wait_for()
+    frame.get_by_role("heading", name="Please log in").wait_for()
     context.close()
 
 

@@ -56,7 +56,7 @@ def test_without_reranking_there_is_nothing_to_compare(page: sync_api.Page, pict
     assert "visual similarity" in page.inner_text("#explanation")
     page.set_input_files("#file", pictures[-1])
     page.wait_for_selector(f"{SETTLED} .card")
-    assert len(ids(page, "Answers")) == 20
+    assert len(ids(page, "Results")) == 20
     assert not page.locator("#views").is_visible()
     page.get_by_role("combobox", name="Re-ranking").select_option("pearson")
     page.wait_for_selector(f"{SETTLED} .move")
@@ -93,7 +93,7 @@ def test_filter_that_nothing_fits(page: sync_api.Page) -> None:
     page.wait_for_selector(f"{SETTLED} .move")
     page.get_by_label("Only images with").fill("label=nobody")
     page.get_by_role("button", name="Search", exact=True).click()
-    page.get_by_role("heading", name="No image answers").wait_for()
+    page.get_by_role("heading", name="No results").wait_for()
     assert "label=nobody" in page.inner_text("#nothing")
 
 

@@ -55,7 +55,7 @@ def test_accessible(
     page.keyboard.press("Escape")
     page.get_by_label("Only images with").fill("label=nobody")
     page.keyboard.press("Enter")
-    page.get_by_role("heading", name="No image answers").wait_for()
+    page.get_by_role("heading", name="No results").wait_for()
     found["nothing"] = complaints(page)
     assert {state: said for state, said in found.items() if said} == {}
 

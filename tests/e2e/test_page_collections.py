@@ -46,7 +46,7 @@ def test_the_readers_image_goes_along(page: sync_api.Page, pictures: list[Path])
     until(page, "document.getElementById('query').dataset.collection === 'many'")
     until(page, "document.querySelectorAll('#columns:not([aria-busy]) .card').length === 15")
     page.get_by_role("combobox", name="Filter").select_option("label=even")  # it still listens
-    page.get_by_role("heading", name="No image answers").wait_for()
+    page.get_by_role("heading", name="No results").wait_for()
 
 
 def test_an_image_of_a_collection_stays_behind(page: sync_api.Page) -> None:
@@ -77,7 +77,7 @@ def test_addresses_name_the_collection(page: sync_api.Page, served: Served, tole
     assert ids(page) == shown
     assert page.get_by_role("combobox", name="Collection").input_value() == "few"
     page.goto(f"{served.address}/?collection=nobody")
-    page.get_by_role("heading", name="There is no such collection").wait_for()
+    page.get_by_role("heading", name="No such collection").wait_for()
     page.get_by_role("link", name="few").click()
     page.get_by_role("heading", name="Find images like yours").wait_for()
 

@@ -27,7 +27,7 @@ def test_rounds_by_keyboard_and_back(page: sync_api.Page, pictures: list[Path]) 
     choose(page, pictures[-1])
     first = ids(page)
     no, yes = judge(page, 0, "n"), judge(page, 5, "y")
-    assert page.locator("#judged").inner_text() == "1 relevant, 1 not"
+    assert page.locator("#judged").inner_text() == "1 relevant, 1 not relevant"
     learn(page)
     second = ids(page)
     assert second[0] == yes
@@ -38,7 +38,7 @@ def test_rounds_by_keyboard_and_back(page: sync_api.Page, pictures: list[Path]) 
     learn(page)
     assert set(ids(page)[:2]) == {yes, second[1]}
     page.keyboard.press("b")
-    until(page, "document.querySelector('#judged').textContent === '1 relevant, 1 not'")
+    until(page, "document.querySelector('#judged').textContent === '1 relevant, 1 not relevant'")
     page.wait_for_selector("#columns:not([aria-busy]) .move")
     assert ids(page) == second
     page.keyboard.press("b")
@@ -70,8 +70,8 @@ def test_an_address_carries_what_was_judged(page: sync_api.Page, pictures: list[
     page.goto(address)
     page.wait_for_selector("#columns:not([aria-busy]) .move")
     assert ids(page) == found
-    assert page.locator("#judged").inner_text() == "1 relevant, 0 not"
-    page.get_by_role("button", name="Forget judgements").click()
+    assert page.locator("#judged").inner_text() == "1 relevant, 0 not relevant"
+    page.get_by_role("button", name="Clear judgements").click()
     until(page, "document.querySelector('#rounds').hidden")
 
 

@@ -142,7 +142,7 @@ def test_window_of_a_scan(page: sync_api.Page, pictures: list[Path]) -> None:
     assert page.locator("#width-shown").inner_text() == "200"
     searched = [fields for address, fields in page.evaluate("sent") if address == "/v1/search"]
     assert searched[0]["window"] == f"{center.input_value()},200"
-    page.get_by_role("button", name="As the file says").click()
+    page.get_by_role("button", name="Default of the file").click()
     until(page, "document.getElementById('width').value !== '200'")
     page.wait_for_selector(f"{SETTLED} .move")
     assert ids(page) == found
@@ -163,7 +163,7 @@ def test_filters_are_offered_with_counts_and_taken_away(page: sync_api.Page, pic
     assert set(page.locator(".column .label").all_text_contents()) == {"odd"}
     assert page.get_by_label("Only images with").input_value() == "label=odd"
     assert "where=label%3Dodd" in page.url
-    page.get_by_role("button", name="Take away the filter label=odd").click()
+    page.get_by_role("button", name="Remove the filter label=odd").click()
     until(page, "new Set([...document.querySelectorAll('.column .label')].map(e => e.textContent)).size > 1")
     assert "where" not in page.url
 
@@ -173,7 +173,7 @@ def test_nothing_fits_then_search_without_filters(page: sync_api.Page) -> None:
     page.wait_for_selector(f"{SETTLED} .move")
     page.get_by_label("Only images with").fill("label=nobody")
     page.keyboard.press("Enter")
-    page.get_by_role("heading", name="No image answers").wait_for()
+    page.get_by_role("heading", name="No results").wait_for()
     page.get_by_role("button", name="Search without filters").click()
     page.wait_for_selector(f"{SETTLED} .move")
     assert page.get_by_label("Only images with").input_value() == ""
@@ -207,7 +207,7 @@ def test_compare(page: sync_api.Page, pictures: list[Path]) -> None:
     assert moved[0] == moved[1] != left
 
     page.keyboard.press("f")
-    assert page.get_by_role("button", name="Flip answer").get_attribute("aria-pressed") == "true"
+    assert page.get_by_role("button", name="Flip result").get_attribute("aria-pressed") == "true"
     left, right = page.evaluate(transforms)
     assert right == f"{left} scaleX(-1)"
     page.keyboard.press("Shift+ArrowRight")
@@ -224,7 +224,7 @@ def test_compare(page: sync_api.Page, pictures: list[Path]) -> None:
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
     assert "rank 1 of 20" in dialog.get_by_role("heading").inner_text()
-    assert page.get_by_role("button", name="Previous answer").is_disabled()
+    assert page.get_by_role("button", name="Previous result").is_disabled()
     page.keyboard.press("Escape")
     dialog.wait_for(state="hidden")
     until(page, f"document.activeElement.dataset.image === '{answers[0]}'")
@@ -234,7 +234,7 @@ def test_search_from_the_comparison(page: sync_api.Page, pictures: list[Path]) -
     choose(page, pictures[-1])
     third = ids(page)[2]
     page.locator(".column .card").nth(2).press("Enter")
-    page.get_by_role("link", name="Search from it").click()
+    page.get_by_role("link", name="Search with this image").click()
     page.wait_for_url(f"**/?image={third}")
     page.wait_for_selector(f"{SETTLED} .move")
     assert not page.get_by_role("dialog").is_visible()
@@ -297,7 +297,7 @@ def test_address_of_a_file_says_that_the_image_is_not_in_it(
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     choose(page, pictures[-1])
     show(page, "Side by side")
-    page.get_by_role("button", name="Copy address").click()
+    page.get_by_role("button", name="Copy link").click()
     page.get_by_text("not your image").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == page.url
     assert page.url.endswith("?view=both")
@@ -352,13 +352,13 @@ def test_arrows_go_through_the_answers(page: sync_api.Page, pictures: list[Path]
 def test_help_and_letters_switched_off(page: sync_api.Page) -> None:
     page.keyboard.press("?")
     page.get_by_role("heading", name="Keyboard").wait_for()
-    page.get_by_label("Letters work as shortcuts").uncheck()
+    page.get_by_label("Use single keys as shortcuts").uncheck()
     page.keyboard.press("Escape")
     page.keyboard.press("r")
     assert key_of(page) != "rerank"
     page.reload()
     page.get_by_role("button", name="Keyboard").click()
-    assert not page.get_by_label("Letters work as shortcuts").is_checked()
+    assert not page.get_by_label("Use single keys as shortcuts").is_checked()
 
 
 @pytest.mark.parametrize("system", ["dark", "light"])

@@ -1,4 +1,4 @@
-"""The door, where tokens are needed: who is let in, for what, and what the others are told."""
+"""Access control: which requests are allowed with tokens, and what the others get."""
 
 import os
 import re

@@ -248,7 +248,7 @@ def test_without_tokens_there_is_no_login(indexed: Path) -> None:
 
 
 def test_sessions_are_bounded_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "MOST", 3)
+    monkeypatch.setattr(sessions, "MAX_SESSIONS", 3)
     kept = Sessions()
     cookies = [kept.open(str(number)) for number in range(5)]
     assert [bool(kept.get(cookie)) for cookie in cookies] == [False, False, True, True, True]

@@ -13,9 +13,9 @@ import pytest
 
 from cbir import settings
 from cbir.errors import CbirError, InvalidInput
-from service.access.start import check, tokens_required
-from service.access.tokens import Scope, Tokens
-from service.server import listen
+from service.access.startup_checks import check_startup, tokens_required
+from service.access.tokens import Scope, TokenStore
+from service.http_server import open_listener
 from tests.service.conftest import CBIR, problem
 
 NAMES = "cbir.example.org"
@@ -45,14 +45,14 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     """A state folder with a token."""
-    Tokens(tmp_path / "state").create([Scope.search])
+    TokenStore(tmp_path / "state").create([Scope.search])
     return tmp_path / "state"
 
 
 def refusal(**options: Any) -> str:
     """Why the service does not start with these settings; one line."""
     with pytest.raises(CbirError) as refused:
-        check(settings.load(**options))
+        check_startup(settings.load(**options))
     said = str(refused.value)
     assert "\n" not in said
     return said
@@ -63,9 +63,9 @@ def test_other_addresses_only_with_tokens(host: str, tmp_path: Path, certificate
     tls = {"tls_certificate": certificate[0], "tls_key": certificate[1]}
     options: dict[str, Any] = {"host": host, "state_folder": tmp_path, "allowed_hosts": NAMES, **tls}
     assert "cbir token create" in refusal(**options)
-    tokens = Tokens(tmp_path)
+    tokens = TokenStore(tmp_path)
     token, _ = tokens.create([Scope.search])
-    check(settings.load(**options))
+    check_startup(settings.load(**options))
     assert "require_tokens" in refusal(**options | {"require_tokens": False})
     tokens.revoke(token.token_id)
     assert "cbir token create" in refusal(**options)
@@ -74,25 +74,25 @@ def test_other_addresses_only_with_tokens(host: str, tmp_path: Path, certificate
 def test_other_addresses_only_encrypted(state: Path) -> None:
     options: dict[str, Any] = {"host": "0.0.0.0", "state_folder": state, "allowed_hosts": NAMES}
     assert "tls_certificate" in refusal(**options)
-    check(settings.load(**options, trusted_proxies="10.0.0.1"))
+    check_startup(settings.load(**options, trusted_proxies="10.0.0.1"))
 
 
 def test_all_addresses_need_a_name(state: Path) -> None:
     options: dict[str, Any] = {"state_folder": state, "trusted_proxies": "10.0.0.1"}
     assert "allowed_hosts" in refusal(host="::", **options)
-    check(settings.load(host="192.0.2.1", **options))
+    check_startup(settings.load(host="192.0.2.1", **options))
 
 
 def test_listening_asks_first(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="tls_certificate"):
-        listen(settings.load(host="0.0.0.0", port=0, state_folder=tmp_path))
+        open_listener(settings.load(host="0.0.0.0", port=0, state_folder=tmp_path))
 
 
 def test_loopback_needs_none_unless_configured(tmp_path: Path) -> None:
     for host in ("127.0.0.1", "::1", "localhost", "127.3.2.1"):
         in_force = settings.load(host=host, state_folder=tmp_path / "none")
         assert not tokens_required(in_force)
-        check(in_force)
+        check_startup(in_force)
     assert not (tmp_path / "none").exists()
     for options in ({"require_tokens": True}, {"trusted_proxies": "127.0.0.1"}, {"allowed_hosts": NAMES}):
         assert tokens_required(settings.load(**options))
@@ -115,8 +115,8 @@ def test_audit_log_that_cannot_be_written(state: Path, tmp_path: Path) -> None:
 def test_certificates_that_do_not_fit(certificate: tuple[Path, Path], tmp_path: Path) -> None:
     right, key = certificate
     (tmp_path / "text").write_text("no PEM")
-    assert "go together" in refusal(tls_certificate=right)
-    assert "go together" in refusal(tls_key=key)
+    assert "must be set together" in refusal(tls_certificate=right)
+    assert "must be set together" in refusal(tls_key=key)
     assert "not there" in refusal(tls_certificate=right, tls_key=tmp_path / "none")
     for files in ((key, right), (tmp_path / "text", key), (right, tmp_path / "text")):
         assert "cannot be used" in refusal(tls_certificate=files[0], tls_key=files[1])
@@ -159,7 +159,7 @@ def test_on_all_addresses_it_tells_its_name(
 
 
 def test_https(indexed: Path, state: Path, certificate: tuple[Path, Path], ids: list[str]) -> None:
-    text = Tokens(state).create([Scope.search])[1]
+    text = TokenStore(state).create([Scope.search])[1]
     names = {"REQUIRE_TOKENS": "true", "STATE_FOLDER": state, "TLS_CERTIFICATE": certificate[0]}
     environment = {
         f"CBIR_{name}": str(value) for name, value in (names | {"TLS_KEY": certificate[1]}).items()

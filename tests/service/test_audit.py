@@ -15,33 +15,33 @@ from flask import Flask, g
 
 from cbir import settings
 from cbir.errors import InvalidInput
-from cbir.store import Collection, history
-from service.access.audit import AuditLog, about
-from service.access.tokens import Scope, Tokens
+from cbir.store import Collection, change_history
+from service.access.audit import AuditLog, log_images
+from service.access.tokens import Scope, TokenStore
 from service.app import create_app
-from service.state import EXTENSION
+from service.collections.app_state import EXTENSION
 
 FIELDS = ["time", "token", "address", "action", "images", "job", "status"]
 
 
 @pytest.fixture
-def tokens(tmp_path: Path) -> Tokens:
-    return Tokens(tmp_path / "state")
+def tokens(tmp_path: Path) -> TokenStore:
+    return TokenStore(tmp_path / "state")
 
 
 @pytest.fixture
-def closed(indexed: Path, tokens: Tokens) -> Flask:
+def closed(indexed: Path, tokens: TokenStore) -> Flask:
     return create_app(indexed, settings.load(require_tokens=True, state_folder=tokens.file.parent))
 
 
-def lines(tokens: Tokens) -> list[dict[str, Any]]:
+def lines(tokens: TokenStore) -> list[dict[str, Any]]:
     """What the audit log beside the tokens says."""
     found = [json.loads(line) for line in (tokens.file.parent / "audit.jsonl").read_text().splitlines()]
     assert all(list(line) == FIELDS for line in found)
     return found
 
 
-def test_a_search(closed: Flask, tokens: Tokens, ids: list[str]) -> None:
+def test_a_search(closed: Flask, tokens: TokenStore, ids: list[str]) -> None:
     token, text = tokens.create([Scope.search])
     before = datetime.now(UTC)
     answer = closed.test_client().post(
@@ -55,7 +55,7 @@ def test_a_search(closed: Flask, tokens: Tokens, ids: list[str]) -> None:
     assert line["images"] == [ids[0], *shown]
 
 
-def test_a_search_with_an_image(closed: Flask, tokens: Tokens, pictures: list[Path]) -> None:
+def test_a_search_with_an_image(closed: Flask, tokens: TokenStore, pictures: list[Path]) -> None:
     headers = {"Authorization": f"Bearer {tokens.create([Scope.search])[1]}"}
     client = closed.test_client()
     answer = client.post(
@@ -67,7 +67,7 @@ def test_a_search_with_an_image(closed: Flask, tokens: Tokens, pictures: list[Pa
     assert (failed["status"], failed["images"]) == (422, [])
 
 
-def test_looking_through_the_collection(closed: Flask, tokens: Tokens, ids: list[str]) -> None:
+def test_looking_through_the_collection(closed: Flask, tokens: TokenStore, ids: list[str]) -> None:
     """Whoever reads the records one by one or by the page leaves a trace of each."""
     headers, client = {"Authorization": f"Bearer {tokens.create([Scope.admin])[1]}"}, closed.test_client()
     page = client.get("/v1/images?limit=4", headers=headers).json
@@ -92,7 +92,7 @@ def test_looking_through_the_collection(closed: Flask, tokens: Tokens, ids: list
     ]
 
 
-def test_an_erased_patient(own: Path, tokens: Tokens, ids: list[str]) -> None:
+def test_an_erased_patient(own: Path, tokens: TokenStore, ids: list[str]) -> None:
     app = create_app(own, settings.load(require_tokens=True, state_folder=tokens.file.parent))
     text = tokens.create([Scope.admin])[1]
     headers, client = {"Authorization": f"Bearer {text}"}, app.test_client()
@@ -105,14 +105,14 @@ def test_an_erased_patient(own: Path, tokens: Tokens, ids: list[str]) -> None:
     assert key not in (tokens.file.parent / "audit.jsonl").read_text()
 
 
-def test_jobs(own: Path, tokens: Tokens, pictures: list[Path]) -> None:
+def test_jobs(own: Path, tokens: TokenStore, pictures: list[Path]) -> None:
     roots = (str(pictures[0].parents[1]),)
     app = create_app(
         own, settings.load(require_tokens=True, state_folder=tokens.file.parent, index_roots=roots)
     )
     token, text = tokens.create([Scope.ingest])
     headers, client = {"Authorization": f"Bearer {text}"}, app.test_client()
-    with app.extensions[EXTENSION].place().indexing():  # so that the jobs wait
+    with app.extensions[EXTENSION].handle().indexing():  # so that the jobs wait
         sent = {"folder": roots[0], "duplicates": True}
         first = client.post("/v1/jobs", json=sent, headers=headers).json["job"]
         second = client.post("/v1/jobs", json=sent, headers=headers).json["job"]
@@ -133,12 +133,12 @@ def test_jobs(own: Path, tokens: Tokens, pictures: list[Path]) -> None:
         if client.get(f"/v1/jobs/{first}", headers=headers).json["ended"]:
             break
         time.sleep(0.1)
-    with Collection(own) as collection, collection.engine.connect() as connection:
-        newest = history.read(connection)[0]
+    with Collection(own) as collection, collection._engine.connect() as connection:
+        newest = change_history.read_changes(connection)[0]
     assert (newest.who, newest.what) == (f"token {token.token_id}", "added")
 
 
-def test_logins_and_attempts(closed: Flask, tokens: Tokens) -> None:
+def test_logins_and_attempts(closed: Flask, tokens: TokenStore) -> None:
     client = closed.test_client()
     token, text = tokens.create([Scope.search])
     client.post("/login", data={"token": text})
@@ -150,7 +150,7 @@ def test_logins_and_attempts(closed: Flask, tokens: Tokens) -> None:
     assert said[3][:2] == (token.token_id, "search")
 
 
-def test_those_who_bring_nothing_cannot_fill_it(closed: Flask, tokens: Tokens) -> None:
+def test_those_who_bring_nothing_cannot_fill_it(closed: Flask, tokens: TokenStore) -> None:
     client = closed.test_client()
     for _ in range(20):
         client.post("/v1/search")
@@ -162,7 +162,7 @@ def test_those_who_bring_nothing_cannot_fill_it(closed: Flask, tokens: Tokens) -
 
 
 def test_nothing_of_a_patient_or_a_token(
-    closed: Flask, tokens: Tokens, pictures: list[Path], ids: list[str]
+    closed: Flask, tokens: TokenStore, pictures: list[Path], ids: list[str]
 ) -> None:
     text = tokens.create([Scope.admin], name="Dr Doe")[1]
     headers, client = {"Authorization": f"Bearer {text}"}, closed.test_client()
@@ -235,7 +235,7 @@ def test_a_line_that_was_cut_short_spoils_no_other(tmp_path: Path, caplog: pytes
         log.write("3", "", "search", [], 200)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert "part of a line" in caplog.text
+    assert "cut short" in caplog.text
     log.write("4", "", "search", [], 200)
     with path.open("a") as file:
         file.write('{"time": "20')
@@ -254,7 +254,7 @@ def test_path_that_cannot_be(tmp_path: Path) -> None:
 def test_only_image_ids_are_noted(app: Flask) -> None:
     good = ["0123456789abcdef" * 2, "0123456789abcdef" * 2 + "-2"]
     with app.app_context():
-        about([good[0], None, "", "Doe^Jane", "0123", good[0].upper(), good[0] + "-x", good[0] + "\n"])
-        about([good[1], good[0]])
+        log_images([good[0], None, "", "Doe^Jane", "0123", good[0].upper(), good[0] + "-x", good[0] + "\n"])
+        log_images([good[1], good[0]])
         assert list(g.audit_images) == good
     assert all(re.fullmatch(r"[0-9a-f-]+", name) for name in good)

@@ -11,7 +11,7 @@ import service
 from cbir import rerank, settings
 from cbir.store import Collection, profile
 from service.app import create_app
-from service.pages import choices
+from service.pages.search_page import reranker_choices
 
 STATIC = Path(service.__file__).parent / "static"
 
@@ -40,8 +40,8 @@ def test_page_shows_the_collection(client: FlaskClient, ids: list[str]) -> None:
 
 
 def test_every_reranker_is_explained() -> None:
-    assert [choice.name for choice in choices()] == list(rerank.names())
-    assert all(choice.explanation for choice in choices())
+    assert [choice.name for choice in reranker_choices()] == list(rerank.names())
+    assert all(choice.explanation for choice in reranker_choices())
 
 
 def test_nothing_inline_and_nothing_from_elsewhere(client: FlaskClient) -> None:
@@ -103,9 +103,9 @@ def test_one_of_several_collections(indexed: Path, tmp_path: Path) -> None:
         assert f"<option selected>{name}</option>" in page
     assert f"collection={indexed.name}" in first
     assert "This collection is empty" in second
-    missing = client.get("/?collection=nobody")
+    missing = client.get("/?collection=unknown")
     assert missing.status_code == 404
-    assert "There is no such collection" in missing.text
+    assert "No such collection" in missing.text
     assert 'href="/?collection=empty"' in missing.text
 
 
