@@ -27,11 +27,11 @@ import torch
 from numpy.typing import NDArray
 
 from cbir.active import strategies
-from cbir.active.bayesian import BayesianRanker
-from cbir.active.choice import first_pairs
-from cbir.active.evaluation import drawn_pairs, mcnemar_holm, right
-from cbir.active.simulation import Plan, simulate
+from cbir.active.pair_selection import first_pairs
+from cbir.active.simulation import SimulationPlan, simulate
+from cbir.active.simulation_metrics import drawn_pairs, mcnemar_holm, right
 from cbir.models.linear.grouped_folds import group_folds
+from cbir.severity.bayesian_ranker import BayesianRanker
 from cbir.training.picture_loading import load_pictures
 
 FOLDS = 5
@@ -43,13 +43,13 @@ Row = dict[str, Any]
 Data = tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.int64]]
 
 
-def plan_of(method: str, rounds: int, step: float, calibrate: bool, seed: int) -> Plan:
+def plan_of(method: str, rounds: int, step: float, calibrate: bool, seed: int) -> SimulationPlan:
     """Baselines ask once; strategies in rounds."""
     if method == BASELINE:
-        return Plan("random", 0, START + step * rounds, step, calibrate=calibrate, seed=seed)
+        return SimulationPlan("random", 0, START + step * rounds, step, calibrate=calibrate, seed=seed)
     if method == ALL:
-        return Plan("random", 0, 1.0, step, calibrate=calibrate, seed=seed)
-    return Plan(method, rounds, START, step, calibrate=calibrate, seed=seed)
+        return SimulationPlan("random", 0, 1.0, step, calibrate=calibrate, seed=seed)
+    return SimulationPlan(method, rounds, START, step, calibrate=calibrate, seed=seed)
 
 
 def graded(folder: Path, source: str | None, side: int) -> Data:
@@ -64,7 +64,7 @@ def graded(folder: Path, source: str | None, side: int) -> Data:
     return read.pixels, np.array([float(line["grade"]) for line in lines]), patients
 
 
-def one(plan: Plan, method: str, fold: int, data: Data, made: dict[str, Any], out: Path | None) -> Row:
+def one(plan: SimulationPlan, method: str, fold: int, data: Data, made: dict[str, Any], out: Path | None) -> Row:
     """What a method reaches in a fold: its rounds, and its scores of the images to test on."""
     name = f"{fold}-{method.replace(' ', '-')}{'-calibrated' * plan.calibrate}.json"
     kept = out / name if out else None

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.active import strategies
-from cbir.active.bayesian import BayesianRanker, Pictures
-from cbir.active.choice import choose, first_pairs
-from cbir.active.evaluation import (
+from cbir.active.candidate_pool import Rows
+from cbir.active.pair_selection import first_pairs, select_pairs
+from cbir.active.simulation_metrics import (
     Relative,
     classified,
     cost,
@@ -18,16 +18,16 @@ from cbir.active.evaluation import (
     relative_accuracy,
     uncertainty_by_grade,
 )
-from cbir.active.pool import Rows
-from cbir.active.severity import Severity
 from cbir.errors import InvalidInput
+from cbir.severity.bayesian_ranker import BayesianRanker, Pictures
+from cbir.severity.severity_estimate import SeverityEstimate
 
 Grades = NDArray[np.float64]
 Show = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Plan:
+class SimulationPlan:
     """How a simulation goes on.
 
     strategy: one of `strategies.names()`. rounds: K, after the first. start: r, the share of the images that the
@@ -84,7 +84,7 @@ class Round:
 
 
 @dataclass(frozen=True, eq=False)
-class Simulated:
+class SimulationResult:
     """rounds: the first has number 0. pairs, labels: all that were asked, rows of the images learnt from.
 
     known, tested: grades of the images learnt from and tested on.
@@ -120,11 +120,11 @@ def simulate(
     grades: Grades,
     train: Rows,
     test: Rows,
-    plan: Plan,
+    plan: SimulationPlan,
     make: Callable[[int], BayesianRanker],
     begin: Rows | None = None,
     show: Show = lambda done, total: None,
-) -> Simulated:
+) -> SimulationResult:
     """Ask, learn and test in rounds.
 
     pictures: (n, h, w) uint8. grades: (n,). train, test: rows of these, without one in common. make: a ranker for the
@@ -146,10 +146,10 @@ def simulate(
         show(number + 1, plan.rounds + 1)
         if number < plan.rounds:
             asked = [(int(first), int(second)) for first, second in pairs]
-            new = choose(plan.strategy, of_train, asked, plan.step, rng, everyone)
+            new = select_pairs(plan.strategy, of_train, asked, plan.step, rng, everyone)
             pairs = np.concatenate([pairs, new])
             labels = np.concatenate([labels, answers(known, new, plan.error_rate, rng)])
-    return Simulated(rounds, pairs, labels, known, grades[test], ranker)
+    return SimulationResult(rounds, pairs, labels, known, grades[test], ranker)
 
 
 def _grades_of(pairs: Rows, grades: Grades) -> Grades:
@@ -164,8 +164,8 @@ def _round(
     number: int,
     pairs: Rows,
     known: Grades,
-    of_train: Severity,
-    of_test: Severity,
+    of_train: SeverityEstimate,
+    of_test: SeverityEstimate,
     tested: Grades,
     calibrated: bool,
 ) -> Round:

@@ -4,14 +4,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir import settings
-from cbir.active import stored
-from cbir.active.labels import LABEL, severities
-from cbir.active.pictures import read_pictures
 from cbir.errors import InvalidInput
 from cbir.grading.cases import Cases
 from cbir.grading.cnn import SIDE, CnnRanker
 from cbir.grading.severity import SeverityRanker
 from cbir.images import Image
+from cbir.severity import stored_ranker
+from cbir.severity.grey_images import read_grey_images
+from cbir.severity.severity_labels import LABEL, severity_by_id
 from cbir.store import Collection, Record
 
 Floats = NDArray[np.floating]
@@ -23,7 +23,7 @@ def features_of_cases(collection: Collection, ranker: str, cases: Cases) -> Floa
         return _pictures(collection, cases)
     if ranker != SeverityRanker.name:
         return cases.vectors
-    known = severities(collection)
+    known = severity_by_id(collection)
     without = [image_id for image_id in cases.image_ids if image_id not in known]
     if without:
         raise InvalidInput(
@@ -35,7 +35,7 @@ def features_of_cases(collection: Collection, ranker: str, cases: Cases) -> Floa
 
 def _pictures(collection: Collection, cases: Cases) -> Floats:
     wanted = set(cases.image_ids)
-    found = read_pictures(collection, SIDE, keep=lambda record: record.image_id in wanted)
+    found = read_grey_images(collection, SIDE, keep=lambda record: record.image_id in wanted)
     if found.missing:
         raise InvalidInput(
             f"{len(found.missing)} of {len(cases)} graded images have no picture any more, image {found.missing[0]} "
@@ -60,4 +60,4 @@ def features_of_image(collection: Collection, ranker: str, image: Image) -> Floa
     """(d,) of a new image; raises NotFound where the collection has learnt no severity that is asked for."""
     if ranker != SeverityRanker.name:
         return collection.profile.load_descriptor(settings.load().device)(image)
-    return np.array([stored.severity_of(stored.kept(collection), image)])
+    return np.array([stored_ranker.severity_of_image(stored_ranker.load_stored_ranker(collection), image)])

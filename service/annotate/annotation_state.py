@@ -4,7 +4,7 @@ from pathlib import Path
 
 from flask import current_app
 
-from cbir.active.study import plan
+from cbir.active.study import study_plan
 from cbir.active.study.study import Study
 from cbir.store import Collection
 from service.annotate.study_trainer import StudyTrainer
@@ -27,10 +27,10 @@ def open_study(collection: Path, folder: Path) -> Study:
 
     Raises the errors of `Study`.
     """
-    study_plan = plan.read(folder)
+    settled_plan = study_plan.read_plan(folder)
     with Collection(collection) as opened:
         ids = [record.image_id for _, record in opened.iterate()]
-    return Study(folder, ids, study_plan)
+    return Study(folder, ids, settled_plan)
 
 
 def current_annotation() -> AnnotationState:

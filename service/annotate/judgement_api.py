@@ -3,7 +3,7 @@
 from flask import Blueprint, Response, jsonify
 from pydantic import BaseModel, ConfigDict
 
-from cbir.active.journal import Answer, ImageId, Judgement, Name, Undo, now
+from cbir.active.judgement_journal import ImageId, Name, PairAnswer, PairJudgement, Undo, utc_now
 from cbir.errors import InvalidInput
 from service.access.audit import log_images
 from service.annotate.annotation_state import current_annotation
@@ -24,7 +24,7 @@ class JudgementRequest(BaseModel):
     seconds: float
     first: ImageId
     second: ImageId
-    answer: Answer
+    answer: PairAnswer
 
 
 class UndoRequest(BaseModel):
@@ -44,7 +44,7 @@ def post_judgement() -> Response:
     body = request_params.json_body(JudgementRequest)
     study = current_annotation().study
     log_images([body.first, body.second])
-    return _record(body, Judgement, round=study.round_of(body.first, body.second))
+    return _record(body, PairJudgement, round=study.round_of(body.first, body.second))
 
 
 @blueprint.post("/annotate/undo")
@@ -55,12 +55,12 @@ def post_undo() -> Response:
 
 
 def _record(
-    body: JudgementRequest | UndoRequest, entry_type: type[Judgement] | type[Undo], **extra: int
+    body: JudgementRequest | UndoRequest, entry_type: type[PairJudgement] | type[Undo], **extra: int
 ) -> Response:
     state, name = current_annotation(), annotator_name(body.who)
     fields = body.model_dump(exclude={"who"}) | extra
     try:
-        entry = entry_type(at=now(), who=name, **fields)
+        entry = entry_type(at=utc_now(), who=name, **fields)
     except ValueError as error:
         raise InvalidInput("seconds: a number from 0 to 86400") from error
     state.study.judge(entry)

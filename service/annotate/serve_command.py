@@ -9,7 +9,7 @@ import typer
 from cbir.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from cbir.active.study.plan import Plan
+    from cbir.active.study.study_plan import StudyPlan
 
 
 def serve(
@@ -59,7 +59,7 @@ def serve(
     reached from this machine only.
     """
     from cbir import settings
-    from cbir.active.study import plan
+    from cbir.active.study import study_plan
     from cbir.store import Collection
     from service.access.startup_checks import check_startup
     from service.annotate.annotation_server import AnnotationServer, check_study
@@ -90,8 +90,8 @@ def serve(
         "steps": steps,
         "seed": seed,
     }
-    _check_network(plan.meant(folder, options), backbone)
-    plan.settle(folder, options)
+    _check_network(study_plan.resolve_plan(folder, options), backbone)
+    study_plan.save_plan(folder, options)
     check_study(collection, folder)
     listener = open_listener(loaded_settings)
     address = service_url(loaded_settings, listener)
@@ -106,19 +106,19 @@ def serve(
 
 def _absolute_path(weights: str | None) -> str | None:
     """Make a path of weights absolute; names of weights stay as they are."""
-    from cbir.active.study.plan import NO_WEIGHTS
+    from cbir.active.study.study_plan import NO_WEIGHTS
 
     return weights if weights in (None, NO_WEIGHTS, "imagenet") else str(Path(weights).resolve())
 
 
-def _check_network(study_plan: "Plan", backbone: str | None) -> None:
+def _check_network(plan: "StudyPlan", backbone: str | None) -> None:
     """Raise InvalidInput or NotFound if the network cannot be built, before people judge for it."""
-    if backbone is None and study_plan.weights is None:
+    if backbone is None and plan.weights is None:
         return  # the default network; importing torch takes seconds
     from cbir.models import backbones
 
-    if study_plan.backbone not in backbones.names():
+    if plan.backbone not in backbones.names():
         names = ", ".join(backbones.names())
-        raise InvalidInput(f"--backbone: unknown backbone {study_plan.backbone!r}; available: {names}")
-    if study_plan.weights is not None:
-        backbones.build_backbone(study_plan.backbone, dimensions=None, weights=study_plan.weights)
+        raise InvalidInput(f"--backbone: unknown backbone {plan.backbone!r}; available: {names}")
+    if plan.weights is not None:
+        backbones.build_backbone(plan.backbone, dimensions=None, weights=plan.weights)

@@ -2,8 +2,8 @@
 
 from flask import Blueprint, Response, jsonify
 
-from cbir.active.labels import LABEL, write_severity
-from cbir.active.study import models
+from cbir.active.study import study_models
+from cbir.severity.severity_labels import LABEL, write_severity
 from service.access.auth import actor_name
 from service.annotate.annotation_state import current_annotation
 from service.collections.app_state import current_state
@@ -20,6 +20,6 @@ def post_severity() -> Response:
     if model is None:
         raise Conflict("there is no trained ranker yet; training starts once a round is complete")
     collection = current_state().searcher().collection
-    models.give(study.folder, model.after, collection)
+    study_models.copy_ranker_to_collection(study.folder, model.after, collection)
     changed = write_severity(collection, model.ids, model.severity.mean, who=actor_name())
     return jsonify(label=LABEL, images=len(model.ids), changed=changed, after=model.after)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cbir.active.annotators import agreement
+from cbir.active.annotator_agreement import annotator_agreement
 from service.annotate.annotation_state import AnnotationState
 
 
@@ -28,7 +28,7 @@ def study_progress(state: AnnotationState, who: str) -> dict[str, Any]:
 
 def study_agreement(state: AnnotationState) -> dict[str, Any] | None:
     """Return the agreement between annotators; None if no pair was judged by two people."""
-    result = agreement(state.study.standing)
+    result = annotator_agreement(state.study.standing)
     if not result.pairs:
         return None
     return {"people": result.people, "pairs": result.pairs, "alpha": result.alpha}

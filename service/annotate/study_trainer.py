@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from threading import Lock, Thread
 
-from cbir.active.study import learn
+from cbir.active.study import study_training
 from cbir.active.study.study import Study
 from cbir.errors import CbirError
 
@@ -51,12 +51,12 @@ class StudyTrainer:
 
     def _train_in_process(self, after: int) -> str | None:
         """Train in a process that ends with this one; return the error, None on success."""
-        command = [sys.executable, "-m", "cbir.active.study.learn"]
+        command = [sys.executable, "-m", "cbir.active.study.study_training"]
         command += [str(self.collection), str(self.study.folder), str(after), str(os.getpid())]
         process = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if process.returncode == 0:
             return None
-        if process.returncode == learn.NOTHING:
+        if process.returncode == study_training.NOTHING:
             return "none of the judged images can be read"
         last_line = next(iter(reversed(process.stderr.splitlines())), "")
         return last_line.removeprefix("cbir: ") or f"the process exited with {process.returncode}"

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from playwright import sync_api
 
-from cbir.active.journal import Judgement, read
-from cbir.active.study import models
+from cbir.active.judgement_journal import PairJudgement, read_journal
+from cbir.active.study import study_models
 from tests.e2e.browsing import until
 from tests.e2e.conftest import PATIENCE_MS
 from tests.e2e.judging import (
@@ -81,11 +81,11 @@ def answer(truth: dict[str, float], pair: tuple[str, str]) -> str:
 
 def accuracy(study: Path, after: int) -> float:
     """Share of pairs of joints that nobody has seen, which the ranker learnt after that round puts in order."""
-    from cbir.active.bayesian import BayesianRanker
+    from cbir.severity.bayesian_ranker import BayesianRanker
 
     severities = np.random.default_rng(7).uniform(0, 1, UNSEEN)
     images = np.stack([joint(severity, 10_000 + number) for number, severity in enumerate(severities)])
-    mean = BayesianRanker.load(study / models.FOLDER / f"{after:04d}").severity(images).mean
+    mean = BayesianRanker.load(study / study_models.FOLDER / f"{after:04d}").severity(images).mean
     first, second = np.triu_indices(len(severities), 1)
     apart = np.abs(severities[first] - severities[second]) > 0.05
     right = (mean[first] > mean[second]) == (severities[first] > severities[second])
@@ -128,12 +128,12 @@ def test_killed_twice_while_judging(
             assert screen.evaluate(UNSENT) > 0
             running = start("--collection", collection, "--study-dir", study, "--port", str(running.port))
     until(screen, f"{UNSENT} === 0")
-    entries = read(study / "judgements.jsonl")
-    written = [(one.first, one.second, str(one.answer)) for one in entries if isinstance(one, Judgement)]
+    entries = read_journal(study / "judgements.jsonl")
+    written = [(one.first, one.second, str(one.answer)) for one in entries if isinstance(one, PairJudgement)]
     assert written == said, "lost, doubled, or in another order"
     assert len({one.name for one in entries}) == len(said) == len(entries)
     assert {one.who for one in entries} == {"Dr. Ada"}
-    assert all(one.seconds > 0 for one in entries if isinstance(one, Judgement))
+    assert all(one.seconds > 0 for one in entries if isinstance(one, PairJudgement))
     assert screen.locator("#problem").is_hidden()
     until(
         screen,
@@ -142,7 +142,7 @@ def test_killed_twice_while_judging(
     )
     log = running.stop()
     assert "failed" not in log, log
-    learnt = models.latest(study)
+    learnt = study_models.latest_model(study)
     assert learnt is not None
     assert learnt.judgements > JUDGEMENTS / 2
     before, now = accuracy(study, 1), accuracy(study, learnt.after)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from playwright import sync_api
 
-from cbir.active.journal import Judgement, Undo, read
-from cbir.active.study import rounds
+from cbir.active.judgement_journal import PairJudgement, Undo, read_journal
+from cbir.active.study import study_rounds
 from cbir.store import Collection
 from service.access.tokens import Scope, TokenStore
 from tests.e2e.browsing import until
@@ -89,8 +89,8 @@ def page(
     assert errors == []
 
 
-def said(study: Path, who: str) -> list[Judgement | Undo]:
-    return [one for one in read(study / "judgements.jsonl") if one.who == who]
+def said(study: Path, who: str) -> list[PairJudgement | Undo]:
+    return [one for one in read_journal(study / "judgements.jsonl") if one.who == who]
 
 
 def arrived(page: sync_api.Page) -> None:
@@ -121,7 +121,7 @@ def test_keys(page: sync_api.Page, study: Path, request: pytest.FixtureRequest) 
     assert isinstance(first_undo, Undo)
     assert isinstance(second_undo, Undo)
     assert [first_undo.undoes, second_undo.undoes] == [found[4].name, found[3].name]
-    assert isinstance(last, Judgement)
+    assert isinstance(last, PairJudgement)
     assert ((last.first, last.second), last.answer) == (shown[3], "second")
 
 
@@ -210,7 +210,7 @@ def test_time_in_pauses_does_not_count(
     end = page.evaluate("performance.now()")
     arrived(page)
     _, one = said(study, request.node.name)
-    assert isinstance(one, Judgement)
+    assert isinstance(one, PairJudgement)
     assert 0 < one.seconds <= (end - begin) / 1000 - 1.5
 
 
@@ -298,8 +298,8 @@ def test_with_tokens_the_token_says_who(browser: sync_api.Browser, collection: P
         on_screen(page, following)
         arrived(page)
         page.close()
-    entries = read(tmp_path / "study" / "judgements.jsonl")
-    assert [(one.who, one.answer) for one in entries if isinstance(one, Judgement)] == [
+    entries = read_journal(tmp_path / "study" / "judgements.jsonl")
+    assert [(one.who, one.answer) for one in entries if isinstance(one, PairJudgement)] == [
         ("Dr. Ada", "first"),
         ("Dr. Ada", "second"),
     ]
@@ -315,7 +315,7 @@ def test_a_pair_whose_file_is_gone_is_passed_over(browser: sync_api.Browser, tmp
     with Collection(collection) as opened:
         files = {record.image_id: Path(record.source) for _, record in opened.iterate()}
     with annotating("--collection", collection, "--study-dir", study, "--start", "1") as found:
-        gone = rounds.read(study)[0].pairs[0].first  # of the very first pair
+        gone = study_rounds.read(study)[0].pairs[0].first  # of the very first pair
         files[gone].unlink()
         page = browser.new_page()
         page.set_default_timeout(PATIENCE_MS)
@@ -328,6 +328,6 @@ def test_a_pair_whose_file_is_gone_is_passed_over(browser: sync_api.Browser, tmp
         on_screen(page, pair)
         arrived(page)
         page.close()
-    judged = [one for one in read(study / "judgements.jsonl") if isinstance(one, Judgement)]
+    judged = [one for one in read_journal(study / "judgements.jsonl") if isinstance(one, PairJudgement)]
     assert {(gone in one.pair, one.seconds) for one in judged if one.answer == "skip"} == {(True, 0)}
     assert [(one.first, one.second) for one in judged if one.answer == "first"] == [pair]

@@ -13,24 +13,24 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from cbir import settings
-from cbir.active.severity import Severity
-from cbir.active.study import models, plan
+from cbir.severity.severity_estimate import SeverityEstimate
+from cbir.active.study import study_models, study_plan
 from cbir.errors import InvalidInput, NotFound
 from cbir.store import Collection, profile
 from service.access import scopes
-from service.access.scopes import Reach
-from service.access.tokens import Scope, Tokens
-from service.annotate.app import create_app
-from service.annotate.commands import serve
-from service.annotate.state import EXTENSION
-from service.annotate.table import ANNOTATE
+from service.access.scopes import OpenTo
+from service.access.tokens import Scope, TokenStore
+from service.annotate.annotation_app import create_app
+from service.annotate.annotation_scopes import ANNOTATION_RULES
+from service.annotate.annotation_state import EXTENSION
+from service.annotate.serve_command import serve
 from tests.cbir.images.test_dicom import dicom_set, written
 from tests.service.conftest import cbir, problem
 
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
-    plan.settle(tmp_path / "study", {"start": 0.5, "rounds": 2})
+    study_plan.save_plan(tmp_path / "study", {"start": 0.5, "rounds": 2})
     return tmp_path / "study"
 
 
@@ -43,19 +43,19 @@ def app(own: Path, study: Path) -> Iterator[Flask]:
 
 
 @pytest.fixture
-def tokens(tmp_path: Path) -> Tokens:
-    return Tokens(tmp_path / "state")
+def tokens(tmp_path: Path) -> TokenStore:
+    return TokenStore(tmp_path / "state")
 
 
 @pytest.fixture
-def closed(own: Path, study: Path, tokens: Tokens) -> Iterator[Flask]:
+def closed(own: Path, study: Path, tokens: TokenStore) -> Iterator[Flask]:
     """With tokens needed."""
     made = create_app(own, study, settings.load(require_tokens=True, state_folder=tokens.file.parent))
     yield made
     made.extensions[EXTENSION].study.close()
 
 
-def bearer(tokens: Tokens, scope: Scope, name: str = "") -> dict[str, str]:
+def bearer(tokens: TokenStore, scope: Scope, name: str = "") -> dict[str, str]:
     return {"Authorization": f"Bearer {tokens.create([scope], name=name)[1]}"}
 
 
@@ -133,7 +133,7 @@ def test_the_page_and_the_way_to_it(client: FlaskClient) -> None:
 
 
 def test_the_question_is_text(own: Path, tmp_path: Path) -> None:
-    plan.settle(tmp_path / "s", {"question": "<script>alert(1)</script>?"})
+    study_plan.save_plan(tmp_path / "s", {"question": "<script>alert(1)</script>?"})
     app = create_app(own, tmp_path / "s", settings.load())
     assert "<script>alert" not in app.test_client().get("/annotate").text
     app.extensions[EXTENSION].study.close()
@@ -143,23 +143,23 @@ def test_every_address_has_an_entry(closed: Flask) -> None:
     found = set()
     for rule in closed.url_map.iter_rules():
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
-            entry = scopes.entry(method, rule.rule, ANNOTATE)
-            assert entry, f"{method} {rule.rule} is missing in service/annotate/table.py"
+            entry = scopes.find_rule(method, rule.rule, ANNOTATION_RULES)
+            assert entry, f"{method} {rule.rule} is missing in service/annotate/annotation_scopes.py"
             found.add(id(entry))
-            if entry.need is Reach.anyone and rule.rule.startswith("/annotate"):
+            if entry.need is OpenTo.anyone and rule.rule.startswith("/annotate"):
                 assert rule.rule.startswith("/annotate/static/")
-    assert {id(entry) for entry in ANNOTATE.values()} <= found
+    assert {id(entry) for entry in ANNOTATION_RULES.values()} <= found
 
 
-def test_strangers_and_other_scopes_get_nowhere(closed: Flask, tokens: Tokens) -> None:
+def test_strangers_and_other_scopes_get_nowhere(closed: Flask, tokens: TokenStore) -> None:
     stranger, client = closed.test_client(), closed.test_client()
     allowed, refused = bearer(tokens, Scope.annotate), bearer(tokens, Scope.search)
     tried = 0
     for rule in closed.url_map.iter_rules():
         path = re.sub(r"<[^>]*>", "x", rule.rule)
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
-            entry = scopes.entry(method, rule.rule, ANNOTATE)
-            if entry and entry.need is not Reach.anyone:
+            entry = scopes.find_rule(method, rule.rule, ANNOTATION_RULES)
+            if entry and entry.need is not OpenTo.anyone:
                 assert stranger.open(path, method=method).status_code == 401, path
                 problem(client.open(path, method=method, headers=refused), 403)
                 assert client.open(path, method=method, headers=allowed).status_code not in (401, 403)
@@ -167,7 +167,7 @@ def test_strangers_and_other_scopes_get_nowhere(closed: Flask, tokens: Tokens) -
     assert tried == 6
 
 
-def test_the_token_says_who(closed: Flask, tokens: Tokens) -> None:
+def test_the_token_says_who(closed: Flask, tokens: TokenStore) -> None:
     client = closed.test_client()
     named, nameless = bearer(tokens, Scope.annotate, "Dr. Ada"), bearer(tokens, Scope.annotate)
     found = client.get("/annotate/pairs?count=1", headers=named).json
@@ -217,7 +217,7 @@ def test_dicom_keeps_its_depth(tmp_path: Path) -> None:
         made = dicom_set(np.roll(ramp, 9 * number, axis=1), SOPInstanceUID=f"1.2.{number}")
         (tmp_path / "files" / f"{number}.dcm").write_bytes(written(made))
     cbir("index", tmp_path / "files", "--collection", tmp_path / "c", "--jobs", "1")
-    plan.settle(tmp_path / "s", {})
+    study_plan.save_plan(tmp_path / "s", {})
     app = create_app(tmp_path / "c", tmp_path / "s", settings.load())
     with Collection(tmp_path / "c") as collection:
         image = next(record.image_id for _, record in collection.iterate())
@@ -236,18 +236,18 @@ def test_severity_as_a_label(client: FlaskClient, app: Flask, own: Path, ids: li
     class Ranker:
         def save(self, folder: Path, facts: dict[str, int]) -> None:
             folder.mkdir(parents=True)
-            for name in models.RANKER:
+            for name in study_models.RANKER:
                 (folder / name).write_text(name)
 
-    said = Severity(values, values**2, values[:, None])
-    models.keep(study.folder, Ranker(), 1, 5, ids, said)  # type: ignore[arg-type]
+    said = SeverityEstimate(values, values**2, values[:, None])
+    study_models.store_model(study.folder, Ranker(), 1, 5, ids, said)  # type: ignore[arg-type]
     study.learnt()
     assert pairs(client)["progress"]["learnt"] == 1
     answer = client.post("/annotate/severity", json={})
     assert answer.json == {"label": "severity", "images": len(ids), "changed": len(ids), "after": 1}
     with Collection(own) as collection:
         assert float(collection.record(ids[-1]).labels["severity"]) == pytest.approx(2)
-    assert {path.name for path in (own / "severity").iterdir()} == set(models.RANKER)
+    assert {path.name for path in (own / "severity").iterdir()} == set(study_models.RANKER)
 
 
 def test_agreement_is_told(client: FlaskClient, app: Flask, study: Path) -> None:
@@ -285,15 +285,15 @@ def test_what_cannot_be_served_is_told_before_anything_is_made(indexed: Path, tm
 
 def test_weights_that_no_longer_fit_are_told_before_people_judge(indexed: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from cbir.models.embedder import Embedder, save
+    from cbir.models.embedder import Embedder, save_embedder
 
     model, study = tmp_path / "model", tmp_path / "study"
     model.mkdir()
-    save(Embedder("toprank", side=32), model, {})
-    plan.settle(study, {"backbone": "toprank", "weights": str(model)})
+    save_embedder(Embedder("toprank", side=32), model, {})
+    study_plan.save_plan(study, {"backbone": "toprank", "weights": str(model)})
     with pytest.raises(InvalidInput, match="another network"):
         serve(collection=indexed, study_dir=study, backbone="small")
-    assert plan.read(study).backbone == "toprank"
+    assert study_plan.read_plan(study).backbone == "toprank"
     model.rename(tmp_path / "elsewhere")
     with pytest.raises(NotFound, match="no file of weights"):
         serve(collection=indexed, study_dir=study)

@@ -1,10 +1,10 @@
 """Acquisition strategies by name. A new one is a file and a line here."""
 
 from cbir.active.strategies.balanced import Balanced
-from cbir.active.strategies.base import ImageStrategy, Strategy
 from cbir.active.strategies.core_set import CoreSet
 from cbir.active.strategies.disagreement import Disagreement
-from cbir.active.strategies.random import Random
+from cbir.active.strategies.random_images import Random
+from cbir.active.strategies.strategy_base import ImageStrategy, Strategy
 from cbir.active.strategies.variance import Variance
 from cbir.errors import InvalidInput
 

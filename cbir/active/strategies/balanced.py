@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from cbir.active.pool import Pool, Rows
-from cbir.active.strategies.base import ImageStrategy, severity_of
+from cbir.active.candidate_pool import CandidatePool, Rows
+from cbir.active.strategies.strategy_base import ImageStrategy, required_severity
 
 STEPS = 8  # of severity, equally wide
 ENDS = (0.01, 0.99)  # quantiles that the steps lie between: one odd image is not to stretch them
@@ -18,8 +18,8 @@ class Balanced(ImageStrategy):
 
     name = "balanced"
 
-    def images(self, pool: Pool, count: int, rng: np.random.Generator) -> Rows:
-        severity = severity_of(pool)
+    def images(self, pool: CandidatePool, count: int, rng: np.random.Generator) -> Rows:
+        severity = required_severity(pool)
         mean, uncertain = severity.mean[pool.rows], severity.variance[pool.rows]
         if not len(mean):
             return pool.rows

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.active.pool import Pool, Rows
-from cbir.active.strategies.base import ImageStrategy, severity_of
+from cbir.active.candidate_pool import CandidatePool, Rows
+from cbir.active.strategies.strategy_base import ImageStrategy, required_severity
 
 
 class CoreSet(ImageStrategy):
@@ -12,8 +12,8 @@ class CoreSet(ImageStrategy):
 
     name = "core-set"
 
-    def images(self, pool: Pool, count: int, rng: np.random.Generator) -> Rows:
-        features = severity_of(pool).features.astype(np.float64)
+    def images(self, pool: CandidatePool, count: int, rng: np.random.Generator) -> Rows:
+        features = required_severity(pool).features.astype(np.float64)
         return pool.rows[farthest(features[pool.rows], features[pool.asked], count, rng)]
 
 

@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, expit
 
-from cbir.active.pool import Pool, Rows, pair_up
-from cbir.active.severity import Severity
-from cbir.active.strategies.base import Strategy, severity_of
+from cbir.active.candidate_pool import CandidatePool, Rows, pair_up
+from cbir.active.strategies.strategy_base import Strategy, required_severity
+from cbir.severity.severity_estimate import SeverityEstimate
 
 CANDIDATES = 50  # random partners that are looked at for each image
 MOST = 2  # pairs of one image in a round: many of one say much the same
@@ -23,8 +23,8 @@ class Disagreement(Strategy):
 
     name = "disagreement"
 
-    def pairs(self, pool: Pool, count: int, rng: np.random.Generator) -> Rows:
-        rows, severity = pool.rows, severity_of(pool)
+    def pairs(self, pool: CandidatePool, count: int, rng: np.random.Generator) -> Rows:
+        rows, severity = pool.rows, required_severity(pool)
         if len(rows) < 2:
             return np.empty((0, 2), np.int64)
         others = rng.integers(0, len(rows) - 1, (len(rows), CANDIDATES))
@@ -53,14 +53,14 @@ def information(scores: NDArray[np.float32], pairs: Rows) -> NDArray[np.float64]
     return worth
 
 
-def _passes(severity: Severity, rng: np.random.Generator) -> NDArray[np.float32]:
+def _passes(severity: SeverityEstimate, rng: np.random.Generator) -> NDArray[np.float32]:
     if severity.scores is not None:
         return severity.scores
     drawn = rng.standard_normal((PASSES, len(severity)), np.float32)
     return severity.mean + drawn * np.sqrt(severity.variance)
 
 
-def _best(pool: Pool, ordered: Rows, count: int, rng: np.random.Generator) -> Rows:
+def _best(pool: CandidatePool, ordered: Rows, count: int, rng: np.random.Generator) -> Rows:
     """The first `count` of ordered pairs that are free, no image in more than MOST of them."""
     made: list[tuple[int, int]] = []
     used: dict[int, int] = {}

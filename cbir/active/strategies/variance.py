@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from cbir.active.pool import Pool, Rows
-from cbir.active.strategies.base import ImageStrategy, severity_of
+from cbir.active.candidate_pool import CandidatePool, Rows
+from cbir.active.strategies.strategy_base import ImageStrategy, required_severity
 
 
 class Variance(ImageStrategy):
@@ -11,6 +11,6 @@ class Variance(ImageStrategy):
 
     name = "variance"
 
-    def images(self, pool: Pool, count: int, rng: np.random.Generator) -> Rows:
-        uncertain = severity_of(pool).variance[pool.rows]
+    def images(self, pool: CandidatePool, count: int, rng: np.random.Generator) -> Rows:
+        uncertain = required_severity(pool).variance[pool.rows]
         return pool.rows[np.lexsort((rng.random(len(uncertain)), -uncertain))[:count]]

@@ -7,12 +7,12 @@ from threading import RLock
 
 import numpy as np
 
-from cbir.active import journal
-from cbir.active.choice import choose, first_pairs, number_of
-from cbir.active.journal import Answer, Journal, Judgement, Undo
-from cbir.active.study import models, rounds
-from cbir.active.study.plan import Plan
-from cbir.active.study.rounds import Asked, Round
+from cbir.active import judgement_journal
+from cbir.active.judgement_journal import Journal, PairAnswer, PairJudgement, Undo
+from cbir.active.pair_selection import first_pairs, select_pairs, share_of
+from cbir.active.study import study_models, study_rounds
+from cbir.active.study.study_plan import StudyPlan
+from cbir.active.study.study_rounds import AskedPair, StudyRound
 from cbir.errors import InvalidInput
 
 JOURNAL = "judgements.jsonl"
@@ -27,7 +27,7 @@ class Study:
     has learnt, `learnt` puts better pairs in the place of those that nobody has judged yet.
     """
 
-    def __init__(self, folder: Path, ids: Sequence[str], plan: Plan) -> None:
+    def __init__(self, folder: Path, ids: Sequence[str], plan: StudyPlan) -> None:
         """Open or begin the study in `folder` of a collection's images `ids`; raises InvalidInput, CollectionBusy."""
         self.folder, self.ids, self.plan = folder, list(ids), plan
         self._row = {image: row for row, image in enumerate(self.ids)}
@@ -36,10 +36,10 @@ class Study:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.journal = Journal(folder / JOURNAL)
         try:
-            self.rounds = rounds.read(folder)
+            self.rounds = study_rounds.read(folder)
             self._check_images()
             self._sum_up()
-            self._model = models.latest(folder)
+            self._model = study_models.latest_model(folder)
             if not self.rounds:
                 self._begin()
             self._advance()
@@ -61,7 +61,7 @@ class Study:
 
     # What is said
 
-    def judge(self, entry: Judgement | Undo) -> bool:
+    def judge(self, entry: PairJudgement | Undo) -> bool:
         """Write an entry; whether it is new. Raises what `Journal.add` does."""
         added = self.journal.add(entry)
         with self._lock:
@@ -70,29 +70,29 @@ class Study:
         return added
 
     def _sum_up(self) -> None:
-        self.standing = journal.standing(self.journal.entries)
-        self._said: dict[Key, dict[str, Judgement]] = {}
+        self.standing = judgement_journal.valid_judgements(self.journal.entries)
+        self._said: dict[Key, dict[str, PairJudgement]] = {}
         for one in self.standing:
             self._said.setdefault(one.pair, {})[one.who] = one
 
-    def last_of(self, who: str, count: int) -> list[Judgement]:
+    def last_of(self, who: str, count: int) -> list[PairJudgement]:
         """The last standing judgements of a person, the newest last."""
         return [one for one in self.standing if one.who == who][-count:]
 
     # What is asked
 
     @property
-    def current(self) -> Round:
+    def current(self) -> StudyRound:
         """The first round that is not full, else the last."""
         return next((part for part in self.rounds if not self.is_full(part)), self.rounds[-1])
 
     def round_of(self, first: str, second: str) -> int:
         """The round that asks for a pair, the current one where none does."""
-        key = Asked(first, second).pair
+        key = AskedPair(first, second).pair
         found = (part.number for part in reversed(self.rounds) for one in part.pairs if one.pair == key)
         return next(found, self.current.number)
 
-    def next_pairs(self, who: str, count: int) -> list[Asked]:
+    def next_pairs(self, who: str, count: int) -> list[AskedPair]:
         """Up to `count` pairs for a person, in order: earlier rounds first, what others look at just now last.
 
         Towards the end of a round the first ones of the next come along, so that nobody waits between two.
@@ -107,24 +107,24 @@ class Study:
             self._handed |= {one.pair: who for one in found if one not in set(others)}
             return found
 
-    def _open(self, who: str) -> list[Asked]:
+    def _open(self, who: str) -> list[AskedPair]:
         return [one for part in self.rounds for one in part.pairs if self._is_open(one, who)]
 
-    def _is_open(self, one: Asked, who: str) -> bool:
+    def _is_open(self, one: AskedPair, who: str) -> bool:
         said = self._said.get(one.pair, {})
         if who in said or not self._is_there(one):
             return False
-        return one.everybody or all(other.answer is Answer.skip for other in said.values())
+        return one.everybody or all(other.answer is PairAnswer.skip for other in said.values())
 
-    def _is_there(self, one: Asked) -> bool:
+    def _is_there(self, one: AskedPair) -> bool:
         return one.first in self._row and one.second in self._row
 
-    def done(self, part: Round) -> tuple[int, int]:
+    def done(self, part: StudyRound) -> tuple[int, int]:
         """How many pairs of a round somebody has answered or skipped, of how many."""
         there = [one for one in part.pairs if self._is_there(one)]
         return sum(one.pair in self._said for one in there), len(there)
 
-    def is_full(self, part: Round) -> bool:
+    def is_full(self, part: StudyRound) -> bool:
         """Whether somebody has answered or skipped every pair of a round."""
         done, of = self.done(part)
         return done == of
@@ -140,7 +140,7 @@ class Study:
     # What is learnt
 
     @property
-    def model(self) -> models.Learnt | None:
+    def model(self) -> study_models.TrainedModel | None:
         """What the ranker said last."""
         return self._model
 
@@ -150,13 +150,15 @@ class Study:
             full = self.current.number - (not self.is_full(self.current))
             done = self._model.after if self._model else 0
             return (
-                full if full > done and any(one.answer is not Answer.skip for one in self.standing) else None
+                full
+                if full > done and any(one.answer is not PairAnswer.skip for one in self.standing)
+                else None
             )
 
     def learnt(self) -> None:
         """Read what the ranker has learnt, and choose anew what nobody has judged of the current round."""
         with self._lock:
-            self._model = models.latest(self.folder)
+            self._model = study_models.latest_model(self.folder)
             for part in list(self.rounds):
                 if self._model and part.provisional and not self.is_full(part):
                     kept = [one for one in part.pairs if one.pair in self._said]
@@ -178,9 +180,9 @@ class Study:
         self._keep(number, [], self._chosen([], number), after < number - 1)
         return True
 
-    def _chosen(self, kept: Sequence[Asked], number: int) -> list[list[int]]:
+    def _chosen(self, kept: Sequence[AskedPair], number: int) -> list[list[int]]:
         """Pairs of rows for round `number`, besides those that are kept."""
-        images = max(2, number_of(self.plan.step, len(self.ids))) - len(kept)
+        images = max(2, share_of(self.plan.step, len(self.ids))) - len(kept)
         if images <= 0:
             return []
         asked = self._asked(number) | {one.pair for one in kept}
@@ -189,10 +191,10 @@ class Study:
         severity, seen = self._model.of(self.ids) if self._model else (None, np.ones(len(self.ids), bool))
         # Nothing was learnt yet, or the strategy finds nothing new: any pair is better than none.
         if severity is not None:
-            found = choose(self.plan.strategy, severity, rows, images, rng, seen).tolist()
+            found = select_pairs(self.plan.strategy, severity, rows, images, rng, seen).tolist()
             if found:
                 return list(found)
-        return list(choose("random", None, rows, images, rng, np.ones(len(self.ids), bool)).tolist())
+        return list(select_pairs("random", None, rows, images, rng, np.ones(len(self.ids), bool)).tolist())
 
     def _asked(self, before: float = math.inf) -> set[Key]:
         """Every pair of present images that stands in a round before that one, or was judged."""
@@ -201,14 +203,14 @@ class Study:
         return {key for key in asked if key[0] in self._row and key[1] in self._row}
 
     def _keep(
-        self, number: int, kept: Sequence[Asked], rows: Iterable[Sequence[int]], provisional: bool
+        self, number: int, kept: Sequence[AskedPair], rows: Iterable[Sequence[int]], provisional: bool
     ) -> None:
         made = [(self.ids[first], self.ids[second]) for first, second in rows]
         self._rng(number, 1_000_000).shuffle(made)
         shared = round(self.plan.overlap * len(made))
-        pairs = [*kept, *(Asked(*pair, place < shared) for place, pair in enumerate(made))]
-        one = Round(number=number, provisional=provisional, pairs=tuple(pairs))
-        rounds.keep(self.folder, one)
+        pairs = [*kept, *(AskedPair(*pair, place < shared) for place, pair in enumerate(made))]
+        one = StudyRound(number=number, provisional=provisional, pairs=tuple(pairs))
+        study_rounds.keep(self.folder, one)
         self.rounds[number - 1 : number] = [one]
 
     def _rng(self, *place: int) -> np.random.Generator:

@@ -16,10 +16,12 @@ def agreement(
     """How far the people who judged agree: Krippendorff's alpha of all, Cohen's kappa of each two."""
     import json
 
-    from cbir.active import annotators, journal
+    from cbir.active import annotator_agreement, judgement_journal
     from cbir.active.study.study import JOURNAL
 
-    found = annotators.agreement(journal.standing(journal.read(study_dir / JOURNAL)))
+    found = annotator_agreement.annotator_agreement(
+        judgement_journal.valid_judgements(judgement_journal.read_journal(study_dir / JOURNAL))
+    )
     if format is Format.json:
         typer.echo(json.dumps(asdict(found)))
         return

@@ -15,14 +15,14 @@ def label(
 ) -> None:
     """Write what a study has learnt to the collection: the label `severity` of its images, and the ranker itself."""
     needs_torch("cpu", 0)
-    from cbir.active import stored
-    from cbir.active.bayesian import BayesianRanker
-    from cbir.active.labels import LABEL, write_severity
-    from cbir.active.study import models, plan
+    from cbir.active.study import study_models, study_plan
+    from cbir.severity import stored_ranker
+    from cbir.severity.bayesian_ranker import BayesianRanker
+    from cbir.severity.severity_labels import LABEL, write_severity
     from cbir.store import Collection
 
-    plan.read(study_dir)
-    model = models.latest(study_dir)
+    study_plan.read_plan(study_dir)
+    model = study_models.latest_model(study_dir)
     if model is None:
         raise InvalidInput(f"{study_dir} has learnt nothing yet: that happens once a round is full")
     with Collection(collection) as opened:
@@ -31,8 +31,8 @@ def label(
             raise InvalidInput(
                 f"none of the images of {study_dir} is in {collection}; name its own collection"
             )
-        ranker = BayesianRanker.load(study_dir / models.FOLDER / f"{model.after:04d}")
-        stored.keep(opened, ranker, {"after": model.after, "judgements": model.judgements})
+        ranker = BayesianRanker.load(study_dir / study_models.FOLDER / f"{model.after:04d}")
+        stored_ranker.store_ranker(opened, ranker, {"after": model.after, "judgements": model.judgements})
         changed = write_severity(opened, model.ids, model.severity.mean)
     typer.echo(
         f"{LABEL} of {len(there.intersection(model.ids))} images, learnt after round {model.after}; {changed} changed"

@@ -10,10 +10,10 @@ from cbir.commands.deep import needs_torch
 from cbir.commands.grade.options import Column, Folder, Format, Printed, Where
 from cbir.errors import InvalidInput
 from cbir.store import Collection
-from cbir.store.filters import parse
+from cbir.store.filter_conditions import parse_filter
 
 if TYPE_CHECKING:
-    from cbir.active.simulation import Simulated
+    from cbir.active.simulation import SimulationResult
 
 
 def simulate(
@@ -60,16 +60,16 @@ def simulate(
 ) -> None:
     """Learn severity in rounds of asking, with answers from known grades in the place of a person."""
     needs_torch(device, threads)
-    from cbir.active.bayesian import BayesianRanker
-    from cbir.active.report import strict
-    from cbir.active.report import write as write_report
-    from cbir.active.simulation import Plan
+    from cbir.active.collection_simulation import load_graded_images, publish_ranker
+    from cbir.active.simulation import SimulationPlan
     from cbir.active.simulation import simulate as run
-    from cbir.active.trial import graded, publish
+    from cbir.active.simulation_report import strict_json
+    from cbir.active.simulation_report import write_simulation_report as write_report
     from cbir.commands.train_ranker import StageBar
+    from cbir.severity.bayesian_ranker import BayesianRanker
 
     names = list(dict.fromkeys(strategy or ["variance"]))
-    plans = {name: Plan(name, rounds, start, step, error_rate, calibrate, seed) for name in names}
+    plans = {name: SimulationPlan(name, rounds, start, step, error_rate, calibrate, seed) for name in names}
     if report is not None and report.exists() and not report.is_dir():
         raise InvalidInput(f"{report} is a file; the report needs a folder")
 
@@ -78,14 +78,14 @@ def simulate(
                               seed=seed, device=device)  # fmt: skip
 
     make(0)
-    conditions = [parse(text) for text in where or ()]
-    found: dict[str, Simulated] = {}
+    conditions = [parse_filter(text) for text in where or ()]
+    found: dict[str, SimulationResult] = {}
     with Collection(collection) as opened, StageBar() as bar:
 
         def show(stage: str, done: int, total: int) -> None:
             bar.show(stage, done, total, "")
 
-        data = graded(opened, grade_column, side, held_out, conditions, seed, show)
+        data = load_graded_images(opened, grade_column, side, held_out, conditions, seed, show)
         for name, plan in plans.items():
             shown = name
 
@@ -95,19 +95,19 @@ def simulate(
             found[name] = run(data.pictures, data.grades, data.train, data.test, plan, make, show=told)
         if report is not None:
             write_report(found, report)
-        labelled = publish(opened, found[names[-1]].ranker, show) if write else 0
+        labelled = publish_ranker(opened, found[names[-1]].ranker, show) if write else 0
     if data.missing:
         typer.echo(f"cbir: {data.missing} graded images were left out: they have no picture", err=True)
     if format is Format.json:
         values = {name: one.told() for name, one in found.items()}
-        typer.echo(json.dumps(strict(values if len(values) > 1 else values[names[0]])))
+        typer.echo(json.dumps(strict_json(values if len(values) > 1 else values[names[0]])))
         return
     _print(found)
     if labelled:
         typer.echo(f"{labelled} images have the label severity now")
 
 
-def _print(found: "dict[str, Simulated]") -> None:
+def _print(found: "dict[str, SimulationResult]") -> None:
     for name, one in found.items():
         for round_ in one.rounds:
             typer.echo(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from cbir.active.annotators import agreement, alpha, kappa
+from cbir.active.annotator_agreement import annotator_agreement, cohen_kappa, krippendorff_alpha
 from tests.cbir.active.test_journal import judgement
 
 NAN = math.nan
@@ -48,7 +48,7 @@ def slow_alpha(table: np.ndarray, level: str) -> float | None:
 
 @pytest.mark.parametrize(("level", "expected"), [("nominal", 0.743), ("ordinal", 0.815)])
 def test_alpha_as_published(level: str, expected: float) -> None:
-    assert alpha(PUBLISHED, level) == pytest.approx(expected, abs=0.0005)  # type: ignore[arg-type]
+    assert krippendorff_alpha(PUBLISHED, level) == pytest.approx(expected, abs=0.0005)  # type: ignore[arg-type]
 
 
 tables = st.integers(1, 4).flatmap(
@@ -61,7 +61,7 @@ tables = st.integers(1, 4).flatmap(
 @given(tables, st.sampled_from(["nominal", "ordinal"]))
 def test_alpha_by_its_definition(table: np.ndarray, level: str) -> None:
     expected = slow_alpha(table, level)
-    found = alpha(table, level)  # type: ignore[arg-type]
+    found = krippendorff_alpha(table, level)  # type: ignore[arg-type]
     assert (found is None) == (expected is None)
     if expected is not None:
         assert found == pytest.approx(expected, abs=1e-9)
@@ -70,7 +70,7 @@ def test_alpha_by_its_definition(table: np.ndarray, level: str) -> None:
 @given(st.lists(st.tuples(st.sampled_from([-1, 0, 1]), st.sampled_from([-1, 0, 1])), min_size=1))
 def test_kappa_beside_statsmodels(answers: list[tuple[int, int]]) -> None:
     one, other = [a for a, _ in answers], [b for _, b in answers]
-    found = kappa(one, other)
+    found = cohen_kappa(one, other)
     if len({*one, *other}) < 2:
         assert found is None
         return
@@ -79,11 +79,16 @@ def test_kappa_beside_statsmodels(answers: list[tuple[int, int]]) -> None:
 
 
 def test_nothing_to_agree_on() -> None:
-    assert alpha(np.empty((0, 0))) is alpha([[1.0], [NAN]]) is alpha([[1.0, 1.0], [1.0, 1.0]]) is None
-    assert kappa([], []) is kappa([1, 1], [1, 1]) is None
-    found = agreement([])
+    assert (
+        krippendorff_alpha(np.empty((0, 0)))
+        is krippendorff_alpha([[1.0], [NAN]])
+        is krippendorff_alpha([[1.0, 1.0], [1.0, 1.0]])
+        is None
+    )
+    assert cohen_kappa([], []) is cohen_kappa([1, 1], [1, 1]) is None
+    found = annotator_agreement([])
     assert (found.people, found.pairs, found.alpha, found.between) == (0, 0, None, ())
-    alone = agreement([judgement(1), judgement(2, pair=(2, 3))])
+    alone = annotator_agreement([judgement(1), judgement(2, pair=(2, 3))])
     assert (alone.people, alone.pairs, alone.alpha) == (1, 0, None)
 
 
@@ -97,7 +102,7 @@ def test_sides_do_not_matter_and_skips_do_not_count() -> None:
         for n, (a, pair) in enumerate(zip(answers, pairs, strict=True))
     ]
     skipped = [judgement(20 + n, "skip", "Cy", pair) for n, pair in enumerate(pairs)]
-    found = agreement([*said, *mirrored, *skipped])
+    found = annotator_agreement([*said, *mirrored, *skipped])
     assert (found.people, found.pairs, found.alpha) == (2, 4, 1.0)
     assert [(one.one, one.other, one.pairs, one.kappa) for one in found.between] == [("Ada", "Bob", 4, 1.0)]
 
@@ -112,7 +117,7 @@ def test_an_opposite_answer_is_worse_than_alike() -> None:
             judgement(10 + n, a, "Bob", pair)
             for n, (a, pair) in enumerate(zip([*answers[:3], changed], pairs, strict=True))
         ]
-        found = agreement([*ada, *bob]).alpha
+        found = annotator_agreement([*ada, *bob]).alpha
         assert found is not None
         return found
 

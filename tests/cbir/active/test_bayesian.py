@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from cbir.active.bayesian import BayesianRanker
-from cbir.active.dropout import UnitDropout
-from cbir.active.network import BayesianNetwork
 from cbir.errors import InvalidInput, NotFound
 from cbir.models import backbones, embedding_card
 from cbir.models.embedder import Embedder, save_embedder
+from cbir.severity.bayesian_network import BayesianNetwork
+from cbir.severity.bayesian_ranker import BayesianRanker
+from cbir.severity.unit_dropout import UnitDropout
 from tests.cbir.active.drawn import SIDE, draw, judged
 
 PICTURES, GRADES = draw(90)

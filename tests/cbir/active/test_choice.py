@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbir.active import strategies
-from cbir.active.choice import choose, first_pairs, number_of
-from cbir.active.severity import Severity
+from cbir.active.pair_selection import first_pairs, select_pairs, share_of
 from cbir.active.strategies.core_set import farthest
 from cbir.active.strategies.disagreement import information
 from cbir.errors import InvalidInput
+from cbir.severity.severity_estimate import SeverityEstimate
 
 EVERY = pytest.mark.parametrize("strategy", strategies.names())
 
@@ -21,7 +21,7 @@ def severity(count, seed=0, alike=False, scores=True):
     random = np.random.default_rng(seed)
     drawn = np.ones((12, count), np.float32) if alike else random.normal(size=(12, count)).astype(np.float32)
     features = np.ones((count, 3), np.float32) if alike else random.normal(size=(count, 3)).astype(np.float32)
-    return Severity(drawn.mean(axis=0), drawn.var(axis=0), features, drawn if scores else None)
+    return SeverityEstimate(drawn.mean(axis=0), drawn.var(axis=0), features, drawn if scores else None)
 
 
 def rng(seed=0):
@@ -53,7 +53,7 @@ def test_pairs_are_new_and_of_allowed_images_until_all_are_asked(
     known = {tuple(sorted(pair)) for pair in asked}
     open_pairs = {pair for pair in every if allowed[list(pair)].all()} - known
     for _ in range(2 * len(every)):
-        found = choose(strategy, severity(count, seed, alike, scores), asked, share, rng(seed), allowed)
+        found = select_pairs(strategy, severity(count, seed, alike, scores), asked, share, rng(seed), allowed)
         assert found.shape == (len(found), 2)
         assert found.dtype == np.int64
         assert len(set(unordered(found))) == len(found)
@@ -62,13 +62,13 @@ def test_pairs_are_new_and_of_allowed_images_until_all_are_asked(
             break
         open_pairs -= set(unordered(found))
         asked |= {tuple(pair) for pair in found.tolist()}
-    if number_of(share, int(allowed.sum())) >= 2:
+    if share_of(share, int(allowed.sum())) >= 2:
         assert not open_pairs
 
 
 @EVERY
 def test_about_as_many_pairs_as_images_are_chosen(strategy):
-    found = choose(strategy, severity(200), set(), 0.1, rng())
+    found = select_pairs(strategy, severity(200), set(), 0.1, rng())
     assert len(found) == 20
     if issubclass(type(strategies.strategy(strategy)), strategies.ImageStrategy):
         assert len(np.unique(found)) == 20
@@ -76,20 +76,20 @@ def test_about_as_many_pairs_as_images_are_chosen(strategy):
 
 @EVERY
 def test_the_same_generator_chooses_the_same(strategy):
-    one, other = (choose(strategy, severity(50), {(0, 1)}, 10, rng(4)) for _ in range(2))
+    one, other = (select_pairs(strategy, severity(50), {(0, 1)}, 10, rng(4)) for _ in range(2))
     np.testing.assert_array_equal(one, other)
 
 
 @EVERY
 def test_who_comes_first_is_by_chance(strategy):
-    found = choose(strategy, severity(400), set(), 200, rng())
+    found = select_pairs(strategy, severity(400), set(), 200, rng())
     assert 60 < (found[:, 0] < found[:, 1]).sum() < 140
 
 
 @EVERY
 def test_ties_are_broken_by_chance(strategy):
     alike = severity(40, alike=True)
-    chosen = {tuple(np.unique(choose(strategy, alike, set(), 4, rng(seed)))) for seed in range(5)}
+    chosen = {tuple(np.unique(select_pairs(strategy, alike, set(), 4, rng(seed)))) for seed in range(5)}
     assert len(chosen) > 1
 
 
@@ -98,14 +98,14 @@ def test_nothing_to_choose_from(strategy):
     none = np.zeros(5, bool)
     one = np.arange(5) == 3
     for allowed in (none, one):
-        assert choose(strategy, severity(5), set(), 1.0, rng(), allowed).shape == (0, 2)
-    assert choose(strategy, severity(5), set(), 0, rng()).shape == (0, 2)
-    assert choose(strategy, severity(0), set(), 0.5, rng()).shape == (0, 2)
+        assert select_pairs(strategy, severity(5), set(), 1.0, rng(), allowed).shape == (0, 2)
+    assert select_pairs(strategy, severity(5), set(), 0, rng()).shape == (0, 2)
+    assert select_pairs(strategy, severity(0), set(), 0.5, rng()).shape == (0, 2)
 
 
 def test_variance_takes_the_most_uncertain():
     known = severity(100)
-    found = choose("variance", known, set(), 10, rng())
+    found = select_pairs("variance", known, set(), 10, rng())
     assert set(np.unique(found)) == set(np.argsort(known.variance)[-10:])
 
 
@@ -113,7 +113,7 @@ def test_an_image_that_was_asked_with_all_others_is_left_out():
     known = severity(30)
     most = int(np.argmax(known.variance))
     asked = {(most, other) for other in range(30) if other != most}
-    found = choose("variance", known, asked, 5, rng())
+    found = select_pairs("variance", known, asked, 5, rng())
     assert most not in found
     assert len(found) == 5
 
@@ -121,7 +121,7 @@ def test_an_image_that_was_asked_with_all_others_is_left_out():
 def test_partners_come_from_outside_where_the_chosen_know_each_other():
     known = severity(30)
     first, second = (int(row) for row in np.argsort(known.variance)[-2:])
-    found = choose("variance", known, {(first, second)}, 2, rng())
+    found = select_pairs("variance", known, {(first, second)}, 2, rng())
     assert {first, second} <= set(found.ravel().tolist())
     assert len(found) == 2
 
@@ -140,8 +140,8 @@ def test_core_set_is_the_greedy_one():
 
 def test_core_set_keeps_away_from_what_was_asked():
     features = np.array([[0.0], [0.1], [5.0], [5.1], [10.0], [10.1]], np.float32)
-    known = Severity(np.zeros(6, np.float32), np.zeros(6, np.float32), features)
-    found = choose("core-set", known, {(0, 1), (4, 5)}, 1, rng())
+    known = SeverityEstimate(np.zeros(6, np.float32), np.zeros(6, np.float32), features)
+    found = select_pairs("core-set", known, {(0, 1), (4, 5)}, 1, rng())
     assert {2, 3} & set(found.ravel().tolist())
 
 
@@ -153,8 +153,8 @@ def test_core_set_takes_images_of_one_look_too():
 def test_balanced_takes_from_every_step_of_severity():
     random = rng(3)
     mean = np.concatenate([random.normal(0, 0.3, 190), random.normal(8, 0.3, 10)]).astype(np.float32)
-    known = Severity(mean, random.random(200).astype(np.float32), np.zeros((200, 1), np.float32))
-    chosen = np.unique(choose("balanced", known, set(), 16, rng()))
+    known = SeverityEstimate(mean, random.random(200).astype(np.float32), np.zeros((200, 1), np.float32))
+    chosen = np.unique(select_pairs("balanced", known, set(), 16, rng()))
     assert 6 <= (mean[chosen] > 4).sum() <= 10  # of 5 % of the images
 
 
@@ -177,7 +177,7 @@ def test_information_is_between_nothing_and_one_bit_whoever_comes_first(seed):
 
 def test_disagreement_asks_for_the_pairs_that_tell_most():
     known = severity(30)
-    found = choose("disagreement", known, set(), 6, rng())
+    found = select_pairs("disagreement", known, set(), 6, rng())
     every = np.array(list(combinations(range(30), 2)))
     worth = information(known.scores, every)
     assert information(known.scores, found).mean() > np.quantile(worth, 0.95)
@@ -188,7 +188,7 @@ def test_disagreement_asks_for_the_pairs_that_tell_most():
 @given(st.integers(2, 60), st.floats(0, 1), st.one_of(st.none(), st.integers(1, 80)), st.integers(0, 99))
 def test_first_pairs(count, share, pairs, seed):
     found = first_pairs(count, share, pairs, rng(seed))
-    images = max(2, number_of(share, count))
+    images = max(2, share_of(share, count))
     most = images if pairs is None else min(pairs, images * (images - 1) // 2)
     assert len(set(unordered(found))) == len(found)
     assert (found[:, 0] != found[:, 1]).all()
@@ -215,23 +215,23 @@ def test_first_pairs(count, share, pairs, seed):
 )
 def test_what_does_not_fit_is_refused(arguments, said):
     with pytest.raises(InvalidInput, match=said):
-        choose(*arguments, rng())
+        select_pairs(*arguments, rng())
 
 
 def test_random_needs_no_severity():
-    assert len(choose("random", None, set(), 3, rng(), np.ones(9, bool))) == 3
+    assert len(select_pairs("random", None, set(), 3, rng(), np.ones(9, bool))) == 3
 
 
 def test_severities_that_are_no_numbers_are_refused():
     known = severity(4)
     known.variance[2] = np.nan
     with pytest.raises(InvalidInput, match="finite"):
-        choose("variance", known, set(), 2, rng())
+        select_pairs("variance", known, set(), 2, rng())
 
 
 def test_a_mask_of_another_length_is_refused():
     with pytest.raises(InvalidInput, match="as many marks"):
-        choose("random", severity(4), set(), 2, rng(), np.ones(5, bool))
+        select_pairs("random", severity(4), set(), 2, rng(), np.ones(5, bool))
 
 
 @pytest.mark.parametrize(("count", "pairs"), [(0, None), (1, None), (5, 0)])

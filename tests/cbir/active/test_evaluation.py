@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from cbir.active.evaluation import (
+from cbir.active.simulation_metrics import (
     classified,
     cost,
     drawn_pairs,

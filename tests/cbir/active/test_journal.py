@@ -12,7 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbir.active.journal import HEADER, Answer, Journal, Judgement, Undo, now, read, standing
+from cbir.active.judgement_journal import (
+    HEADER,
+    Journal,
+    PairAnswer,
+    PairJudgement,
+    Undo,
+    read_journal,
+    utc_now,
+    valid_judgements,
+)
 from cbir.errors import CollectionBusy, InvalidInput
 
 IMAGES = [f"{number:032x}" for number in range(9)]
@@ -20,21 +29,21 @@ IMAGES = [f"{number:032x}" for number in range(9)]
 
 def judgement(
     number: int, answer: str = "first", who: str = "Ada", pair: tuple[int, int] = (0, 1)
-) -> Judgement:
-    return Judgement(
+) -> PairJudgement:
+    return PairJudgement(
         name=f"judgement-{number}",
-        at=now(),
+        at=utc_now(),
         who=who,
         seconds=1.25,
         first=IMAGES[pair[0]],
         second=IMAGES[pair[1]],
-        answer=Answer(answer),
+        answer=PairAnswer(answer),
         round=1,
     )
 
 
 def undo(number: int, of: int, who: str = "Ada") -> Undo:
-    return Undo(name=f"take-back-{number}", at=now(), who=who, undoes=f"judgement-{of}")
+    return Undo(name=f"take-back-{number}", at=utc_now(), who=who, undoes=f"judgement-{of}")
 
 
 @pytest.fixture
@@ -48,10 +57,10 @@ def test_entries_come_back_with_who_when_and_how_long(path: Path) -> None:
         assert journal.entries == []
         assert journal.add(judgement(1))
         assert journal.add(undo(1, 1))
-    found = read(path)
+    found = read_journal(path)
     assert found == journal.entries
     (first, second) = found
-    assert isinstance(first, Judgement)
+    assert isinstance(first, PairJudgement)
     assert isinstance(second, Undo)
     assert (first.who, first.seconds, first.answer) == ("Ada", 1.25, "first")
     assert first.at.utcoffset().total_seconds() == 0  # type: ignore[union-attr]
@@ -68,7 +77,7 @@ def test_the_file_only_grows(path: Path) -> None:
     with Journal(path) as journal:
         journal.add(judgement(3, "alike", pair=(2, 3)))
     assert path.read_bytes().startswith(earlier)
-    assert len(read(path)) == 4
+    assert len(read_journal(path)) == 4
 
 
 def test_sent_twice_is_written_once(path: Path) -> None:
@@ -82,7 +91,7 @@ def test_sent_twice_is_written_once(path: Path) -> None:
         )
         with pytest.raises(InvalidInput, match="another entry"):
             journal.add(judgement(1, "second"))
-    assert len(read(path)) == 1
+    assert len(read_journal(path)) == 1
 
 
 def test_what_does_not_fit_is_refused_and_leaves_no_trace(path: Path) -> None:
@@ -91,7 +100,7 @@ def test_what_does_not_fit_is_refused_and_leaves_no_trace(path: Path) -> None:
         for wrong in (judgement(2, pair=(3, 3)), undo(1, 9), undo(2, 1, who="Bob")):
             with pytest.raises(InvalidInput):
                 journal.add(wrong)
-        assert len(journal.entries) == len(read(path)) == 1
+        assert len(journal.entries) == len(read_journal(path)) == 1
     for field, value in (
         ("seconds", float("nan")),
         ("seconds", -1),
@@ -100,7 +109,7 @@ def test_what_does_not_fit_is_refused_and_leaves_no_trace(path: Path) -> None:
         ("name", "a b"),
     ):
         with pytest.raises(ValueError, match=field):
-            Judgement.model_validate(judgement(1).model_dump() | {field: value})
+            PairJudgement.model_validate(judgement(1).model_dump() | {field: value})
 
 
 def test_standing_judgements() -> None:
@@ -112,13 +121,13 @@ def test_standing_judgements() -> None:
         judgement(5, pair=(4, 5)),
         undo(1, 5),
     ]
-    assert [one.name for one in standing(entries)] == ["judgement-2", "judgement-3", "judgement-4"]
-    assert [one.name for one in standing([*entries, undo(2, 2)])] == [
+    assert [one.name for one in valid_judgements(entries)] == ["judgement-2", "judgement-3", "judgement-4"]
+    assert [one.name for one in valid_judgements([*entries, undo(2, 2)])] == [
         "judgement-1",
         "judgement-3",
         "judgement-4",
     ]
-    assert standing([]) == []
+    assert valid_judgements([]) == []
 
 
 @given(st.data())
@@ -127,7 +136,7 @@ def test_cut_anywhere_it_loses_only_the_torn_line(
 ) -> None:
     path = tmp_path_factory.mktemp("cut") / "j"
     with Journal(path) as journal:
-        at = now().replace(
+        at = utc_now().replace(
             microsecond=0
         )  # or a line's length, and with it what is drawn, would go by the clock
         for number in range(4):
@@ -137,12 +146,12 @@ def test_cut_anywhere_it_loses_only_the_torn_line(
     tail = data.draw(st.sampled_from([b"", b"\0" * 40])) if whole[cut - 1 : cut] == b"\n" else b""
     path.write_bytes(whole[:cut] + tail)
     kept = max(0, whole[: cut + 1].count(b"\n") - 1)  # a line that lacks nothing but its newline is whole
-    assert read(path) == journal.entries[:kept] or cut < len(HEADER)
+    assert read_journal(path) == journal.entries[:kept] or cut < len(HEADER)
     with Journal(path) as again:
         assert again.entries == journal.entries[:kept]
         again.add(judgement(99))
-    assert [entry.name for entry in read(path)][-1] == "judgement-99"
-    assert len(read(path)) == kept + 1
+    assert [entry.name for entry in read_journal(path)][-1] == "judgement-99"
+    assert len(read_journal(path)) == kept + 1
 
 
 @pytest.mark.parametrize("content", [b"path,label\n1,2\n", b'{"a": 1}\n', b"\0\0\0", HEADER[:-2] + b"x"])
@@ -152,7 +161,7 @@ def test_a_foreign_file_is_refused_and_left_as_it_is(path: Path, content: bytes)
     with pytest.raises(InvalidInput, match="no journal"):
         Journal(path)
     with pytest.raises(InvalidInput, match="no journal"):
-        read(path)
+        read_journal(path)
     assert path.read_bytes() == content
 
 
@@ -173,20 +182,20 @@ def test_one_writer_at_a_time(path: Path) -> None:
     with Journal(path) as journal:
         with pytest.raises(CollectionBusy, match="another process is writing"):
             Journal(path)
-        assert read(path) == journal.entries
+        assert read_journal(path) == journal.entries
     Journal(path).close()
 
 
 def test_without_a_file_there_is_nothing_to_read(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="cannot be read"):
-        read(tmp_path / "none")
+        read_journal(tmp_path / "none")
 
 
 FULL = """
 import resource, sys
 from pathlib import Path
 from tests.cbir.active.test_journal import judgement
-from cbir.active.journal import Journal
+from cbir.active.judgement_journal import Journal
 from cbir.errors import StorageFull
 import signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -208,15 +217,15 @@ def test_a_full_disk_loses_nothing(path: Path) -> None:
         [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, timeout=120, cwd=Path.cwd()
     )
     assert done.returncode == 0, done.stderr
-    assert "full: there is no room left" in done.stdout
-    assert [entry.name for entry in read(path)] == ["judgement-1", "judgement-2"]
+    assert "is full; no data is damaged" in done.stdout
+    assert [entry.name for entry in read_journal(path)] == ["judgement-1", "judgement-2"]
 
 
 WRITING = """
 import sys
 from pathlib import Path
 from tests.cbir.active.test_journal import judgement
-from cbir.active.journal import Journal
+from cbir.active.judgement_journal import Journal
 journal = Journal(Path(sys.argv[1]))
 first = len(journal.entries)
 for number in range(first, 100_000):
@@ -237,7 +246,7 @@ def test_kill_loses_nothing_that_was_acknowledged(path: Path) -> None:
         os.kill(process.pid, signal.SIGKILL)
         acknowledged += process.stdout.read().split()
         process.wait(30)
-    names = [entry.name for entry in read(path)]
+    names = [entry.name for entry in read_journal(path)]
     assert len(set(names)) == len(names)
     assert {f"judgement-{number}" for number in acknowledged if number} <= set(names)
     assert len(names) >= 60

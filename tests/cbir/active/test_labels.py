@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cbir.active.labels import write_severity
 from cbir.errors import CollectionBusy, InvalidInput
+from cbir.severity.severity_labels import write_severity
 from cbir.store import Collection
 from cbir.store import profile as profiles
-from cbir.store.filters import parse
-from cbir.store.lock import writer_lock
+from cbir.store.filter_conditions import parse_filter
 from cbir.store.records import Record
+from cbir.store.writer_lock import writer_lock
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def _entry(number: int) -> tuple[Record, np.ndarray]:
 
 
 def _ids(collection: Collection, *where: str) -> list[str]:
-    found = collection.page(0, 100, [parse(text) for text in where])
+    found = collection.page(0, 100, [parse_filter(text) for text in where])
     return [record.image_id for _, record in found]
 
 
@@ -57,7 +57,7 @@ def test_search_filters_by_it(collection: Collection) -> None:
     before = collection.view()
     write_severity(collection, ids[:3], [1.0, 2.0, 3.0])
     current = collection.view()
-    rows = collection.select_rows(current, [parse("severity>=2")])
+    rows = collection.select_rows(current, [parse_filter("severity>=2")])
     assert current.generation > before.generation
     assert rows is not None
     assert len(rows) == 2

@@ -10,17 +10,17 @@ import pytest
 from sqlalchemy import insert
 from typer.testing import CliRunner
 
-from cbir.active import stored
-from cbir.active.labels import severities
-from cbir.active.pictures import read_pictures
 from cbir.errors import InvalidInput, NotFound
 from cbir.grading import grader, ranker
 from cbir.grading.grader import Grader
 from cbir.images import from_array
 from cbir.main import app
+from cbir.severity import stored_ranker
+from cbir.severity.grey_images import read_grey_images
+from cbir.severity.severity_labels import severity_by_id
 from cbir.store import Collection
-from cbir.store.backup import backup
-from cbir.store.filters import parse
+from cbir.store.backup import back_up_collection
+from cbir.store.filter_conditions import parse_filter
 from cbir.store.schema import thumbnails
 from tests.cbir.active.drawn import collection_of, draw
 
@@ -90,8 +90,8 @@ def test_it_tells_accuracies_of_every_round(learnt):
 def test_every_image_has_a_severity_that_search_filters_by(learnt):
     folder, _ = learnt
     with Collection(folder) as opened:
-        values = severities(opened)
-        found = opened.page(0, 100, [parse("severity>=0")])
+        values = severity_by_id(opened)
+        found = opened.page(0, 100, [parse_filter("severity>=0")])
     assert len(values) == 66
     assert {record.image_id for _, record in found} == {name for name, value in values.items() if value >= 0}
     grades = [float(record.labels.get("grade", "nan")) for _, record in found]
@@ -127,7 +127,7 @@ def test_an_image_of_the_collection_and_its_picture_get_one_severity(learnt):
     folder, _ = learnt
     with Collection(folder) as opened:
         grader.fit(opened, "grade", ranker("severity"))
-        record = opened.record(next(iter(severities(opened))))
+        record = opened.record(next(iter(severity_by_id(opened))))
         place = next(n for n in range(66) if from_array(PICTURES[n]).content_hash == record.content_hash)
         graded = Grader(opened, "grade")
         by_id = graded.by_id(record.image_id)
@@ -139,14 +139,17 @@ def test_an_image_of_the_collection_and_its_picture_get_one_severity(learnt):
 def test_the_ranker_goes_into_backups_and_away_with_a_patient(learnt, tmp_path):
     shutil.copytree(learnt[0], tmp_path / "collection")
     with Collection(tmp_path / "collection") as opened:
-        backup(opened, tmp_path / "backup")
+        back_up_collection(opened, tmp_path / "backup")
         with Collection(tmp_path / "backup") as copied:
-            assert stored.kept(copied).settings() == stored.kept(opened).settings()
+            assert (
+                stored_ranker.load_stored_ranker(copied).settings()
+                == stored_ranker.load_stored_ranker(opened).settings()
+            )
         record = next(record for _, record in opened.iterate())
         with opened.writer() as writer:
             writer.erase_patient([record.patient_key])
         with pytest.raises(NotFound, match="no severity"):
-            stored.kept(opened)
+            stored_ranker.load_stored_ranker(opened)
 
 
 def test_several_strategies_are_compared(folder):
@@ -166,7 +169,7 @@ def test_several_strategies_are_compared(folder):
     assert said.exit_code == 0, said.output
     assert list(json.loads(said.stdout)) == ["random", "balanced"]
     with Collection(folder) as opened:
-        assert severities(opened) == {}
+        assert severity_by_id(opened) == {}
 
 
 def test_without_pictures_there_is_a_clear_error(tmp_path):
@@ -182,12 +185,12 @@ def test_a_thumbnail_stands_in_for_a_file_and_another_picture_does_not(tmp_path)
     made = collection_of(tmp_path, PICTURES[:3], GRADES[:3])
     records = [record for _, record in made.iterate()]
     _, encoded = cv2.imencode(".jpg", PICTURES[0])
-    with made.writer() as writer, writer.engine.begin() as connection:
+    with made.writer() as writer, writer._engine.begin() as connection:
         connection.execute(insert(thumbnails), [{"number": 1, "picture": encoded.tobytes()}])
     for record in records[:2]:
         Path(record.source).unlink()
     cv2.imwrite(records[2].source, PICTURES[3])
-    seen = read_pictures(made, 32)
+    seen = read_grey_images(made, 32)
     assert [record.image_id for record in seen.records] == [records[0].image_id]
     assert seen.missing == [records[1].image_id, records[2].image_id]
     assert np.abs(seen.pixels[0].astype(int) - PICTURES[0]).mean() < 8

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from cbir.active import report
-from cbir.active.bayesian import BayesianRanker
-from cbir.active.choice import first_pairs
-from cbir.active.simulation import Plan, answers, simulate
+from cbir.active import simulation_report
+from cbir.active.pair_selection import first_pairs
+from cbir.active.simulation import SimulationPlan, answers, simulate
 from cbir.errors import InvalidInput
+from cbir.severity.bayesian_ranker import BayesianRanker
 from tests.cbir.active.drawn import SIDE, draw
 
 PICTURES, GRADES = draw(100)
@@ -22,7 +22,9 @@ def make(_):
 
 @pytest.fixture(scope="module")
 def found():
-    return simulate(PICTURES, GRADES, TRAIN, TEST, Plan(rounds=2, start=0.4, step=0.2, calibrate=True), make)
+    return simulate(
+        PICTURES, GRADES, TRAIN, TEST, SimulationPlan(rounds=2, start=0.4, step=0.2, calibrate=True), make
+    )
 
 
 def test_rounds_grow_by_their_step(found):
@@ -53,7 +55,7 @@ def test_it_learns(found):
 
 
 def test_the_same_plan_asks_the_same():
-    plan = Plan("balanced", rounds=1, start=0.3, step=0.2, error_rate=0.3, seed=5)
+    plan = SimulationPlan("balanced", rounds=1, start=0.3, step=0.2, error_rate=0.3, seed=5)
     one, other = (
         simulate(
             PICTURES,
@@ -73,7 +75,7 @@ def test_the_same_plan_asks_the_same():
 def test_it_begins_with_the_pairs_it_is_given():
     begin = first_pairs(70, 0.2, None, np.random.default_rng(9))
     shown = []
-    found = simulate(PICTURES, GRADES, TRAIN, TEST, Plan(rounds=0), make, begin,
+    found = simulate(PICTURES, GRADES, TRAIN, TEST, SimulationPlan(rounds=0), make, begin,
                      lambda done, total: shown.append((done, total)))  # fmt: skip
     np.testing.assert_array_equal(found.pairs, begin)
     assert shown == [(1, 1)]
@@ -98,7 +100,7 @@ def test_errors_come_at_their_rate_and_are_either_wrong_answer():
 
 def test_images_to_test_on_are_not_learnt_from():
     with pytest.raises(InvalidInput, match="in common"):
-        simulate(PICTURES, GRADES, TRAIN, np.arange(69, 100), Plan(), make)
+        simulate(PICTURES, GRADES, TRAIN, np.arange(69, 100), SimulationPlan(), make)
 
 
 @pytest.mark.parametrize(
@@ -106,11 +108,11 @@ def test_images_to_test_on_are_not_learnt_from():
 )
 def test_plans_out_of_range_are_refused(options):
     with pytest.raises(InvalidInput):
-        Plan(**options)
+        SimulationPlan(**options)
 
 
 def test_report_shows_figures_and_numbers(found, tmp_path):
-    report.write({"variance": found, "<b>": found}, tmp_path / "report")
+    simulation_report.write_simulation_report({"variance": found, "<b>": found}, tmp_path / "report")
     html = (tmp_path / "report" / "report.html").read_text()
     said = json.loads((tmp_path / "report" / "report.json").read_text())
     assert html.count("<svg") == 2 + 2 * 5
@@ -122,6 +124,6 @@ def test_report_shows_figures_and_numbers(found, tmp_path):
 
 def test_report_of_one_round_and_one_grade(tmp_path):
     alike = np.where(np.arange(100) < 70, GRADES, 1.0)
-    one = simulate(PICTURES, alike, TRAIN, TEST, Plan(rounds=0), make)
-    report.write({"variance": one}, tmp_path)
+    one = simulate(PICTURES, alike, TRAIN, TEST, SimulationPlan(rounds=0), make)
+    simulation_report.write_simulation_report({"variance": one}, tmp_path)
     assert json.loads((tmp_path / "report.json").read_text())["variance"]["overall"] is None

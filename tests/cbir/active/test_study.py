@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cbir.active.journal import Answer, Judgement, Undo, now, read
-from cbir.active.severity import Severity
-from cbir.active.study import models, plan
-from cbir.active.study.learn import FAILED, STOPPED, examples, learn
-from cbir.active.study.rounds import Asked
+from cbir.active.judgement_journal import PairAnswer, PairJudgement, Undo, read_journal, utc_now
+from cbir.active.study import study_models, study_plan
 from cbir.active.study.study import JOURNAL, Study
+from cbir.active.study.study_rounds import AskedPair
+from cbir.active.study.study_training import FAILED, STOPPED, train_study, training_pairs
 from cbir.errors import CollectionBusy, InvalidInput
+from cbir.severity.severity_estimate import SeverityEstimate
 
 IDS = [f"{number:032x}" for number in range(20)]
-PLAN = plan.Plan(rounds=3, start=0.3, step=0.2, overlap=0.34)
+PLAN = study_plan.StudyPlan(rounds=3, start=0.3, step=0.2, overlap=0.34)
 
 Opening = Callable[..., Study]
 
@@ -32,7 +32,7 @@ def opening(tmp_path: Path) -> Iterator[Opening]:
     """Opens the study of the test, as often as wanted; the one before is closed."""
     opened: list[Study] = []
 
-    def again(settings: plan.Plan = PLAN, ids: list[str] = IDS) -> Study:
+    def again(settings: study_plan.StudyPlan = PLAN, ids: list[str] = IDS) -> Study:
         if opened:
             opened[-1].close()
         opened.append(Study(tmp_path / "study", ids, settings))
@@ -43,15 +43,15 @@ def opening(tmp_path: Path) -> Iterator[Opening]:
         one.close()
 
 
-def judge(study: Study, asked: Asked, answer: str = "first", who: str = "Ada") -> Judgement:
-    said = Judgement(
+def judge(study: Study, asked: AskedPair, answer: str = "first", who: str = "Ada") -> PairJudgement:
+    said = PairJudgement(
         name=f"judgement-{len(study.journal.entries)}",
-        at=now(),
+        at=utc_now(),
         who=who,
         seconds=1,
         first=asked.first,
         second=asked.second,
-        answer=Answer(answer),
+        answer=PairAnswer(answer),
         round=study.round_of(asked.first, asked.second),
     )
     study.judge(said)
@@ -68,13 +68,13 @@ def has_learnt(study: Study, after: int, ids: list[str] = IDS) -> None:
     """A ranker that is least sure of the last images, on the disk."""
     count = len(ids)
     mean, variance = np.arange(count, dtype=np.float32), np.arange(count, dtype=np.float32)
-    severity = Severity(mean, variance, np.eye(count, dtype=np.float32))
+    severity = SeverityEstimate(mean, variance, np.eye(count, dtype=np.float32))
 
     class Ranker:
         def save(self, folder: Path, facts: dict[str, int]) -> None:
             folder.mkdir(parents=True)
 
-    models.keep(study.folder, Ranker(), after, 9, ids, severity)  # type: ignore[arg-type]
+    study_models.store_model(study.folder, Ranker(), after, 9, ids, severity)  # type: ignore[arg-type]
     study.learnt()
 
 
@@ -168,13 +168,13 @@ def test_undo_brings_the_pair_back(opening: Opening) -> None:
     asked = study.next_pairs("Ada", 1)[0]
     said = judge(study, asked)
     assert study.next_pairs("Ada", 1)[0] != asked
-    study.judge(Undo(name="take-back-1", at=now(), who="Ada", undoes=said.name))
+    study.judge(Undo(name="take-back-1", at=utc_now(), who="Ada", undoes=said.name))
     assert study.next_pairs("Ada", 1)[0] == asked
     assert study.standing == study.last_of("Ada", 5) == []
-    assert len(read(study.folder / JOURNAL)) == 2
+    assert len(read_journal(study.folder / JOURNAL)) == 2
     judge_round(study)
     last = study.last_of("Ada", 1)[0]
-    study.judge(Undo(name="take-back-2", at=now(), who="Ada", undoes=last.name))
+    study.judge(Undo(name="take-back-2", at=utc_now(), who="Ada", undoes=last.name))
     assert study.next_pairs("Ada", 1)[0].pair == last.pair, "before the pairs of the round that began"
 
 
@@ -208,7 +208,7 @@ def test_only_skips_are_nothing_to_learn_from(opening: Opening) -> None:
 
 
 def test_all_pairs_asked(opening: Opening) -> None:
-    study = opening(plan.Plan(rounds=50, start=1, step=1, overlap=0), IDS[:4])
+    study = opening(study_plan.StudyPlan(rounds=50, start=1, step=1, overlap=0), IDS[:4])
     while found := study.next_pairs("Ada", 1):
         judge(study, found[0])
     assert study.finished
@@ -244,28 +244,30 @@ def test_too_few_images(opening: Opening, ids: list[str]) -> None:
 
 def test_the_plan_is_kept(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no study"):
-        plan.read(tmp_path)
-    begun = plan.settle(tmp_path, {"question": "Whose knee is worse?", "rounds": None})
+        study_plan.read_plan(tmp_path)
+    begun = study_plan.save_plan(tmp_path, {"question": "Whose knee is worse?", "rounds": None})
     assert (begun.question, begun.rounds) == ("Whose knee is worse?", 6)
     assert (
-        plan.settle(tmp_path, {"rounds": 9}) == begun.model_copy(update={"rounds": 9}) == plan.read(tmp_path)
+        study_plan.save_plan(tmp_path, {"rounds": 9})
+        == begun.model_copy(update={"rounds": 9})
+        == study_plan.read_plan(tmp_path)
     )
     for wrong in ({"step": 2.0}, {"strategy": "magic"}, {"rounds": 0}, {"question": ""}):
         with pytest.raises(InvalidInput):
-            plan.settle(tmp_path, wrong)
-    (tmp_path / plan.FILE).write_text("{}x")
+            study_plan.save_plan(tmp_path, wrong)
+    (tmp_path / study_plan.FILE).write_text("{}x")
     with pytest.raises(InvalidInput, match="no plan"):
-        plan.settle(tmp_path, {})
+        study_plan.save_plan(tmp_path, {})
 
 
 def test_severities_that_are_no_numbers_are_not_kept(opening: Opening) -> None:
     study = opening()
     judge_round(study)
     values = np.full(len(IDS), np.nan, np.float32)
-    severity = Severity(values, values, np.eye(len(IDS), dtype=np.float32))
+    severity = SeverityEstimate(values, values, np.eye(len(IDS), dtype=np.float32))
     with pytest.raises(InvalidInput, match="finite"):
-        models.keep(study.folder, None, 1, 9, IDS, severity)  # type: ignore[arg-type]
-    assert models.latest(study.folder) is None
+        study_models.store_model(study.folder, None, 1, 9, IDS, severity)  # type: ignore[arg-type]
+    assert study_models.latest_model(study.folder) is None
 
 
 @pytest.mark.parametrize("name", ["rounds/0001.json", "models/0001/severity.npz"])
@@ -283,34 +285,34 @@ def test_examples_for_the_ranker(opening: Opening) -> None:
     queue = study.next_pairs("Ada", 4)
     for asked, answer in zip(queue, ["first", "second", "alike", "skip"], strict=True):
         judge(study, asked, answer)
-    pairs, labels = examples(study.standing, IDS)
+    pairs, labels = training_pairs(study.standing, IDS)
     assert labels.tolist() == [1, 0, 0.5]
     assert [(IDS[first], IDS[second]) for first, second in pairs] == [one[:2] for one in queue[:3]]
-    pairs, labels = examples(study.standing, [queue[0].first])
+    pairs, labels = training_pairs(study.standing, [queue[0].first])
     assert (pairs.shape, labels.shape) == ((0, 2), (0,))
 
 
 def test_a_plan_of_before_there_were_steps_and_weights(tmp_path: Path) -> None:
-    kept = plan.settle(tmp_path, {"epochs": 3})
-    lines = json.loads((tmp_path / plan.FILE).read_text())
+    kept = study_plan.save_plan(tmp_path, {"epochs": 3})
+    lines = json.loads((tmp_path / study_plan.FILE).read_text())
     del lines["steps"], lines["weights"]
-    (tmp_path / plan.FILE).write_text(json.dumps(lines))
-    assert plan.read(tmp_path) == kept
+    (tmp_path / study_plan.FILE).write_text(json.dumps(lines))
+    assert study_plan.read_plan(tmp_path) == kept
     assert (kept.steps, kept.weights) == (1000, None)
 
 
 def test_weights_are_kept_until_there_are_to_be_none(tmp_path: Path) -> None:
-    plan.settle(tmp_path, {"weights": "model"})
-    assert plan.settle(tmp_path, {"rounds": 3}).weights == "model"
-    assert plan.meant(tmp_path, {"weights": "none"}).weights is None
-    assert plan.read(tmp_path).weights == "model"
-    assert plan.settle(tmp_path, {"weights": "none"}).weights is None
-    assert plan.read(tmp_path).weights is None
+    study_plan.save_plan(tmp_path, {"weights": "model"})
+    assert study_plan.save_plan(tmp_path, {"rounds": 3}).weights == "model"
+    assert study_plan.resolve_plan(tmp_path, {"weights": "none"}).weights is None
+    assert study_plan.read_plan(tmp_path).weights == "model"
+    assert study_plan.save_plan(tmp_path, {"weights": "none"}).weights is None
+    assert study_plan.read_plan(tmp_path).weights is None
 
 
 def test_the_ranker_learns_as_the_plan_says(tmp_path: Path, indexed: Path) -> None:
     pytest.importorskip("torch")
-    from cbir.active import bayesian
+    from cbir.severity import bayesian_ranker
     from cbir.store import Collection
 
     said = {
@@ -322,7 +324,7 @@ def test_the_ranker_learns_as_the_plan_says(tmp_path: Path, indexed: Path) -> No
         "seed": 4,
         "backbone": "toprank",
     }
-    settings = plan.settle(tmp_path, said)
+    settings = study_plan.save_plan(tmp_path, said)
     with Collection(indexed) as collection:
         ids = [record.image_id for _, record in collection.iterate()]
     study = Study(tmp_path, ids, settings)
@@ -330,36 +332,36 @@ def test_the_ranker_learns_as_the_plan_says(tmp_path: Path, indexed: Path) -> No
     study.close()
     made = []
 
-    class Noted(bayesian.BayesianRanker):
+    class Noted(bayesian_ranker.BayesianRanker):
         def fit(self, *_: Any, **__: Any) -> Any:
             made.append(self.settings())
             raise InvalidInput("enough")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bayesian, "BayesianRanker", Noted)
+        patch.setattr(bayesian_ranker, "BayesianRanker", Noted)
         with pytest.raises(InvalidInput, match="enough"):
-            learn(indexed, tmp_path, 1, lambda: False)
+            train_study(indexed, tmp_path, 1, lambda: False)
     assert {name: made[0][name] for name in said} == said
 
 
 def test_learning(tmp_path: Path, indexed: Path) -> None:
     pytest.importorskip("torch")
-    from cbir.active import stored
+    from cbir.severity import stored_ranker
     from cbir.store import Collection
 
     folder = tmp_path / "study"
-    settings = plan.settle(
+    settings = study_plan.save_plan(
         folder, {"epochs": 1, "steps": 0, "side": 32, "passes": 2, "start": 0.3, "rounds": 2}
     )
     with Collection(indexed) as collection:
         ids = [record.image_id for _, record in collection.iterate()]
     study = Study(folder, ids, settings)
-    assert not learn(indexed, folder, 1, lambda: False), "nothing was judged"
+    assert not train_study(indexed, folder, 1, lambda: False), "nothing was judged"
     judge_round(study)
-    learn(indexed, folder, 1, lambda: True)
+    train_study(indexed, folder, 1, lambda: True)
     study.learnt()
     assert study.model is None, "it was stopped"
-    assert learn(indexed, folder, 1, lambda: False)
+    assert train_study(indexed, folder, 1, lambda: False)
     study.learnt()
     assert study.model is not None
     assert (study.model.after, study.model.judgements) == (1, len(study.standing))
@@ -369,14 +371,14 @@ def test_learning(tmp_path: Path, indexed: Path) -> None:
     study.close()
     labelled = Path(shutil.copytree(indexed, tmp_path / "labelled"))
     with Collection(labelled) as collection:
-        models.give(folder, 1, collection)
-        assert stored.kept(collection).side == 32, "where new images look for it"
+        study_models.copy_ranker_to_collection(folder, 1, collection)
+        assert stored_ranker.load_stored_ranker(collection).side == 32, "where new images look for it"
 
 
 def test_the_process_ends_with_its_server(tmp_path: Path, indexed: Path, opening: Opening) -> None:
     study = opening()
-    plan.settle(study.folder, {})
-    command = [sys.executable, "-m", "cbir.active.study.learn", str(indexed), str(study.folder), "1"]
+    study_plan.save_plan(study.folder, {})
+    command = [sys.executable, "-m", "cbir.active.study.study_training", str(indexed), str(study.folder), "1"]
     nobody_else = str(os.getpid() + 1)
     assert subprocess.run([*command, nobody_else], timeout=120).returncode == STOPPED
     told = subprocess.run(

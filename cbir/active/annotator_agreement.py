@@ -9,23 +9,23 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cbir.active.journal import Answer, Judgement
+from cbir.active.judgement_journal import PairAnswer, PairJudgement
 
 Level = Literal["nominal", "ordinal"]
 
 
 @dataclass(frozen=True)
-class Between:
+class PairwiseAgreement:
     """Two people. pairs: that both judged. kappa: Cohen's, None where it is not defined."""
 
     one: str
     other: str
     pairs: int
-    kappa: float | None
+    cohen_kappa: float | None
 
 
 @dataclass(frozen=True)
-class Agreement:
+class AnnotatorAgreement:
     """Of all people. pairs: that two or more judged. alpha: Krippendorff's; None where it is not defined.
 
     The answers "first, alike, second" are ordered: the ordinal alpha minds an opposite answer more than "alike".
@@ -33,28 +33,28 @@ class Agreement:
 
     people: int
     pairs: int
-    alpha: float | None
+    krippendorff_alpha: float | None
     alpha_nominal: float | None
-    between: tuple[Between, ...]
+    between: tuple[PairwiseAgreement, ...]
 
 
-def agreement(judgements: Iterable[Judgement]) -> Agreement:
+def annotator_agreement(judgements: Iterable[PairJudgement]) -> AnnotatorAgreement:
     """Agreement in standing judgements; a skipped pair is not judged."""
     answers = _answers(judgements)
     people = sorted({who for said in answers.values() for who in said})
     shared = [said for said in answers.values() if len(said) > 1]
     table = np.array([[said.get(who, np.nan) for said in shared] for who in people], np.float64)
     table = table.reshape(len(people), len(shared))
-    return Agreement(
+    return AnnotatorAgreement(
         len(people),
         len(shared),
-        alpha(table, "ordinal"),
-        alpha(table, "nominal"),
+        krippendorff_alpha(table, "ordinal"),
+        krippendorff_alpha(table, "nominal"),
         tuple(_between(one, other, shared) for one, other in combinations(people, 2)),
     )
 
 
-def kappa(one: Sequence[int], other: Sequence[int]) -> float | None:
+def cohen_kappa(one: Sequence[int], other: Sequence[int]) -> float | None:
     """Cohen's kappa of two people's answers to the same questions (Cohen 1960), by scikit-learn.
 
     None without answers, and where both always gave the same one, which leaves nothing to agree on by chance.
@@ -66,7 +66,7 @@ def kappa(one: Sequence[int], other: Sequence[int]) -> float | None:
     return float(cohen_kappa_score(list(one), list(other)))
 
 
-def alpha(table: ArrayLike, level: Level = "ordinal") -> float | None:
+def krippendorff_alpha(table: ArrayLike, level: Level = "ordinal") -> float | None:
     """Krippendorff's alpha of answers (people, questions) of whole numbers, NaN where somebody did not answer.
 
     Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), section C with the coincidence matrix.
@@ -97,16 +97,16 @@ def _distances(totals: NDArray[np.float64], level: Level) -> NDArray[np.float64]
     return np.asarray((middles[:, None] - middles[None, :]) ** 2)
 
 
-def _answers(judgements: Iterable[Judgement]) -> dict[tuple[str, str], dict[str, int]]:
+def _answers(judgements: Iterable[PairJudgement]) -> dict[tuple[str, str], dict[str, int]]:
     """By pair and person, seen from the image with the lesser id: whoever had it on the right says the opposite."""
     found: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for one in judgements:
-        if one.answer is not Answer.skip:
-            value = {Answer.first: 1, Answer.alike: 0, Answer.second: -1}[one.answer]
+        if one.answer is not PairAnswer.skip:
+            value = {PairAnswer.first: 1, PairAnswer.alike: 0, PairAnswer.second: -1}[one.answer]
             found[one.pair][one.who] = value if one.pair[0] == one.first else -value
     return found
 
 
-def _between(one: str, other: str, shared: Sequence[dict[str, int]]) -> Between:
+def _between(one: str, other: str, shared: Sequence[dict[str, int]]) -> PairwiseAgreement:
     both = [(said[one], said[other]) for said in shared if one in said and other in said]
-    return Between(one, other, len(both), kappa([a for a, _ in both], [b for _, b in both]))
+    return PairwiseAgreement(one, other, len(both), cohen_kappa([a for a, _ in both], [b for _, b in both]))

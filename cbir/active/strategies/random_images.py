@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from cbir.active.pool import Pool, Rows
-from cbir.active.strategies.base import ImageStrategy
+from cbir.active.candidate_pool import CandidatePool, Rows
+from cbir.active.strategies.strategy_base import ImageStrategy
 
 
 class Random(ImageStrategy):
@@ -12,5 +12,5 @@ class Random(ImageStrategy):
     name = "random"
     needs_severity = False
 
-    def images(self, pool: Pool, count: int, rng: np.random.Generator) -> Rows:
+    def images(self, pool: CandidatePool, count: int, rng: np.random.Generator) -> Rows:
         return rng.choice(pool.rows, min(count, len(pool.rows)), replace=False)

@@ -12,16 +12,16 @@ from cbir import settings
 from cbir.errors import CbirError, InvalidInput
 from cbir.images import Image, Limits, decode, read_images
 from cbir.images.pad_resize import pad_resize
-from cbir.search import query_frame
+from cbir.search import select_frame
 from cbir.store import Collection, Record, originals
-from cbir.store.filters import Condition
+from cbir.store.filter_conditions import Condition
 from cbir.threads import cores
 
 Show = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class GreyImages:
     """Images whose picture could be read, in the order they came.
 
     pixels: (n, side, side) uint8. records: n of them. missing: ids of the images without a picture.
@@ -32,7 +32,9 @@ class Seen:
     missing: list[str]
 
 
-def picture(collection: Collection, record: Record, side: int, pixels: int) -> NDArray[np.uint8] | None:
+def read_grey_image(
+    collection: Collection, record: Record, side: int, pixels: int
+) -> NDArray[np.uint8] | None:
     """(side, side) uint8 of one image, from its file or else from the thumbnail kept of it; None without either.
 
     pixels: that a file may have at most. A file that shows another picture by now does not count.
@@ -44,13 +46,13 @@ def picture(collection: Collection, record: Record, side: int, pixels: int) -> N
     return None if image is None else pad_resize(image, side)
 
 
-def read_pictures(
+def read_grey_images(
     collection: Collection,
     side: int,
     where: Sequence[Condition] = (),
     keep: Callable[[Record], bool] = lambda record: True,
     show: Show = lambda done, total: None,
-) -> Seen:
+) -> GreyImages:
     """Pictures of all images for which every condition and `keep` hold, on every core; side x side bytes each.
 
     Raises InvalidInput where there are images and none has a picture.
@@ -64,7 +66,7 @@ def read_pictures(
     pixels = np.zeros((len(records), side, side), np.uint8)
     there = np.zeros(len(records), bool)
     with ThreadPoolExecutor(cores()) as executor:
-        found = executor.map(lambda record: picture(collection, record, side, most), records)
+        found = executor.map(lambda record: read_grey_image(collection, record, side, most), records)
         for place, one in enumerate(found):
             show(place + 1, len(records))
             if one is not None:
@@ -74,7 +76,7 @@ def read_pictures(
             f"none of {len(records)} images has a picture: their files are not where they were when they were "
             "indexed, and no thumbnails are kept; put the files back, or index them where they are now"
         )
-    return Seen(
+    return GreyImages(
         pixels[there],
         [record for record, found in zip(records, there, strict=True) if found],
         [record.image_id for record, found in zip(records, there, strict=True) if not found],
@@ -82,11 +84,11 @@ def read_pictures(
 
 
 def _from_file(collection: Collection, record: Record, pixels: int) -> Image | None:
-    path = originals.path(collection.folder, record.source) or Path(record.source)
+    path = originals.original_path(collection.folder, record.source) or Path(record.source)
     if not path.is_file():
         return None
     try:
-        image = query_frame(read_images(path, limits=Limits(pixels=pixels)), record.frame, "the file")
+        image = select_frame(read_images(path, limits=Limits(pixels=pixels)), record.frame, "the file")
     except CbirError:
         return None
     return image if image.content_hash == record.content_hash else None

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.active import stored
-from cbir.active.bayesian import BayesianRanker
-from cbir.active.labels import write_severity
-from cbir.active.pictures import read_pictures
-from cbir.active.pool import Rows
+from cbir.active.candidate_pool import Rows
 from cbir.errors import InvalidInput
 from cbir.models.linear.grouped_folds import group_folds
+from cbir.severity import stored_ranker
+from cbir.severity.bayesian_ranker import BayesianRanker
+from cbir.severity.grey_images import read_grey_images
+from cbir.severity.severity_labels import write_severity
 from cbir.store import Collection, Record
-from cbir.store.filters import Condition
+from cbir.store.filter_conditions import Condition
 
 LEAST = 10  # graded images to learn from and to test on, together
 PARTS = (2, 50)  # that patients may be split into, one of them to test on
@@ -23,7 +23,7 @@ Show = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Graded:
+class GradedImages:
     """Graded images of a collection, split by patient.
 
     pictures: (n, side, side) uint8. grades: (n,). train, test: rows of them. missing: how many have no picture.
@@ -36,7 +36,7 @@ class Graded:
     missing: int
 
 
-def graded(
+def load_graded_images(
     collection: Collection,
     column: str,
     side: int,
@@ -44,7 +44,7 @@ def graded(
     where: Sequence[Condition] = (),
     seed: int = 0,
     show: Show = lambda stage, done, total: None,
-) -> Graded:
+) -> GradedImages:
     """The images with a grade in the label `column`, about a share `held_out` of the patients to test on.
 
     Raises InvalidInput where they are too few, a grade is no number, or no picture can be read.
@@ -58,7 +58,9 @@ def graded(
     def has_grade(record: Record) -> bool:
         return bool(record.labels.get(column, "").strip())
 
-    seen = read_pictures(collection, side, where, has_grade, lambda done, total: show("reading", done, total))
+    seen = read_grey_images(
+        collection, side, where, has_grade, lambda done, total: show("reading", done, total)
+    )
     if len(seen.records) < LEAST:
         raise InvalidInput(
             f"{len(seen.records)} images have a picture and a grade in the label {column!r}; {LEAST} are needed"
@@ -71,18 +73,18 @@ def graded(
     named = [record.patient_key or record.image_id for record in seen.records]
     patients = np.unique(named, return_inverse=True)[1].astype(np.int64)
     train, test = next(group_folds(grades, patients, parts, seed))
-    return Graded(seen.pixels, grades, train, test, len(seen.missing))
+    return GradedImages(seen.pixels, grades, train, test, len(seen.missing))
 
 
-def publish(
+def publish_ranker(
     collection: Collection, ranker: BayesianRanker, show: Show = lambda stage, done, total: None
 ) -> int:
     """Keep a ranker in the collection and label every image that has a picture with its severity; how many."""
-    seen = read_pictures(collection, ranker.side, show=lambda done, total: show("reading", done, total))
+    seen = read_grey_images(collection, ranker.side, show=lambda done, total: show("reading", done, total))
     if not seen.records:
         return 0
     severity = ranker.severity(seen.pixels)
-    stored.keep(collection, ranker, {"images": len(seen.records)})
+    stored_ranker.store_ranker(collection, ranker, {"images": len(seen.records)})
     write_severity(collection, [record.image_id for record in seen.records], severity.mean)
     return len(seen.records)
 

@@ -6,14 +6,16 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.images import Image
 from cbir.images.pad_resize import pad_resize
 from cbir.store import Collection
-from cbir.store.learnt import FOLDER
-from cbir.store.lock import writer_lock
+from cbir.store.severity_model import FOLDER
+from cbir.store.writer_lock import writer_lock
 
 if TYPE_CHECKING:
-    from cbir.active.bayesian import BayesianRanker
+    from cbir.severity.bayesian_ranker import BayesianRanker
 
 
-def keep(collection: Collection, ranker: "BayesianRanker", facts: dict[str, Any] | None = None) -> None:
+def store_ranker(
+    collection: Collection, ranker: "BayesianRanker", facts: dict[str, Any] | None = None
+) -> None:
     """Put a fitted ranker into the collection's folder, in place of the one there; `facts` go into its card.
 
     Raises CollectionBusy where another process writes.
@@ -22,11 +24,11 @@ def keep(collection: Collection, ranker: "BayesianRanker", facts: dict[str, Any]
         ranker.save(collection.folder / FOLDER, facts)
 
 
-def kept(collection: Collection) -> "BayesianRanker":
+def load_stored_ranker(collection: Collection) -> "BayesianRanker":
     """The ranker that lies in a collection; raises NotFound where none does, InvalidInput where torch is missing."""
     try:
-        from cbir.active.bayesian import BayesianRanker
-        from cbir.active.files import CARD
+        from cbir.severity.bayesian_files import CARD
+        from cbir.severity.bayesian_ranker import BayesianRanker
     except ModuleNotFoundError as error:
         raise InvalidInput("severity of new images needs torch: pip install 'cbir[deep]'") from error
     for folder in (collection.folder, collection.folder.parent):  # a last good copy uses its collection's
@@ -37,6 +39,6 @@ def kept(collection: Collection) -> "BayesianRanker":
     )
 
 
-def severity_of(ranker: "BayesianRanker", image: Image) -> float:
+def severity_of_image(ranker: "BayesianRanker", image: Image) -> float:
     """The severity of one image."""
     return float(ranker.severity(pad_resize(image, ranker.side)[None]).mean[0])

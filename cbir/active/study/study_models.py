@@ -11,30 +11,33 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.active.severity import Severity
-from cbir.active.study.files import write
+from cbir.active.study.study_files import write_study_file
 from cbir.atomic import sync_folder
 from cbir.errors import InvalidInput
-from cbir.store import Collection, learnt
-from cbir.store.lock import writer_lock
+from cbir.severity.severity_estimate import SeverityEstimate
+from cbir.store import Collection, severity_model
+from cbir.store.writer_lock import writer_lock
 
 if TYPE_CHECKING:
-    from cbir.active.bayesian import BayesianRanker
+    from cbir.severity.bayesian_ranker import BayesianRanker
 
 FOLDER, SEVERITY = "models", "severity.npz"
-RANKER = ("severity.safetensors", "severity.json")  # as `cbir.active.files` has them, which needs torch
+RANKER = (
+    "severity.safetensors",
+    "severity.json",
+)  # as `cbir.severity.bayesian_files` has them, which needs torch
 
 
 @dataclass(frozen=True, eq=False)
-class Learnt:
+class TrainedModel:
     """after: the round it was learnt after. judgements: it learnt from. ids: (n,) of the images of `severity`."""
 
     after: int
     judgements: int
     ids: tuple[str, ...]
-    severity: Severity
+    severity: SeverityEstimate
 
-    def of(self, ids: Sequence[str]) -> tuple[Severity, NDArray[np.bool_]]:
+    def of(self, ids: Sequence[str]) -> tuple[SeverityEstimate, NDArray[np.bool_]]:
         """What is said of these images, zeros for those that it has not seen, and which it has (len(ids),)."""
         place = {image: row for row, image in enumerate(self.ids)}
         rows = np.array([place.get(image, -1) for image in ids], np.int64)
@@ -47,16 +50,16 @@ class Learnt:
 
         one = self.severity
         scores = None if one.scores is None else np.ascontiguousarray(take(one.scores.T).T)
-        return Severity(take(one.mean), take(one.variance), take(one.features), scores), seen
+        return SeverityEstimate(take(one.mean), take(one.variance), take(one.features), scores), seen
 
 
-def keep(
+def store_model(
     folder: Path,
     ranker: "BayesianRanker",
     after: int,
     judgements: int,
     ids: Sequence[str],
-    severity: Severity,
+    severity: SeverityEstimate,
 ) -> None:
     """Store ranker and severities of the study in `folder`, in one step; InvalidInput where one is no number."""
     if not (np.isfinite(severity.mean).all() and np.isfinite(severity.variance).all()):
@@ -77,37 +80,37 @@ def keep(
         features=severity.features,
         scores=scores,
     )
-    write(partial / SEVERITY, content.getvalue())
+    write_study_file(partial / SEVERITY, content.getvalue())
     shutil.rmtree(target, ignore_errors=True)
     partial.rename(target)
     sync_folder(target.parent)
 
 
-def latest(folder: Path) -> Learnt | None:
+def latest_model(folder: Path) -> TrainedModel | None:
     """What was learnt last in the study in `folder`; None where nothing was. Raises InvalidInput."""
     found = sorted((folder / FOLDER).glob("[0-9]*[0-9]"))
-    return read(found[-1] / SEVERITY) if found else None
+    return read_trained_model(found[-1] / SEVERITY) if found else None
 
 
-def give(folder: Path, after: int, collection: Collection) -> None:
-    """Copy the ranker learnt after that round into the collection, as `cbir.active.stored.keep` does, without torch.
+def copy_ranker_to_collection(folder: Path, after: int, collection: Collection) -> None:
+    """Copy the ranker learnt after that round into the collection, as `cbir.severity.stored_ranker.store_ranker` does, without torch.
 
     Raises CollectionBusy, StorageFull.
     """
     with writer_lock(collection.folder):
         for name in RANKER:
             content = (folder / FOLDER / f"{after:04d}" / name).read_bytes()
-            write(collection.folder / learnt.FOLDER / name, content)
+            write_study_file(collection.folder / severity_model.FOLDER / name, content)
 
 
-def read(path: Path) -> Learnt:
+def read_trained_model(path: Path) -> TrainedModel:
     """One file of severities; nothing is unpickled. Raises InvalidInput."""
     try:
         with np.load(path, allow_pickle=False) as held:
             scores = held["scores"] if len(held["scores"]) else None
-            severity = Severity(held["mean"], held["variance"], held["features"], scores)
+            severity = SeverityEstimate(held["mean"], held["variance"], held["features"], scores)
             ids = tuple(held["ids"].tolist())
-            made = Learnt(int(held["after"]), int(held["judgements"]), ids, severity)
+            made = TrainedModel(int(held["after"]), int(held["judgements"]), ids, severity)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise InvalidInput(
             f"{path} is not what a study's ranker says; delete that folder to learn anew"

@@ -9,7 +9,7 @@ from cbir.errors import InvalidInput
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class JudgedPairs:
     """pairs: (m, 2) rows of images. labels: (m,) float32 from 0 to 1. grades: (n,) float32, NaN where unknown.
 
     mean_grade: of the grades that are known; None where none are. A graded image that is in no pair is paired with
@@ -22,7 +22,9 @@ class Judged:
     mean_grade: float | None
 
 
-def judged(count: int, pairs: ArrayLike, labels: ArrayLike, grades: ArrayLike | None = None) -> Judged:
+def check_judged_pairs(
+    count: int, pairs: ArrayLike, labels: ArrayLike, grades: ArrayLike | None = None
+) -> JudgedPairs:
     """Judged pairs of `count` images; raises InvalidInput where anything does not fit."""
     rows, said = np.asarray(pairs), np.asarray(labels)
     if rows.ndim != 2 or rows.shape[1:] != (2,) or rows.dtype.kind not in "iu" or not len(rows):
@@ -43,7 +45,7 @@ def judged(count: int, pairs: ArrayLike, labels: ArrayLike, grades: ArrayLike | 
             raise InvalidInput(f"{count} images need as many grades, NaN where unknown")
     graded = np.flatnonzero(~np.isnan(known))
     alone = np.setdiff1d(graded, rows)
-    return Judged(
+    return JudgedPairs(
         np.concatenate([rows.astype(np.int64), np.stack([alone, alone], axis=1)]),
         np.concatenate([said.astype(np.float32), np.full(len(alone), 0.5, np.float32)]),
         known,

@@ -10,11 +10,11 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from cbir.active.judged import Judged, judged
-from cbir.active.network import BayesianNetwork
-from cbir.active.severity import Severity
 from cbir.errors import InvalidInput
 from cbir.losses import ranknet_loss
+from cbir.severity.bayesian_network import BayesianNetwork
+from cbir.severity.judged_pairs import JudgedPairs, check_judged_pairs
+from cbir.severity.severity_estimate import SeverityEstimate
 from cbir.training.augmentation import augment_images
 from cbir.training.network_scoring import to_network_input
 from cbir.training.training_loop import run_training_loop
@@ -93,7 +93,7 @@ class BayesianRanker:
         grade. stop: asked before every batch; the ranker keeps what it has learnt so far where it says True.
         Raises InvalidInput for what does not fit.
         """
-        known = judged(len(images), pairs, labels, grades)
+        known = check_judged_pairs(len(images), pairs, labels, grades)
         with torch.random.fork_rng(devices=[]):  # for whoever else draws from torch in this process
             torch.manual_seed(self.seed)
             network = BayesianNetwork(self.backbone, self.dropout, self.weights)
@@ -104,7 +104,7 @@ class BayesianRanker:
         self._learn(_squares(images, self.side), known, stop or (lambda: False))
         return self
 
-    def _learn(self, pictures: Pictures, known: Judged, stop: Stop) -> None:
+    def _learn(self, pictures: Pictures, known: JudgedPairs, stop: Stop) -> None:
         network, generator = self.network_, torch.Generator().manual_seed(self.seed)
         optimizer = torch.optim.Adam(_groups(network, self.weight_decay), self.rate)
         epoch_length = max(1, -(-len(known.pairs) // self.batch))
@@ -122,7 +122,7 @@ class BayesianRanker:
         network.eval()
 
     def _loss(
-        self, pictures: Pictures, known: Judged, rows: NDArray[np.int64], generator: torch.Generator
+        self, pictures: Pictures, known: JudgedPairs, rows: NDArray[np.int64], generator: torch.Generator
     ) -> Tensor:
         """Eq. 2, and eq. 4 where grades are known, as means; weight decay is the optimizer's.
 
@@ -143,7 +143,7 @@ class BayesianRanker:
                 loss = loss + ((scores[graded] - grades[graded]) ** 2).mean()
         return loss
 
-    def severity(self, images: Pictures) -> Severity:
+    def severity(self, images: Pictures) -> SeverityEstimate:
         """Mean and variance of T stochastic passes over images (n, h, w) uint8, n from 0 on.
 
         All images see the same T samples of the weights. Raises InvalidInput before `fit`.
@@ -161,11 +161,11 @@ class BayesianRanker:
                     parts.append([of.float().cpu() for of in network.sampled(seen, masks)])
         if not parts:
             width = network.width
-            return Severity(
+            return SeverityEstimate(
                 np.zeros(0, np.float32), np.zeros(0, np.float32), np.zeros((0, width), np.float32)
             )
         scores = torch.cat([scores for scores, _ in parts], dim=1)
-        return Severity(
+        return SeverityEstimate(
             scores.mean(dim=0).numpy(),
             scores.var(dim=0, correction=0).numpy(),
             torch.cat([features for _, features in parts]).numpy(),
@@ -174,14 +174,14 @@ class BayesianRanker:
 
     def save(self, folder: Path, facts: dict[str, Any] | None = None) -> None:
         """Write weights and card into `folder`, which is made; `facts` go into the card."""
-        from cbir.active.files import save_bayesian_ranker
+        from cbir.severity.bayesian_files import save_bayesian_ranker
 
         save_bayesian_ranker(self, folder, facts or {})
 
     @classmethod
     def load(cls, folder: Path, device: str = "cpu") -> "BayesianRanker":
         """The ranker in `folder`; nothing is unpickled. Raises NotFound, InvalidInput."""
-        from cbir.active.files import load_bayesian_ranker
+        from cbir.severity.bayesian_files import load_bayesian_ranker
 
         return load_bayesian_ranker(folder, device)
 

@@ -7,18 +7,18 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from cbir.active import strategies
-from cbir.active.study.files import write
+from cbir.active.study.study_files import write_study_file
 from cbir.errors import InvalidInput
 
 FILE = "study.json"
 NO_WEIGHTS = "none"
 
 
-class Plan(BaseModel):
+class StudyPlan(BaseModel):
     """start: share of the images in the pairs of round 1; step: of those chosen for each later one.
 
     strategy: that chooses them. overlap: share of pairs that every annotator is asked, to see how far they agree.
-    backbone, side, weights, epochs, steps, passes: of `cbir.active.bayesian.BayesianRanker`. study: a name of its
+    backbone, side, weights, epochs, steps, passes: of `cbir.severity.bayesian_ranker.BayesianRanker`. study: a name of its
     own, by chance.
     """
 
@@ -45,22 +45,22 @@ class Plan(BaseModel):
         return None if weights == NO_WEIGHTS else weights
 
 
-def settle(folder: Path, given: dict[str, Any]) -> Plan:
+def save_plan(folder: Path, given: dict[str, Any]) -> StudyPlan:
     """The plan of the study in `folder`, as `meant` says it, and kept so."""
-    plan, path = meant(folder, given), folder / FILE
-    if not path.exists() or plan != read(folder):
-        write(path, (plan.model_dump_json(indent=2) + "\n").encode())
+    plan, path = resolve_plan(folder, given), folder / FILE
+    if not path.exists() or plan != read_plan(folder):
+        write_study_file(path, (plan.model_dump_json(indent=2) + "\n").encode())
     return plan
 
 
-def meant(folder: Path, given: dict[str, Any]) -> Plan:
+def resolve_plan(folder: Path, given: dict[str, Any]) -> StudyPlan:
     """The plan of the study in `folder`: as it was begun, with what is `given` now (None is not).
 
     Raises InvalidInput for values that do not fit, and a file that is no plan.
     """
-    known: dict[str, Any] = read(folder).model_dump() if (folder / FILE).exists() else {}
+    known: dict[str, Any] = read_plan(folder).model_dump() if (folder / FILE).exists() else {}
     try:
-        plan = Plan(**known | {name: value for name, value in given.items() if value is not None})
+        plan = StudyPlan(**known | {name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         first = error.errors()[0]
         raise InvalidInput(f"--{first['loc'][0]}: {first['msg'][0].lower()}{first['msg'][1:]}") from error
@@ -68,10 +68,10 @@ def meant(folder: Path, given: dict[str, Any]) -> Plan:
     return plan
 
 
-def read(folder: Path) -> Plan:
+def read_plan(folder: Path) -> StudyPlan:
     """The plan of the study in `folder`; raises InvalidInput."""
     try:
-        return Plan.model_validate_json((folder / FILE).read_bytes())
+        return StudyPlan.model_validate_json((folder / FILE).read_bytes())
     except FileNotFoundError:
         raise InvalidInput(
             f"there is no study in {folder}; `cbir annotate serve --study-dir {folder} --collection DIR` begins one"

@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.active import strategies
-from cbir.active.pool import Pair, Pool, Rows, pair_up
-from cbir.active.severity import Severity
+from cbir.active.candidate_pool import CandidatePool, Pair, Rows, pair_up
 from cbir.errors import InvalidInput
+from cbir.severity.severity_estimate import SeverityEstimate
 
 
-def choose(
+def select_pairs(
     strategy: str,
-    severity: Severity | None,
+    severity: SeverityEstimate | None,
     asked: Iterable[Pair],
     share_or_count: float | int,
     rng: np.random.Generator,
@@ -37,9 +37,9 @@ def choose(
         np.isfinite(severity.mean).all() and np.isfinite(severity.variance).all()
     ):
         raise InvalidInput("severities must be finite numbers; at least one is not")
-    pool = Pool(count, severity, asked, allowed)
+    pool = CandidatePool(count, severity, asked, allowed)
     most = count if allowed is None else int(np.count_nonzero(allowed))
-    images = min(number_of(share_or_count, most), len(pool.rows))
+    images = min(share_of(share_or_count, most), len(pool.rows))
     return chosen.pairs(pool, images, rng) if images else np.empty((0, 2), np.int64)
 
 
@@ -53,14 +53,14 @@ def first_pairs(n: int, share: float, pairs: int | None, rng: np.random.Generato
         raise InvalidInput(f"comparing needs two images; there {'is one' if n == 1 else 'are none'}")
     if pairs is not None and pairs < 1:
         raise InvalidInput(f"at least one pair is needed to begin with, not {pairs}")
-    count = max(2, number_of(float(share), n))
+    count = max(2, share_of(float(share), n))
     if pairs is not None:
         count = min(count, 2 * pairs)
-    pool = Pool(n, None, (), None)
+    pool = CandidatePool(n, None, (), None)
     return pair_up(pool, rng.choice(n, count, replace=False), count if pairs is None else pairs, rng)
 
 
-def number_of(share_or_count: float | int, most: int) -> int:
+def share_of(share_or_count: float | int, most: int) -> int:
     """How many of `most` images a share (float) or a number (int) means. Raises InvalidInput."""
     if isinstance(share_or_count, int | np.integer) and not isinstance(share_or_count, bool):
         if share_or_count < 0:

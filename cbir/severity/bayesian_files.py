@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cbir.active.network import BayesianNetwork
 from cbir.models.model_card import read_model_card
 from cbir.models.model_files import load_weights, save_model
+from cbir.severity.bayesian_network import BayesianNetwork
 
 if TYPE_CHECKING:
-    from cbir.active.bayesian import BayesianRanker
+    from cbir.severity.bayesian_ranker import BayesianRanker
 
 WEIGHTS, CARD = "severity.safetensors", "severity.json"
 
@@ -39,7 +39,7 @@ def load_bayesian_ranker(folder: Path, device: str = "cpu") -> "BayesianRanker":
 
     Raises NotFound if there is none, InvalidInput if weights and card do not match.
     """
-    from cbir.active.bayesian import BayesianRanker
+    from cbir.severity.bayesian_ranker import BayesianRanker
 
     command = f"`cbir annotate simulate --out {folder}`"
     card = read_model_card(folder / CARD, "a ranker", command, _is_severity_card)

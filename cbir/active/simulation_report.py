@@ -9,30 +9,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cbir
-from cbir.active.simulation import Simulated
+from cbir.active.simulation import SimulationResult
 from cbir.atomic import atomic_text
 from cbir.evaluation.report import charts
-from cbir.evaluation.report.report_page import css
-from cbir.grading.figures import boxes_within
+from cbir.evaluation.report.svg_figure import style_sheet
 
 PAGE, NUMBERS = "report.html", "report.json"
 
 
-def write(found: Mapping[str, Simulated], folder: Path) -> None:
+def write_simulation_report(found: Mapping[str, SimulationResult], folder: Path) -> None:
     """Write report.html and report.json of simulations, by the name of their strategy, into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_text(folder / NUMBERS) as file:
-        json.dump(strict({name: one.told() for name, one in found.items()}), file, indent=2)
+        json.dump(strict_json({name: one.told() for name, one in found.items()}), file, indent=2)
     with atomic_text(folder / PAGE) as file:
-        file.write(page(found))
+        file.write(simulation_page(found))
 
 
-def strict(values: object) -> object:
+def strict_json(values: object) -> object:
     """The same for strict JSON: null where something is not defined."""
     return json.loads(json.dumps(values), parse_constant=lambda _: None)
 
 
-def page(found: Mapping[str, Simulated]) -> str:
+def simulation_page(found: Mapping[str, SimulationResult]) -> str:
     """The HTML, which needs no other file."""
     parts = [
         _section("Accuracy against labelling", "Pairs in relation to images; on images that nothing was learnt from. "
@@ -53,7 +52,7 @@ def page(found: Mapping[str, Simulated]) -> str:
         ]  # fmt: skip
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Learning from comparisons</title><style>{css()}</style></head><body>
+<title>Learning from comparisons</title><style>{style_sheet()}</style></head><body>
 <h1>Learning from comparisons</h1>
 <p class="sub">Answers from known grades in the place of a person. Not a medical device.</p>
 {_table(found)}
@@ -67,7 +66,7 @@ def _section(title: str, note: str, drawn: list[str]) -> str:
     return f'<h3>{escape(title)}</h3><p class="note">{escape(note)}</p>{"".join(drawn)}'
 
 
-def _table(found: Mapping[str, Simulated]) -> str:
+def _table(found: Mapping[str, SimulationResult]) -> str:
     columns = ("strategy", "pairs", "images", "overall", "neighbouring", "F1", "a person's seconds")
     rows = []
     for name, one in found.items():
@@ -81,7 +80,7 @@ def _table(found: Mapping[str, Simulated]) -> str:
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _curves(found: Mapping[str, Simulated], measure: str) -> str:
+def _curves(found: Mapping[str, SimulationResult], measure: str) -> str:
     """Accuracy after each round; strategies share the labelling ratios of the one with the most rounds."""
     longest = max(found.values(), key=lambda one: len(one.rounds)).rounds
     xs = [one.labelling for one in longest]
@@ -94,9 +93,9 @@ def _curves(found: Mapping[str, Simulated], measure: str) -> str:
     known = [value for _, values in series for value in values if np.isfinite(value)]
     if not known:
         return '<p class="note">All images to test on have one grade.</p>'
-    low, high = charts.fitting(known)
+    low, high = charts.round_range(known)
     above = max(0.0, high - 1.0)  # no accuracy is
-    return charts.lines(series, xs, "labelling ratio", f"accuracy, {measure}", x_range=charts.fitting(xs),
+    return charts.line_chart(series, xs, "labelling ratio", f"accuracy, {measure}", x_range=charts.round_range(xs),
                         y_range=(low - above, high - above))  # fmt: skip
 
 
@@ -106,10 +105,10 @@ def _boxes(values: NDArray[np.float32], grades: NDArray[np.float64], what: str) 
     ]
     low, high = float(values.min()), float(values.max())
     room = 0.05 * (high - low) or 1.0
-    return boxes_within(samples, (low - room, high + room), what, f"{what} by grade")
+    return charts.box_chart(samples, (low - room, high + room), what, f"{what} by grade")
 
 
-def _proportions(one: Simulated) -> str:
+def _proportions(one: SimulationResult) -> str:
     """Bars for the first round, the one in the middle and the last."""
     shown = sorted({0, (len(one.rounds) - 1) // 2, len(one.rounds) - 1})
     names = [f"{one.rounds[number].labelling:.0%} of pairs" for number in shown]
@@ -117,4 +116,4 @@ def _proportions(one: Simulated) -> str:
     for grade, share in one.rounds[-1].proportions.items():
         shares = [one.rounds[number].proportions[grade] for number in shown]
         rows.append((f"grade {grade}", f"{share:.1%}", shares))
-    return charts.bars(rows, names, "share of each grade")
+    return charts.bar_chart(rows, names, "share of each grade")

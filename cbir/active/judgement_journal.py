@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, V
 from cbir.atomic import sync_folder
 from cbir.errors import CollectionBusy, InvalidInput
 from cbir.file_lock import try_lock
-from cbir.store.room import told_when_full
+from cbir.store.disk_full import raise_when_full
 
 HEADER = b'{"kind": "cbir judgements", "version": 1}\n'
 LONGEST_SECONDS = 86_400.0  # of one judgement
@@ -24,7 +24,7 @@ Who = Annotated[str, Field(min_length=1, max_length=100)]
 ImageId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}(-[0-9]{1,9})?$")]
 
 
-class Answer(StrEnum):
+class PairAnswer(StrEnum):
     """Which of the two is the more severe. skip: the person would not say."""
 
     first = "first"
@@ -37,7 +37,7 @@ class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Judgement(_Entry):
+class PairJudgement(_Entry):
     """One answer. name: made by whoever sent it, so that sending twice writes once.
 
     first: the image on the left. at: when it was written, UTC. seconds: from both images on the screen to the answer,
@@ -51,7 +51,7 @@ class Judgement(_Entry):
     seconds: float = Field(ge=0, le=LONGEST_SECONDS)
     first: ImageId
     second: ImageId
-    answer: Answer
+    answer: PairAnswer
     round: int = Field(ge=0)
 
     @property
@@ -70,8 +70,8 @@ class Undo(_Entry):
     undoes: Name
 
 
-Entry = Annotated[Judgement | Undo, Field(discriminator="kind")]
-ENTRY: TypeAdapter[Judgement | Undo] = TypeAdapter(Entry)
+Entry = Annotated[PairJudgement | Undo, Field(discriminator="kind")]
+ENTRY: TypeAdapter[PairJudgement | Undo] = TypeAdapter(Entry)
 
 
 class Journal:
@@ -84,7 +84,7 @@ class Journal:
         """
         self.path = path
         self._writing = Lock()
-        with told_when_full(path.parent):
+        with raise_when_full(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -94,7 +94,7 @@ class Journal:
             except BaseException:
                 os.close(self._file)
                 raise
-        self.entries: list[Judgement | Undo] = entries
+        self.entries: list[PairJudgement | Undo] = entries
         self._known = {entry.name: entry for entry in entries}
 
     def _lock(self) -> None:
@@ -119,7 +119,7 @@ class Journal:
         sync_folder(self.path.parent)
         self._end = len(sound)
 
-    def add(self, entry: Judgement | Undo) -> bool:
+    def add(self, entry: PairJudgement | Undo) -> bool:
         """Append an entry, and wait until it is on the disk; False where it stands there already, sent once more.
 
         Raises InvalidInput where its name stands for something else, the two images are one, or an undo names no
@@ -137,17 +137,17 @@ class Journal:
             self._known[entry.name] = entry
         return True
 
-    def _check(self, entry: Judgement | Undo) -> None:
-        if isinstance(entry, Judgement):
+    def _check(self, entry: PairJudgement | Undo) -> None:
+        if isinstance(entry, PairJudgement):
             if entry.first == entry.second:
                 raise InvalidInput(f"a pair needs two different images, not {entry.first} twice")
             return
         undone = self._known.get(entry.undoes)
-        if not isinstance(undone, Judgement) or undone.who != entry.who:
+        if not isinstance(undone, PairJudgement) or undone.who != entry.who:
             raise InvalidInput(f"there is no judgement {entry.undoes} of that person to take back")
 
     def _append(self, line: bytes) -> None:
-        with told_when_full(self.path.parent):
+        with raise_when_full(self.path.parent):
             try:
                 if os.pwrite(self._file, line, self._end) < len(line):
                     raise OSError(28, "No space left on device")
@@ -170,7 +170,7 @@ class Journal:
         self.close()
 
 
-def read(path: Path) -> list[Judgement | Undo]:
+def read_journal(path: Path) -> list[PairJudgement | Undo]:
     """Every whole entry of a journal, in the order they came, while others may be writing. Raises InvalidInput."""
     try:
         content = path.read_bytes()
@@ -179,29 +179,29 @@ def read(path: Path) -> list[Judgement | Undo]:
     return _parsed(path, content)[0]
 
 
-def standing(entries: Iterable[Judgement | Undo]) -> list[Judgement]:
+def valid_judgements(entries: Iterable[PairJudgement | Undo]) -> list[PairJudgement]:
     """The judgements that hold, in the order they came: not taken back, and the last of a person about a pair."""
     known = list(entries)
     undone = {entry.undoes for entry in known if isinstance(entry, Undo)}
-    last: dict[tuple[str, tuple[str, str]], Judgement] = {}
+    last: dict[tuple[str, tuple[str, str]], PairJudgement] = {}
     for entry in known:
-        if isinstance(entry, Judgement) and entry.name not in undone:
+        if isinstance(entry, PairJudgement) and entry.name not in undone:
             last.pop((entry.who, entry.pair), None)
             last[entry.who, entry.pair] = entry
     return list(last.values())
 
 
-def now() -> datetime:
+def utc_now() -> datetime:
     """This moment, UTC, in milliseconds."""
     moment = datetime.now(UTC)
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
-def _said(entry: Judgement | Undo) -> dict[str, object]:
+def _said(entry: PairJudgement | Undo) -> dict[str, object]:
     return entry.model_dump(exclude={"at", "round"})  # which the server adds: both may be others by now
 
 
-def _parsed(path: Path, content: bytes) -> tuple[list[Judgement | Undo], bytes]:
+def _parsed(path: Path, content: bytes) -> tuple[list[PairJudgement | Undo], bytes]:
     """The entries, and the content without a torn end; a last line that lacks its newline only gets it."""
     if len(content) < len(HEADER) and HEADER.startswith(content):
         return [], HEADER  # new, or killed while it was begun
@@ -220,7 +220,7 @@ def _parsed(path: Path, content: bytes) -> tuple[list[Judgement | Undo], bytes]:
     return entries, sound
 
 
-def _entry(path: Path, number: int, line: bytes) -> Judgement | Undo:
+def _entry(path: Path, number: int, line: bytes) -> PairJudgement | Undo:
     try:
         if len(line) > MOST_LINE:
             raise ValueError

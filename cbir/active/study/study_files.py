@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from cbir.atomic import write_bytes
-from cbir.store.room import told_when_full
+from cbir.store.disk_full import raise_when_full
 
 
-def write(path: Path, content: bytes) -> None:
+def write_study_file(path: Path, content: bytes) -> None:
     """Put a file in its place, on the disk when this returns; raises StorageFull."""
-    with told_when_full(path.parent):
+    with raise_when_full(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_bytes(path, content, permissions=0o600)

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from cbir.active.dropout import UnitDropout, with_dropout
 from cbir.models import backbones
+from cbir.severity.unit_dropout import UnitDropout, with_dropout
 
 
 class BayesianNetwork(nn.Module):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.metrics import precision_recall_fscore_support
 
-from cbir.active.pool import Rows
+from cbir.active.candidate_pool import Rows
 from cbir.errors import InvalidInput
 from cbir.grading.agreement import nearest_level
 

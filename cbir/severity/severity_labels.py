@@ -4,11 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sqlalchemy import func, select
 
 from cbir.errors import InvalidInput
 from cbir.store import Collection
-from cbir.store.schema import images, labels
 
 LABEL = "severity"
 DIGITS = 4  # after the point
@@ -33,10 +31,6 @@ def write_severity(
         return writer.label_images(LABEL, dict(zip(ids, texts, strict=True)))
 
 
-def severities(collection: Collection) -> dict[str, float]:
+def severity_by_id(collection: Collection) -> dict[str, float]:
     """The severity of every image that has one, by its id."""
-    query = (
-        select(images.c.image_id, func.as_number(labels.c.value)).join(labels).where(labels.c.key == LABEL)
-    )
-    with collection.engine.connect() as connection:
-        return {image_id: value for image_id, value in connection.execute(query) if value is not None}
+    return collection.numeric_labels(LABEL)

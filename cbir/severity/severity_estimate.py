@@ -9,7 +9,7 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class Severity:
+class SeverityEstimate:
     """Mean and variance of the stochastic passes, and features for strategies that look at variety.
 
     mean: (n,) float32, the higher, the more severe. variance: (n,) float32, 0 or above. features: (n, d) float32,

@@ -1,4 +1,4 @@
-"""A ranker learns from a study's judgements, in a process of its own: `python -m cbir.active.study.learn`."""
+"""A ranker learns from a study's judgements, in a process of its own: `python -m cbir.active.study.study_training`."""
 
 import os
 import signal
@@ -13,25 +13,25 @@ from threading import Thread
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.active import journal
-from cbir.active.journal import Answer, Judgement
-from cbir.active.study import models, plan
-from cbir.active.study.pictures import pictures
+from cbir.active import judgement_journal
+from cbir.active.judgement_journal import PairAnswer, PairJudgement
+from cbir.active.study import study_models, study_plan
 from cbir.active.study.study import JOURNAL
+from cbir.active.study.study_images import read_study_images
 from cbir.errors import CbirError
 from cbir.file_lock import try_lock
 from cbir.store import Collection
 
 NICENESS = 10
 STOPPED, NOTHING, FAILED = 3, 4, 5  # exit codes
-LABELS = {Answer.first: 1.0, Answer.alike: 0.5, Answer.second: 0.0}
+LABELS = {PairAnswer.first: 1.0, PairAnswer.alike: 0.5, PairAnswer.second: 0.0}
 LOCK, CACHE = "learning.lock", "pictures.npz"
 
 Stop = Callable[[], bool]
 
 
-def examples(
-    judgements: Sequence[Judgement], ids: Sequence[str]
+def training_pairs(
+    judgements: Sequence[PairJudgement], ids: Sequence[str]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Pairs (m, 2) of rows of `ids` and labels (m,) 1, 0.5 or 0; without skips and images that are not there."""
     row = {image: place for place, image in enumerate(ids)}
@@ -44,19 +44,21 @@ def examples(
     return pairs, np.array([label for _, _, label in told], np.float32)
 
 
-def learn(collection: Path, study: Path, after: int, stop: Stop) -> bool:
+def train_study(collection: Path, study: Path, after: int, stop: Stop) -> bool:
     """Learn from all standing judgements and keep ranker and severities; False where there is nothing to learn from.
 
     Nothing is kept once `stop` says True. Raises CbirError.
     """
-    settings = plan.read(study)
+    settings = study_plan.read_plan(study)
     with Collection(collection) as opened:
         ids = [record.image_id for _, record in opened.iterate()]
-        ids, images = pictures(opened, ids, settings.side, study / CACHE, stop)
-    pairs, labels = examples(journal.standing(journal.read(study / JOURNAL)), ids)
+        ids, images = read_study_images(opened, ids, settings.side, study / CACHE, stop)
+    pairs, labels = training_pairs(
+        judgement_journal.valid_judgements(judgement_journal.read_journal(study / JOURNAL)), ids
+    )
     if not len(pairs) or stop():
         return False
-    from cbir.active.bayesian import BayesianRanker
+    from cbir.severity.bayesian_ranker import BayesianRanker
 
     _leave_a_core()
     ranker = BayesianRanker(
@@ -65,7 +67,7 @@ def learn(collection: Path, study: Path, after: int, stop: Stop) -> bool:
     ).fit(images, pairs, labels, stop=stop)  # fmt: skip
     severity = ranker.severity(images)
     if not stop():
-        models.keep(study, ranker, after, len(pairs), ids, severity)
+        study_models.store_model(study, ranker, after, len(pairs), ids, severity)
     return True
 
 
@@ -98,9 +100,9 @@ def main() -> int:
 
     Thread(target=_end_with, args=[wanted.parent], daemon=True).start()
     try:
-        plan.read(wanted.study)  # or there is nowhere to put the lock
+        study_plan.read_plan(wanted.study)  # or there is nowhere to put the lock
         with _alone(wanted.study, stop):
-            learnt = learn(wanted.collection, wanted.study, wanted.after, stop)
+            learnt = train_study(wanted.collection, wanted.study, wanted.after, stop)
     except CbirError as error:
         print(f"cbir: {error}", file=sys.stderr)
         return FAILED

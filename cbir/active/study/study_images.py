@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir import settings
-from cbir.active.pictures import picture
-from cbir.active.study.files import write
+from cbir.active.study.study_files import write_study_file
+from cbir.severity.grey_images import read_grey_image
 from cbir.store import Collection
 
 Pictures = NDArray[np.uint8]
 
 
-def pictures(
+def read_study_images(
     collection: Collection, ids: Sequence[str], side: int, cache: Path, stop: Callable[[], bool]
 ) -> tuple[list[str], Pictures]:
     """The images that can still be read, of `ids`: their ids, and (n, side, side) uint8.
@@ -34,14 +34,14 @@ def pictures(
         if image_id in known:
             found[image_id] = known[image_id]
         elif image_id in records:
-            made = picture(collection, records[image_id], side, most)
+            made = read_grey_image(collection, records[image_id], side, most)
             if made is not None:
                 found[image_id] = made
     all_made = np.stack(list(found.values())) if found else np.empty((0, side, side), np.uint8)
     if found.keys() != known.keys() and not stop():
         content = io.BytesIO()
         np.savez(content, ids=np.array(list(found), str), pictures=all_made)
-        write(cache, content.getvalue())
+        write_study_file(cache, content.getvalue())
     return list(found), all_made
 
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.active.severity import Severity
 from cbir.errors import InvalidInput
+from cbir.severity.severity_estimate import SeverityEstimate
 
 Rows = NDArray[np.int64]
 Pair = tuple[int, int]
 
 
-class Pool:
+class CandidatePool:
     """What a strategy chooses from.
 
     rows: (k,) ascending rows of the allowed images that still have a free partner. severity: of all n images, None
@@ -21,7 +21,11 @@ class Pool:
     """
 
     def __init__(
-        self, count: int, severity: Severity | None, asked: Iterable[Pair], allowed: NDArray[np.bool_] | None
+        self,
+        count: int,
+        severity: SeverityEstimate | None,
+        asked: Iterable[Pair],
+        allowed: NDArray[np.bool_] | None,
     ) -> None:
         self.severity = severity
         self.partners: dict[int, set[int]] = defaultdict(set)
@@ -52,7 +56,7 @@ class Pool:
         return among[~np.isin(among, np.fromiter((*known, row), np.int64, len(known) + 1))]
 
 
-def pair_up(pool: Pool, rows: Rows, count: int, rng: np.random.Generator) -> Rows:
+def pair_up(pool: CandidatePool, rows: Rows, count: int, rng: np.random.Generator) -> Rows:
     """Up to `count` new pairs (m, 2) of images `rows`, at random; each image is in at least one of them.
 
     More than `count` where so many are needed for that; an image whose partners among `rows` are used up gets one

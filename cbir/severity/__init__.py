@@ -1,0 +1,1 @@
+"""Severity of images, learned from pairwise comparisons: the Bayesian ranker and how a collection uses it."""
