@@ -1,7 +1,6 @@
-"""An archive over DICOMweb (PS3.18), as far as answers need it: rendered images, metadata, a place for reports.
+"""DICOMweb client (PS3.18) for rendered images, metadata and storing reports.
 
-With the standard library alone, so that the service needs no extra for its thumbnails. Bringing images in is
-`indexer.dicomweb`'s.
+Uses the standard library only, so that thumbnails need no extra. `indexer.dicomweb` retrieves images.
 """
 
 import base64
@@ -17,100 +16,110 @@ from cbir.errors import ArchiveFailed, InvalidInput
 from cbir.external_links import rendered_url, resource_url
 
 USER, PASSWORD, TOKEN = "CBIR_DICOMWEB_USER", "CBIR_DICOMWEB_PASSWORD", "CBIR_DICOMWEB_TOKEN"
-SECONDS = 10.0  # for a whole answer
-MOST_BYTES = 16 * 2**20
-PIECE = 64 * 2**10
+SECONDS = 10.0  # for a whole response
+MAX_BYTES = 16 * 2**20
+CHUNK_BYTES = 64 * 2**10
 DICOM_JSON = "application/dicom+json"
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Credentials go to the address that the operator named, and nowhere else."""
+    """Refuse redirects: credentials go only to the configured URL."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
 
 
 class ArchiveClient:
-    """The archive at `url`, before /studies. Thread-safe. Every method raises ArchiveFailed.
+    """Client of the archive at `url`, without /studies. Thread-safe. Every method raises ArchiveFailed.
 
     Basic credentials come from CBIR_DICOMWEB_USER and CBIR_DICOMWEB_PASSWORD, a bearer token from
-    CBIR_DICOMWEB_TOKEN; raises InvalidInput where both are set.
+    CBIR_DICOMWEB_TOKEN; raises InvalidInput if both are set.
     """
 
     def __init__(self, url: str, seconds: float = SECONDS) -> None:
         self.url = url
         self.seconds = seconds
         self._headers = _credentials()
-        # No proxy that nobody named.
+        # no proxy from the environment
         self._opener = urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
 
     def rendered(self, study: str, series: str, instance: str, frame: int | None, side: int) -> bytes:
-        """A JPEG of an image that fits into `side` x `side` pixels where the archive heeds that (10.4.1.1.5)."""
-        address = rendered_url(self.url, study, series, instance, frame)
-        return self._ask(f"{address}?viewport={side},{side}", "image/jpeg")
+        """Retrieve an image as JPEG (PS3.18, 10.4).
+
+        Parameters
+        ----------
+        study, series, instance : str
+            UIDs of the image.
+        frame : int, optional
+            Number of the frame, from 1.
+        side : int
+            Requested maximum width and height (10.4.1.1.5), which an archive may ignore.
+        """
+        url = rendered_url(self.url, study, series, instance, frame)
+        return self._request(f"{url}?viewport={side},{side}", "image/jpeg")
 
     def metadata(self, study: str, series: str, instance: str) -> dict[str, Any]:
-        """The attributes of an instance in the DICOM JSON model (annex F), but for bulk data."""
-        address = resource_url(self.url, study, series, instance) + "/metadata"
+        """Retrieve the attributes of an instance in the DICOM JSON model (annex F), without bulk data.
+
+        `study`, `series` and `instance` are its UIDs.
+        """
+        url = resource_url(self.url, study, series, instance) + "/metadata"
         try:
-            found = json.loads(self._ask(address, DICOM_JSON))
-            first = found[0]
+            first = json.loads(self._request(url, DICOM_JSON))[0]
         except (ValueError, LookupError, TypeError):
             raise ArchiveFailed(
-                f"{self.url} gives no metadata of instance {instance}", answered=True
+                f"{self.url} returns no metadata for instance {instance}", answered=True
             ) from None
         if not isinstance(first, dict):
-            raise ArchiveFailed(f"{self.url} gives no metadata of instance {instance}", answered=True)
+            raise ArchiveFailed(f"{self.url} returns no metadata for instance {instance}", answered=True)
         return first
 
     def store(self, data: bytes) -> None:
-        """Add a DICOM file by STOW-RS (10.5); returns once the archive says that it has it."""
-        edge = secrets.token_hex(16)
-        body = f"--{edge}\r\nContent-Type: application/dicom\r\n\r\n".encode() + data
-        kind = f'multipart/related; type="application/dicom"; boundary={edge}'
-        answer = self._ask(
-            f"{self.url}/studies", DICOM_JSON, body + f"\r\n--{edge}--\r\n".encode(), {"Content-Type": kind}
-        )
+        """Store a DICOM file by STOW-RS (10.5); return when the archive confirms it."""
+        boundary = secrets.token_hex(16)
+        body = f"--{boundary}\r\nContent-Type: application/dicom\r\n\r\n".encode() + data
+        body += f"\r\n--{boundary}--\r\n".encode()
+        content_type = f'multipart/related; type="application/dicom"; boundary={boundary}'
+        response = self._request(f"{self.url}/studies", DICOM_JSON, body, {"Content-Type": content_type})
         try:
-            told = json.loads(answer)
-            failed = told.get("00081198", {}).get("Value", [])
+            failed = json.loads(response).get("00081198", {}).get("Value", [])
         except (ValueError, AttributeError):
             raise ArchiveFailed(
-                f"{self.url} does not say whether it stored the object", answered=True
+                f"{self.url} does not confirm that it stored the object", answered=True
             ) from None
         if failed:
             raise ArchiveFailed(f"{self.url} did not store the object: {_reason(failed)}", answered=True)
 
-    def _ask(
-        self, address: str, accept: str, body: bytes | None = None, headers: dict[str, str] | None = None
+    def _request(
+        self, url: str, accept: str, body: bytes | None = None, headers: dict[str, str] | None = None
     ) -> bytes:
-        request = urllib.request.Request(address, body, self._headers | {"Accept": accept} | (headers or {}))
-        until = time.monotonic() + self.seconds
+        request = urllib.request.Request(url, body, self._headers | {"Accept": accept} | (headers or {}))
+        deadline = time.monotonic() + self.seconds
         try:
-            with self._opener.open(request, timeout=self.seconds) as answer:
-                return _read(answer, until)
+            with self._opener.open(request, timeout=self.seconds) as response:
+                return _read_limited(response, deadline)
         except urllib.error.HTTPError as error:
             error.close()
             raise ArchiveFailed(f"the archive at {self.url} answered {error.code}", answered=True) from None
         except OverflowError:
             raise ArchiveFailed(
-                f"the archive at {self.url} sends more than {MOST_BYTES} bytes", answered=True
+                f"the archive at {self.url} sends more than {MAX_BYTES} bytes", answered=True
             ) from None
         except (OSError, ValueError, urllib.error.URLError) as error:
-            why = "took too long" if isinstance(error, TimeoutError) else "does not answer"
-            raise ArchiveFailed(f"the archive at {self.url} {why}") from None
-        except Exception:  # what answers is no HTTP: http.client has its own errors
-            raise ArchiveFailed(f"what answers at {self.url} is no archive") from None
+            problem = "took too long" if isinstance(error, TimeoutError) else "does not answer"
+            raise ArchiveFailed(f"the archive at {self.url} {problem}") from None
+        except Exception:  # http.client has its own errors for answers that are not HTTP
+            raise ArchiveFailed(f"the server at {self.url} is not a DICOMweb archive") from None
 
 
-def _read(answer: Any, until: float) -> bytes:
+def _read_limited(response: Any, deadline: float) -> bytes:
     parts, size = [], 0
-    while part := answer.read1(PIECE):
+    while part := response.read1(CHUNK_BYTES):
         parts.append(part)
         size += len(part)
-        if size > MOST_BYTES:
+        if size > MAX_BYTES:
             raise OverflowError
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             raise TimeoutError
     return b"".join(parts)
 
@@ -118,10 +127,12 @@ def _read(answer: Any, until: float) -> bytes:
 def _credentials() -> dict[str, str]:
     user, token = os.environ.get(USER), os.environ.get(TOKEN)
     if user and token:
-        raise InvalidInput(f"{USER} and {TOKEN} are both set; an archive takes one of them")
+        raise InvalidInput(f"{USER} and {TOKEN} are both set; set only one of them")
     if token:
-        if not all("!" <= sign <= "~" for sign in token):
-            raise InvalidInput(f"{TOKEN} cannot be sent: a token is of printable ASCII, without spaces")
+        if not all("!" <= character <= "~" for character in token):
+            raise InvalidInput(
+                f"{TOKEN} is not valid: a token consists of printable ASCII characters without spaces"
+            )
         return {"Authorization": f"Bearer {token}"}
     if user:
         pair = f"{user}:{os.environ.get(PASSWORD, '')}".encode()
@@ -130,8 +141,8 @@ def _credentials() -> dict[str, str]:
 
 
 def _reason(failed: Any) -> str:
-    """The failure reason of the first item (PS3.18, I.2.2)."""
+    """Return the failure reason of the first item (PS3.18, I.2.2)."""
     try:
         return f"failure reason {int(failed[0]['00081197']['Value'][0]):04X}"
     except (LookupError, TypeError, ValueError):
-        return "it gives no reason"
+        return "no reason given"

@@ -1,20 +1,20 @@
-"""What can go wrong, in words for the person who has to mend it."""
+"""Exceptions that cbir raises on purpose."""
 
 
 class CbirError(Exception):
-    """Base of every error this project raises on purpose; its text names the input and what to do."""
+    """Base of all expected errors; its message names the input and the remedy."""
 
 
 class UnreadableImage(CbirError):
-    """The bytes are not an image that can be decoded, or are larger than allowed."""
+    """Data that are not a supported image, are damaged, or exceed the limits."""
 
 
 class InvalidInput(CbirError):
-    """An option, a label filter, a vector or a profile does not fit."""
+    """An option, label filter, vector or profile that does not fit."""
 
 
 class NotFound(CbirError):
-    """There is no such image or collection."""
+    """A missing image, collection or file."""
 
 
 class CollectionBusy(CbirError):
@@ -22,17 +22,17 @@ class CollectionBusy(CbirError):
 
 
 class CollectionDamaged(CbirError):
-    """The files of a collection contradict each other or cannot be read."""
+    """Files of a collection contradict each other or cannot be read."""
 
 
 class StorageFull(CbirError):
-    """There is no room left where a collection is stored."""
+    """No space is left on the disk of a collection."""
 
 
 class ArchiveFailed(CbirError):
-    """An archive that images are fetched from does not answer, or is none.
+    """A DICOMweb archive does not answer, or answers with an error.
 
-    answered: whether it did, though not with what was asked for.
+    answered: True if the archive answered, though not with the requested data.
     """
 
     def __init__(self, text: str, answered: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Addresses of an image elsewhere: in the archive that it is of, and in a viewer."""
+"""Links to an image in its archive and in a viewer."""
 
 from cbir.addresses import fill_template, is_uid
 from cbir.errors import InvalidInput
@@ -6,33 +6,68 @@ from cbir.settings import Settings
 
 
 def resource_url(archive: str, study: str, series: str = "", instance: str = "") -> str:
-    """The address of a study, series or instance in an archive (PS3.18, 10.1); raises InvalidInput."""
+    """Return the URL of a study, series or instance in an archive (PS3.18, 10.1).
+
+    Parameters
+    ----------
+    archive : str
+        DICOMweb URL of the archive.
+    study, series, instance : str
+        UIDs; empty below the level of the resource.
+
+    Raises
+    ------
+    InvalidInput
+        If a UID is not valid.
+    """
     parts = [part for part in (("studies", study), ("series", series), ("instances", instance)) if part[1]]
     for name, uid in parts:
         if not is_uid(uid):
-            raise InvalidInput(f"{name}: {uid!r} is no UID, so no archive has it")
+            raise InvalidInput(f"{name}: {uid!r} is not a UID")
     return archive + "".join(f"/{name}/{uid}" for name, uid in parts)
 
 
 def public_archive_url(settings: Settings) -> str | None:
-    """The archive's address as clients reach it; None where the settings name no archive."""
+    """Return the archive's URL as clients reach it; None if the settings name no archive."""
     return settings.archive_public_url or settings.archive_url
 
 
 def rendered_url(archive: str, study: str, series: str, instance: str, frame: int | None) -> str:
-    """Where the archive draws an image, or one of its frames (PS3.18, 10.4, Rendered Resources)."""
-    address = resource_url(archive, study, series, instance)
-    return f"{address}/frames/{frame}/rendered" if frame else f"{address}/rendered"
+    """Return the URL of a rendered image or frame (PS3.18, 10.4, Rendered Resources).
+
+    Parameters
+    ----------
+    archive : str
+        DICOMweb URL of the archive.
+    study, series, instance : str
+        UIDs of the image.
+    frame : int, optional
+        Number of the frame, from 1.
+    """
+    url = resource_url(archive, study, series, instance)
+    return f"{url}/frames/{frame}/rendered" if frame else f"{url}/rendered"
 
 
 def external_links(
     settings: Settings, study: str, series: str, instance: str, frame: int | None
 ) -> dict[str, str | None]:
-    """`rendered` and `viewer` of an image; None where the settings do not say, and without three UIDs."""
+    """Return the links "rendered" and "viewer" of an image.
+
+    Parameters
+    ----------
+    settings : Settings
+        URLs of the archive and the viewer; a link is None if its setting is not set.
+    study, series, instance : str
+        UIDs of the image; both links are None if one is not valid.
+    frame : int, optional
+        Number of the frame, from 1.
+    """
     archive, template = public_archive_url(settings), settings.viewer_link
-    known = all(map(is_uid, (study, series, instance)))
-    drawn = rendered_url(archive, study, series, instance, frame) if archive and known else None
-    viewer = None
-    if template and known:
-        viewer = fill_template(template, study=study, series=series, instance=instance, frame=str(frame or 1))
-    return {"rendered": drawn, "viewer": viewer}
+    rendered = viewer = None
+    if all(map(is_uid, (study, series, instance))):
+        if archive:
+            rendered = rendered_url(archive, study, series, instance, frame)
+        if template:
+            uids = {"study": study, "series": series, "instance": instance}
+            viewer = fill_template(template, **uids, frame=str(frame or 1))
+    return {"rendered": rendered, "viewer": viewer}

@@ -1,4 +1,4 @@
-"""Which device is searched on: the setting's word against what this machine has."""
+"""Choice of the device that computes: CPU or CUDA."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,29 +8,32 @@ from cbir.errors import InvalidInput
 
 Device = Literal["auto", "cpu", "cuda"]
 
-DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # of Linux, and of Windows' subsystem for it
-MIXED_PRODUCTS = (2, 8)  # torch's version from which half precision times half precision can give single
+DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # Linux, and Windows Subsystem for Linux
+MIXED_PRODUCTS = (2, 8)  # first torch version whose half precision products can return single precision
 
 
-def resolve_device(wanted: Device) -> Literal["cpu", "cuda"]:
-    """The device for `wanted`; auto is cuda where torch finds a GPU.
+def resolve_device(device: Device) -> Literal["cpu", "cuda"]:
+    """Resolve "auto" to "cuda" if torch can use a GPU, else to "cpu".
 
-    Raises InvalidInput where cuda is asked for and cannot be had, with the reason.
+    Raises InvalidInput with the reason if `device` is "cuda" and CUDA is not available.
     """
-    if wanted == "cpu":
+    if device == "cpu":
         return "cpu"
-    missing = _missing(whatever_it_costs=wanted == "cuda")
-    if missing is None:
+    problem = _cuda_problem(require_driver=device == "auto")
+    if problem is None:
         return "cuda"
-    if wanted == "cuda":
-        raise InvalidInput(f"device=cuda: {missing}; set device=cpu or auto to search on the processor")
+    if device == "cuda":
+        raise InvalidInput(f"device=cuda: {problem}; set device=cpu or auto to compute on the CPU")
     return "cpu"
 
 
-def _missing(whatever_it_costs: bool) -> str | None:
-    """What there is no CUDA for want of. torch takes seconds to import: not for a machine without a driver."""
-    if not whatever_it_costs and not any(driver.exists() for driver in DRIVERS):
-        return "there is no driver of a GPU on this machine"
+def _cuda_problem(require_driver: bool) -> str | None:
+    """Return the reason why CUDA is not available, or None.
+
+    torch takes seconds to import: with `require_driver` it is not imported on a machine without a driver.
+    """
+    if require_driver and not any(driver.exists() for driver in DRIVERS):
+        return "this machine has no GPU driver"
     if find_spec("torch") is None:
         return "torch is not installed (pip install 'cbir[deep]')"
     import torch

@@ -64,7 +64,7 @@ def _cbir(
     """Content-based retrieval of medical images: index, search, evaluate and serve. Not a medical device."""
 
 
-def _advice(error: Exception) -> str | None:
+def error_advice(error: Exception) -> str | None:
     """Describe a system or database error in one line; return None for a bug in cbir."""
     if isinstance(error, OSError):
         return f"{error.filename or 'the system'}: {error.strerror or error}"
@@ -86,7 +86,7 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(0)
     except Exception as error:
-        advice = _advice(error)
+        advice = error_advice(error)
         if advice is None:
             raise
         typer.echo(f"cbir: {advice}", err=True)

@@ -1,4 +1,4 @@
-"""Whether a file lies below folders that may be looked into, whatever links say."""
+"""Check that a path is inside allowed folders, symbolic links resolved."""
 
 import os
 from collections.abc import Iterable
@@ -6,6 +6,6 @@ from pathlib import Path
 
 
 def is_inside(path: Path, roots: Iterable[Path]) -> bool:
-    """Whether the real path of a file or folder is one of the roots' real paths, or below one; it need not exist."""
+    """Return True if the real path of `path`, which need not exist, is one of the roots' real paths or below one."""
     real = Path(os.path.realpath(path))
     return any(real.is_relative_to(os.path.realpath(root)) for root in roots)

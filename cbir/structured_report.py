@@ -1,6 +1,6 @@
-"""The answers of a search as a DICOM Structured Report: Enhanced SR with TID 1500, Measurement Report (PS3.16).
+"""DICOM Structured Report of search results: Enhanced SR with TID 1500, Measurement Report (PS3.16).
 
-A measurement group (TID 1501) for each answer: its image, its rank, and its score, inferred from the query's image.
+Each hit is a measurement group (TID 1501): its image, its rank, and its score, inferred from the query's image.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ from cbir.search import Hit, RerankFacts
 SCHEME = "99CBIR"
 SCORE = sr.CodedConcept("SCORE", SCHEME, "Similarity score")
 RANK = sr.CodedConcept("RANK", SCHEME, "Rank by similarity")
-DEVICE = generate_uid(entropy_srcs=["cbir", cbir.__version__])  # the same for every report of this version
+DEVICE = generate_uid(entropy_srcs=["cbir", cbir.__version__])  # equal in all reports of this version
 SERIES_NUMBER = 99
 UTF_8 = "ISO_IR 192"  # PS3.3, C.12.1.1.2
-# What is copied of the query's header; what it does not have is left empty (type 2).
+# attributes copied from the query's header, empty where absent (type 2)
 COPIED = (
     "PatientID", "PatientName", "PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID", "StudyDate",
     "StudyTime", "ReferringPhysicianName",
@@ -32,21 +32,29 @@ COPIED = (
 
 @dataclass(frozen=True)
 class ReportedHit:
-    """An answer, and the SOP Class UID of its instance."""
+    """A hit and the SOP Class UID of its instance."""
 
     hit: Hit
     sop_class: str
 
 
 def build_structured_report(
-    query: Dataset, frame: int | None, answers: Sequence[ReportedHit], how: RerankFacts
+    query: Dataset, frame: int | None, hits: Sequence[ReportedHit], rerank: RerankFacts
 ) -> bytes:
-    """The DICOM file of a report in the study of the query, of one answer or more.
+    """Build the DICOM file of a report in the study of the query.
 
-    query: its header with UIDs of study, series, instance and SOP class; patient and study are copied from it.
-    frame: of the query, from 1, where it has several. Answers need their places in DICOM.
+    Parameters
+    ----------
+    query : Dataset
+        Header with UIDs of study, series, instance and SOP class; patient and study are copied from it.
+    frame : int, optional
+        Number of the query's frame, from 1.
+    hits : sequence of ReportedHit
+        At least one hit; all must have a DICOM reference.
+    rerank : RerankFacts
+        Re-ranking method and parameters.
     """
-    evidence = [_complete(query), *(_reference(answer) for answer in answers)]
+    evidence = [_copy_header(query), *(_reference(hit) for hit in hits)]
     device = sr.DeviceObserverIdentifyingAttributes(
         uid=DEVICE, name="cbir", model_name="cbir", serial_number=cbir.__version__
     )
@@ -55,7 +63,9 @@ def build_structured_report(
             observer_device_context=sr.ObserverContext(codes.DCM.Device, device)
         ),
         procedure_reported=codes.SCT.ImagingProcedure,
-        imaging_measurements=[_group(query, frame, place, one, how) for place, one in enumerate(answers, 1)],
+        imaging_measurements=[
+            _measurements(query, frame, rank, hit, rerank) for rank, hit in enumerate(hits, 1)
+        ],
     )
     report = sr.EnhancedSR(
         evidence=evidence,
@@ -79,25 +89,27 @@ def build_structured_report(
     return file.getvalue()
 
 
-def _group(
-    query: Dataset, frame: int | None, place: int, answer: ReportedHit, how: RerankFacts
+def _measurements(
+    query: Dataset, frame: int | None, rank: int, reported: ReportedHit, rerank: RerankFacts
 ) -> sr.MeasurementsAndQualitativeEvaluations:
-    found = answer.hit.dicom
-    assert found is not None, "answers need their places in DICOM"
-    of_query = sr.SourceImageForMeasurement(query.SOPClassUID, query.SOPInstanceUID, _frames(frame))
-    parameters = [f"{name}={value}" for name, value in how.parameters.items()]
-    algorithm = sr.AlgorithmIdentification(how.method, cbir.__version__, parameters or None)
+    reference = reported.hit.dicom
+    assert reference is not None, "hits need a DICOM reference"
+    query_image = sr.SourceImageForMeasurement(query.SOPClassUID, query.SOPInstanceUID, _frames(frame))
+    parameters = [f"{name}={value}" for name, value in rerank.parameters.items()]
+    algorithm = sr.AlgorithmIdentification(rerank.method, cbir.__version__, parameters or None)
     return sr.MeasurementsAndQualitativeEvaluations(
-        tracking_identifier=sr.TrackingIdentifier(highdicom.UID(), f"Similar image {place}"),
+        tracking_identifier=sr.TrackingIdentifier(highdicom.UID(), f"Similar image {rank}"),
         algorithm_id=algorithm,
         measurements=[
-            sr.Measurement(RANK, place, codes.UCUM.NoUnits),
+            sr.Measurement(RANK, rank, codes.UCUM.NoUnits),
             sr.Measurement(
-                SCORE, float(f"{answer.hit.score:.9g}"), codes.UCUM.NoUnits, referenced_images=[of_query]
+                SCORE, float(f"{reported.hit.score:.9g}"), codes.UCUM.NoUnits, referenced_images=[query_image]
             ),
         ],
         source_images=[
-            sr.SourceImageForMeasurementGroup(answer.sop_class, found.instance, _frames(found.frame))
+            sr.SourceImageForMeasurementGroup(
+                reported.sop_class, reference.instance, _frames(reference.frame)
+            )
         ],
     )
 
@@ -106,22 +118,22 @@ def _frames(frame: int | None) -> list[int] | None:
     return None if frame is None else [frame]
 
 
-def _complete(query: Dataset) -> Dataset:
-    """What a report takes over of the query."""
-    kept = Dataset()
+def _copy_header(query: Dataset) -> Dataset:
+    """Copy the attributes that a report shares with the query."""
+    header = Dataset()
     for keyword in ("SOPClassUID", "SOPInstanceUID", "StudyInstanceUID", "SeriesInstanceUID"):
-        setattr(kept, keyword, query[keyword].value)
-    kept.SpecificCharacterSet = UTF_8  # whatever it was: an archive's JSON may say another than it is in
+        setattr(header, keyword, query[keyword].value)
+    header.SpecificCharacterSet = UTF_8  # JSON is UTF-8, even if the metadata name another set
     for keyword in COPIED:
         value = query.get(keyword) or ""
-        setattr(kept, keyword, str(value) if isinstance(value, PersonName) else value)
-    return kept
+        setattr(header, keyword, str(value) if isinstance(value, PersonName) else value)
+    return header
 
 
-def _reference(answer: ReportedHit) -> Dataset:
-    found = answer.hit.dicom
-    assert found is not None, "answers need their places in DICOM"
-    other = Dataset()
-    other.SOPClassUID, other.SOPInstanceUID = answer.sop_class, found.instance
-    other.StudyInstanceUID, other.SeriesInstanceUID = found.study, found.series
-    return other
+def _reference(reported: ReportedHit) -> Dataset:
+    reference = reported.hit.dicom
+    assert reference is not None, "hits need a DICOM reference"
+    instance = Dataset()
+    instance.SOPClassUID, instance.SOPInstanceUID = reported.sop_class, reference.instance
+    instance.StudyInstanceUID, instance.SeriesInstanceUID = reference.study, reference.series
+    return instance

@@ -1,4 +1,4 @@
-"""Work on the chunks of a gallery with every core, one chunk a thread at a time."""
+"""Parallel work on the chunks of a gallery, with one BLAS thread per worker."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ Chunk = tuple[slice, Any]
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use; macOS and Windows have no sched_getaffinity."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -21,23 +21,32 @@ _spare_cores = Semaphore(cores() - 1)
 
 
 def keep_to_one_core() -> None:
-    """From now on `for_each` starts no helpers in this process: its siblings have the other cores."""
+    """Let `for_each` start no helpers in this process, because sibling processes use the other cores."""
     while _spare_cores.acquire(blocking=False):
         pass
 
 
 def for_each(chunks: Iterator[Chunk], work: Callable[[slice, Any], None], threads: int) -> None:
-    """Call `work(where, vectors)` for each chunk on up to `threads` threads; what it raises, this raises.
+    """Call `work` for each chunk on several threads; exceptions propagate.
 
-    Callers at the same time share the cores: beyond its own thread each takes only those that are spare.
-    Threads take turns, so a chunk's result does not depend on which of them does it. BLAS runs on one thread
-    meanwhile: two threads that each multiply alone also share what comes before and after the product.
+    Concurrent callers share the cores: besides its own thread, each uses only idle ones. The result of a chunk does
+    not depend on its thread. BLAS runs on one thread meanwhile: threads that multiply alone also share the work
+    before and after the product.
+
+    Parameters
+    ----------
+    chunks : iterator of (slice, vectors)
+        Chunks, taken one at a time.
+    work : callable
+        Called as work(slice, vectors).
+    threads : int
+        Maximum number of threads.
     """
-    turn = Lock()
+    next_chunk = Lock()
 
-    def take() -> None:
+    def work_through() -> None:
         while True:
-            with turn:
+            with next_chunk:
                 chunk = next(chunks, None)
             if chunk is None:
                 return
@@ -48,59 +57,58 @@ def for_each(chunks: Iterator[Chunk], work: Callable[[slice, Any], None], thread
         while helpers < threads - 1 and _spare_cores.acquire(blocking=False):
             helpers += 1
         try:
-            _together(take, helpers)
+            _run_with_helpers(work_through, helpers)
         finally:
             if helpers:
                 _spare_cores.release(helpers)
 
 
-def _together(work: Callable[[], None], helpers: int) -> None:
-    """`work` in this thread and in so many others."""
+def _run_with_helpers(work: Callable[[], None], helpers: int) -> None:
+    """Run `work` in this thread and in `helpers` others."""
     if helpers == 0:
         work()
         return
     with ThreadPoolExecutor(helpers) as executor:
-        started = [executor.submit(work) for _ in range(helpers)]
+        futures = [executor.submit(work) for _ in range(helpers)]
         work()
-        for helper in started:
-            helper.result()
+        for future in futures:
+            future.result()
 
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """The BLAS libraries whose number of threads belongs to the process: OpenBLAS as numpy brings it."""
+    """Return the BLAS libraries with a process-wide number of threads: OpenBLAS as bundled with numpy."""
     return ThreadpoolController().select(threading_layer="pthreads")
 
 
-def _give_up_control() -> None:
-    """From 3.8 on, threadpoolctl obeys only the thread that first set a limit; here any may be the last one."""
+def _release_control() -> None:
+    """Let any thread change the limit: threadpoolctl 3.8 and later obey only the thread that first set it."""
     for library in _libraries().lib_controllers:
         if hasattr(library, "clear_controlling_thread"):
             library.clear_controlling_thread()
 
 
 class OneBlasThread:
-    """Holds BLAS to one thread while anybody is inside; the last one out restores the setting.
+    """Limit BLAS to one thread while at least one thread is inside.
 
-    For what is many small products: after each one the other threads of BLAS keep a core busy with waiting.
-    The setting belongs to the process, so its users are counted: each saving and restoring it alone could
-    leave it at one for good.
+    For many small products, after each of which the other BLAS threads keep a core busy waiting. The setting is
+    process-wide, so its users are counted: if each saved and restored it alone, it could stay at one.
     """
 
     _lock = Lock()
-    _inside = 0
+    _users = 0
     _limit: Any = None
 
     def __enter__(self) -> None:
         with OneBlasThread._lock:
-            OneBlasThread._inside += 1
-            if OneBlasThread._inside == 1:
+            OneBlasThread._users += 1
+            if OneBlasThread._users == 1:
                 OneBlasThread._limit = _libraries().limit(limits=1, user_api="blas")
-                _give_up_control()
+                _release_control()
 
     def __exit__(self, *_: object) -> None:
         with OneBlasThread._lock:
-            OneBlasThread._inside -= 1
-            if OneBlasThread._inside == 0:
+            OneBlasThread._users -= 1
+            if OneBlasThread._users == 0:
                 OneBlasThread._limit.restore_original_limits()
-                _give_up_control()
+                _release_control()

@@ -1,4 +1,4 @@
-"""The methods of `cbir.client.Client` that speak of studies, series and instances."""
+"""Client methods for studies, series and instances."""
 
 import secrets
 from collections.abc import Sequence
@@ -11,13 +11,15 @@ from cbir.client.messages import SimilarAnswer
 if TYPE_CHECKING:
     import httpx
 
-Data = Path | bytes
+ImageData = Path | bytes
 
 
 class SimilarOptions(TypedDict, total=False):
-    """level: "instance", "series" or "study", what is answered. combine: "max", "sum" or "frequency" of the images
-    of one. exclude: "instance", "series", "study" or "patient" of the query, left out. depth: images of each list
-    that count. limit, offset: of the answers, best first.
+    """Options of a search by UIDs.
+
+    level: "instance", "series" or "study" of the results. combine: "max", "sum" or "frequency" of the scores of a
+    result's images. exclude: "instance", "series", "study" or "patient" of the query, which is left out. depth:
+    number of images that count in each ranking list. limit, offset: page of the results, best first.
     """
 
     level: str
@@ -31,65 +33,99 @@ class SimilarOptions(TypedDict, total=False):
 
 
 class DicomSimilarOptions(SimilarOptions, total=False):
-    """includefield: keywords or tags of further attributes, or "all"."""
+    """Options of a search with results in DICOM JSON.
+
+    includefield: keywords or tags of further attributes, or "all".
+    """
 
     includefield: Sequence[str]
 
 
 class DicomwebMethods:
-    """Mixed into the client, which knows how to ask."""
+    """Mixin with the DICOM methods of `cbir.client.Client`."""
 
     if TYPE_CHECKING:
 
-        def _ask(self, method: str, path: str, *, named: bool = True, **given: Any) -> httpx.Response: ...
+        def _request(
+            self, method: str, path: str, *, with_collection: bool = True, **options: Any
+        ) -> httpx.Response: ...
 
     def similar(
         self,
         study: str,
         series: str | None = None,
         instance: str | None = None,
-        **wanted: Unpack[SimilarOptions],
+        **options: Unpack[SimilarOptions],
     ) -> SimilarAnswer:
-        """What is like the study with this UID, or like a series or an instance of it."""
-        named = {"study": study, "series": series, "instance": instance}
-        asked = {name: value for name, value in named.items() if value} | dict(wanted)
-        return SimilarAnswer.model_validate_json(self._ask("GET", "/v1/similar", params=asked).content)
+        """Search for cases similar to a study, or to a series or instance of it.
+
+        Parameters
+        ----------
+        study : str
+            Study Instance UID.
+        series, instance : str, optional
+            UIDs of a series and an instance.
+        **options
+            See `SimilarOptions`.
+        """
+        uids = {"study": study, "series": series, "instance": instance}
+        params = {name: value for name, value in uids.items() if value} | dict(options)
+        return SimilarAnswer.model_validate_json(self._request("GET", "/v1/similar", params=params).content)
 
     def similar_to_instance(
-        self, study: str, series: str, instance: str, **wanted: Unpack[DicomSimilarOptions]
+        self, study: str, series: str, instance: str, **options: Unpack[DicomSimilarOptions]
     ) -> list[dict[str, Any]]:
-        """As `similar`, in the DICOM JSON model (PS3.18, annex F)."""
-        return self._similar(("studies", study, "series", series, "instances", instance), dict(wanted))
+        """Search for cases similar to an instance; return them in the DICOM JSON model (PS3.18, annex F).
+
+        Parameters
+        ----------
+        study, series, instance : str
+            UIDs of the instance.
+        **options
+            See `DicomSimilarOptions`.
+        """
+        return self._similar(("studies", study, "series", series, "instances", instance), dict(options))
 
     def similar_to_series(
-        self, study: str, series: str, **wanted: Unpack[DicomSimilarOptions]
+        self, study: str, series: str, **options: Unpack[DicomSimilarOptions]
     ) -> list[dict[str, Any]]:
-        """As `similar`, in the DICOM JSON model."""
-        return self._similar(("studies", study, "series", series), dict(wanted))
+        """Search for cases similar to a series; return them in the DICOM JSON model.
 
-    def similar_to_study(self, study: str, **wanted: Unpack[DicomSimilarOptions]) -> list[dict[str, Any]]:
-        """As `similar`, in the DICOM JSON model."""
-        return self._similar(("studies", study), dict(wanted))
+        Parameters
+        ----------
+        study, series : str
+            UIDs of the series.
+        **options
+            See `DicomSimilarOptions`.
+        """
+        return self._similar(("studies", study, "series", series), dict(options))
 
-    def _similar(self, parts: Sequence[str], wanted: dict[str, Any]) -> list[dict[str, Any]]:
+    def similar_to_study(self, study: str, **options: Unpack[DicomSimilarOptions]) -> list[dict[str, Any]]:
+        """Search for cases similar to a study, with `DicomSimilarOptions`; return them in the DICOM JSON model."""
+        return self._similar(("studies", study), dict(options))
+
+    def _similar(self, parts: Sequence[str], params: dict[str, Any]) -> list[dict[str, Any]]:
         path = "/".join(quote(part, safe="") for part in parts)
-        answer = self._ask("GET", f"/dicomweb/{path}/similar", params=wanted)
-        found: list[dict[str, Any]] = answer.json() if answer.content else []
-        return found
+        response = self._request("GET", f"/dicomweb/{path}/similar", params=params)
+        datasets: list[dict[str, Any]] = response.json() if response.content else []
+        return datasets
 
-    def store_instances(self, instances: Data | Sequence[Data]) -> dict[str, Any]:
-        """Add DICOM files by STOW-RS; the store instances response in the DICOM JSON model (PS3.18, I.2)."""
+    def store_instances(self, instances: ImageData | Sequence[ImageData]) -> dict[str, Any]:
+        """Add DICOM files by STOW-RS; return the store instances response in the DICOM JSON model (PS3.18, I.2)."""
         files = [instances] if isinstance(instances, Path | bytes) else list(instances)
-        edge = secrets.token_hex(16)
-        head = f"--{edge}\r\nContent-Type: application/dicom\r\n\r\n".encode()
-        read = (one if isinstance(one, bytes) else one.read_bytes() for one in files)
-        content = b"".join(head + data + b"\r\n" for data in read)
-        kind = f'multipart/related; type="application/dicom"; boundary={edge}'
-        answer = self._ask(
+        boundary = secrets.token_hex(16)
+        head = f"--{boundary}\r\nContent-Type: application/dicom\r\n\r\n".encode()
+        content = b"".join(head + read_data(file) + b"\r\n" for file in files)
+        response = self._request(
             "POST",
             "/dicomweb/studies",
-            content=content + f"--{edge}--\r\n".encode(),
-            headers={"Content-Type": kind},
+            content=content + f"--{boundary}--\r\n".encode(),
+            headers={"Content-Type": f'multipart/related; type="application/dicom"; boundary={boundary}'},
         )
-        found: dict[str, Any] = answer.json()
-        return found
+        dataset: dict[str, Any] = response.json()
+        return dataset
+
+
+def read_data(image: ImageData) -> bytes:
+    """Return the content of a file, which may be given as its path."""
+    return image if isinstance(image, bytes) else image.read_bytes()

@@ -1,4 +1,4 @@
-"""A client of the service, with the names of its API: `pip install cbir[client]`.
+"""Python client of the HTTP API: `pip install cbir[client]`.
 
 with Client("http://127.0.0.1:8000") as client:
     for hit in client.search(Path("query.png"), k=5).results:
@@ -15,9 +15,10 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel
 
-from cbir.client.dicomweb_methods import DicomwebMethods
+from cbir.client.dicomweb_methods import DicomwebMethods, ImageData, read_data
 from cbir.client.messages import (
     AddedImages,
+    ChangePage,
     ChangeRecord,
     CollectionInfo,
     CollectionNames,
@@ -33,24 +34,22 @@ from cbir.client.messages import (
     ProfileInfo,
     Readiness,
 )
-from cbir.client.messages import ChangePage as _ChangePage
 from cbir.errors import CbirError, InvalidInput
 from cbir.images import Region
 from cbir.search import Answer
 
 SECONDS = 60.0
-ENDED = ("done", "cancelled", "failed")
+FINAL_STATES = ("done", "cancelled", "failed")
 
-Data = Path | bytes
 Window = tuple[float, float]
 Model = TypeVar("Model", bound=BaseModel)
 
 
 class ServiceError(CbirError):
-    """The service answered with a problem.
+    """Problem response of the service.
 
-    problem: what it said (RFC 9457). retry_after: seconds after which the request may be sent again, None where
-    that will not help.
+    problem: its content (RFC 9457). retry_after: seconds after which the request may be repeated; None if that
+    will not help.
     """
 
     def __init__(self, problem: ProblemDetails, retry_after: int | None = None) -> None:
@@ -60,8 +59,9 @@ class ServiceError(CbirError):
 
 
 class Client(DicomwebMethods):
-    """Asks a service. Thread-safe. Every method raises ServiceError where the service answers with a problem, and
-    httpx.TransportError where it does not answer.
+    """Client of one service. Thread-safe.
+
+    Every method raises ServiceError for a problem response and httpx.TransportError without a response.
     """
 
     def __init__(
@@ -73,9 +73,20 @@ class Client(DicomwebMethods):
         timeout: float = SECONDS,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """address: of the service, for instance "http://127.0.0.1:8000". collection: None for its first one.
+        """Connect to a service when the first request is sent.
 
-        timeout: seconds to wait for an answer. transport: instead of the network.
+        Parameters
+        ----------
+        address : str
+            URL of the service, for instance "http://127.0.0.1:8000".
+        token : str, optional
+            Bearer token.
+        collection : str, optional
+            Name of the collection; None for the service's first one.
+        timeout : float
+            Seconds to wait for a response.
+        transport : httpx.BaseTransport, optional
+            Replacement for the network.
         """
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.collection_name = collection
@@ -90,14 +101,14 @@ class Client(DicomwebMethods):
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self.http.close()
 
     # Searching
 
     def search(
         self,
-        query: str | Data | Sequence[Data] | None = None,
+        query: str | ImageData | Sequence[ImageData] | None = None,
         *,
         examples: Sequence[str] = (),
         feedback: Mapping[str, float] | None = None,
@@ -109,48 +120,82 @@ class Client(DicomwebMethods):
         region: Region | None = None,
         window: Window | None = None,
     ) -> Answer:
-        """Images like one: an image id, a file, or the bytes of one; or like several.
+        """Search for images similar to one or several examples.
 
-        query: several files or their bytes, or None, where the examples are of the collection alone. examples: ids of
-        further ones; all examples are left out. feedback: relevance from -1 to 1 by image id, which is learnt from.
-        frame: of a file, counted from 1. region: (x, y, width, height) in pixels, to search with that part.
-        window: (center, width) in the values of a grey DICOM file. Raises InvalidInput where frame or window are
-        given for an image of the collection, which is searched with as it was indexed.
+        Parameters
+        ----------
+        query : str, Path, bytes or sequence, optional
+            Image id, file, content of a file, or several files; None if all examples are in the collection.
+        examples : sequence of str
+            Ids of further example images; examples are not among the results.
+        feedback : mapping of str to float, optional
+            Relevance from -1 to 1 by image id, for relevance feedback.
+        k : int, optional
+            Number of results.
+        rerank : str, optional
+            Re-ranking method.
+        where : sequence of str
+            Label conditions, for instance "modality=CT".
+        exclude_patient : str, optional
+            Patient whose images are left out.
+        frame : int, optional
+            Frame of a file, from 1.
+        region : (int, int, int, int), optional
+            Part to search with: x, y, width, height in pixels.
+        window : (float, float), optional
+            Center and width for a grey DICOM file.
+
+        Raises
+        ------
+        InvalidInput
+            If frame or window are given for an image id: it is searched with as it was indexed.
         """
-        wanted = _given(k=k, rerank=rerank, exclude_patient=exclude_patient)
+        fields = _without_none(k=k, rerank=rerank, exclude_patient=exclude_patient)
         if where:
-            wanted["where"] = list(where)
-        said = [{"image_id": name, "relevance": relevance} for name, relevance in (feedback or {}).items()]
+            fields["where"] = list(where)
+        if examples:
+            fields["examples"] = list(examples)
+        judgements = [
+            {"image_id": image_id, "relevance": relevance} for image_id, relevance in (feedback or {}).items()
+        ]
         if isinstance(query, str) or query is None:
-            wanted |= ({"examples": list(examples)} if examples else {}) | (
-                {"feedback": said} if said else {}
-            )
             if frame is not None or window is not None:
                 raise InvalidInput("frame, window: only of a file; an image of the collection has its own")
-            body = wanted | _given(image_id=query, region=region)
-            return self._model(Answer, "POST", "/v1/search", json=body)
-        data = wanted | _given(frame=frame, region=_commas(region), window=_commas(window))
-        data |= ({"examples": list(examples)} if examples else {}) | (
-            {"feedback": json.dumps(said)} if said else {}
-        )
+            if judgements:
+                fields["feedback"] = judgements
+            body = fields | _without_none(image_id=query, region=region)
+            return self._request_model(Answer, "POST", "/v1/search", json=body)
+        if judgements:
+            fields["feedback"] = json.dumps(judgements)
+        form = fields | _without_none(frame=frame, region=_commas(region), window=_commas(window))
         files = [query] if isinstance(query, Path | bytes) else list(query)
-        return self._model(Answer, "POST", "/v1/search", files=_files(files), data=data)
+        return self._request_model(Answer, "POST", "/v1/search", files=_multipart(files), data=form)
 
     def render(
         self,
-        query: Data,
+        query: ImageData,
         *,
         frame: int | None = None,
         region: Region | None = None,
         window: Window | None = None,
     ) -> bytes:
-        """An image as a PNG, as it is decoded for a search; frame, region, window as there."""
-        data = _given(frame=frame, region=_commas(region), window=_commas(window))
-        return self._ask("POST", "/v1/render", named=False, files=_files([query]), data=data).content
+        """Return an image as PNG, decoded as for a search.
+
+        Parameters
+        ----------
+        query : Path or bytes
+            Image file or its content.
+        frame, region, window : optional
+            See `search`.
+        """
+        form = _without_none(frame=frame, region=_commas(region), window=_commas(window))
+        return self._request(
+            "POST", "/v1/render", with_collection=False, files=_multipart([query]), data=form
+        ).content
 
     def grade(
         self,
-        query: str | Data,
+        query: str | ImageData,
         *,
         grade_column: str | None = None,
         exclude_patient: str | None = None,
@@ -158,32 +203,43 @@ class Client(DicomwebMethods):
         region: Region | None = None,
         window: Window | None = None,
     ) -> Grade:
-        """The grade of an image among the graded ones: an image id, a file, or the bytes of one.
+        """Grade an image by the graded images of the collection.
 
-        grade_column: None for the only label that grades were learnt from. frame, region, window, exclude_patient: of
-        a file alone, as in `search`; raises InvalidInput for an image of the collection.
+        Parameters
+        ----------
+        query : str, Path or bytes
+            Image id, file, or content of a file.
+        grade_column : str, optional
+            Label with the grades; None for the only one with a fitted ranker.
+        exclude_patient, frame, region, window : optional
+            See `search`; only for files.
+
+        Raises
+        ------
+        InvalidInput
+            If an option for files is given for an image id.
         """
-        of_file = _given(exclude_patient=exclude_patient, frame=frame, region=region, window=window)
+        of_file = _without_none(exclude_patient=exclude_patient, frame=frame, region=region, window=window)
         if isinstance(query, str):
             if of_file:
                 raise InvalidInput(
                     f"{next(iter(of_file))}: only of a file; an image of the collection has its own"
                 )
-            body = {"image_id": query} | _given(grade_column=grade_column)
-            return self._model(Grade, "POST", "/v1/grade", json=body)
-        data = _given(
+            body = {"image_id": query} | _without_none(grade_column=grade_column)
+            return self._request_model(Grade, "POST", "/v1/grade", json=body)
+        form = _without_none(
             grade_column=grade_column,
             exclude_patient=exclude_patient,
             frame=frame,
             region=_commas(region),
             window=_commas(window),
         )
-        return self._model(Grade, "POST", "/v1/grade", files=_files([query]), data=data)
+        return self._request_model(Grade, "POST", "/v1/grade", files=_multipart([query]), data=form)
 
     # Images
 
     def images(self, where: Sequence[str] = (), *, limit: int = 100) -> Iterator[ImageRecord]:
-        """All images for which every condition holds, in the order they came, `limit` in a request."""
+        """Iterate over the images that meet all conditions `where`, oldest first, `limit` per request."""
         cursor: str | None = None
         while True:
             page = self.image_page(where, limit=limit, cursor=cursor)
@@ -195,91 +251,129 @@ class Client(DicomwebMethods):
     def image_page(
         self, where: Sequence[str] = (), *, limit: int = 100, cursor: str | None = None
     ) -> ImagePage:
-        """Some of the images. cursor: `next` of the page before."""
-        wanted = {"limit": limit, "where": list(where)} | ({"cursor": cursor} if cursor else {})
-        return self._model(ImagePage, "GET", "/v1/images", params=wanted)
+        """Return one page of the images.
+
+        Parameters
+        ----------
+        where : sequence of str
+            Label conditions.
+        limit : int
+            Maximum number of images.
+        cursor : str, optional
+            `next` of the previous page.
+        """
+        params = {"limit": limit, "where": list(where)} | ({"cursor": cursor} if cursor else {})
+        return self._request_model(ImagePage, "GET", "/v1/images", params=params)
 
     def image(self, image_id: str) -> ImageRecord:
-        """What the collection knows of an image."""
-        return self._model(ImageRecord, "GET", _image(image_id))
+        """Return the record of an image."""
+        return self._request_model(ImageRecord, "GET", _image_path(image_id))
 
     def add(
         self,
-        images: Data | Sequence[Data],
+        images: ImageData | Sequence[ImageData],
         labels: Mapping[str, str] | Sequence[Mapping[str, str]] | None = None,
         *,
         duplicates: bool = False,
         restore: bool = False,
         idempotency_key: str | None = None,
     ) -> AddedImages:
-        """Add one file or many; they are on the disk when this returns. labels: for all, or for each file."""
+        """Add images; they are on disk when this returns.
+
+        Parameters
+        ----------
+        images : Path, bytes or sequence
+            Files or their content.
+        labels : mapping or sequence of mappings, optional
+            Labels of all files, or of each file.
+        duplicates : bool
+            Add images that are in the collection already.
+        restore : bool
+            Add images that were deleted earlier.
+        idempotency_key : str, optional
+            Key with which the request can be repeated safely.
+        """
         files = [images] if isinstance(images, Path | bytes) else list(images)
-        data = {"duplicates": json.dumps(duplicates), "restore": json.dumps(restore)}
+        form = {"duplicates": json.dumps(duplicates), "restore": json.dumps(restore)}
         if labels:
-            given = dict(labels) if isinstance(labels, Mapping) else [dict(one) for one in labels]
-            data["labels"] = json.dumps(given)
+            form["labels"] = json.dumps(
+                dict(labels) if isinstance(labels, Mapping) else [dict(of_file) for of_file in labels]
+            )
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
-        return self._model(AddedImages, "POST", "/v1/images", files=_files(files), data=data, headers=headers)
+        return self._request_model(
+            AddedImages, "POST", "/v1/images", files=_multipart(files), data=form, headers=headers
+        )
 
     def set_labels(
         self, image_id: str, labels: Mapping[str, str | None], *, if_match: str | None = None
     ) -> ImageRecord:
-        """Set labels, and take away those that are None. if_match: the image's `etag` as it was last seen."""
+        """Set labels of an image.
+
+        Parameters
+        ----------
+        image_id : str
+            Id of the image.
+        labels : mapping
+            New values; None removes a label.
+        if_match : str, optional
+            `etag` of the state that is changed; the request fails if the image has changed since.
+        """
         headers = {"If-Match": if_match} if if_match else {}
         body = {"labels": dict(labels)}
-        return self._model(ImageRecord, "PATCH", _image(image_id), json=body, headers=headers)
+        return self._request_model(ImageRecord, "PATCH", _image_path(image_id), json=body, headers=headers)
 
     def etag(self, image_id: str) -> str:
-        """The present state of an image, for `set_labels`."""
-        return self._ask("GET", _image(image_id)).headers["ETag"]
+        """Return the ETag of an image's current state, for `set_labels`."""
+        etag: str = self._request("GET", _image_path(image_id)).headers["ETag"]
+        return etag
 
     def delete(self, image_id: str) -> None:
-        """Delete an image for good."""
-        self._ask("DELETE", _image(image_id))
+        """Delete an image permanently."""
+        self._request("DELETE", _image_path(image_id))
 
     def thumbnail(self, image_id: str) -> bytes:
-        """A JPEG, its longer side at most 256 pixels."""
-        return self._ask("GET", f"{_image(image_id)}/thumbnail").content
+        """Return a JPEG with a longer side of at most 256 pixels."""
+        return self._request("GET", f"{_image_path(image_id)}/thumbnail").content
 
     def picture(self, image_id: str, *, region: Region | None = None) -> bytes:
-        """A PNG, its longer side at most 1024 pixels; the JPEG of `thumbnail` where nothing larger is kept.
+        """Return a PNG with a longer side of at most 1024 pixels, or the thumbnail if nothing larger is stored.
 
-        region: (x, y, width, height) in pixels of the image, to see that part alone.
+        `region` selects a part of the image: (x, y, width, height) in its pixels.
         """
-        wanted = _given(region=_commas(region))
-        return self._ask("GET", f"{_image(image_id)}/picture", params=wanted).content
+        params = _without_none(region=_commas(region))
+        return self._request("GET", f"{_image_path(image_id)}/picture", params=params).content
 
     def original(self, image_id: str) -> bytes:
-        """The file that an image was sent as, where it is kept."""
-        return self._ask("GET", f"{_image(image_id)}/original").content
+        """Return the original file of an image, if it is stored."""
+        return self._request("GET", f"{_image_path(image_id)}/original").content
 
     # The collection
 
     def collections(self) -> CollectionNames:
-        """The names of the collections."""
-        return self._model(CollectionNames, "GET", "/v1/collections", named=False)
+        """Return the names of the collections."""
+        return self._request_model(CollectionNames, "GET", "/v1/collections", with_collection=False)
 
     def collection(self) -> CollectionInfo:
-        """What the collection holds and how it was made."""
-        return self._model(CollectionInfo, "GET", "/v1/collection")
+        """Return facts about the collection."""
+        return self._request_model(CollectionInfo, "GET", "/v1/collection")
 
     def profile(self) -> ProfileInfo:
-        """How images become vectors."""
-        return self._model(ProfileInfo, "GET", "/v1/collection/profile")
+        """Return the profile: descriptor, weights and re-ranking settings."""
+        return self._request_model(ProfileInfo, "GET", "/v1/collection/profile")
 
     def statistics(self) -> CollectionStatistics:
-        """Counts of images, patients, formats and labels."""
-        return self._model(CollectionStatistics, "GET", "/v1/collection/statistics")
+        """Return counts of images, patients, formats and labels."""
+        return self._request_model(CollectionStatistics, "GET", "/v1/collection/statistics")
 
     def history(self, *, limit: int = 100) -> Iterator[ChangeRecord]:
-        """What was done to the collection, the newest first, `limit` in a request."""
-        wanted: dict[str, Any] = {"limit": limit}
+        """Iterate over the changes of the collection, newest first, `limit` per request."""
+        params: dict[str, Any] = {"limit": limit}
         while True:
-            page = self._model(_ChangePage, "GET", "/v1/collection/history", params=wanted)
+            page = self._request_model(ChangePage, "GET", "/v1/collection/history", params=params)
             yield from page.items
             if page.next is None:
                 return
-            wanted["cursor"] = page.next
+            params["cursor"] = page.next
 
     # Jobs and patients
 
@@ -292,7 +386,21 @@ class Client(DicomwebMethods):
         restore: bool = False,
         processes: int | None = None,
     ) -> JobInfo:
-        """Index a folder of the server. labels: path of a csv there."""
+        """Start a job that indexes a folder of the server.
+
+        Parameters
+        ----------
+        folder : str
+            Path on the server, below one of the setting index_roots.
+        labels : str, optional
+            Path of a csv with labels on the server.
+        duplicates : bool
+            Add images that are in the collection already.
+        restore : bool
+            Add images that were deleted earlier.
+        processes : int, optional
+            Number of processes; None for half the cores.
+        """
         body = {
             "folder": folder,
             "collection": self.collection_name,
@@ -301,91 +409,113 @@ class Client(DicomwebMethods):
             "restore": restore,
             "processes": processes,
         }
-        return self._model(JobInfo, "POST", "/v1/jobs", named=False, json=body)
+        return self._request_model(JobInfo, "POST", "/v1/jobs", with_collection=False, json=body)
 
     def jobs(self) -> list[JobInfo]:
-        """The jobs since the service started, the newest first."""
-        return self._model(JobList, "GET", "/v1/jobs", named=False).items
+        """Return the jobs since the service started, newest first."""
+        return self._request_model(JobList, "GET", "/v1/jobs", with_collection=False).items
 
     def job(self, name: str) -> JobInfo:
-        """How far a job has come."""
-        return self._model(JobInfo, "GET", f"/v1/jobs/{quote(name, safe='')}", named=False)
+        """Return the state of a job."""
+        return self._request_model(JobInfo, "GET", f"/v1/jobs/{quote(name, safe='')}", with_collection=False)
 
     def cancel(self, name: str) -> JobInfo:
-        """End a job; what it has indexed stays."""
-        return self._model(JobInfo, "POST", f"/v1/jobs/{quote(name, safe='')}/cancel", named=False)
+        """Cancel a job; images indexed so far stay."""
+        return self._request_model(
+            JobInfo, "POST", f"/v1/jobs/{quote(name, safe='')}/cancel", with_collection=False
+        )
 
     def wait(self, name: str, *, seconds: float = 3600.0, every: float = 0.5) -> JobInfo:
-        """Wait for a job to end; raises TimeoutError after `seconds`."""
-        until = time.monotonic() + seconds
-        while (job := self.job(name)).state not in ENDED:
-            if time.monotonic() > until:
+        """Wait for a job to end.
+
+        Parameters
+        ----------
+        name : str
+            Name of the job.
+        seconds : float
+            Time limit.
+        every : float
+            Polling interval in seconds.
+
+        Raises
+        ------
+        TimeoutError
+            If the job has not ended within the time limit.
+        """
+        deadline = time.monotonic() + seconds
+        while (job := self.job(name)).state not in FINAL_STATES:
+            if time.monotonic() > deadline:
                 raise TimeoutError(f"the job {name} has not ended within {seconds:g} seconds")
             time.sleep(every)
         return job
 
     def erase_patient(self, key: str) -> Erased:
-        """Remove every trace of a patient, by the patient key of the images."""
-        return self._model(Erased, "DELETE", f"/v1/patients/{quote(key, safe='')}")
+        """Erase all data of a patient, by the patient key of the images."""
+        return self._request_model(Erased, "DELETE", f"/v1/patients/{quote(key, safe='')}")
 
     # The service
 
     def ready(self) -> Readiness:
-        """Whether the first collection can be searched."""
-        return self._model(Readiness, "GET", "/readyz", named=False)
+        """Return the readiness of the first collection for searching."""
+        return self._request_model(Readiness, "GET", "/readyz", with_collection=False)
 
     def health(self) -> Health:
-        """The service answers."""
-        return self._model(Health, "GET", "/healthz", named=False)
+        """Return "ok" if the service answers."""
+        return self._request_model(Health, "GET", "/healthz", with_collection=False)
 
     def alive(self) -> Health:
-        """The service answers; where this fails it should be started anew."""
-        return self._model(Health, "GET", "/livez", named=False)
+        """Return "ok" if the service answers; if this fails, restart the service."""
+        return self._request_model(Health, "GET", "/livez", with_collection=False)
 
     def metrics(self) -> str:
-        """Counts and times in Prometheus' text format."""
-        return self._ask("GET", "/metrics", named=False).text
+        """Return counters and timings in the Prometheus text format."""
+        return self._request("GET", "/metrics", with_collection=False).text
 
     def openapi(self) -> dict[str, Any]:
-        """The description of the API, OpenAPI 3.1."""
-        found: dict[str, Any] = self._ask("GET", "/openapi.json", named=False).json()
-        return found
+        """Return the OpenAPI 3.1 description of the API."""
+        document: dict[str, Any] = self._request("GET", "/openapi.json", with_collection=False).json()
+        return document
 
-    def _model(self, model: type[Model], method: str, path: str, **given: Any) -> Model:
-        return model.model_validate_json(self._ask(method, path, **given).content)
+    def _request_model(self, model: type[Model], method: str, path: str, **options: Any) -> Model:
+        return model.model_validate_json(self._request(method, path, **options).content)
 
-    def _ask(self, method: str, path: str, *, named: bool = True, **given: Any) -> httpx.Response:
-        if named and self.collection_name:
-            given["params"] = {**given.get("params", {}), "collection": self.collection_name}
-        answer = self.http.request(method, path, **given)
-        if answer.is_success:
-            return answer
-        wait = answer.headers.get("Retry-After", "")
-        raise ServiceError(_problem(answer), int(wait) if wait.isdigit() else None)
+    def _request(
+        self, method: str, path: str, *, with_collection: bool = True, **options: Any
+    ) -> httpx.Response:
+        """Send a request; `with_collection` adds the name of the collection."""
+        if with_collection and self.collection_name:
+            options["params"] = {**options.get("params", {}), "collection": self.collection_name}
+        response = self.http.request(method, path, **options)
+        if response.is_success:
+            return response
+        wait = response.headers.get("Retry-After", "")
+        raise ServiceError(_problem(response), int(wait) if wait.isdigit() else None)
 
 
-def _problem(answer: httpx.Response) -> ProblemDetails:
+def _problem(response: httpx.Response) -> ProblemDetails:
     try:
-        return ProblemDetails.model_validate_json(answer.content)
-    except ValueError:  # of something that stands between
-        said = answer.text[:200] or answer.reason_phrase
+        return ProblemDetails.model_validate_json(response.content)
+    except ValueError:  # not from the service but from a proxy
         return ProblemDetails(
-            type="about:blank", title=answer.reason_phrase, status=answer.status_code, detail=said
+            type="about:blank",
+            title=response.reason_phrase,
+            status=response.status_code,
+            detail=response.text[:200] or response.reason_phrase,
         )
 
 
-def _given(**wanted: Any) -> dict[str, Any]:
-    return {name: value for name, value in wanted.items() if value is not None}
+def _without_none(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _commas(numbers: Sequence[float] | None) -> str | None:
     return None if numbers is None else ",".join(map(str, numbers))
 
 
-def _image(image_id: str) -> str:
+def _image_path(image_id: str) -> str:
     return f"/v1/images/{quote(image_id, safe='')}"
 
 
-def _files(images: Sequence[Data]) -> list[tuple[str, tuple[str, bytes]]]:
-    """Without the files' names, which may be patients'."""
-    return [("image", ("image", one if isinstance(one, bytes) else one.read_bytes())) for one in images]
+def _multipart(images: Sequence[ImageData]) -> list[tuple[str, tuple[str, bytes]]]:
+    """Return multipart fields without file names, which may be names of patients."""
+    return [("image", ("image", read_data(image))) for image in images]

@@ -1,4 +1,4 @@
-"""What the service answers besides `cbir.search.Answer`: models of the service, its description and its client."""
+"""Response and request models of the HTTP API, besides `cbir.search.Answer`."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from cbir.search import Hit, Links, RerankFacts
 
 
 class ImageRecord(BaseModel):
-    """What a collection knows of an image, but for where it was read from.
+    """Stored facts about an image, without its source.
 
-    patient_key: keyed hash of the patient's identifier. frame: from 1, None for the only one. original: whether
-    the file it was sent as is kept.
+    patient_key: keyed hash of the patient's identifier. frame: from 1, null for a single one. original: true if the
+    original file is stored.
     """
 
     image_id: str
@@ -33,10 +33,11 @@ class ImageRecord(BaseModel):
 
 
 class SimilarPlace(BaseModel):
-    """An instance, series or study that was found.
+    """A similar instance, series or study.
 
-    rank from 1. score: of its images, combined. found: how often its images are in the lists of the query's images.
-    series, instance: null above their level. best: its image with the greatest score; its rank is that in its list.
+    rank: from 1. score: combined score of its images. found: number of its images in the ranking lists of the query's
+    images. series, instance: null above their level. best: its image with the highest score, with the rank in its
+    list.
     """
 
     rank: int
@@ -49,7 +50,7 @@ class SimilarPlace(BaseModel):
 
 
 class SimilarQuery(BaseModel):
-    """What was searched with. images: how many of its images, each of which brought a list of its own."""
+    """The query. images: number of its images that were searched with, each with a ranking list of its own."""
 
     study: str
     series: str | None
@@ -58,7 +59,7 @@ class SimilarQuery(BaseModel):
 
 
 class SimilarAnswer(BaseModel):
-    """A page of what is similar. total: how many there are on all pages."""
+    """A page of similar cases. total: number of cases on all pages."""
 
     query: SimilarQuery
     level: str
@@ -71,17 +72,17 @@ class SimilarAnswer(BaseModel):
 
 
 class ImagePage(BaseModel):
-    """Some of the images, in the order they came. next: the cursor of the following ones, None at the end."""
+    """A page of the images, oldest first. next: cursor of the following page, null at the end."""
 
     items: list[ImageRecord]
     next: str | None
 
 
 class AddedImage(BaseModel):
-    """What became of one frame of one file sent.
+    """Outcome for one frame of one file.
 
-    file: from 1, in the order sent. outcome: "added", "duplicate" (image_id shows the same picture), "deleted
-    earlier" or "refused" (reason says why).
+    file: from 1, in the order sent. outcome: "added", "duplicate" (image_id has the same pixels), "deleted earlier"
+    or "refused" (see reason).
     """
 
     file: int
@@ -92,20 +93,20 @@ class AddedImage(BaseModel):
 
 
 class AddedImages(BaseModel):
-    """ids: of the images added, which are on the disk. images: what became of everything sent."""
+    """Outcome of adding files. ids: images that were added and are on disk. images: outcome for every frame."""
 
     ids: list[str]
     images: list[AddedImage]
 
 
 class LabelChange(BaseModel):
-    """Labels to set; those that are null are taken away, others stay (RFC 7396)."""
+    """Labels to set; null removes a label, others stay (RFC 7396)."""
 
     labels: dict[str, str | None]
 
 
 class CollectionNames(BaseModel):
-    """default: the collection that is meant where a request names none."""
+    """Names of the collections. default: the collection of requests that name none."""
 
     collections: list[str]
     default: str
@@ -120,7 +121,7 @@ class SnapshotFacts(BaseModel):
 
 
 class CollectionInfo(BaseModel):
-    """What a collection holds and how it was made. generation: counts the transactions that changed it."""
+    """Facts about a collection. generation: number of transactions that changed it."""
 
     name: str
     images: int
@@ -139,7 +140,7 @@ class CollectionInfo(BaseModel):
 
 
 class ProfileInfo(BaseModel):
-    """How images become vectors that may be compared; vectors of other hashes may not."""
+    """Settings that turn images into vectors; only vectors with equal hashes can be compared."""
 
     name: str
     hash: str
@@ -153,7 +154,7 @@ class ProfileInfo(BaseModel):
 
 
 class Normalisation(BaseModel):
-    """normalised = (raw - mean) * scale; fitted_on: the number of images they were learnt from."""
+    """normalised = (raw - mean) * scale. fitted_on: number of images that mean and scale were fitted on."""
 
     fitted_on: int
     mean: list[float]
@@ -161,9 +162,9 @@ class Normalisation(BaseModel):
 
 
 class CollectionStatistics(BaseModel):
-    """Counts of what there is. labels: for every key its most frequent values, at most 100.
+    """Counts of images. labels: the most frequent values of every key, at most 100.
 
-    normalisation: None until enough images are there to learn it from.
+    normalisation: null until there are enough images to fit it.
     """
 
     images: int
@@ -186,7 +187,7 @@ class ChangeRecord(BaseModel):
 
 
 class ChangePage(BaseModel):
-    """Some of the changes, the newest first. next: the cursor of the following ones, None at the end."""
+    """A page of the changes, newest first. next: cursor of the following page, null at the end."""
 
     items: list[ChangeRecord]
     next: str | None
@@ -195,7 +196,7 @@ class ChangePage(BaseModel):
 class JobRequest(BaseModel):
     """Index a folder of the server.
 
-    folder: absolute, below one of the setting index_roots. labels: a csv below one of them. processes: None for
+    folder: absolute path below one of the setting index_roots. labels: a csv below one of them. processes: null for
     half the cores.
     """
 
@@ -208,17 +209,17 @@ class JobRequest(BaseModel):
 
 
 class RefusedFile(BaseModel):
-    """A file without a usable image. path: relative to the job's folder."""
+    """A file without a usable image. path: relative to the job's folder. reason: why."""
 
     path: str
     reason: str
 
 
 class JobInfo(BaseModel):
-    """A job. state: "waiting", "running", "done", "cancelled" or "failed" (error says why).
+    """A job. state: "waiting", "running", "done", "cancelled" or "failed" (see error).
 
-    done, total: files; total is None while they are counted. summary: of `cbir index`, when it has ended.
-    refused: files, of which refused_files are the first 100.
+    done, total: numbers of files; total is null while they are counted. summary: of `cbir index`, once it has ended.
+    refused: number of refused files; refused_files: the first 100.
     """
 
     job: str
@@ -236,25 +237,25 @@ class JobInfo(BaseModel):
 
 
 class JobList(BaseModel):
-    """The jobs since the service started, the newest first; of those that have ended the last 200."""
+    """Jobs since the service started, newest first; at most 200 that have ended."""
 
     items: list[JobInfo]
 
 
 class Erased(BaseModel):
-    """erased: the number of images."""
+    """Result of an erasure. erased: number of images."""
 
     erased: int
 
 
 class Health(BaseModel):
-    """status: "ok"."""
+    """Health of the service. status: "ok"."""
 
     status: str
 
 
 class Readiness(BaseModel):
-    """The first collection can be searched. collections: whether the others can. warning: damage got around."""
+    """Readiness of the first collection. collections: state of the others. warning: damage that was worked around."""
 
     status: str
     images: int
@@ -265,7 +266,7 @@ class Readiness(BaseModel):
 
 
 class ProblemDetails(BaseModel):
-    """RFC 9457. type: address of an explanation, relative to the service's."""
+    """Problem details (RFC 9457). type: URL of an explanation, relative to the service."""
 
     type: str
     title: str

@@ -6,7 +6,7 @@ from cbir.search import Links
 
 
 class GradedNeighbour(BaseModel):
-    """A graded image next to another one in the list. grade: its own, a clinician's."""
+    """A graded image adjacent in the list. grade: by a clinician."""
 
     image_id: str
     grade: float
@@ -15,10 +15,10 @@ class GradedNeighbour(BaseModel):
 
 
 class Grade(BaseModel):
-    """Where an image stands among a collection's graded ones.
+    """Grade of an image by its position among the collection's graded images.
 
-    grade: decimal; low, high: the interval that holds the share `coverage` of clinicians' grades. lighter, severer:
-    the graded images next below and above it; null at an end of the list. graded: images in the list.
+    grade: decimal. low, high: interval that covers the fraction `coverage` of clinicians' grades. lighter, severer:
+    the graded images next below and above; null at an end of the list. graded: number of images in the list.
     """
 
     grade: float

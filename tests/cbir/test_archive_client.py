@@ -1,4 +1,4 @@
-"""What an archive may do wrong: send without end, slowly, to somebody else, or nonsense."""
+"""Misbehaving archives: endless, slow, redirecting or invalid responses."""
 
 import threading
 import time
@@ -90,7 +90,7 @@ def test_credentials_come_from_the_environment(address: str, monkeypatch: pytest
         ArchiveClient(address)
     monkeypatch.delenv(archive_client.USER)
     monkeypatch.setenv(archive_client.TOKEN, "ein Zettel\r\n")
-    with pytest.raises(InvalidInput, match="cannot be sent"):
+    with pytest.raises(InvalidInput, match="is not valid"):
         ArchiveClient(address)
     monkeypatch.setenv(archive_client.TOKEN, "secret")
     with pytest.raises(ArchiveFailed):
