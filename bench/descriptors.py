@@ -14,7 +14,6 @@ from typing import Any
 
 from cbir import rerank
 from cbir.evaluation.report import charts
-from cbir.evaluation.report.report_page import style_sheet
 
 DESCRIPTORS = ("color_layout", "edge_histogram", "tamura", "huang2012")
 TASKS: dict[str, tuple[str, ...]] = {
@@ -70,14 +69,15 @@ def _cell(measure: dict[str, float]) -> str:
 
 def plot(found: dict[str, dict[str, Any]], methods: Sequence[str]) -> str:
     """Precision-recall curves as an SVG file of its own: a colour for each descriptor, a dash for each method."""
-    series, drawn_as = [], []
+    series, styles = [], []
     for dash, method in enumerate(methods):
         for colour, (descriptor, summary) in enumerate(found.items()):
             curve = next(run["precision_at_recall"] for run in summary["runs"] if run["name"] == method)
             series.append((f"{descriptor} {method}", list(curve.values())))
-            drawn_as.append(charts.style(colour, dash))
+            styles.append(charts.line_style(colour, dash))
     recalls = [float(recall) for recall in curve]
-    return charts.alone(charts.lines(series, recalls, "recall", "interpolated precision", drawn_as), style_sheet())
+    chart = charts.line_chart(series, recalls, "recall", "interpolated precision", styles=styles)
+    return charts.standalone_svg(chart)
 
 
 def main() -> None:

@@ -23,8 +23,10 @@ from rerank_quality import indexed  # beside this file
 
 from cbir import settings
 from cbir.evaluation.candidates import select_candidates
+from cbir.evaluation.metrics import average_precision as metric
 from cbir.evaluation.query_images import sample_queries
 from cbir.evaluation.relevance import parse_relevance
+from cbir.evaluation.report import charts
 from cbir.search import Judgement, Request, Searcher
 from cbir.store import Collection
 from cbir.threads import cores
@@ -33,9 +35,8 @@ MEASURES = ("map", "shown", "unjudged")
 
 
 def average_precision(relevant: NDArray[np.bool_]) -> float:
-    """Of a whole list of answers (m,); NaN where none is relevant."""
-    places = np.flatnonzero(relevant)
-    return float(np.mean(np.arange(1, len(places) + 1) / (places + 1))) if len(places) else float("nan")
+    """Return the AP of a complete list of answers (m,); NaN if none is relevant."""
+    return float(metric.average_precision(relevant[None])[0]) if relevant.any() else float("nan")
 
 
 class Person:
@@ -54,7 +55,7 @@ class Person:
         """Search with all that was said; the figures of the answer, whose order is kept."""
         request = Request(k=10**9, feedback=list(self.said.values()))
         started = time.perf_counter()
-        found = self.searcher.learn(self.raw, [self.record.content_hash], request, judged_in_place=True)
+        found = self.searcher.learn(self.raw, [self.record.content_hash], request, judged_first=False)
         self.ms = (time.perf_counter() - started) * 1000
         self.order = found.numbers
         relevant = np.array([self.labels[number] == self.own for number in self.order.tolist()])
@@ -92,7 +93,9 @@ def simulate(
     by_number = {number: by_id[record.image_id] for number, record in everything.items()}
     random = np.random.default_rng(seed)
     if draw == "classes":
-        chosen = sample_queries([record.labels for record in among.records], parse_relevance("label"), queries, seed)
+        chosen = sample_queries(
+            [record.labels for record in among.records], parse_relevance("label"), queries, seed
+        )
     else:
         chosen = random.choice(len(labels), min(queries, len(labels)), replace=False)
     searcher = Searcher(collection, settings.load())
@@ -130,33 +133,12 @@ def simulate(
 
 
 def plot(result: dict[str, Any], path: Path) -> None:
-    """Write an SVG of mAP by round, drawn by hand: no library needed."""
-    colours = dict(zip(MEASURES, ("#1f6feb", "#2da44e", "#9a6700"), strict=True))
-    width, height, last = 420, 280, len(result["rounds"]) - 1
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif">'
-    ]
-    lines.append('<rect width="100%" height="100%" fill="white"/>')
-    for tenth in range(0, 11, 2):
-        y = height - 40 - tenth * 22
-        lines.append(f'<path d="M40 {y}H{width - 90}" stroke="#ddd"/>')
-        lines.append(f'<text x="10" y="{y + 4}" font-size="10">{tenth / 10}</text>')
-    for name, colour in colours.items():
-        points = [
-            (40 + 290 * turn["round"] / max(last, 1), height - 40 - 220 * turn[name]["mean"])
-            for turn in result["rounds"]
-        ]
-        path_of = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        lines.append(f'<polyline points="{path_of}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        x, y = points[-1]
-        shift = 4 + 12 * list(colours).index(name)
-        lines.append(
-            f'<text x="{x + 6}" y="{y + shift - 6:.0f}" font-size="10" fill="{colour}">{name}</text>'
-        )
-    lines.append(
-        f'<text x="150" y="{height - 12}" font-size="11">round of judgements, mAP above</text></svg>'
-    )
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    """Write an SVG of mAP by round."""
+    rounds = [turn["round"] for turn in result["rounds"]]
+    series = [(name, [turn[name]["mean"] for turn in result["rounds"]]) for name in MEASURES]
+    limits = (0.0, float(max(rounds[-1], 1)))
+    chart = charts.line_chart(series, rounds, "round of judgements", "mAP", x_range=limits)
+    path.write_text(charts.standalone_svg(chart), encoding="utf-8")
 
 
 def main() -> None:

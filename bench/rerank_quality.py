@@ -23,16 +23,21 @@ from numpy.typing import NDArray
 from cbir import rerank, settings
 from cbir.errors import CbirError, InvalidInput
 from cbir.evaluation.candidates import Candidates, select_candidates
-from cbir.evaluation.comparison import CLASS_SIZES, Comparison, summarise_scores, compare_methods, lead_over_rival
-from cbir.evaluation.grids import POSITIVES
-from cbir.evaluation.splits import limit_classes, split_halves
+from cbir.evaluation.comparison import (
+    CLASS_SIZES,
+    Comparison,
+    compare_methods,
+    lead_over_rival,
+    summarise_scores,
+)
+from cbir.evaluation.method_scores import RECALLS, MethodScorer
 from cbir.evaluation.qrels import build_qrels
-from cbir.evaluation.query_images import sample_queries, leave_one_out
+from cbir.evaluation.query_images import leave_one_out, sample_queries
 from cbir.evaluation.relevance import Relevance, parse_relevance
 from cbir.evaluation.report import charts
-from cbir.evaluation.report.report_page import style_sheet
-from cbir.evaluation.method_scores import RECALLS, MethodScorer
 from cbir.evaluation.search_pool import SearchPool, open_search_pool
+from cbir.evaluation.splits import limit_classes, split_halves
+from cbir.rerank.reranker import POSITIVES
 from cbir.store import Collection
 from cbir.threads import cores
 
@@ -75,7 +80,9 @@ def asked(
     among: Candidates, relevance: Relevance, half: NDArray[np.int64], count: int, pool: SearchPool, seed: int
 ) -> MethodScorer:
     """`count` queries of one half, evenly from its classes."""
-    places = half[sample_queries([among.records[place].labels for place in half.tolist()], relevance, count, seed)]
+    places = half[
+        sample_queries([among.records[place].labels for place in half.tolist()], relevance, count, seed)
+    ]
     return MethodScorer(among, build_qrels(among, leave_one_out(among, places.tolist()), relevance), pool)
 
 
@@ -121,11 +128,11 @@ def plot(contest: Comparison) -> str:
         for name, trial in contest.members.items():
             by_p = contest.by_p.get(name, {})
             series.append((name, [by_p.get(P, trial).mean(f"ip_{recall}") for P in POSITIVES]))
-        heights = charts.fitting([height for _, heights in series for height in heights])
+        heights = charts.round_range([height for _, heights in series for height in heights])
         title = f"interpolated precision at recall {recall}"
         width = (0.0, float(max(POSITIVES)))
-        panels.append(charts.lines(series, POSITIVES, "P", title, x_range=width, y_range=heights))
-    return charts.alone(charts.stacked(panels, "interpolated precision over P"), style_sheet())
+        panels.append(charts.LinePanel(series, POSITIVES, "P", title, x_range=width, y_range=heights))
+    return charts.standalone_svg(charts.line_charts(panels, "interpolated precision over P"))
 
 
 def report(contest: Comparison, ours: Sequence[str]) -> dict[str, Any]:
@@ -150,7 +157,10 @@ def report(contest: Comparison, ours: Sequence[str]) -> dict[str, Any]:
         part = contest.within(least, most)
         if len(part.sizes):
             title = f"{least}-{most}" if most else f"more than {least - 1}"
-            methods, against = summarise_scores(part.members, contest.seed), lead_over_rival(part, ours[0], ours)
+            methods, against = (
+                summarise_scores(part.members, contest.seed),
+                lead_over_rival(part, ours[0], ours),
+            )
             found["by_class_size"][title] = {"queries": len(part.sizes), "methods": methods, "auto": against}
             print(
                 f"\nclasses of {title} images, {len(part.sizes)} queries\n{table(methods)}\n{told(against)}"

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.evaluation.experiment import PairedDifference, compare_runs
-from cbir.evaluation.grids import POSITIVES, points
 from cbir.evaluation.method_scores import MEASURES, MethodScorer, MethodScores, best_by_map
 from cbir.evaluation.methods import Method
 from cbir.evaluation.significance import bootstrap_intervals
+from cbir.rerank import reranker_class
+from cbir.rerank.reranker import POSITIVES
 
 CLASS_SIZES = ((2, 10), (11, 50), (51, 200), (201, None))  # images of a class, as a query sees it
 
@@ -41,7 +42,9 @@ class Comparison:
         return Comparison(parts, {}, self.sizes[held], self.seed)
 
 
-def compare_methods(names: Sequence[str], tuning: MethodScorer, reporting: MethodScorer, seed: int, progress: Progress) -> Comparison:
+def compare_methods(
+    names: Sequence[str], tuning: MethodScorer, reporting: MethodScorer, seed: int, progress: Progress
+) -> Comparison:
     """Choose the parameters of the named re-rankers by mAP on the queries of `tuning`, measure on `reporting`.
 
     progress: is told in a line what was measured. Raises CollectionBusy.
@@ -63,7 +66,7 @@ def compare_methods(names: Sequence[str], tuning: MethodScorer, reporting: Metho
 
 def _try(name: str, tuning: MethodScorer, progress: Progress) -> list[MethodScores]:
     """Every point of a re-ranker's grid; where there is one alone, it need not be measured."""
-    grid = points(name)
+    grid = reranker_class(name).tuning_points()
     if len(grid) == 1:
         nothing = np.zeros((len(MEASURES), 1))
         return [MethodScores(_method(name, grid[0]), nothing, nothing[0])]

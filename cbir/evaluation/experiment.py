@@ -25,7 +25,7 @@ from cbir.evaluation.relevance import Relevance
 from cbir.evaluation.run_matrix import RunMatrix, judged_blocks
 from cbir.evaluation.runs import EvalRun, RunWriter, SearchProtocol
 from cbir.evaluation.search_pool import SearchPool, open_search_pool
-from cbir.evaluation.significance import bootstrap_intervals, holm, randomisation_test
+from cbir.evaluation.significance import bootstrap_intervals, randomisation_test
 from cbir.settings import Settings
 from cbir.store import Collection
 
@@ -99,10 +99,15 @@ def run_evaluation(plan: EvalPlan, settings: Settings, folder: Path, progress: P
 
     Raises InvalidInput, UnreadableImage, NotFound or CollectionBusy.
     """
-    with Collection(plan.collection) as collection, open_search_pool(plan.collection, settings, plan.jobs) as pool:
+    with (
+        Collection(plan.collection) as collection,
+        open_search_pool(plan.collection, settings, plan.jobs) as pool,
+    ):
         among = select_candidates(collection, plan.where)
         asked, queries = _queries(plan, collection, among, pool, progress)
-        judgements = build_qrels(among, queries, plan.relevance, level=plan.level, same_patient=plan.same_patient)
+        judgements = build_qrels(
+            among, queries, plan.relevance, level=plan.level, same_patient=plan.same_patient
+        )
         check_metric_gains(plan.measures, max(judgements.spread, 1))
         terms = SearchProtocol(plan.depth or max(len(among), 1), plan.where, plan.same_patient)
         folder.mkdir(parents=True, exist_ok=True)
@@ -134,7 +139,9 @@ def _queries(
     """How many queries there are, and those to run."""
     if plan.queries is None:
         labels = [record.labels for record in among.records]
-        return len(labels), leave_one_out(among, sample_queries(labels, plan.relevance, plan.sample, plan.seed))
+        return len(labels), leave_one_out(
+            among, sample_queries(labels, plan.relevance, plan.sample, plan.seed)
+        )
     entries = read_query_list(plan.queries)
     chosen = sample_queries([said for _, said in entries], plan.relevance, plan.sample, plan.seed)
     described = []
@@ -169,13 +176,18 @@ def _measure(
 
 
 def compare_runs(values: NDArray[np.float64], seed: int) -> list[PairedDifference | None]:
-    """Each run against the first; p values are corrected for the runs compared, measure by measure."""
-    tested = [randomisation_test(own - values[0], seed=seed) for own in values[1:]]
-    corrected = np.array(tested).reshape(len(tested), values.shape[1])
-    for m in range(values.shape[1]):
-        corrected[:, m] = holm(corrected[:, m])
-    compared = zip(values[1:], tested, corrected, strict=True)
-    return [None, *(PairedDifference((own - values[0]).mean(axis=1), p, after) for own, p, after in compared)]
+    """Compare each run with the first; `values` are (r, m, q), and None stands for the first itself.
+
+    p values are corrected for the runs compared, metric by metric.
+    """
+    from statsmodels.stats.multitest import multipletests
+
+    p = np.array([randomisation_test(run - values[0], seed=seed) for run in values[1:]])
+    if not len(p):
+        return [None]
+    corrected = np.array([multipletests(column, method="holm")[1] for column in p.T]).T
+    compared = zip(values[1:], p, corrected, strict=True)
+    return [None, *(PairedDifference((run - values[0]).mean(axis=1), *both) for run, *both in compared)]
 
 
 def _curve(answers: RunMatrix, judgements: Qrels) -> NDArray[np.float64]:

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from cbir.evaluation.candidates import Candidates
 from cbir.evaluation.methods import Method
+from cbir.evaluation.metrics.average_precision import average_precision
 from cbir.evaluation.metrics.interpolated_precision import interpolated_precision
 from cbir.evaluation.qrels import Qrels
-from cbir.evaluation.run_matrix import JudgedBlock, RunMatrix, judged_blocks
+from cbir.evaluation.run_matrix import RunMatrix, judged_blocks
 from cbir.evaluation.runs import RunNotes, SearchProtocol
 from cbir.evaluation.search_pool import SearchPool
 
@@ -63,19 +64,10 @@ def score_matrix(answers: RunMatrix, judgements: Qrels) -> NDArray[np.float64]:
     """`MEASURES` (m, q) of each query."""
     found = np.empty((len(MEASURES), len(answers.places)))
     for which, judged in judged_blocks(answers, judgements):
-        found[0, which] = average_precision(judged)
+        found[0, which] = average_precision(judged.hits, judged.relevant)
         found[1, which] = judged.hits[:, :1].sum(axis=1)
         found[2, which] = judged.hits[:, :10].sum(axis=1) / 10
         found[3:, which] = interpolated_precision(judged, RECALLS).T
-    return found
-
-
-def average_precision(judged: JudgedBlock) -> NDArray[np.float64]:
-    """(q,): the precisions at the ranks of the relevant answers, over all relevant images, answered or not."""
-    found = np.empty(len(judged.hits))
-    for query, hits in enumerate(judged.hits):
-        ranks = np.flatnonzero(hits) + 1
-        found[query] = (np.arange(1, len(ranks) + 1) / ranks).sum() / judged.relevant[query]
     return found
 
 

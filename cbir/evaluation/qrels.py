@@ -132,8 +132,12 @@ class _Answerable:
         self.spread = int(np.ptp(grades)) if len(grades) else 0
         self._known_contents: dict[str, int] = {}
         self._known_patients: dict[str, int] = {}
-        self._contents = encode_values((record.content_hash for record in candidates.records), self._known_contents)
-        self._patients = encode_values((record.patient_key for record in candidates.records), self._known_patients)
+        self._contents = encode_values(
+            (record.content_hash for record in candidates.records), self._known_contents
+        )
+        self._patients = encode_values(
+            (record.patient_key for record in candidates.records), self._known_patients
+        )
         order = np.argsort(labels.groups, kind="stable")
         bounds = np.searchsorted(labels.groups[order], np.arange(labels.groups.max(initial=-1) + 2))
         self._members = [order[start:stop] for start, stop in pairwise(bounds)]

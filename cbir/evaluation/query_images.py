@@ -12,7 +12,7 @@ from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.evaluation.candidates import Candidates
 from cbir.evaluation.relevance import Relevance
-from cbir.evaluation.search_pool import Described
+from cbir.evaluation.search_pool import DescribedQuery
 from cbir.store import Record
 from cbir.store.records import hash_patient
 
@@ -72,7 +72,7 @@ def read_query_list(path: Path) -> list[tuple[Path, dict[str, str]]]:
 def queries_from_files(
     entries: Sequence[tuple[Path, dict[str, str]]],
     rows: Sequence[int],
-    described: Sequence[Described],
+    described: Sequence[DescribedQuery],
     secret: bytes,
 ) -> list[EvalQuery]:
     """Queries of the csv's rows (from 0) that were described; raises UnreadableImage, naming the first such files.
@@ -120,7 +120,9 @@ def unique_names(names: Sequence[str]) -> list[str]:
     return made
 
 
-def sample_queries(labelled: Sequence[Labels], relevance: Relevance, sample: int | None, seed: int) -> list[int]:
+def sample_queries(
+    labelled: Sequence[Labels], relevance: Relevance, sample: int | None, seed: int
+) -> list[int]:
     """Places of the queries to run, ascending: those with the labels that relevance needs, or a sample of them.
 
     A sample takes one of each class in turn until there are enough. Raises InvalidInput where none is left.

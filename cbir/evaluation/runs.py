@@ -115,7 +115,7 @@ class RunWriter:
                 places = self.candidates.places(found.numbers)
                 answers.places[number, : len(places)] = places
                 images = [names[place] for place in places.tolist()]
-                lines = run_lines(self.queries[number].name, images, found.shown, method.name)
+                lines = run_lines(self.queries[number].name, images, found.reported, method.name)
                 file.writelines(f"{line}\n" for line in lines)
                 notices.take(found)
                 progress(1)
@@ -146,8 +146,8 @@ class RunNotes:
         """Note the answers to one more query."""
         self.answers += len(found.numbers)
         self.ties += found.ties
-        self.notes.update(found.how.notes)
-        self.parameters, self.scope = found.how.parameters, found.how.scope
+        self.notes.update(found.reranking.notes)
+        self.parameters, self.scope = found.reranking.parameters, found.reranking.scope
 
     def facts(self) -> dict[str, Any]:
         """answers: in all; ties: of them with the score of the one before; the re-ranker's own words."""

@@ -3,14 +3,11 @@
 Much of a re-ranked query is small steps of Python, which threads would take in turns.
 """
 
-import multiprocessing
-import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
@@ -18,12 +15,14 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.errors import CbirError, CollectionBusy, UnreadableImage
-from cbir.images import DicomHeader, Limits, read_images
+from cbir.descriptors.descriptor import Descriptor
+from cbir.errors import CbirError, CollectionBusy
+from cbir.images import Image, Limits, read_images
+from cbir.ingest.description import DescribeTask, describe_images
+from cbir.ingest.process_pool import ProcessPool, WorkerDied
 from cbir.search import Request, RerankFacts, Searcher, select_frame
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store.records import hash_patient
 from cbir.threads import keep_to_one_core
 
 TOGETHER = 16  # queries a process takes at once: few enough for progress to move
@@ -45,19 +44,19 @@ class SearchTask(NamedTuple):
 class SearchResult:
     """The answers to one query, best first.
 
-    numbers: (k,) int64, the collection's own. shown: (k,) scores as reported. ties: answers that share the score
-    of the one before. how: what the re-ranker says. milliseconds: from the query's vector to the ranked list.
+    numbers: (k,) int64, the collection's own. reported: (k,) scores as reported. ties: answers that share the score
+    of the one before. reranking: method and notes. milliseconds: from the query's vector to the ranked list.
     """
 
     numbers: NDArray[np.int64]
-    shown: NDArray[np.floating]
+    reported: NDArray[np.floating]
     ties: int
-    how: RerankFacts
+    reranking: RerankFacts
     milliseconds: float
 
 
 @dataclass(frozen=True, eq=False)
-class Described:
+class DescribedQuery:
     """A query file: its raw vector (d,), what is known of its picture, or why it cannot be read.
 
     patient: the key of the patient that DICOM names.
@@ -74,38 +73,42 @@ class Described:
 class SearchPool:
     """The processes. Results come in the order of their tasks."""
 
-    def __init__(self, pool: ProcessPoolExecutor) -> None:
+    def __init__(self, pool: "ProcessPool[_Call, list[Any]]") -> None:
         self._pool = pool
 
     def search(self, asked: Sequence[SearchTask], generation: int) -> Iterator[SearchResult]:
         """Answer queries; raises CollectionBusy where the collection is no longer of that generation."""
         return self._each(_search, asked, generation)
 
-    def describe(self, files: Sequence[Path]) -> Iterator[Described]:
+    def describe(self, files: Sequence[Path]) -> Iterator[DescribedQuery]:
         """Decode files and describe them, as a search would."""
         return self._each(_describe, files)
 
     def _each(self, work: Callable[..., list[Result]], tasks: Sequence[Task], *more: Any) -> Iterator[Result]:
         bundles = [tasks[start : start + TOGETHER] for start in range(0, len(tasks), TOGETHER)]
-        running = deque(self._pool.submit(work, bundle, *more) for bundle in bundles)
+        running = deque(self._pool.submit((work, (bundle, *more))) for bundle in bundles)
         try:
             while running:
                 yield from running.popleft().result()
-        except BrokenProcessPool as error:
+        except WorkerDied as error:
             raise CbirError(
-                "a process of the evaluation died, perhaps for want of memory; try fewer --jobs"
+                "a process of the evaluation died, perhaps out of memory; try fewer --jobs"
             ) from error
 
 
 @contextmanager
 def open_search_pool(folder: Path, settings: Settings, jobs: int) -> Iterator[SearchPool]:
     """`jobs` processes on the collection in `folder`; what they have not begun is dropped at the end."""
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_open, initargs=(folder, settings))
-    try:
+    with ProcessPool(_run_call, jobs, partial(_open, folder, settings)) as pool:
         yield SearchPool(pool)
-    finally:
-        pool.shutdown(cancel_futures=True)
+
+
+_Call = tuple[Callable[..., list[Any]], tuple[Any, ...]]
+
+
+def _run_call(call: _Call) -> list[Any]:
+    function, arguments = call
+    return function(*arguments)
 
 
 _searcher: Searcher | None = None
@@ -114,7 +117,6 @@ _searcher: Searcher | None = None
 def _open(folder: Path, settings: Settings) -> None:
     """Prepare a process."""
     global _searcher
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends us
     keep_to_one_core()
     _searcher = Searcher(Collection(folder), settings)
 
@@ -130,7 +132,7 @@ def _search(asked: Sequence[SearchTask], generation: int) -> list[SearchResult]:
         ranked = _searcher.rank(raw, content, request)
         taken = (perf_counter() - started) * 1000
         ties = int((ranked.scores[1:] == ranked.scores[:-1]).sum())
-        found.append(SearchResult(ranked.numbers, ranked.shown, ties, ranked.how, taken))
+        found.append(SearchResult(ranked.numbers, ranked.reported, ties, ranked.reranking, taken))
     if _searcher.collection.view().generation != generation:
         raise CollectionBusy(
             "the collection was changed while it was evaluated; run again when nothing writes to it"
@@ -138,19 +140,20 @@ def _search(asked: Sequence[SearchTask], generation: int) -> list[SearchResult]:
     return found
 
 
-def _describe(files: Sequence[Path]) -> list[Described]:
+def _describe(files: Sequence[Path]) -> list[DescribedQuery]:
     assert _searcher is not None, "the initializer ran"
-    describe = _searcher.collection.profile.load_descriptor(_searcher.settings.device)
     limits = Limits(pixels=_searcher.settings.max_pixels)
-    found = []
-    for file in files:
-        try:
-            image = select_frame(read_images(file, limits=limits), None, file.name)
-            header = image.dicom or DicomHeader()
-            patient = hash_patient(_searcher.collection.secret, header.patient_id)
-            found.append(
-                Described(describe(image), image.content_hash, image.frame, header.burned_in, patient)
-            )
-        except (UnreadableImage, OSError) as error:
-            found.append(Described(refused=str(error)))
-    return found
+    task = DescribeTask.for_collection(_searcher.collection, limits, _searcher.settings.device)
+    compute = task.load_descriptor()
+    return [_describe_query(file, task, compute) for file in files]
+
+
+def _describe_query(file: Path, task: DescribeTask, compute: Descriptor) -> DescribedQuery:
+    def first_frame() -> Iterator[Image]:
+        yield select_frame(read_images(file, limits=task.limits), None, file.name)
+
+    described = describe_images(first_frame(), compute, secret=task.secret, source=str(file), source_stamp="")
+    if described.refused is not None:
+        return DescribedQuery(refused=described.refused)
+    (record,), (vector,) = described.records, described.vectors
+    return DescribedQuery(vector, record.content_hash, record.frame, record.burned_in, record.patient_key)

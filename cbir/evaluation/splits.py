@@ -30,7 +30,9 @@ def split_halves(
     return np.sort(np.array(found[0], np.int64)), np.sort(np.array(found[1], np.int64))
 
 
-def limit_classes(candidates: Candidates, relevance: Relevance, most: int | None, seed: int = 0) -> NDArray[np.int64]:
+def limit_classes(
+    candidates: Candidates, relevance: Relevance, most: int | None, seed: int = 0
+) -> NDArray[np.int64]:
     """Ascending places of the judged images, of each class at most `most`; None: all of them.
 
     Patients are taken whole, in random order, where they fit; a class none of whose patients fits is left out.

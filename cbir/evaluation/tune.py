@@ -7,17 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
 
 from cbir import rerank
 from cbir.errors import InvalidInput
+from cbir.evaluation.metrics.average_precision import average_precision
 from cbir.gallery.ranking import rank, top_k
 from cbir.store import Collection, View
-from cbir.store.schema import images, labels
-
-PENALTIES = (0.1, 1.0, 10.0, 100.0)  # C
-WIDTHS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # gamma, divided by the number of dimensions in the kernel
-
 
 @dataclass(frozen=True)
 class GridTrial:
@@ -37,12 +32,6 @@ class Labelled:
     patient: NDArray[np.int64]
 
 
-def average_precision(relevant: NDArray[np.bool_]) -> float:
-    """Mean of the precisions at the places of the relevant answers; `relevant` in ranked order, some true."""
-    places = np.flatnonzero(relevant) + 1
-    return float(np.mean(np.arange(1, len(places) + 1) / places))
-
-
 def tune_svm(
     collection: Collection,
     label_key: str,
@@ -50,8 +39,8 @@ def tune_svm(
     method: str = "eprf",
     queries: int = 200,
     seed: int = 0,
-    penalties: Sequence[float] = PENALTIES,
-    widths: Sequence[float] = WIDTHS,
+    penalties: Sequence[float] = (),
+    widths: Sequence[float] = (),
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[GridTrial]:
     """Try every C and gamma on leave-one-out queries; the trials, best first.
@@ -67,7 +56,10 @@ def tune_svm(
         raise InvalidInput(
             f"no two images share a value of the label {label_key}; there is nothing to tune by"
         )
-    grid = list(product(penalties, widths))
+    declared = rerank.reranker_class(method).svm_grid
+    if not declared:
+        raise InvalidInput(f"{method} has no C and gamma to tune")
+    grid = list(product(penalties or declared["C"], widths or declared["gamma"]))
     trials = []
     for done, (C, gamma) in enumerate(grid):
         progress(done, len(grid))
@@ -83,14 +75,11 @@ def tune_svm(
 
 def labelled_rows(collection: Collection, view: View, key: str) -> Labelled:
     """Labels and patients of the live rows of a view."""
-    with collection.engine.connect() as connection:
-        value = select(labels.c.number, labels.c.value).where(labels.c.key == key)
-        by_number = {number: text for number, text in connection.execute(value)}  # noqa: C416
-        patient = select(images.c.number, images.c.patient_key).where(images.c.patient_key.is_not(None))
-        patients = {number: text for number, text in connection.execute(patient)}  # noqa: C416
     rows = np.arange(len(view.gallery)) if view.rows is None else view.rows
     numbers = view.gallery.ids[rows].tolist()
-    return Labelled(rows, _codes(numbers, by_number), _codes(numbers, patients))
+    return Labelled(
+        rows, _codes(numbers, collection.labels_by_number(key)), _codes(numbers, collection.patient_keys())
+    )
 
 
 def _codes(numbers: list[int], values: dict[int, Any]) -> NDArray[np.int64]:
@@ -103,8 +92,7 @@ def _draw(
     collection: Collection, view: View, known: Labelled, count: int, generator: np.random.Generator
 ) -> NDArray[np.int64]:
     """Places in `known` to query with: class after class in turn, until there are `count`."""
-    with collection.engine.connect() as connection:
-        hashes = dict(connection.execute(select(images.c.number, images.c.content_hash)).all())
+    hashes = collection.content_hashes()
     even = np.array([int(hashes[n][-1], 16) % 2 == 0 for n in view.gallery.ids[known.rows].tolist()], bool)
     sizes = np.bincount(known.label[known.label >= 0], minlength=1)
     usable = (known.label >= 0) & (sizes[known.label] > 1)
@@ -131,4 +119,4 @@ def _query(view: View, known: Labelled, place: int, method: str, parameters: dic
     query = view.gallery.vectors(known.rows[place : place + 1])[0]
     ranking = rank(query, view.gallery, known.rows[others])
     scores = rerank.get(method, **parameters)(query, ranking, view.gallery).scores
-    return average_precision(relevant[top_k(scores, len(scores))])
+    return float(average_precision(relevant[None, top_k(scores, len(scores))])[0])

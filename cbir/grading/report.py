@@ -3,26 +3,24 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.resources import files
 from pathlib import Path
 
 from cbir.atomic import atomic_text
-from cbir.evaluation.report.charts import alone
+from cbir.evaluation.report.svg_figure import standalone_svg
 from cbir.grading.evaluation import Evaluation, compare
-from cbir.grading.figures import boxes, histogram, scatter
+from cbir.grading.figures import error_histogram, grade_scatter, ndcg_boxes
 
 
 def write(evaluations: Sequence[Evaluation], folder: Path) -> None:
     """Write ndcg.svg, of every method errors-NAME.svg and grades-NAME.svg, and summary.json."""
     folder.mkdir(parents=True, exist_ok=True)
-    style = (files("cbir.evaluation.report") / "style.css").read_text(encoding="utf-8")
-    drawn = {"ndcg.svg": boxes([(one.name, one.lists) for one in evaluations])}
+    drawn = {"ndcg.svg": ndcg_boxes([(one.name, one.lists) for one in evaluations])}
     for one in evaluations:
-        drawn[f"errors-{one.name}.svg"] = histogram(one.predicted - one.grades)
-        drawn[f"grades-{one.name}.svg"] = scatter(one.predicted, one.grades)
+        drawn[f"errors-{one.name}.svg"] = error_histogram(one.predicted - one.grades)
+        drawn[f"grades-{one.name}.svg"] = grade_scatter(one.predicted, one.grades)
     for name, chart in drawn.items():
         with atomic_text(folder / name) as file:
-            file.write(alone(chart, style))
+            file.write(standalone_svg(chart))
     p, compared = compare(evaluations)
     summary = {
         "methods": {one.name: {**one.overall, "folds": one.folds} for one in evaluations},

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.tune import average_precision, tune
+from cbir.evaluation.metrics.average_precision import average_precision
+from cbir.evaluation.tune import tune_svm
 from cbir.store import Collection
 from cbir.store import profile as profiles
 from tests.cbir.store.conftest import entry
@@ -16,7 +17,7 @@ from tests.cbir.store.conftest import entry
 @given(st.lists(st.booleans(), min_size=1).filter(any))
 def test_average_precision_is_what_others_compute(relevant):
     expected = average_precision_score(relevant, -np.arange(len(relevant)))
-    assert average_precision(np.array(relevant)) == pytest.approx(expected)
+    assert average_precision(np.array([relevant]))[0] == pytest.approx(expected)
 
 
 @pytest.fixture
@@ -34,13 +35,13 @@ def two_classes(tmp_path):
 
 
 def test_trials_are_ordered_and_repeatable(two_classes):
-    first = tune(two_classes, "label", queries=20, penalties=(1.0,), widths=(0.01, 1.0, 50.0))
+    first = tune_svm(two_classes, "label", queries=20, penalties=(1.0,), widths=(0.01, 1.0, 50.0))
     assert len(first) == 3
     reached = [trial.mean_average_precision for trial in first]
     assert reached == sorted(reached, reverse=True)
     assert reached[0] > 0.9
     assert reached[0] > reached[-1]
-    assert tune(two_classes, "label", queries=20, penalties=(1.0,), widths=(0.01, 1.0, 50.0)) == first
+    assert tune_svm(two_classes, "label", queries=20, penalties=(1.0,), widths=(0.01, 1.0, 50.0)) == first
 
 
 def test_images_of_the_querys_patient_do_not_count(tmp_path):
@@ -50,9 +51,9 @@ def test_images_of_the_querys_patient_do_not_count(tmp_path):
         writer.add([entry(n, labels={"label": str(n)}) for n in range(10, 40)])
         writer.finish()
     with pytest.raises(InvalidInput, match="other patient"):
-        tune(made, "label", penalties=(1.0,), widths=(1.0,))
+        tune_svm(made, "label", penalties=(1.0,), widths=(1.0,))
 
 
 def test_without_labels_there_is_nothing_to_tune_by(two_classes):
     with pytest.raises(InvalidInput, match="no two images"):
-        tune(two_classes, "grade")
+        tune_svm(two_classes, "grade")

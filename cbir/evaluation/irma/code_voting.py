@@ -139,7 +139,9 @@ def tune_voting(found: NeighbourLabels, true: NDArray[np.int64], choices: Sequen
     error of the images that the setting was chosen on would be too good.
     """
     settings = _settings(found.labels.shape[1], any(choice.unsure.any() for choice in choices))
-    tried = np.array([decision_errors(true, decided, choices) for decided in _decisions(found, choices, settings)])
+    tried = np.array(
+        [decision_errors(true, decided, choices) for decided in _decisions(found, choices, settings)]
+    )
     even = np.arange(len(true)) % 2 == 0
     crossed = np.empty(len(true))
     for half in (even, ~even):
@@ -162,4 +164,7 @@ def _decisions(
     found: NeighbourLabels, choices: Sequence[Decision], settings: Sequence[VotingSetting]
 ) -> "list[list[NDArray[np.int64]]]":
     count = len(choices[0].wrong)
-    return [decide_answers(label_shares(found, setting, count), choices, setting.threshold) for setting in settings]
+    return [
+        decide_answers(label_shares(found, setting, count), choices, setting.threshold)
+        for setting in settings
+    ]

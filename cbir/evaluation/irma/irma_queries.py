@@ -55,6 +55,11 @@ def _pictures(folder: Path) -> list[Path]:
 
 def _manifest(path: Path, key: str) -> list[IrmaQuery]:
     return [
-        IrmaQuery(file, strip_zeros(labels.get("irma_id") or file.stem), labels.get(key, ""), labels.get("patient", ""))
+        IrmaQuery(
+            file,
+            strip_zeros(labels.get("irma_id") or file.stem),
+            labels.get(key, ""),
+            labels.get("patient", ""),
+        )
         for file, labels in Manifest(path).rows()
     ]

@@ -17,7 +17,6 @@ from cbir.evaluation.irma.irma_queries import IrmaQuery
 from cbir.images import Limits, read_images
 from cbir.search import Answer, Request, Searcher, Stopwatch, select_frame
 from cbir.store import Record
-from cbir.store.collection_view import matching_numbers
 from cbir.store.filter_conditions import parse_filter as parse_filter
 from cbir.store.records import hash_patient
 from cbir.threads import cores
@@ -45,19 +44,20 @@ class LabelledImages:
         return self.numbers.get(normalise_label(text, self.labelling) or "", -1)
 
 
-def labelled_images(searcher: Searcher, key: str, labelling: str, where: Sequence[str] = ()) -> LabelledImages:
+def labelled_images(
+    searcher: Searcher, key: str, labelling: str, where: Sequence[str] = ()
+) -> LabelledImages:
     """The images of the collection with a usable label; labelling: "2008" for codes, "2005" for classes.
 
     Images without one, and clutter, have no vote. Raises InvalidInput where fewer than two are left.
     """
     collection = searcher.collection
-    with collection.engine.connect() as connection:
-        conditions = [parse_filter(text) for text in where]
-        wanted = set(matching_numbers(connection, conditions).tolist()) if where else None
+    conditions = [parse_filter(text) for text in where]
+    selected = set(collection.matching_numbers(conditions).tolist()) if where else None
     usable = []
     for number, record in collection.iterate():
         label = normalise_label(record.labels.get(key, ""), labelling)
-        if label and label != CLUTTER and (wanted is None or number in wanted):
+        if label and label != CLUTTER and (selected is None or number in selected):
             usable.append((record, label))
     if len(usable) < 2:
         raise InvalidInput(
@@ -89,7 +89,11 @@ def neighbours_of_training(
 
 
 def neighbours_of_files(
-    searcher: Searcher, learned: LabelledImages, request: Request, asked: Sequence[IrmaQuery], progress: Progress
+    searcher: Searcher,
+    learned: LabelledImages,
+    request: Request,
+    asked: Sequence[IrmaQuery],
+    progress: Progress,
 ) -> tuple[NeighbourLabels, dict[Path, str]]:
     """Neighbours of image files, and why those that cannot be read, which have none, cannot be.
 

@@ -57,7 +57,9 @@ class SubmissionPlan:
     stage: Stage
 
 
-def answer_codes(plan: SubmissionPlan, asked: Sequence[IrmaQuery], tree: CodeTree, rule: ErrorRule) -> Submission:
+def answer_codes(
+    plan: SubmissionPlan, asked: Sequence[IrmaQuery], tree: CodeTree, rule: ErrorRule
+) -> Submission:
     """The code of least expected error for each image, `*` where too few neighbours agree."""
     learned = labelled_images(plan.searcher, plan.label, "2008", plan.request.where)
     choices = code_decisions(list(learned.numbers), tree, rule)
@@ -83,7 +85,9 @@ def _search(
 ) -> tuple[TunedVoting, int, NeighbourLabels, dict[Path, str]]:
     sample = min(plan.sample, len(learned.images))
     step = plan.stage("choosing by training images", sample)
-    tuned = tune_voting(*neighbours_of_training(plan.searcher, learned, plan.request, sample, plan.seed, step), choices)
+    tuned = tune_voting(
+        *neighbours_of_training(plan.searcher, learned, plan.request, sample, plan.seed, step), choices
+    )
     step = plan.stage("answering", len(asked))
     found, refused = neighbours_of_files(plan.searcher, learned, plan.request, asked, step)
     return tuned, sample, found, refused

@@ -18,7 +18,7 @@ __all__ = ["Metric", "check_metric_gains", "compute_metrics", "parse_metrics"]
 Values = NDArray[np.float64]
 
 WITH_CUTOFF: dict[str, Callable[[JudgedBlock, int], Values]] = {
-    "mAP": voting.average_precision,
+    "mAP": voting.precision_of_retrieved,
     "mMV": voting.majority_vote,
     "ACC": voting.accuracy,
     "kNNError": knn_error.knn_error,

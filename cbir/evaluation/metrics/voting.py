@@ -3,19 +3,17 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.evaluation.metrics.average_precision import average_precision
 from cbir.evaluation.run_matrix import JudgedBlock
 
 
-def average_precision(judged: JudgedBlock, k: int) -> NDArray[np.float64]:
-    """(q,): mean of the precisions at the relevant among the first k answers; 0 where none is.
+def precision_of_retrieved(judged: JudgedBlock, k: int) -> NDArray[np.float64]:
+    """Return mAP@k of MedMNIST (q,): mean precision at the relevant among the first `k` answers, 0 if there is none.
 
-    It divides by the relevant images found, not by those there are as AP@k of trec_eval does: relevant answers at
-    1, 2 and 4 of 5 give (1/1 + 2/2 + 3/4) / 3 = 0.9167.
+    It divides by the relevant images among the answers, AP@k of trec_eval by all relevant images: relevant answers
+    at 1, 2 and 4 of 5 give (1/1 + 2/2 + 3/4) / 3 = 0.9167.
     """
-    hits = judged.hits[:, :k]
-    precisions = hits.cumsum(axis=1) / np.arange(1, hits.shape[1] + 1)
-    total: NDArray[np.float64] = (precisions * hits).sum(axis=1)
-    return total / np.maximum(hits.sum(axis=1), 1)
+    return average_precision(judged.hits[:, :k])
 
 
 def majority_vote(judged: JudgedBlock, k: int) -> NDArray[np.float64]:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 import cbir
 from cbir.atomic import atomic_text
 from cbir.evaluation.metrics.roc import Roc, auc, roc
-from cbir.evaluation.report import ReportPictures, charts
-from cbir.evaluation.report.report_page import style_sheet
+from cbir.evaluation.report.charts import line_chart
+from cbir.evaluation.report.report_pictures import ReportPictures
+from cbir.evaluation.report.svg_figure import style_sheet
 
 FIRST = 10  # pictures shown: Zheng et al., Top-rank CNN, figure 8
 LEFTMOST = 0.05  # of the false positives, in the enlarged ROC
@@ -126,7 +127,7 @@ def _roc(name: str, curve: Roc, until: float) -> str:
     x, y = curve.corners()
     inside = x < until
     xs, ys = [*x[inside].tolist(), until], [*y[inside].tolist(), float(curve.at(until))]
-    return charts.lines([(name, ys)], xs, "false positives", "true positives", x_range=(0.0, until))
+    return line_chart([(name, ys)], xs, "false positives", "true positives", x_range=(0.0, until))
 
 
 def _training(history: Sequence[Mapping[str, float]]) -> str:
@@ -135,7 +136,7 @@ def _training(history: Sequence[Mapping[str, float]]) -> str:
     names = {"pos_at_top": "Pos@Top", "auc": "AUC"}
     series = [(name, [row[key] for row in history]) for key, name in names.items()]
     epochs = [float(number) for number in range(1, len(history) + 1)]
-    return charts.lines(series, epochs, "epoch", "validation", x_range=(1.0, epochs[-1]))
+    return line_chart(series, epochs, "epoch", "validation", x_range=(1.0, epochs[-1]))
 
 
 def _film(ranked: ScoredImages, order: NDArray[np.int64], pictures: ReportPictures) -> str:

@@ -2,34 +2,34 @@
 
 from collections.abc import Callable
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 
 import cbir
 from cbir.atomic import atomic_text
 from cbir.evaluation.experiment import RECALLS, EvalResult
-from cbir.evaluation.report import charts
+from cbir.evaluation.report.charts import bar_chart, line_chart
 from cbir.evaluation.report.protocol import describe_protocol
 from cbir.evaluation.report.query_examples import render_examples
 from cbir.evaluation.report.report_pictures import ReportPictures
 from cbir.evaluation.report.results_table import render_results
+from cbir.evaluation.report.svg_figure import style_sheet
 from cbir.evaluation.result_files import class_means
 
 
-def style_sheet() -> str:
-    """The style sheet, also of charts that stand alone."""
-    return (files("cbir.evaluation.report") / "style.css").read_text(encoding="utf-8")
-
-
 def write_report(
-    evaluation: EvalResult, path: Path, pictures: ReportPictures | None, progress: Callable[[str, int, int], None]
+    evaluation: EvalResult,
+    path: Path,
+    pictures: ReportPictures | None,
+    progress: Callable[[str, int, int], None],
 ) -> None:
     """Write the report; without `pictures` it shows none. progress: as of `run_plan`."""
     with atomic_text(path) as file:
         file.write(render_report(evaluation, pictures, progress))
 
 
-def render_report(evaluation: EvalResult, pictures: ReportPictures | None, progress: Callable[[str, int, int], None]) -> str:
+def render_report(
+    evaluation: EvalResult, pictures: ReportPictures | None, progress: Callable[[str, int, int], None]
+) -> str:
     """The HTML of the report."""
     plan, count = evaluation.plan, len(evaluation.judgements.queries)
     facts = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in describe_protocol(evaluation))
@@ -63,7 +63,7 @@ def _curves(evaluation: EvalResult) -> str:
         (run.method.name, curve.tolist())
         for run, curve in zip(evaluation.runs, evaluation.curves, strict=True)
     ]
-    return charts.lines(series, RECALLS, "recall", "interpolated precision, mean over queries")
+    return line_chart(series, RECALLS, "recall", "interpolated precision, mean over queries")
 
 
 def _classes(evaluation: EvalResult) -> str:
@@ -78,7 +78,7 @@ def _classes(evaluation: EvalResult) -> str:
     names = [run.method.name for run in evaluation.runs]
     return (
         f'<p class="note">Mean {escape(measure.name)} of the queries of each class; at the right, how many they are.'
-        f"</p>{charts.bars(rows, names, f'{measure.name} by class')}"
+        f"</p>{bar_chart(rows, names, f'{measure.name} by class')}"
     )
 
 
@@ -88,7 +88,9 @@ def _examples(
     progress("pictures", number + 1, len(evaluation.runs))
     opened = " open" if number == 0 else ""
     name = escape(evaluation.runs[number].method.name)
-    return f"<details{opened}><summary>{name}</summary>{render_examples(evaluation, number, pictures)}</details>"
+    return (
+        f"<details{opened}><summary>{name}</summary>{render_examples(evaluation, number, pictures)}</details>"
+    )
 
 
 def _notes(evaluation: EvalResult) -> str:

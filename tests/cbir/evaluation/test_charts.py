@@ -1,34 +1,64 @@
 """Charts of the report."""
 
 import re
+import sys
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cbir.errors import InvalidInput
 from cbir.evaluation.report import charts
+from cbir.evaluation.report.svg_figure import WIDTH
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def test_long_names_fit_and_are_told_in_full():
+def titles(chart, kind):
+    """Tooltips of the marks of a class."""
+    root = ElementTree.fromstring(chart)
+    return [mark.findtext(f"{SVG}title") for mark in root.iter() if mark.get("class") == kind]
+
+
+def test_long_names_are_cut_and_complete_in_the_tooltip():
     names = ["chest", "computed radiography / lower extremity / <knee> & patella / severity 3"]
-    drawn = ElementTree.fromstring(charts.bars([(name, "7", [0.5]) for name in names], ["none"], "AP"))
-    shown = [text for text in drawn.iter(f"{SVG}text") if text.find(f"{SVG}title") is not None]
-    assert [text.find(f"{SVG}title").text for text in shown] == names
-    assert shown[0].text == "chest"
-    assert re.fullmatch(r"computed radio.*….*severity 3", shown[1].text)
-    for text in shown:
-        assert len(text.text) * charts.LETTER <= float(text.get("x"))
+    chart = charts.bar_chart([(name, "7", [0.5]) for name in names], ["none"], "AP")
+    assert titles(chart, "name") == names
+    assert titles(chart, "bar") == [f"{name}, none: 0.500" for name in names]
+    texts = [text.text for text in ElementTree.fromstring(chart).iter(f"{SVG}text")]
+    assert "chest" in texts
+    long = next(text for text in texts if re.fullmatch(r"computed radio.*….*severity 3", text))
+    assert len(long) <= charts.LONGEST
+    assert texts.count("7") == 2
 
 
 def test_curves_can_be_told_apart():
-    assert len(set(charts.styles(32))) == 32
+    assert len({str(style) for style in charts.line_styles(32)}) == 32
 
 
 def test_no_classes_give_an_empty_chart():
-    assert not list(ElementTree.fromstring(charts.bars([], ["none"], "AP")).iter(f"{SVG}rect"))
+    assert not titles(charts.bar_chart([], ["none"], "AP"), "bar")
+
+
+def test_the_same_values_give_the_same_bytes_without_date_or_version():
+    first, second = (charts.line_chart([("a", [0.1, 0.9])], [0, 1], "x", "y") for _ in range(2))
+    assert first == second
+    assert not re.search(r"\b20\d\d-|matplotlib|https?://(?!www\.w3\.org/2000/svg)", first)
+
+
+def test_colours_follow_the_page():
+    chart = charts.scatter_chart([(0.1, 0.2, 0, "<a>"), (0.5, 0.5, None, "rest")], ["a"], "map")
+    assert titles(chart, "dot") == ["<a>", "rest"]
+    assert "var(--c0)" in chart
+    assert "var(--rule)" in chart
+    assert "prefers-color-scheme: dark" in charts.standalone_svg(chart)
+
+
+def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InvalidInput, match=r"pip install 'cbir\[evaluate\]'"):
+        charts.require_matplotlib()
 
 
 @pytest.mark.parametrize(
@@ -41,22 +71,24 @@ def test_no_classes_give_an_empty_chart():
     ],
 )
 def test_a_range_fits_its_values_in_round_steps(values, expected):
-    assert charts.fitting(values) == pytest.approx(expected)
+    assert charts.round_range(values) == pytest.approx(expected)
 
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=1))
 def test_no_value_lies_outside_its_range(values):
-    low, high = charts.fitting(values)
+    low, high = charts.round_range(values)
     assert low - 1e-6 <= min(values)
     assert max(values) <= high + 1e-6
 
 
 def test_ticks_and_points_follow_the_range():
-    drawn = charts.lines([("a", [0.4, 0.5])], [3, 15], "P", "y", x_range=(0, 15), y_range=(0.4, 0.5))
-    tree = ElementTree.fromstring(drawn)
-    ticks = [text.text for text in tree.iter(f"{SVG}text") if text.get("class") == "tick"]
-    assert ticks[1::2] == ["0", "3", "6", "9", "12", "15"]
-    assert ticks[::2] == ["0.40", "0.42", "0.44", "0.46", "0.48", "0.50"]
-    first, last = next(tree.iter(f"{SVG}polyline")).get("points").split()
-    assert float(last.split(",")[0]) == charts.WIDTH - charts.RIGHT
-    assert float(first.split(",")[1]) > float(last.split(",")[1])
+    chart = charts.line_chart([("a", [0.4, 0.5])], [3, 15], "P", "y", x_range=(0, 15), y_range=(0.4, 0.5))
+    root = ElementTree.fromstring(chart)
+    texts = [text.text for text in root.iter(f"{SVG}text")]
+    assert texts[:6] == ["0", "3", "6", "9", "12", "15"]
+    assert texts[7:13] == ["0.40", "0.42", "0.44", "0.46", "0.48", "0.50"]
+    curve = root.find(".//*[@class='curve']")
+    path = next(curve.iter(f"{SVG}path")).get("d").split()
+    (x0, y0), (x1, y1) = map(float, path[1:3]), map(float, path[4:6])
+    assert x0 < x1 <= WIDTH
+    assert y0 > y1

@@ -64,9 +64,9 @@ def written_out(true, answer, tree, rule):
 
 @pytest.mark.parametrize(("true", "answer", "expected"), EXAMPLES)
 def test_reference_values(tree, true, answer, expected):
-    assert code_errors(prepare_truth([true], tree, ErrorRule.of_2009), [parse_code(answer, wildcards=True)])[0] == pytest.approx(
-        expected, abs=1e-9
-    )
+    assert code_errors(prepare_truth([true], tree, ErrorRule.of_2009), [parse_code(answer, wildcards=True)])[
+        0
+    ] == pytest.approx(expected, abs=1e-9)
 
 
 answers = st.tuples(

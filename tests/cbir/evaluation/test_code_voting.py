@@ -49,7 +49,8 @@ def every_answer(axis):
 
 @settings(deadline=None)
 @given(
-    st.lists(st.integers(0, 20), min_size=len(CODES), max_size=len(CODES)).filter(any), st.sampled_from(ErrorRule)
+    st.lists(st.integers(0, 20), min_size=len(CODES), max_size=len(CODES)).filter(any),
+    st.sampled_from(ErrorRule),
 )
 def test_no_answer_costs_less(tree, weights, rule):
     shares = np.array([weights]) / sum(weights)
@@ -140,7 +141,9 @@ def test_the_expected_error_holds_for_new_images(tree):
     shares = label_shares(found, tuned.setting, len(CODES))
     again = decision_errors(true, decide_answers(shares, choices, tuned.setting.threshold), choices).mean()
     assert tuned.error == pytest.approx(again, rel=0.2)
-    nearest = decision_errors(true, decide_answers(label_shares(found, VotingSetting(1, 0, 0.5), len(CODES)), choices, 0.5), choices).mean()
+    nearest = decision_errors(
+        true, decide_answers(label_shares(found, VotingSetting(1, 0, 0.5), len(CODES)), choices, 0.5), choices
+    ).mean()
     assert again < nearest
 
 
@@ -150,10 +153,15 @@ def test_it_says_more_stars_where_votes_are_worthless(tree):
     tuned = tune_voting(found, true, choices)
     shares = label_shares(found, tuned.setting, len(CODES))
     constant = min(
-        code_errors(prepare_truth([CODES[number] for number in true], tree, ErrorRule.of_2007), [answer] * 400).mean()
+        code_errors(
+            prepare_truth([CODES[number] for number in true], tree, ErrorRule.of_2007), [answer] * 400
+        ).mean()
         for answer in ("****-***-***-***", "112*-***-***-***", "1121-12*-***-***")
     )
-    assert decision_errors(true, decide_answers(shares, choices, tuned.setting.threshold), choices).mean() < constant * 1.1
+    assert (
+        decision_errors(true, decide_answers(shares, choices, tuned.setting.threshold), choices).mean()
+        < constant * 1.1
+    )
 
 
 def test_classes_are_chosen_by_majority():

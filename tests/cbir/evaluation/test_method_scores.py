@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from cbir import rerank
 from cbir.evaluation.comparison import Comparison, lead_over_rival, summarise_scores
-from cbir.evaluation.grids import POSITIVES, points
 from cbir.evaluation.method_scores import MEASURES, MethodScores, best_by_map, score_matrix
 from cbir.evaluation.methods import Method
 from cbir.evaluation.metrics import named_metrics
+from cbir.rerank.reranker import POSITIVES
 from tests.cbir.evaluation.small import judged
 
 
@@ -23,7 +23,7 @@ def test_values_are_those_of_the_named_measures(relevant_at, missed):
 
 def test_every_re_ranker_has_valid_points_with_its_defaults_among_them():
     for name in rerank.names():
-        tried = points(name)
+        tried = rerank.reranker_class(name).tuning_points()
         assert any(rerank.get(name, **point) == rerank.get(name) for point in tried)
         assert len({str(rerank.get(name, **point).parameters) for point in tried}) == len(tried)
         if "P" in rerank.parameter_names(name) and name != "auto":

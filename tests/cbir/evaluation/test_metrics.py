@@ -98,7 +98,9 @@ def test_anmrr_takes_k_from_the_largest_class():
     queries = [ask("big", {"label": "big"}), ask("small", {"label": "small"})]
     judgements = build_qrels(pool(labels), queries, by("label"))
     order = [*range(2, 10), 10, 0, 1, 11]  # big: 8 first ones, then places 10 and 11; small: 9 and 12
-    found = compute_metrics(parse_metrics("ANMRR"), RunMatrix(np.array([order, order], np.int32)), judgements)[0]
+    found = compute_metrics(
+        parse_metrics("ANMRR"), RunMatrix(np.array([order, order], np.int32)), judgements
+    )[0]
     big = (np.mean([1, 2, 3, 4, 5, 6, 7, 8, 10, 11]) - 5.5) / (1.25 * 20 - 5.5)  # K = min(40, 20)
     small = (1.25 * 8 - 1.5) / (1.25 * 8 - 1.5)  # K = min(8, 20) = 8: both lie beyond
     np.testing.assert_allclose(found, [big, small])
@@ -258,6 +260,11 @@ def test_err_up_to_the_largest_gain_it_knows():
 
 
 def test_which_measures_are_better_low():
-    assert [m.lower_is_better for m in parse_metrics("AP ANMRR kNNError@1 ACC@1")] == [False, True, True, False]
+    assert [m.lower_is_better for m in parse_metrics("AP ANMRR kNNError@1 ACC@1")] == [
+        False,
+        True,
+        True,
+        False,
+    ]
     assert [m.name for m in parse_metrics("AP P@1 AP")] == ["AP", "P@1"]
     assert [m.name for m in parse_metrics("AP, P@1,nDCG(dcg='log2', gains={1:3})@5")][:2] == ["AP", "P@1"]

@@ -80,7 +80,9 @@ def test_classes_have_the_same_number_for_candidates_and_queries():
 
 def test_a_class_that_only_a_query_has_is_reported():
     among = pool([{"label": "a"}, {"label": "b"}])
-    found = build_qrels(among, [ask("q", {"label": "new"}), ask("r", {"label": "a"})], parse_relevance("label"))
+    found = build_qrels(
+        among, [ask("q", {"label": "new"}), ask("r", {"label": "a"})], parse_relevance("label")
+    )
     assert [query.name for query in found.without_relevant] == ["q"]
     assert [query.name for query in found.queries] == ["r"]
 

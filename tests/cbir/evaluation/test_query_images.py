@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.evaluation.query_images import queries_from_files, read_query_list, sample_queries, unique_names
 from cbir.evaluation.relevance import parse_relevance
-from cbir.evaluation.search_pool import Described
+from cbir.evaluation.search_pool import DescribedQuery
 
 
 @given(st.lists(st.sampled_from(["", "a", "b", "c"])), st.one_of(st.none(), st.integers(1, 30)))
@@ -31,7 +31,9 @@ def test_a_sample_is_even_over_the_classes(labels, sample):
 
 def test_the_seed_decides():
     said = [{"label": "a"}] * 200
-    assert sample_queries(said, parse_relevance("label"), 20, 0) != sample_queries(said, parse_relevance("label"), 20, 1)
+    assert sample_queries(said, parse_relevance("label"), 20, 0) != sample_queries(
+        said, parse_relevance("label"), 20, 1
+    )
 
 
 def test_a_csv_names_files_and_labels(tmp_path):
@@ -64,7 +66,7 @@ def test_a_csv_without_queries_is_refused(tmp_path, text):
 
 def test_queries_of_files_have_keys_for_patients_and_ids_for_names(tmp_path):
     entries = [(tmp_path / f"{n}.png", {"label": "a", "patient": "Doe, Jane"}) for n in range(3)]
-    described = [Described(np.zeros(6, np.float32), content) for content in ("aa", "aa")]
+    described = [DescribedQuery(np.zeros(6, np.float32), content) for content in ("aa", "aa")]
     first, second = queries_from_files(entries, [0, 2], described, b"secret")
     assert (first.name, second.name) == ("aa", "aa-2")
     assert first.patient == second.patient
@@ -74,7 +76,7 @@ def test_queries_of_files_have_keys_for_patients_and_ids_for_names(tmp_path):
 
 def test_the_patient_of_the_csv_comes_before_that_of_dicom(tmp_path):
     entries = [(tmp_path / "1.dcm", {"label": "a"}), (tmp_path / "2.dcm", {"label": "a", "patient": "Doe"})]
-    described = [Described(np.zeros(6, np.float32), content, patient="key") for content in ("aa", "bb")]
+    described = [DescribedQuery(np.zeros(6, np.float32), content, patient="key") for content in ("aa", "bb")]
     first, second = queries_from_files(entries, [0, 1], described, b"secret")
     assert first.patient == "key"
     assert second.patient not in (None, "key", "Doe")
@@ -83,9 +85,9 @@ def test_the_patient_of_the_csv_comes_before_that_of_dicom(tmp_path):
 def test_files_that_cannot_be_read_are_named_together(tmp_path):
     entries = [(tmp_path / f"{n}.png", {"label": "a"}) for n in range(3)]
     described = [
-        Described(refused="empty"),
-        Described(np.zeros(6, np.float32), "aa"),
-        Described(refused="damaged"),
+        DescribedQuery(refused="empty"),
+        DescribedQuery(np.zeros(6, np.float32), "aa"),
+        DescribedQuery(refused="damaged"),
     ]
     with pytest.raises(UnreadableImage, match=r"2 of the query files.*0\.png: empty.*2\.png: damaged"):
         queries_from_files(entries, [0, 1, 2], described, b"secret")

@@ -196,7 +196,7 @@ def test_the_report_holds_what_it_must(out):
     for needed in (
         "45 are evaluated", "1 of the queries, in no average", summary(out)["queries"]["without_relevant"][0],
         "2 images lack the labels", "Relevance level 1", "Ties", "Images of the query's own patient",
-        "95 % bootstrap intervals", "Holm", "Best queries by AP", "Worst queries by AP", "<svg", "polyline",
+        "95 % bootstrap intervals", "Holm", "Best queries by AP", "Worst queries by AP", "<svg", 'class="curve"',
         "data:image/jpeg;base64,", "prefers-color-scheme: dark",
     ):  # fmt: skip
         assert needed in report, needed

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
-from cbir.evaluation.significance import bootstrap_intervals, holm, randomisation_test
+from cbir.evaluation.experiment import compare_runs
+from cbir.evaluation.significance import bootstrap_intervals, randomisation_test
 
 
 def test_intervals_are_those_of_scipy():
@@ -62,16 +62,16 @@ def test_no_difference_is_no_evidence():
     assert randomisation_test(np.full((1, 40), 0.1))[0] == pytest.approx(1 / 10_001)
 
 
-def test_holm_by_hand():
-    # Step-down: 3 * 0.01, 2 * 0.02, and never below the one before
-    assert holm(np.array([0.02, 0.01, 0.03])).tolist() == pytest.approx([0.04, 0.03, 0.04])
-    assert holm(np.array([0.9, 0.8])).tolist() == [1.0, 1.0]
-    assert holm(np.array([0.02])).tolist() == [0.02]
-    assert holm(np.empty(0)).tolist() == []
-
-
-def test_holm_is_that_of_statsmodels():
+def test_runs_are_corrected_for_each_other_metric_by_metric():
     random = np.random.default_rng(0)
-    for count in range(1, 9):
-        for p in (random.random(count), random.random(count) / 20, np.round(random.random(count), 1)):
-            np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1], atol=1e-12)
+    values = random.random((4, 2, 40)) + np.array([0.0, 0.1, 0.2, 0.05])[:, None, None]
+    first, *others = compare_runs(values, seed=3)
+    assert first is None
+    for m in range(2):
+        p = np.array([other.p[m] for other in others])
+        order = np.argsort(p)
+        # Step-down: 3 times the smallest, twice the next, and never below the one before
+        expected = np.minimum(np.maximum.accumulate(p[order] * [3, 2, 1]), 1.0)
+        assert [others[run].corrected[m] for run in order] == pytest.approx(expected.tolist())
+        assert others[0].difference[m] == pytest.approx((values[1] - values[0])[m].mean())
+    assert compare_runs(values[:1], seed=3) == [None]

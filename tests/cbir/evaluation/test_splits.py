@@ -36,8 +36,12 @@ def test_halves_of_images_without_patients_are_even_in_every_class():
 
 def test_another_seed_gives_other_halves():
     images = [("a", None)] * 40
-    assert split_halves(among(images), LABEL, 0)[0].tolist() == split_halves(among(images), LABEL, 0)[0].tolist()
-    assert split_halves(among(images), LABEL, 0)[0].tolist() != split_halves(among(images), LABEL, 1)[0].tolist()
+    assert (
+        split_halves(among(images), LABEL, 0)[0].tolist() == split_halves(among(images), LABEL, 0)[0].tolist()
+    )
+    assert (
+        split_halves(among(images), LABEL, 0)[0].tolist() != split_halves(among(images), LABEL, 1)[0].tolist()
+    )
 
 
 @given(IMAGES, st.integers(1, 12))

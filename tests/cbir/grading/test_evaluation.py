@@ -10,7 +10,7 @@ from statsmodels.stats.multicomp import pairwise_tukeyhsd
 from cbir.errors import InvalidInput
 from cbir.grading.agreement import agreement, nearest_level, quadratic_kappa
 from cbir.grading.evaluation import compare, evaluate, known, splits_by_patient
-from cbir.grading.figures import boxes, histogram, scatter
+from cbir.grading.figures import error_histogram, grade_scatter, ndcg_boxes
 from tests.cbir.grading.cases import drawn
 
 
@@ -110,12 +110,12 @@ def test_figures_of_any_grades(factor):
     grades = y * factor
     predicted = grades + factor * np.random.default_rng(0).normal(size=100)
     for figure in (
-        histogram(predicted - grades),
-        scatter(predicted, grades),
-        boxes([("a", y / 4), ("<b>", y[:0])]),
+        error_histogram(predicted - grades),
+        grade_scatter(predicted, grades),
+        ndcg_boxes([("a", y / 4), ("<b>", y[:0])]),
     ):
         root = ElementTree.fromstring(figure)
-        assert len(figure) < 100_000
+        assert len(figure) < 200_000
         assert "nan" not in figure
         assert "inf" not in figure
         assert root.get("role") == "img"
@@ -123,7 +123,8 @@ def test_figures_of_any_grades(factor):
 
 def test_the_boxes_are_those_of_the_numbers():
     values = np.array([0.1, 0.5, 0.6, 0.7, 0.8, 0.9])
-    figure = boxes([("a", values)])
+    figure = ndcg_boxes([("a", values)])
     assert f"median {np.median(values):.4f}" in figure
-    assert figure.count("<circle") == 1  # 0.1 is beyond 1.5 interquartile ranges
-    assert histogram(np.array([-1.0, 0, 0])).count("<rect") == 9
+    outliers = ElementTree.fromstring(figure).find(".//*[@class='outliers']")
+    assert len(list(outliers.iter("{http://www.w3.org/2000/svg}use"))) == 1  # 0.1 is beyond 1.5 interquartile ranges
+    assert error_histogram(np.array([-1.0, 0, 0])).count('class="bar"') == 9
