@@ -1,7 +1,7 @@
-"""What the service stands: many clients at once, for a minute, against what the library does without it.
+"""Load test of the service: throughput and latency with many clients, compared with the library alone.
 
-`cbir serve` runs as a process of its own and is asked by wrk (Debian package wrk) as another, both on this machine,
-so the cores are shared by all three. Every request sends an image file and asks for EPRF over the whole collection.
+`cbir serve` and its load generator wrk (Debian package wrk) run as separate processes on this machine, so they share
+its cores. Every request uploads an image file and re-ranks the whole collection by EPRF.
 
     python bench/load.py [--data FOLDER] [--images 10000] [--clients 32] [--seconds 60]
 """
@@ -33,8 +33,8 @@ from cbir.settings import load
 from cbir.store import Collection
 
 TURN_SECONDS = 10
-QUERIES = 100  # different images that are asked with
-ASKED = "/v1/search?k=20&rerank=eprf"
+QUERIES = 100  # different query images
+SEARCH_PATH = "/v1/search?k=20&rerank=eprf"
 STAGES = ("describe", "search", "rerank")  # the rest of a request is overhead
 TARGETS = {"share": 0.8, "overhead_ms": 5.0}
 
@@ -47,10 +47,10 @@ function init(paths)
     requests[#requests + 1] = wrk.format("POST", nil, headers, file:read("*a"))
     file:close()
   end
-  asked = math.random(#requests)
+  last = math.random(#requests)
 end
 function setup(thread) threads[#threads + 1] = thread end
-function request() asked = asked % #requests + 1; return requests[asked] end
+function request() last = last % #requests + 1; return requests[last] end
 answered, refused, failed = 0, 0, 0
 function response(status)
   if status == 200 then answered = answered + 1
@@ -70,47 +70,69 @@ end
 """
 
 
-def collect(folder: Path, data: Path | None, images: int) -> list[Path]:
-    """Make a collection of so many images in `folder`; files to ask with."""
+def build_collection(folder: Path, data: Path | None, images: int) -> list[Path]:
+    """Build a collection in `folder` and return query files.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder for the collection and its images.
+    data : Path or None
+        Folder of image files; phantoms are generated for None.
+    images : int
+        Number of images.
+    """
     if data is None:
         data = folder / "phantoms"
-        run("phantoms", data, "--count", images)
+        run_cbir("phantoms", data, "--count", images)
     paths = list(find_images([data]))
-    chosen = random.Random(0).sample(paths, min(images, len(paths)))
+    sample = random.Random(0).sample(paths, min(images, len(paths)))
     links = folder / "images"
     links.mkdir()
-    for number, path in enumerate(chosen):
+    for number, path in enumerate(sample):
         (links / f"{number:06d}{path.suffix}").symlink_to(path)
-    run("index", links, "--collection", folder / "collection", "--duplicates", accepted=(0, 3))
-    return chosen[:QUERIES]
+    run_cbir("index", links, "--collection", folder / "collection", "--duplicates", accepted=(0, 3))
+    return sample[:QUERIES]
 
 
-def run(*arguments: object, accepted: tuple[int, ...] = (0,)) -> None:
-    """Run a `cbir` command."""
+def run_cbir(*arguments: object, accepted: tuple[int, ...] = (0,)) -> None:
+    """Run a `cbir` command with `arguments`; exit if its code is not in `accepted`."""
     command = [sys.executable, "-m", "cbir.main", *map(str, arguments)]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode not in accepted:
         sys.exit(done.stderr)
 
 
-def ask(searcher: Searcher, data: Path) -> dict[str, float]:
-    """One query without the service; its stages in milliseconds."""
-    watch = Stopwatch()
+def search_once(searcher: Searcher, data: Path) -> dict[str, float]:
+    """Search with the image file `data` without the service; return the stages in milliseconds."""
+    stopwatch = Stopwatch()
     image = select_frame(read_images(data), None, "query")
-    return searcher.by_image(image, Request(k=20, rerank="eprf"), watch).timings_ms
+    return searcher.by_image(image, Request(k=20, rerank="eprf"), stopwatch).timings_ms
 
 
-def bare(searcher: Searcher, queries: list[Path], threads: int, seconds: float) -> float:
-    """Queries a second of the library alone, by so many threads."""
-    numbers, answered, over = count(), [0] * threads, time.perf_counter() + seconds
+def library_rate(searcher: Searcher, queries: list[Path], threads: int, seconds: float) -> float:
+    """Return the queries per second of the library alone.
 
-    def work(mine: int) -> None:
-        while time.perf_counter() < over:
-            ask(searcher, queries[next(numbers) % len(queries)])
-            answered[mine] += 1
+    Parameters
+    ----------
+    searcher : Searcher
+        Searcher of the collection.
+    queries : list of Path
+        Query files, used in turn.
+    threads : int
+        Number of threads.
+    seconds : float
+        Duration.
+    """
+    numbers, answered, end = count(), [0] * threads, time.perf_counter() + seconds
+
+    def work(thread: int) -> None:
+        while time.perf_counter() < end:
+            search_once(searcher, queries[next(numbers) % len(queries)])
+            answered[thread] += 1
 
     started = time.perf_counter()
-    workers = [threading.Thread(target=work, args=(mine,)) for mine in range(threads)]
+    workers = [threading.Thread(target=work, args=(thread,)) for thread in range(threads)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -118,8 +140,8 @@ def bare(searcher: Searcher, queries: list[Path], threads: int, seconds: float) 
     return sum(answered) / (time.perf_counter() - started)
 
 
-def stages_cpu(searcher: Searcher, queries: list[Path]) -> float:
-    """Milliseconds of processor time a query takes to describe, search and re-rank, and nothing else."""
+def stages_cpu_ms(searcher: Searcher, queries: list[Path]) -> float:
+    """Return the CPU time of a query in milliseconds, for describing, searching and re-ranking only."""
     describe = searcher.collection.profile.load_descriptor(searcher.settings.device)
     images = [select_frame(read_images(path), None, "query") for path in queries]
     started = time.process_time()
@@ -129,8 +151,8 @@ def stages_cpu(searcher: Searcher, queries: list[Path]) -> float:
 
 
 @contextmanager
-def serving(collection: Path) -> Iterator[tuple[str, psutil.Process]]:
-    """The service's address, and the process that answers."""
+def running_service(collection: Path) -> Iterator[tuple[str, psutil.Process]]:
+    """Run the service over `collection`; yield its address and its worker process."""
     command = [sys.executable, "-m", "cbir.main", "serve", "--collection", str(collection), "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -142,97 +164,128 @@ def serving(collection: Path) -> Iterator[tuple[str, psutil.Process]]:
         process.wait(30)
 
 
-def overhead(address: str, process: psutil.Process, queries: list[Path]) -> tuple[float, float]:
-    """Of lone requests, in milliseconds: the median time not spent describing, searching or re-ranking, which
-    other load on the machine lengthens; and the processor time of the service for each, which it does not."""
-    found = []
+def measure_overhead(address: str, process: psutil.Process, queries: list[Path]) -> tuple[float, float]:
+    """Return the overhead of single requests in milliseconds, as wall time and as CPU time.
+
+    Parameters
+    ----------
+    address : str
+        Address of the service.
+    process : psutil.Process
+        Its worker process.
+    queries : list of Path
+        Query files.
+
+    Returns
+    -------
+    tuple of float
+        Median time not spent describing, searching or re-ranking (other load on the machine lengthens it), and CPU
+        time of the service per request (other load does not).
+    """
+    overheads = []
     before = cpu_seconds(process)
     for path in queries:
         data = path.read_bytes()
-        request = urllib.request.Request(address + ASKED, data, {"Content-Type": "application/octet-stream"})
+        request = urllib.request.Request(
+            address + SEARCH_PATH, data, {"Content-Type": "application/octet-stream"}
+        )
         started = time.perf_counter()
         with urllib.request.urlopen(request) as response:
             answer = json.loads(response.read())
-        took = (time.perf_counter() - started) * 1000
-        found.append(took - sum(answer["timings_ms"][stage] for stage in STAGES))
-    return float(np.median(found)), 1000 * (cpu_seconds(process) - before) / len(queries)
+        elapsed = (time.perf_counter() - started) * 1000
+        overheads.append(elapsed - sum(answer["timings_ms"][stage] for stage in STAGES))
+    return float(np.median(overheads)), 1000 * (cpu_seconds(process) - before) / len(queries)
 
 
 def cpu_seconds(process: psutil.Process) -> float:
-    """Processor time of a process so far."""
+    """Return the CPU time of `process` so far."""
     times = process.cpu_times()
     return times.user + times.system
 
 
-def load_it(address: str, queries: list[Path], clients: int, seconds: int, script: Path) -> dict[str, Any]:
-    """Let wrk ask for so long; what came back, and the processor time it used itself (seconds)."""
+def run_wrk(address: str, queries: list[Path], clients: int, seconds: int, script: Path) -> dict[str, Any]:
+    """Send requests by wrk; return its counts and latencies, and its own CPU time in seconds.
+
+    Parameters
+    ----------
+    address : str
+        Address of the service.
+    queries : list of Path
+        Query files.
+    clients : int
+        Number of connections.
+    seconds : int
+        Duration.
+    script : Path
+        File to write the wrk script to.
+    """
     script.write_text(SCRIPT)
     command = ["wrk", "-t1", f"-c{clients}", f"-d{seconds}s", "--timeout", "30s", "-s", str(script)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
-        [*command, address + ASKED, "--", *map(str, queries)], capture_output=True, text=True
+        [*command, address + SEARCH_PATH, "--", *map(str, queries)], capture_output=True, text=True
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         sys.exit(done.stdout + done.stderr)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return found | {"rate": found["answered"] / found["seconds"], "wrk_cpu_seconds": used}
+    return result | {"rate": result["answered"] / result["seconds"], "wrk_cpu_seconds": used}
 
 
-class Memory:
-    """Resident memory of a process in MiB, once a second until it is told to stop."""
+class MemorySampler:
+    """Sampler of the resident memory of a process in MiB, once a second until it is stopped."""
 
     def __init__(self, process: psutil.Process) -> None:
         self.process = process
-        self.seen: list[float] = []
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look)
+        self.samples: list[float] = []
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._sample)
         self._thread.start()
 
-    def _look(self) -> None:
-        while not self._over.wait(1.0):
-            self.seen.append(self.process.memory_info().rss / 2**20)
+    def _sample(self) -> None:
+        while not self._stopped.wait(1.0):
+            self.samples.append(self.process.memory_info().rss / 2**20)
 
     def stop(self) -> dict[str, float]:
-        """The greatest of each quarter of the time."""
-        self._over.set()
+        """Stop and return the maximum of each quarter of the time."""
+        self._stopped.set()
         self._thread.join()
-        quarters = np.array_split(np.array(self.seen), 4)
+        quarters = np.array_split(np.array(self.samples), 4)
         return {
             f"quarter_{n}": round(float(part.max()), 1) for n, part in enumerate(quarters, 1) if len(part)
         }
 
 
-def report(found: dict[str, Any], options: argparse.Namespace) -> None:
-    """Print a table and one JSON line."""
-    quarters = list(found["memory_mib"].values())
-    print(f"{found['images']} images, {options.clients} clients, {found['seconds']:.0f} s, {ASKED}")
-    print(f"answered                     {found['answered']:10}")
-    print(f"refused with 429             {found['refused']:10}")
-    print(f"failed                       {found['failed']:10}")
-    print(f"throughput                   {found['rate']:10.1f} queries/s")
-    print(f"the library alone            {found['library_rate']:10.1f} queries/s")
-    print(f"share                        {found['share']:10.0%} (target {TARGETS['share']:.0%})")
+def print_report(figures: dict[str, Any], options: argparse.Namespace) -> None:
+    """Print the `figures` as a table and one JSON line; `options` are those of the command."""
+    quarters = list(figures["memory_mib"].values())
+    print(f"{figures['images']} images, {options.clients} clients, {figures['seconds']:.0f} s, {SEARCH_PATH}")
+    print(f"answered                     {figures['answered']:10}")
+    print(f"refused with 429             {figures['refused']:10}")
+    print(f"failed                       {figures['failed']:10}")
+    print(f"throughput                   {figures['rate']:10.1f} queries/s")
+    print(f"the library alone            {figures['library_rate']:10.1f} queries/s")
+    print(f"share                        {figures['share']:10.0%} (target {TARGETS['share']:.0%})")
     print(
-        f"processor time of a query    {found['cpu_ms']:10.1f} ms, {found['library_cpu_ms']:.1f} in the library alone"
+        f"CPU time of a query          {figures['cpu_ms']:10.1f} ms, {figures['library_cpu_ms']:.1f} in the library"
     )
-    print(f"latency p50                  {found['p50_ms']:10.1f} ms")
-    print(f"latency p99                  {found['p99_ms']:10.1f} ms")
+    print(f"latency p50                  {figures['p50_ms']:10.1f} ms")
+    print(f"latency p99                  {figures['p99_ms']:10.1f} ms")
     print(
-        f"overhead of a lone request   {found['overhead_ms']:10.2f} ms (target {TARGETS['overhead_ms']:.0f})"
+        f"overhead of a request        {figures['overhead_ms']:10.2f} ms (target {TARGETS['overhead_ms']:.0f})"
     )
-    print(f"  in processor time          {found['overhead_cpu_ms']:10.2f} ms")
+    print(f"  in CPU time                {figures['overhead_cpu_ms']:10.2f} ms")
     print(f"memory by quarters           {' '.join(f'{mib:.0f}' for mib in quarters):>10} MiB")
-    print(json.dumps(found | {"bench": "load", "targets": TARGETS}))
+    print(json.dumps(figures | {"bench": "load", "targets": TARGETS}))
 
 
 def main() -> None:
-    """Ask, and tell."""
+    """Run the load test and print its report."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=Path, help="folder of images; phantoms are drawn if not given")
+    parser.add_argument("--data", type=Path, help="folder of images; phantoms are generated by default")
     parser.add_argument("--images", type=int, default=10_000)
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--seconds", type=int, default=60)
@@ -241,51 +294,61 @@ def main() -> None:
         sys.exit("wrk is not installed: apt-get install wrk")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        queries = collect(folder, options.data, options.images)
-        found = measure(folder, queries, options)
-    report(found, options)
+        queries = build_collection(folder, options.data, options.images)
+        figures = measure_load(folder, queries, options)
+    print_report(figures, options)
 
 
-def measure(folder: Path, queries: list[Path], options: argparse.Namespace) -> dict[str, Any]:
-    """The service and the library in turns, so that both meet the same other load on the machine."""
+def measure_load(folder: Path, queries: list[Path], options: argparse.Namespace) -> dict[str, Any]:
+    """Measure service and library in turns, so that other load on the machine affects both alike.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of `build_collection`.
+    queries : list of Path
+        Query files.
+    options : argparse.Namespace
+        Options of the command.
+    """
     turns = max(1, round(options.seconds / TURN_SECONDS))
     span = options.seconds // turns
     with Collection(folder / "collection") as collection:
         searcher, images = Searcher(collection, load()), len(collection)
-        stages = [ask(searcher, path) for path in queries]
-        library_cpu = stages_cpu(searcher, queries)
+        stages = [search_once(searcher, path) for path in queries]
+        library_cpu = stages_cpu_ms(searcher, queries)
         started = time.process_time()
         for path in queries:
-            ask(searcher, path)
+            search_once(searcher, path)
         full_cpu = 1000 * (time.process_time() - started) / len(queries)
-        with serving(folder / "collection") as (address, process):
-            alone, service_cpu = overhead(address, process, queries)
-            memory, before = Memory(process), cpu_seconds(process)
-            asked, library = [], []
+        with running_service(folder / "collection") as (address, process):
+            alone, service_cpu = measure_overhead(address, process, queries)
+            memory, before = MemorySampler(process), cpu_seconds(process)
+            loads, rates = [], []
             for _ in range(turns):
-                asked.append(load_it(address, queries, options.clients, span, folder / "load.lua"))
-                library.append(bare(searcher, queries, searcher.settings.threads, span))
+                loads.append(run_wrk(address, queries, options.clients, span, folder / "load.lua"))
+                rates.append(library_rate(searcher, queries, searcher.settings.threads, span))
             resident, used = memory.stop(), cpu_seconds(process) - before
     totals = {
-        name: sum(turn[name] for turn in asked) for name in ("answered", "refused", "failed", "seconds")
+        name: sum(turn[name] for turn in loads) for name in ("answered", "refused", "failed", "seconds")
     }
     rate = totals["answered"] / totals["seconds"]
     return totals | {
         "images": images,
         "rate": rate,
-        "rates": [turn["rate"] for turn in asked],
-        "library_rate": float(np.mean(library)),
-        "library_rates": library,
-        "share": rate / float(np.mean(library)),
-        "p50_ms": float(np.median([turn["p50_ms"] for turn in asked])),
-        "p99_ms": max(turn["p99_ms"] for turn in asked),
+        "rates": [turn["rate"] for turn in loads],
+        "library_rate": float(np.mean(rates)),
+        "library_rates": rates,
+        "share": rate / float(np.mean(rates)),
+        "p50_ms": float(np.median([turn["p50_ms"] for turn in loads])),
+        "p99_ms": max(turn["p99_ms"] for turn in loads),
         "cpu_ms": 1000 * used / totals["answered"],
         "library_cpu_ms": full_cpu,
         "overhead_ms": alone,
         "overhead_cpu_ms": service_cpu - library_cpu,
         "memory_mib": resident,
         "stages_ms": {name: float(np.median([stage[name] for stage in stages])) for name in stages[0]},
-        "wrk_cpu_seconds": sum(turn["wrk_cpu_seconds"] for turn in asked),
+        "wrk_cpu_seconds": sum(turn["wrk_cpu_seconds"] for turn in loads),
     }
 
 

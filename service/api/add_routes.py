@@ -6,23 +6,21 @@ import logging
 from dataclasses import dataclass
 
 from flask import Blueprint, Response, request
-from sqlalchemy import Connection
-from sqlalchemy.exc import DatabaseError
 
 from cbir.client.messages import AddedImage, AddedImages
 from cbir.errors import CbirError, InvalidInput, UnreadableImage
 from cbir.ingest.received_files import STATISTICS_IMAGES, ReceivedFile, add_received_files
-from cbir.store import idempotency
+from cbir.store import DatabaseError, idempotency
 from cbir.store.idempotency import StoredReply
-from cbir.store.writer import Added, Writer
+from cbir.store.writer import Added, AddTransaction, Writer
 from service.access.audit import log_images
 from service.access.auth import actor_name
 from service.api.image_routes import CollectionParameters, check_labels
-from service.api.operations import FILE, operation
+from service.api.operations import IMAGE_FILES, operation
 from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle
-from service.http import request_params
 from service.http.problems import Conflict, Malformed, error_location
+from service.http.request_params import JSON, request_parameters, uploaded_files
 from service.ingest.uploads import describe_uploads
 
 blueprint = Blueprint("add", __name__, url_prefix="/v1/images")
@@ -57,8 +55,7 @@ class IdempotentRequest:
         """Return the stored response to the same request; raises InvalidInput if another request used the key."""
         if self.key is None:
             return None
-        with handle.searcher().collection.engine.connect() as connection:
-            reply = idempotency.find_reply(connection, self.key)
+        reply = handle.searcher().collection.find_reply(self.key)
         if reply is None:
             return None
         if reply.request != self.digest:
@@ -73,7 +70,7 @@ class IdempotentRequest:
     "add",
     {201: AddedImages, 200: AddedImages},
     query=AddParameters,
-    body={"image/*": FILE, "application/dicom": FILE, "application/octet-stream": FILE},
+    body=IMAGE_FILES,
     form=AddParameters,
     several_files=True,
     headers=("Idempotency-Key",),
@@ -88,8 +85,8 @@ def post_images() -> Response:
     """
     state = current_state()
     with state.concurrency.admit():
-        files = request_params.uploaded_files(state.settings)
-        params = request_params.request_parameters(AddParameters)
+        files = uploaded_files(state.settings)
+        params = request_parameters(AddParameters)
         handle = state.handle(params.collection)
         labels = parse_labels(params.labels, len(files))
         identity = IdempotentRequest(
@@ -115,12 +112,12 @@ def _write(
         if replayed := identity.replay(handle):  # the same request may have run at the same time
             return replayed
 
-        def in_transaction(connection: Connection, added: Added) -> None:
+        def in_transaction(transaction: AddTransaction, added: Added) -> None:
             body = added_images(uploads, added)
             status = 201 if body.ids else 409 if added.deleted_earlier else 200
             stored.append(StoredReply(identity.digest, status, body.model_dump_json()))
             if identity.key and status != 409:
-                idempotency.store_reply(connection, identity.key, stored[0])
+                transaction.store_reply(identity.key, stored[0])
 
         added = add_received_files(
             writer,
@@ -128,7 +125,7 @@ def _write(
             keep_originals=handle.settings.keep_originals,
             duplicates=params.duplicates,
             restore=params.restore,
-            also=in_transaction,
+            in_transaction=in_transaction,
         )
         log_images(added.ids)
         if stored[0].status == 409:
@@ -160,7 +157,7 @@ def refresh_snapshot(writer: Writer, handle: CollectionHandle, added: Added) -> 
 
 def added_images(uploads: list[ReceivedFile], added: Added) -> AddedImages:
     """Return the outcome of every frame of the `uploads`, from the result `added` of the write."""
-    outcomes = iter(added.each)
+    outcomes = iter(added.outcomes)
     images = []
     for number, upload in enumerate(uploads, start=1):
         if upload.refused:
@@ -201,4 +198,4 @@ def _hashed_key() -> str | None:
 
 
 def _reply_response(reply: StoredReply) -> Response:
-    return Response(reply.body, reply.status, mimetype=request_params.JSON)
+    return Response(reply.body, reply.status, mimetype=JSON)

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from flask import Blueprint, Response
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, Field
 
 from cbir.client.messages import (
     ChangePage,
@@ -14,12 +14,12 @@ from cbir.client.messages import (
     Normalisation,
     ProfileInfo,
 )
-from cbir.store import Collection, change_history, image_counts
+from cbir.store import Collection
 from service.access.audit import log_images
 from service.api.image_routes import MAX_PAGE, CollectionParameters, check_cursor
-from service.api.operations import operation
+from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
-from service.http import request_params
+from service.http.request_params import query_parameters
 
 blueprint = Blueprint("collection", __name__, url_prefix="/v1")
 
@@ -36,15 +36,15 @@ class HistoryParameters(CollectionParameters):
 def get_collections() -> Response:
     """List the names of the collections."""
     state = current_state()
-    return _json(CollectionNames(collections=list(state.collections), default=state.default))
+    return json_response(CollectionNames(collections=list(state.collections), default=state.default))
 
 
 @blueprint.get("/collection")
 @operation("collection", {200: CollectionInfo}, query=CollectionParameters, problems=(404, 422))
 def get_collection() -> Response:
     """Describe a collection: its contents and how it was made."""
-    handle = current_state().handle(request_params.query_parameters(CollectionParameters).collection)
-    return _json(CollectionInfo(name=handle.name, **handle.searcher().collection.info()))
+    handle = current_state().handle(query_parameters(CollectionParameters).collection)
+    return json_response(CollectionInfo(name=handle.name, **handle.searcher().collection.info()))
 
 
 @blueprint.get("/collection/profile")
@@ -57,7 +57,9 @@ def get_profile() -> Response:
     descriptor = profile.load_descriptor()
     parts = {part.name: part.stop - part.start for part in descriptor.parts}
     values = profile.model_dump()
-    return _json(ProfileInfo(hash=profile.hash, dimensions=descriptor.dimensions, parts=parts, **values))
+    return json_response(
+        ProfileInfo(hash=profile.hash, dimensions=descriptor.dimensions, parts=parts, **values)
+    )
 
 
 @blueprint.get("/collection/statistics")
@@ -71,30 +73,26 @@ def get_statistics() -> Response:
         normalisation = Normalisation(
             fitted_on=fitted.fitted_on, mean=fitted.mean.tolist(), scale=fitted.scale.tolist()
         )
-    with collection.engine.connect() as connection:
-        totals = image_counts.count_images(connection)
-    return _json(CollectionStatistics(normalisation=normalisation, **totals))
+    totals = collection.counts()
+    return json_response(CollectionStatistics(normalisation=normalisation, **totals))
 
 
 @blueprint.get("/collection/history")
 @operation("history", {200: ChangePage}, query=HistoryParameters, problems=(400, 404, 422))
 def get_history() -> Response:
     """List the changes of the collection with author and time, newest first. They name images, never patients."""
-    params = request_params.query_parameters(HistoryParameters)
+    params = query_parameters(HistoryParameters)
     before = int(params.cursor) if params.cursor else None
-    with current_state().searcher(params.collection).collection.engine.connect() as connection:
-        changes = change_history.read_changes(connection, before, params.limit + 1)
+    changes = current_state().searcher(params.collection).collection.history(before, params.limit + 1)
     page = changes[: params.limit]
     for change in page:
         log_images(change.image_ids)
     items = [ChangeRecord(**(change.__dict__ | {"image_ids": list(change.image_ids)})) for change in page]
-    return _json(ChangePage(items=items, next=str(page[-1].change) if len(changes) > len(page) else None))
+    return json_response(
+        ChangePage(items=items, next=str(page[-1].change) if len(changes) > len(page) else None)
+    )
 
 
 def _collection() -> Collection:
-    params = request_params.query_parameters(CollectionParameters)
+    params = query_parameters(CollectionParameters)
     return current_state().searcher(params.collection).collection
-
-
-def _json(model: BaseModel) -> Response:
-    return Response(model.model_dump_json(), mimetype=request_params.JSON)

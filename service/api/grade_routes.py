@@ -4,11 +4,11 @@ from flask import Blueprint, Response, request
 from pydantic import BaseModel, ConfigDict, Field
 
 from cbir.grading.grade import Grade
+from cbir.search import record_links
 from service.access.audit import log_images
-from service.api.hit_links import links_of_record
-from service.api.operations import FILE, operation
+from service.api.operations import IMAGE_FILES, json_response, operation
 from service.collections.app_state import current_state
-from service.http import request_params
+from service.http.request_params import JSON, Rendering, decode_upload, request_parameters, uploaded_file
 from service.http.timeouts import Deadline
 
 blueprint = Blueprint("grade", __name__, url_prefix="/v1")
@@ -23,7 +23,7 @@ class GradeParameters(BaseModel):
     collection: str | None = None
 
 
-class GradeByImage(GradeParameters, request_params.Rendering):
+class GradeByImage(GradeParameters, Rendering):
     """Grade an uploaded image."""
 
     exclude_patient: str | None = Field(
@@ -43,12 +43,7 @@ class GradeById(GradeParameters):
 @operation(
     "grade",
     {200: Grade},
-    body={
-        request_params.JSON: GradeById,
-        "image/*": FILE,
-        "application/dicom": FILE,
-        "application/octet-stream": FILE,
-    },
+    body={JSON: GradeById, **IMAGE_FILES},
     form=GradeByImage,
     query=GradeByImage,
     problems=(400, 404, 413, 415, 422),
@@ -62,23 +57,23 @@ def post_grade() -> Response:
     state = current_state()
     query_ids: list[str] = []
     with state.concurrency.admit():
-        if request.mimetype == request_params.JSON:
-            by_id = request_params.request_parameters(GradeById)
+        if request.mimetype == JSON:
+            by_id = request_parameters(GradeById)
             name, query_ids = by_id.collection, [by_id.image_id]
             with state.concurrency.slot():
                 grader = state.graders.get(state.searcher(name).collection, by_id.grade_column)
                 grade = grader.by_id(by_id.image_id)
         else:
-            data = request_params.uploaded_file(state.settings)
-            by_image = request_params.request_parameters(GradeByImage)
+            data = uploaded_file(state.settings)
+            by_image = request_parameters(GradeByImage)
             name = by_image.collection
             with state.concurrency.slot():
                 grader = state.graders.get(state.searcher(name).collection, by_image.grade_column)
-                image = request_params.decode_upload(state.settings, data, by_image, Deadline())
+                image = decode_upload(state.settings, data, by_image, Deadline())
                 grade = grader.by_image(image, by_image.exclude_patient)
     neighbours = [neighbour for neighbour in (grade.lighter, grade.severer) if neighbour]
     for neighbour in neighbours:
         record = state.searcher(name).collection.record(neighbour.image_id)
-        neighbour.links = links_of_record(state.settings, record, name)
+        neighbour.links = record_links(state.settings, record).in_collection(name)
     log_images([*query_ids, *(neighbour.image_id for neighbour in neighbours)])
-    return Response(grade.model_dump_json(), mimetype=request_params.JSON)
+    return json_response(grade)

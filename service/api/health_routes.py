@@ -1,12 +1,12 @@
 """Health endpoints: /healthz, /livez and /readyz."""
 
 from flask import Blueprint, Response
-from sqlalchemy.exc import DatabaseError
+from cbir.store import DatabaseError
 
 from cbir.client.messages import Health, Readiness
 from cbir.errors import CbirError
 from service.access.auth import access_control, is_anonymous
-from service.api.operations import operation
+from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle
 from service.http.problems import NotReady
@@ -18,7 +18,7 @@ blueprint = Blueprint("health", __name__)
 @operation("health", {200: Health})
 def get_healthz() -> Response:
     """Report that the process responds."""
-    return Response(Health(status="ok").model_dump_json(), mimetype="application/json")
+    return json_response(Health(status="ok"))
 
 
 @blueprint.get("/livez")

@@ -15,10 +15,10 @@ from indexer.index_request import IndexRequest
 from service.access.audit import log_images, log_job
 from service.access.auth import actor_name
 from service.api.image_routes import CollectionParameters
-from service.api.operations import operation
+from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
-from service.http import request_params
 from service.http.problems import NotAllowed
+from service.http.request_params import JSON, PATIENT_KEY, json_body, query_parameters, require_json
 from service.ingest.index_jobs import IndexJob
 
 blueprint = Blueprint("jobs", __name__, url_prefix="/v1")
@@ -28,17 +28,15 @@ blueprint = Blueprint("jobs", __name__, url_prefix="/v1")
 @operation("jobs", {200: JobList})
 def get_jobs() -> Response:
     """List the jobs since the start of the service, newest first."""
-    return _json(JobList(items=[job.info() for job in current_state().jobs.all()]))
+    return json_response(JobList(items=[job.info() for job in current_state().jobs.all()]))
 
 
 @blueprint.post("/jobs")
-@operation(
-    "index", {202: JobInfo}, body={request_params.JSON: JobRequest}, problems=(400, 404, 413, 415, 422)
-)
+@operation("index", {202: JobInfo}, body={JSON: JobRequest}, problems=(400, 404, 413, 415, 422))
 def post_job() -> Response:
     """Index a folder of the server, which must be below one of the setting `index_roots`. One job runs at a time."""
-    request_params.require_json()
-    state, body = current_state(), request_params.json_body(JobRequest)
+    require_json()
+    state, body = current_state(), json_body(JobRequest)
     handle = state.handle(body.collection)
     folder = allowed_path(state.settings, body.folder)
     available = cores()
@@ -60,7 +58,7 @@ def post_job() -> Response:
     job = IndexJob(handle.name, request, handle.indexing)
     state.jobs.add(job)
     log_job(job.job)
-    response = _json(job.info(), 202)
+    response = json_response(job.info(), 202)
     response.headers["Location"] = url_for("jobs.get_job", name=job.job)
     return response
 
@@ -69,7 +67,7 @@ def post_job() -> Response:
 @operation("job", {200: JobInfo}, problems=(404,))
 def get_job(name: str) -> Response:
     """Show state and progress of a job."""
-    return _json(current_state().jobs.get(name).info())
+    return json_response(current_state().jobs.get(name).info())
 
 
 @blueprint.post("/jobs/<name>/cancel")
@@ -78,7 +76,7 @@ def cancel_job(name: str) -> Response:
     """Cancel a job; indexed images stay, and indexing the folder again continues from there."""
     jobs = current_state().jobs
     log_job(jobs.get(name).job)
-    return _json(jobs.cancel(name).info(), 202)
+    return json_response(jobs.cancel(name).info(), 202)
 
 
 @blueprint.delete("/patients/<key>")
@@ -88,14 +86,14 @@ def delete_patient(key: str) -> Response:
 
     The identifier behind the key is not accepted, since addresses are written to logs.
     """
-    state, name = current_state(), request_params.query_parameters(CollectionParameters).collection
-    if not request_params.PATIENT_KEY.fullmatch(key):
+    state, name = current_state(), query_parameters(CollectionParameters).collection
+    if not PATIENT_KEY.fullmatch(key):
         raise InvalidInput("the key has 32 hexadecimal digits; the field patient_key of an image holds it")
     with state.handle(name).writer(actor_name()) as writer:
         log_images(writer.images_of(key))
         erased = writer.erase_patient([key])
     state.thumbnails.clear()
-    return _json(Erased(erased=erased))
+    return json_response(Erased(erased=erased))
 
 
 def allowed_path(settings: Settings, path: str) -> Path:
@@ -111,7 +109,3 @@ def allowed_path(settings: Settings, path: str) -> Path:
     if not real.exists():
         raise NotFound("there is no such file or folder on the server")
     return real
-
-
-def _json(model: JobInfo | JobList | Erased, status: int = 200) -> Response:
-    return Response(model.model_dump_json(), status, mimetype=request_params.JSON)

@@ -8,7 +8,7 @@ from flask import Blueprint, Flask, Response, current_app, g, request
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from sqlalchemy.exc import DatabaseError
+from cbir.store import DatabaseError
 
 from cbir.errors import CbirError
 from service.api.operations import operation

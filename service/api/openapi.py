@@ -67,7 +67,7 @@ def build_openapi(app: Flask) -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "Created by `cbir token create`; without tokens the service responds on loopback only.",
+                    "description": "Created by `cbir token create`; without tokens: loopback only.",
                 }
             },
         },

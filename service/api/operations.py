@@ -4,10 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
+from flask import Response
 from pydantic import BaseModel
 
 View = TypeVar("View", bound=Callable[..., Any])
 FILE = "a file"  # binary content of a body
+IMAGE_FILES = {"image/*": FILE, "application/dicom": FILE, "application/octet-stream": FILE}
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,11 @@ def operation(
         return view
 
     return attach
+
+
+def json_response(model: BaseModel, status: int = 200) -> Response:
+    """Return `model` as a JSON response with `status`."""
+    return Response(model.model_dump_json(), status, mimetype="application/json")
 
 
 def operation_of(view: Callable[..., Any]) -> Operation | None:

@@ -9,12 +9,19 @@ from cbir.images.thumbnail import encode_image, shrink
 from cbir.search import Answer
 from service.access.audit import log_images
 from service.api import metrics_routes
-from service.api.hit_links import links_of_hit
-from service.api.operations import FILE, operation
+from service.api.operations import IMAGE_FILES, json_response, operation
 from service.collections.app_state import AppState, current_state
 from service.collections.image_sources import read_source_image
-from service.http import request_params
-from service.http.request_params import ById, ByImage
+from service.http.request_params import (
+    JSON,
+    ById,
+    ByImage,
+    Rendering,
+    decode_upload,
+    request_parameters,
+    uploaded_examples,
+    uploaded_file,
+)
 from service.http.timeouts import Deadline
 
 blueprint = Blueprint("api", __name__, url_prefix="/v1")
@@ -26,12 +33,7 @@ RENDERED_SIDE = 1024  # pixels
 @operation(
     "search",
     {200: Answer},
-    body={
-        request_params.JSON: ById,
-        "image/*": FILE,
-        "application/dicom": FILE,
-        "application/octet-stream": FILE,
-    },
+    body={JSON: ById, **IMAGE_FILES},
     form=ByImage,
     several_files=True,
     query=ByImage,
@@ -48,20 +50,20 @@ def post_search() -> Response:
     """
     state = current_state()
     with state.concurrency.admit():
-        if request.mimetype == request_params.JSON:
-            params: ById | ByImage = request_params.request_parameters(ById)
+        if request.mimetype == JSON:
+            params: ById | ByImage = request_parameters(ById)
             answer, query_ids = _search_by_id(state, params)
         else:
-            files = request_params.uploaded_examples(state.settings)
-            params = request_params.request_parameters(ByImage)
+            files = uploaded_examples(state.settings)
+            params = request_parameters(ByImage)
             answer = _search_by_upload(state, files, params)
             query_ids = [answer.query.image_id]
     metrics_routes.observe_stages(answer.timings_ms)
     if params.collection:
         for hit in answer.results:
-            hit.links = links_of_hit(hit, params.collection)
+            hit.links = hit.links.in_collection(params.collection)
     log_images([*query_ids, *params.examples, *(hit.image_id for hit in answer.results)])
-    return Response(answer.model_dump_json(), mimetype=request_params.JSON)
+    return json_response(answer)
 
 
 def _search_by_id(state: AppState, params: ById) -> tuple[Answer, list[str | None]]:
@@ -85,7 +87,7 @@ def _search_by_upload(state: AppState, files: list[bytes], params: ByImage) -> A
     search_request = params.to_request(state.settings)
     with state.concurrency.slot():
         searcher, deadline = state.searcher(params.collection), Deadline()
-        images = [request_params.decode_upload(state.settings, data, params, deadline) for data in files]
+        images = [decode_upload(state.settings, data, params, deadline) for data in files]
         return searcher.by_examples(images, search_request, deadline)
 
 
@@ -93,9 +95,9 @@ def _search_by_upload(state: AppState, files: list[bytes], params: ByImage) -> A
 @operation(
     "render",
     {200: "image/png"},
-    body={"image/*": FILE, "application/dicom": FILE, "application/octet-stream": FILE},
-    form=request_params.Rendering,
-    query=request_params.Rendering,
+    body=IMAGE_FILES,
+    form=Rendering,
+    query=Rendering,
     problems=(400, 413, 415, 422),
 )
 def post_render() -> Response:
@@ -106,10 +108,10 @@ def post_render() -> Response:
     """
     state = current_state()
     with state.concurrency.admit():
-        data = request_params.uploaded_file(state.settings)
-        params = request_params.request_parameters(request_params.Rendering)
+        data = uploaded_file(state.settings)
+        params = request_parameters(Rendering)
         with state.concurrency.slot():
-            image = request_params.decode_upload(state.settings, data, params, Deadline())
+            image = decode_upload(state.settings, data, params, Deadline())
             picture = encode_image(
                 shrink(image.pixels, RENDERED_SIDE), ".png", [cv2.IMWRITE_PNG_COMPRESSION, 1]
             )

@@ -14,15 +14,14 @@ from cbir.errors import InvalidInput
 from cbir.external_links import public_archive_url
 from cbir.search import Searcher
 from cbir.similar import Exclude, SimilarGroups, SimilarOptions, find_similar
-from cbir.store.dicom_instances import DicomScope, count_instances, numbers_of_ids
+from cbir.store.dicom_instances import DicomScope
 from service.access.audit import log_images
 from service.api import dicom_json, metrics_routes
-from service.api.hit_links import links_of_hit
 from service.api.image_routes import CollectionParameters
-from service.api.operations import operation
+from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
-from service.http import request_params
 from service.http.problems import Malformed
+from service.http.request_params import Where, as_list, query_parameters
 from service.http.timeouts import Deadline
 
 blueprint = Blueprint("similar", __name__)
@@ -46,7 +45,7 @@ class SimilarParameters(CollectionParameters):
     exclude: Exclude = Exclude.instance
     depth: int | None = Field(None, ge=1)
     rerank: str | None = None
-    where: request_params.Where = Field([])
+    where: Where = Field([])
     limit: int = Field(20, ge=1)
     offset: int = Field(0, ge=0, le=MAX_OFFSET)
 
@@ -83,7 +82,7 @@ class SimilarByUids(SimilarParameters):
 class SimilarByDicom(SimilarParameters):
     """includefield: keywords or tags of additional attributes, or "all"."""
 
-    includefield: Annotated[list[str], BeforeValidator(request_params.as_list)] = Field([])
+    includefield: Annotated[list[str], BeforeValidator(as_list)] = Field([])
 
 
 @blueprint.get("/v1/similar")
@@ -94,11 +93,11 @@ def get_similar() -> Response:
     At most 20 of its images, evenly spread, are searched with, each by itself. At level series or study the scores
     of the images are combined by max, sum or frequency. Images that are not DICOM are never returned.
     """
-    params = request_params.query_parameters(SimilarByUids)
+    params = query_parameters(SimilarByUids)
     scope = params.scope()
     similar, page, _ = search_similar(scope, params)
     for group in page if params.collection else ():
-        group.best.links = links_of_hit(group.best, params.collection)
+        group.best.links = group.best.links.in_collection(params.collection)
     answer = SimilarAnswer(
         query=SimilarQuery(
             study=scope.study,
@@ -111,10 +110,10 @@ def get_similar() -> Response:
         exclude=params.exclude,
         total=len(similar.groups),
         results=[_result(params, rank, group) for rank, group in enumerate(page, start=params.offset + 1)],
-        rerank=similar.how,
+        rerank=similar.reranking,
         timings_ms=similar.timings_ms,
     )
-    return Response(answer.model_dump_json(), mimetype=JSON)
+    return json_response(answer)
 
 
 def _dicom_operation(name: str) -> Any:
@@ -150,7 +149,7 @@ def _qido_response(*uids: str) -> Response:
     try:
         if not all(map(UID.fullmatch, uids)):
             raise InvalidInput("the address: a UID has 1 to 64 digits and dots")
-        params = request_params.query_parameters(SimilarByDicom)
+        params = query_parameters(SimilarByDicom)
         tags = dicom_json.included_tags(params.includefield)
         similar, page, searcher = search_similar(DicomScope(*uids), params)
     except InvalidInput as error:
@@ -193,10 +192,8 @@ def _datasets(
     searcher: Searcher, params: SimilarParameters, page: list[ImageGroup], tags: set[str]
 ) -> list[dict[str, Any]]:
     collection, archive = searcher.collection, public_archive_url(searcher.settings)
-    with collection.engine.connect() as connection:
-        numbers = numbers_of_ids(connection, (group.best.image_id for group in page))
-        records = {record.image_id: record for record in collection.records(numbers).values()}
-        counts = count_instances(connection, ((record.study, record.series) for record in records.values()))
+    records = collection.records_by_id(group.best.image_id for group in page)
+    counts = collection.study_counts((record.study, record.series) for record in records.values())
     datasets = []
     for rank, group in enumerate(page, start=params.offset + 1):
         record = records.get(group.best.image_id)
@@ -209,7 +206,7 @@ def _datasets(
             record=record,
             counts=counts[record.study, record.series],
             archive=archive,
-            thumbnail=links_of_hit(group.best, params.collection).thumbnail,
+            thumbnail=group.best.links.in_collection(params.collection).thumbnail,
         )
         datasets.append(dicom_json.qido_dataset(match, tags))
     return datasets

@@ -20,7 +20,8 @@ from service.api.image_routes import CollectionParameters
 from service.api.operations import FILE, operation
 from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle
-from service.http import multipart_related, request_params
+from service.http import multipart_related
+from service.http.request_params import query_parameters
 from service.ingest.uploads import describe_uploads
 
 blueprint = Blueprint("stow", __name__, url_prefix="/dicomweb")
@@ -60,7 +61,7 @@ def post_studies() -> Response:
     """
     state = current_state()
     with state.concurrency.admit():
-        params = request_params.query_parameters(CollectionParameters)
+        params = query_parameters(CollectionParameters)
         handle = state.handle(params.collection)
         files = multipart_related.dicom_parts(state.settings.max_upload_bytes)
         collection = handle.searcher().collection
@@ -100,7 +101,7 @@ def _write(
         uploads = [accepted[index] for index in new]
         added = add_received_files(writer, uploads, keep_originals=keep_originals)
         log_images(added.ids)
-        outcomes = iter(added.each)
+        outcomes = iter(added.outcomes)
         instances = list(instances)
         for index, upload in zip(new, uploads, strict=True):
             if {next(outcomes)[0] for _ in upload.description.records} == {"deleted earlier"}:

@@ -4,7 +4,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from cbir.errors import InvalidInput, NotFound
-from cbir.store import Collection, grade_models
+from cbir.store import Collection
 
 if TYPE_CHECKING:
     from cbir.grading.grader import Grader
@@ -25,8 +25,7 @@ class GraderCache:
         """
         from cbir.grading.grader import Grader  # imports scikit-learn: only for requests that grade
 
-        with collection.engine.connect() as connection:
-            columns = grade_models.graded_labels(connection)
+        columns = collection.graded_labels()
         if column is None and len(columns) > 1:
             raise InvalidInput(f"grade_column: one of {', '.join(columns)} is needed")
         if not columns or column not in (None, *columns):

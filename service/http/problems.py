@@ -6,7 +6,7 @@ import traceback
 from http import HTTPStatus
 
 from flask import Flask, Response
-from sqlalchemy.exc import DatabaseError
+from cbir.store import DatabaseError
 from werkzeug.exceptions import HTTPException
 
 from cbir.errors import (

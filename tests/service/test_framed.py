@@ -89,7 +89,7 @@ def test_only_origins_of_the_settings_may_frame_it(
     [
         ({}, 422, "Study: field required"),
         ({"study": "1.2.3"}, 404, "no image of the study 1.2.3"),
-        ({"study": "<script>"}, 422, "is no UID"),
+        ({"study": "<script>"}, 422, "is not a UID"),
         ({"study": "1.2", "target": "<b>"}, 422, "Target"),
         ({"study": "1.2", "collection": "<b>"}, 404, "&lt;b&gt;"),
     ],

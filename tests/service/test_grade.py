@@ -93,7 +93,7 @@ def test_refused(client: FlaskClient, pictures: list[Path], ids: list[str]) -> N
     def sent(query: str = "", **more: object) -> object:
         return client.post(f"/v1/grade{query}", data=data, content_type="image/png", **more)
 
-    assert "no such grades" in problem(sent("?grade_column=label"), 404)
+    assert "no grade model" in problem(sent("?grade_column=label"), 404)
     assert "there are: severity" in problem(sent("?grade_column=label"), 404)
     problem(sent(f"?grade_column={'x' * 101}"), 422)
     problem(sent("?collection=nowhere"), 404)

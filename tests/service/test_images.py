@@ -13,7 +13,7 @@ from cbir import settings
 from cbir.images.thumbnail import shrink
 from cbir.store import Collection
 from service.app import create_app
-from service.cache import Cache
+from service.collections.lru_cache import LruCache
 from tests.service.conftest import cbir, problem
 
 
@@ -107,7 +107,7 @@ def test_colours_and_proportions_are_kept(mine: Path) -> None:
 def test_source_that_is_gone(mine: Path) -> None:
     (mine / "large.png").unlink()
     answer = thumbnail(mine)
-    assert "not where it was" in problem(answer, 410)
+    assert "no longer where it was" in problem(answer, 410)
     assert "large" not in answer.text
 
 
@@ -144,7 +144,7 @@ def test_shrink(shape: tuple[int, ...], small: tuple[int, ...]) -> None:
 
 
 def test_cache_forgets_what_was_not_asked_for_longest() -> None:
-    cache = Cache(10)
+    cache = LruCache(10)
     cache.put("a", b"1234")
     cache.put("b", b"1234")
     assert cache.get("a") == b"1234"

@@ -15,7 +15,7 @@ from pydicom import Dataset
 
 from cbir import settings
 from cbir.client import Client
-from cbir.levels import Combination, Level
+from cbir.dicom_levels import Combination, Level
 from cbir.similar import Exclude
 from cbir.store import Collection
 from service.app import create_app
@@ -215,7 +215,7 @@ def test_further_attributes(near: FlaskClient, ct: Dataset, included: str, there
         ("?offset=-1", 400, "offset"),
         ("?level=patient", 400, "level"),
         ("?combine=mean", 400, "combine"),
-        ("?includefield=Nonsense", 400, "'Nonsense' is no attribute"),
+        ("?includefield=Nonsense", 400, "'Nonsense' is not an attribute"),
         ("?rerank=nonsense", 400, "nonsense"),
         ("?where=nonsense", 400, "nonsense"),
         ("?fuzzymatching=true", 400, "fuzzymatching"),
@@ -302,7 +302,7 @@ def test_the_doors_are_those_of_a_search(
         problem(client.get(page, headers={"Authorization": f"Bearer {other}"}), 403)
         mine = {"Authorization": f"Bearer {token}"}
         assert client.get(page, headers=mine).status_code == 200
-        with app.extensions["cbir"].gate.place():
+        with app.extensions["cbir"].concurrency.admit():
             assert client.get(page, headers=mine).status_code == 429
     lines = [json.loads(line) for line in (tmp_path / "state" / "audit.jsonl").read_text().splitlines()]
     done = [line for line in lines if line["status"] == 200]
