@@ -21,10 +21,9 @@ import numpy as np
 from pydicom import Dataset, dcmwrite
 from pydicom.dataset import FileMetaDataset
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
-from sqlalchemy import text
 
 from cbir.store import Collection
-from cbir.store.verify import verify
+from cbir.store.verify import verify_collection
 
 SIDE = 32
 SENDERS = 4
@@ -121,9 +120,8 @@ def main() -> None:
         last = receiver.stop()
         with Collection(receiver.place) as collection:
             found = Counter(record.instance for _, record in collection.iterate())
-            problems = verify(collection)
-            with collection.engine.connect() as connection:
-                pictures = connection.scalar(text("SELECT COUNT(*) FROM thumbnails"))
+            problems = verify_collection(collection)
+            pictures = sum(collection.thumbnail(record.image_id) is not None for _, record in collection.iterate())
     assert len(found) == count, f"{count - len(found)} are missing"
     assert max(found.values()) == 1, "some are there twice"
     assert pictures == count

@@ -6,11 +6,11 @@ from enum import StrEnum
 
 import numpy as np
 
+from cbir.dicom_levels import Combination, ImageGroup, Level, group_hits
 from cbir.errors import NotFound
-from cbir.levels import Combination, Group, Level, combine
 from cbir.search import MOST_EXAMPLES, Request, RerankFacts, Searcher, Stopwatch
 from cbir.store import Record
-from cbir.store.instances import DicomScope, numbers_in
+from cbir.store.dicom_instances import DicomScope
 
 DEPTH = 100  # images of a list that count where series or studies are asked for
 
@@ -25,7 +25,7 @@ class Exclude(StrEnum):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SimilarOptions:
     """exclude: at least what `level` says, since nothing is an answer to itself.
 
     depth: images of each list that count; None for DEPTH, at level instance as many as may be answered.
@@ -40,16 +40,18 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Similar:
+class SimilarGroups:
     """groups: all that were found, best first. queries: the images that were searched with."""
 
-    groups: list[Group]
+    groups: list[ImageGroup]
     queries: list[Record]
     how: RerankFacts
     timings_ms: dict[str, float]
 
 
-def similar(searcher: Searcher, scope: DicomScope, wanted: Wanted, watch: Stopwatch) -> Similar:
+def find_similar(
+    searcher: Searcher, scope: DicomScope, wanted: SimilarOptions, watch: Stopwatch
+) -> SimilarGroups:
     """What is most like the images in `scope`, of which at most MOST_EXAMPLES are searched with, evenly spread.
 
     Each is searched with by itself, and the lists are combined. Raises NotFound where the collection has none.
@@ -60,13 +62,12 @@ def similar(searcher: Searcher, scope: DicomScope, wanted: Wanted, watch: Stopwa
         answer = searcher.by_id(record.image_id, _request(searcher, scope, record, wanted), watch)
         lists.append(answer.results)
         total = answer.timings_ms
-    groups = combine(lists, wanted.level, wanted.combine)
-    return Similar(groups, queries, answer.rerank, total)
+    groups = group_hits(lists, wanted.level, wanted.combine)
+    return SimilarGroups(groups, queries, answer.rerank, total)
 
 
 def _queries(searcher: Searcher, scope: DicomScope) -> list[Record]:
-    with searcher.collection.engine.connect() as connection:
-        numbers = numbers_in(connection, scope)
+    numbers = searcher.collection.numbers_in(scope)
     places = np.unique(np.linspace(0, len(numbers) - 1, min(len(numbers), MOST_EXAMPLES)).round().astype(int))
     chosen = [numbers[place] for place in places]
     records = searcher.collection.records(chosen)
@@ -79,7 +80,7 @@ def _queries(searcher: Searcher, scope: DicomScope) -> list[Record]:
     return found
 
 
-def _request(searcher: Searcher, scope: DicomScope, record: Record, wanted: Wanted) -> Request:
+def _request(searcher: Searcher, scope: DicomScope, record: Record, wanted: SimilarOptions) -> Request:
     most = searcher.settings.max_results
     depth = wanted.depth or (most if wanted.level is Level.instance else DEPTH)
     return Request(
@@ -91,7 +92,7 @@ def _request(searcher: Searcher, scope: DicomScope, record: Record, wanted: Want
     )
 
 
-def _outside(scope: DicomScope, wanted: Wanted) -> DicomScope:
+def _outside(scope: DicomScope, wanted: SimilarOptions) -> DicomScope:
     """The query's own, as far as it is left out; the whole query at least."""
     level = max(list(Exclude).index(wanted.exclude), list(Level).index(wanted.level))
     return DicomScope(scope.study, scope.series if level < 2 else "", scope.instance if level < 1 else "")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.live_graph import Neighbourhood
-from cbir.gallery.whitening import SAMPLE, Space, fit
+from cbir.gallery.whitening import SAMPLE, Space, fit_space
 from cbir.threads import cores, for_each
 
 CHUNK = 2048  # rows a thread works on at a time: 2048 x 168 float32 and their results stay in its cache
@@ -58,7 +58,7 @@ class Gallery:
     def space_of(self, rows: Rows) -> Space:
         """The space learnt from the named rows alone, of which SAMPLE at most are read."""
         chosen = np.unique(np.linspace(0, len(rows) - 1, min(SAMPLE, len(rows))).astype(np.int64))
-        return fit(self.vectors(rows[chosen]), self.parts)
+        return fit_space(self.vectors(rows[chosen]), self.parts)
 
     def chunks(self, rows: Rows | None = None) -> Iterator[tuple[slice, NDArray[np.float32]]]:
         """Pieces of at most CHUNK vectors, in order: of all rows, or of the named `rows` (ascending).

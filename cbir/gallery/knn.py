@@ -17,7 +17,7 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbours:
+class NearestNeighbours:
     """n images, each with its k nearest others, nearest first.
 
     rows: (n, k) int32; -1 where there are fewer. squared: (n, k) float32, squared distances within the space, from
@@ -30,7 +30,7 @@ class Neighbours:
     lengths: Floats
 
 
-def find(vectors: Floats, fitted: Space) -> Neighbours:
+def find_neighbours(vectors: Floats, fitted: Space) -> NearestNeighbours:
     """The neighbours of normalised vectors (n, d) among themselves; by an inverted file where there are many.
 
     Deterministic. In a large collection some two in a hundred are not the nearest but nearly so.
@@ -41,7 +41,7 @@ def find(vectors: Floats, fitted: Space) -> Neighbours:
     squared = np.full((count, NEAREST), np.inf, np.float32)
     if count < 2:
         lengths[:] = fitted.place(vectors)[1]
-        return Neighbours(fitted, rows, squared, lengths)
+        return NearestNeighbours(fitted, rows, squared, lengths)
     # One thread where that is enough: a process forked after faiss has used several would wait for them forever.
     threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1 if count <= EXACT else threads)
@@ -49,7 +49,7 @@ def find(vectors: Floats, fitted: Space) -> Neighbours:
         _fill(vectors, fitted, lengths, rows, squared)
     finally:
         faiss.omp_set_num_threads(threads)
-    return Neighbours(fitted, rows, squared, lengths)
+    return NearestNeighbours(fitted, rows, squared, lengths)
 
 
 def _fill(vectors: Floats, fitted: Space, lengths: Floats, rows: NDArray[np.int32], squared: Floats) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.knn import NEAREST, Neighbours
+from cbir.gallery.knn import NEAREST, NearestNeighbours
 
 SCALE = 5  # the neighbour whose distance is an image's own scale
 ROUNDING = 1e-5  # of squared distances up to 4, in float32
@@ -67,7 +67,7 @@ class Graph:
         return Graph((old + one_way + one_way.T).tocsr(), scale, reach, self.least)
 
 
-def join(neighbours: Neighbours) -> Graph:
+def build_graph(neighbours: NearestNeighbours) -> Graph:
     """The graph of what `neighbours` tells."""
     rows, squared = neighbours.rows, neighbours.squared
     plain = _scale(squared, 0.0)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery import knn_graph as graphs
-from cbir.gallery.knn import NEAREST, Neighbours
+from cbir.gallery.knn import NEAREST, NearestNeighbours
 from cbir.gallery.knn_graph import Graph
 from cbir.gallery.whitening import Space
 from cbir.threads import cores, for_each
@@ -29,9 +29,9 @@ class Neighbourhood:
     Shared by all views of one snapshot, whose rows never change their place. Thread-safe.
     """
 
-    def __init__(self, neighbours: Neighbours) -> None:
+    def __init__(self, neighbours: NearestNeighbours) -> None:
         self.space = neighbours.space
-        self._neighbours: Neighbours | None = neighbours
+        self._neighbours: NearestNeighbours | None = neighbours
         self._lock = Lock()
         self._state: tuple[Graph, Floats] | None = None
 
@@ -39,7 +39,7 @@ class Neighbourhood:
         """The graph of at least all rows of `gallery`, and the lengths of its vectors (see `Space.place`)."""
         with self._lock:
             if self._neighbours is not None:
-                self._state = graphs.join(self._neighbours), self._neighbours.lengths
+                self._state = graphs.build_graph(self._neighbours), self._neighbours.lengths
                 self._neighbours = None  # the graph says it all
             assert self._state is not None
             graph, lengths = self._state

@@ -46,7 +46,7 @@ def rank(query: NDArray[np.float32], gallery: Gallery, rows: Rows | None = None)
     if rows is None:
         rows = np.arange(len(gallery), dtype=np.int64)
     if len(rows):
-        refined = best(-distances, min(REFINED, len(rows)))
+        refined = top_k(-distances, min(REFINED, len(rows)))
         if _within_rounding(query, distances, gallery.squared_norms[rows]):
             refined = np.arange(len(rows))
         for start in range(0, len(refined), CHUNK):
@@ -55,7 +55,7 @@ def rank(query: NDArray[np.float32], gallery: Gallery, rows: Rows | None = None)
     return RankingList(rows, distances, similarities(distances))
 
 
-def nearest_of(rankings: Sequence[RankingList]) -> RankingList:
+def merge_nearest(rankings: Sequence[RankingList]) -> RankingList:
     """One list of several over the same rows: an image is as far as from the nearest of the queries."""
     if len(rankings) == 1:
         return rankings[0]
@@ -71,7 +71,7 @@ def _within_rounding(
     return float(distances.max()) ** 2 - float(distances.min()) ** 2 <= rounding
 
 
-def best(scores: NDArray[np.floating], count: int) -> NDArray[np.int64]:
+def top_k(scores: NDArray[np.floating], count: int) -> NDArray[np.int64]:
     """Places of the `count` largest scores, best first; equal scores in ascending place. O(n + k log k)."""
     count = min(count, len(scores))
     if count <= 0:
@@ -86,9 +86,9 @@ def best(scores: NDArray[np.floating], count: int) -> NDArray[np.int64]:
     return chosen[_descending(scores[chosen])]
 
 
-def worst(scores: NDArray[np.floating], count: int) -> NDArray[np.int64]:
+def bottom_k(scores: NDArray[np.floating], count: int) -> NDArray[np.int64]:
     """Places of the `count` smallest scores, worst first: the end of the order of `best`, backwards."""
-    return len(scores) - 1 - best(-scores[::-1], count)
+    return len(scores) - 1 - top_k(-scores[::-1], count)
 
 
 def _descending(scores: NDArray[np.floating]) -> NDArray[np.int64]:
@@ -106,6 +106,6 @@ def _descending(scores: NDArray[np.floating]) -> NDArray[np.int64]:
     return keys
 
 
-def subset(ranking: RankingList, places: NDArray[np.int64]) -> RankingList:
+def take(ranking: RankingList, places: NDArray[np.int64]) -> RankingList:
     """The list cut down to ascending `places`; similarities stay those of the whole list."""
     return RankingList(ranking.rows[places], ranking.distances[places], ranking.similarities[places])

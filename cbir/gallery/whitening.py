@@ -37,7 +37,7 @@ class Space:
         return placed.astype(np.float32, copy=False), lengths.astype(np.float32, copy=False)
 
 
-def fit(vectors: Floats, parts: Sequence[tuple[int, int]] = ()) -> Space:
+def fit_space(vectors: Floats, parts: Sequence[tuple[int, int]] = ()) -> Space:
     """The space of a collection's normalised vectors (n, d), of which SAMPLE at most are read.
 
     parts: start and stop of the descriptor's parts; each weighs as the root of its dimensions, so that a part of

@@ -5,13 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
 
 from cbir.errors import InvalidInput
 from cbir.store import Collection
-from cbir.store.collection_view import load_vectors, vector_length
 from cbir.store.filter_conditions import Condition
-from cbir.store.schema import images, labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,23 +34,13 @@ def graded_cases(collection: Collection, column: str, where: Sequence[Condition]
 
     Raises InvalidInput where a grade is not a number, naming its image.
     """
-    query = (
-        select(
-            images.c.number, images.c.image_id, images.c.content_hash, images.c.patient_key, labels.c.value
-        )
-        .join(labels, labels.c.number == images.c.number)
-        .where(labels.c.key == column, *(condition.matches() for condition in where))
-        .order_by(images.c.number)
-    )
-    with collection.engine.connect() as connection:
-        rows = [row for row in connection.execute(query) if row.value.strip()]
-        vectors, numbers = load_vectors(connection, 0, vector_length(collection.profile))
+    rows, vectors = collection.labelled_vectors(column, where)
     return Cases(
         image_ids=[row.image_id for row in rows],
         contents=np.array([row.content_hash for row in rows], np.str_),
         patients=np.array([row.patient_key or row.image_id for row in rows], np.str_),
         grades=np.array([_grade(row.value, column, row.image_id) for row in rows], np.float64),
-        vectors=vectors[np.searchsorted(numbers, [row.number for row in rows])],
+        vectors=vectors,
     )
 
 

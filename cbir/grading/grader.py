@@ -17,8 +17,8 @@ from cbir.grading.seen import features_of_cases, features_of_id, features_of_ima
 from cbir.grading.stored import StoredGrading, read, store
 from cbir.images import Image
 from cbir.models.linear.ranking_estimator import RankingEstimator
-from cbir.search import Links
-from cbir.store import Collection, grade_models
+from cbir.search import image_links
+from cbir.store import Collection
 from cbir.store.filter_conditions import parse_filter
 from cbir.store.records import hash_patient
 
@@ -76,12 +76,11 @@ class Grader:
             if place is None:
                 return None
             row, name = int(rows[place]), cases.image_ids[rows[place]]
-            address = f"/v1/images/{name}"
             return GradedNeighbour(
                 image_id=name,
                 grade=cases.grades[row],
                 score=known.scores[row],
-                links=Links(thumbnail=f"{address}/thumbnail", image=address),
+                links=image_links(name),
             )
 
         return Grade(
@@ -98,8 +97,7 @@ class Grader:
         )
 
     def _current(self) -> _Known:
-        with self.collection.engine.connect() as connection:
-            text = grade_models.read_grade_model(connection, self.column)
+        text = self.collection.grade_model(self.column)
         generation = self.collection.generation()
         known = self._known
         if known is not None and known.generation == generation and known.text == text:
@@ -149,5 +147,5 @@ def fit(
     patients = len(np.unique(cases.patients))
     kept = store(learnt, collection.profile.hash, column, tuple(where), len(cases), patients, now)
     with collection.writer() as writer:
-        writer.set_grading(column, kept.model_dump_json())
+        writer.set_grade_model(column, kept.model_dump_json())
     return kept

@@ -3,19 +3,18 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
-from cbir import descriptors, settings
 from cbir.descriptors.descriptor import Descriptor
 from cbir.errors import UnreadableImage
+from cbir.hardware import Device
 from cbir.images import Image, Limits
 from cbir.images.dicom_dataset import NoPixels
 from cbir.images.thumbnail import make_thumbnail
 from cbir.store import Collection
-from cbir.store.model import FOLDER as MODEL
+from cbir.store.image_rows import Entry
+from cbir.store.profile import Profile
 from cbir.store.records import Record, describe_record
-from cbir.store.rows import Entry
 
 
 class Refusal(Enum):
@@ -31,25 +30,34 @@ class Refusal(Enum):
 class DescribeTask:
     """Settings that a process needs to describe images for one collection.
 
-    descriptor: its name. secret: key of the patient hashes. model: folder of the descriptor's network.
+    secret: key of the patient hashes. device: of a network.
     """
 
-    descriptor: str
+    profile: Profile
     secret: bytes
     limits: Limits
-    model: Path | None = None
+    device: Device = "auto"
 
     @classmethod
-    def for_collection(cls, collection: Collection, limits: Limits) -> "DescribeTask":
-        """Describe as `collection` does, within `limits`."""
-        model = collection.folder / MODEL
-        return cls(
-            collection.profile.descriptor, collection.secret, limits, model if model.is_dir() else None
-        )
+    def for_collection(
+        cls, collection: Collection, limits: Limits, device: Device = "auto"
+    ) -> "DescribeTask":
+        """Describe as `collection` does.
+
+        Parameters
+        ----------
+        collection : Collection
+            Its profile and secret are used.
+        limits : Limits
+            Largest files and images.
+        device : {"auto", "cpu", "cuda"}
+            Device of a network.
+        """
+        return cls(collection.profile, collection.secret, limits, device)
 
     def load_descriptor(self) -> Descriptor:
         """Load the descriptor, with its network if it has one."""
-        return descriptors.get(self.descriptor, self.model, settings.load().device)
+        return self.profile.load_descriptor(self.device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +96,7 @@ def describe_images(
     images : iterable of Image
         Frames, decoded one at a time.
     compute : callable
-        Vector of an image, or `Batched.prepared`. Its exceptions pass through.
+        Vector of an image, or `Batched.prepare`. Its exceptions pass through.
     secret : bytes
         Key of the patient hashes.
     source : str
@@ -108,9 +116,7 @@ def describe_images(
     pictures: list[bytes] = []
     try:
         for image in images:
-            records.append(
-                describe_record(image, source=source, source_stamp=source_stamp, secret=secret)
-            )
+            records.append(describe_record(image, source=source, source_stamp=source_stamp, secret=secret))
             vectors.append(compute(image))
             if thumbnails:
                 pictures.append(make_thumbnail(image))

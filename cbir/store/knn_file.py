@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from cbir.atomic import atomic_binary
 from cbir.errors import CollectionDamaged
-from cbir.gallery.knn import NEAREST, Neighbours
+from cbir.gallery.knn import NEAREST, NearestNeighbours
 from cbir.gallery.whitening import Space
 from cbir.store.snapshot import file_checksum
 
 
-def write_knn(path: Path, neighbours: Neighbours) -> str:
+def write_knn(path: Path, neighbours: NearestNeighbours) -> str:
     """Write `neighbours` to `path` atomically and return the file's checksum."""
     with atomic_binary(path) as file:
         np.savez(
@@ -27,7 +27,7 @@ def write_knn(path: Path, neighbours: Neighbours) -> str:
     return file_checksum(path)
 
 
-def read_knn(path: Path, count: int, dimensions: int) -> Neighbours:
+def read_knn(path: Path, count: int, dimensions: int) -> NearestNeighbours:
     """Read a file that `write_knn` wrote.
 
     Parameters
@@ -48,7 +48,7 @@ def read_knn(path: Path, count: int, dimensions: int) -> Neighbours:
         with np.load(path, allow_pickle=False) as file:
             arrays: dict[str, NDArray[Any]] = {name: file[name] for name in file.files}
         space = Space(arrays["centre"], arrays["projection"])
-        neighbours = Neighbours(space, arrays["rows"], arrays["squared"], arrays["lengths"])
+        neighbours = NearestNeighbours(space, arrays["rows"], arrays["squared"], arrays["lengths"])
     except Exception as error:  # the parts of a damaged archive raise nearly anything
         raise CollectionDamaged(f"the neighbours {path.name} cannot be read") from error
     fits = (

@@ -1,8 +1,8 @@
-"""A second copy of a collection, complete in itself, to search in while the first is damaged.
+"""Last good copy of a collection, complete in itself, to search while the collection is damaged.
 
-It lies in the folder `last-good` and is made with every snapshot: the database, copied and packed, and links to the
-snapshot and the key, which take no room. What is deleted later is deleted in it too; what is added later is
-missing from it until the next snapshot.
+It is the folder `last-good`, replaced with every snapshot: a packed copy of the database, and links to the snapshot
+and the key, which take no space. Later deletions are made in it too; images added later are missing from it until the
+next snapshot.
 """
 
 import os
@@ -18,20 +18,30 @@ from cbir.store.schema import DATABASE
 NAME = "last-good"
 
 
-def keep(folder: Path, engine: Engine, linked: tuple[str, ...]) -> None:
-    """Make the copy anew. linked: files, by their path inside `folder`, that it shares with the collection."""
+def store_last_good(folder: Path, engine: Engine, linked: tuple[str, ...]) -> None:
+    """Replace the copy.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the collection.
+    engine : Engine
+        Its database.
+    linked : tuple of str
+        Files that the copy shares with the collection, by their path inside `folder`.
+    """
     partial = folder / f"{NAME}.partial"
     shutil.rmtree(partial, ignore_errors=True)
     try:
         (partial / "snapshots").mkdir(parents=True)
         with closing(engine.raw_connection()) as connection:
             connection.cursor().execute("VACUUM INTO ?", (str(partial / DATABASE),))
-        with (partial / DATABASE).open("rb") as file:
+        with (partial / DATABASE).open("rb+") as file:
             os.fsync(file.fileno())
         for name in linked:
             _link(folder / name, partial / name)
         sync_folder(partial)
-        drop(folder)
+        drop_last_good(folder)
         partial.rename(folder / NAME)
         sync_folder(folder)
     except BaseException:
@@ -39,8 +49,8 @@ def keep(folder: Path, engine: Engine, linked: tuple[str, ...]) -> None:
         raise
 
 
-def drop(folder: Path) -> None:
-    """Remove the copy, if there is one."""
+def drop_last_good(folder: Path) -> None:
+    """Delete the copy, if there is one."""
     try:
         shutil.rmtree(folder / NAME)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The files that images were sent as, where they are kept: named by a hash of their bytes, never by the client."""
+"""Original files of uploaded images, named by a hash of their bytes, never by the client."""
 
 import hashlib
 from collections.abc import Iterable
@@ -7,22 +7,22 @@ from pathlib import Path
 from cbir.atomic import write_bytes
 
 FOLDER = "originals"
-UPLOAD = "upload:"  # sources of images that were sent here begin with it
+UPLOAD = "upload:"  # prefix of the sources of uploaded images
 
 
-def source(data: bytes) -> str:
-    """The source of the images in a file that was sent."""
+def source_of(data: bytes) -> str:
+    """Return the source of the images in an uploaded file."""
     return UPLOAD + hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def path(folder: Path, of: str) -> Path | None:
-    """Where the original of that source lies in a collection's folder, whether it is kept or not."""
-    return folder / FOLDER / of.removeprefix(UPLOAD) if of.startswith(UPLOAD) else None
+def original_path(folder: Path, source: str) -> Path | None:
+    """Return the path for the original of a source in the collection `folder`; None if it is no upload."""
+    return folder / FOLDER / source.removeprefix(UPLOAD) if source.startswith(UPLOAD) else None
 
 
-def keep(folder: Path, data: bytes) -> None:
-    """Store a file: complete and on the disk when this returns, or not at all."""
-    target = path(folder, source(data))
+def store_original(folder: Path, data: bytes) -> None:
+    """Store an uploaded file in the collection `folder`, unless it is there."""
+    target = original_path(folder, source_of(data))
     assert target is not None
     if target.exists():
         return
@@ -30,16 +30,16 @@ def keep(folder: Path, data: bytes) -> None:
     write_bytes(target, data)
 
 
-def erase(folder: Path, sources: Iterable[str]) -> None:
-    """Remove the originals of these sources."""
-    for one in sources:
-        target = path(folder, one)
+def erase_originals(folder: Path, sources: Iterable[str]) -> None:
+    """Delete the originals of these sources from the collection `folder`."""
+    for source in sources:
+        target = original_path(folder, source)
         if target:
             target.unlink(missing_ok=True)
 
 
-def sweep(folder: Path, needed: set[str]) -> None:
-    """Remove every original but those of the needed sources: what a crash left behind."""
+def sweep_originals(folder: Path, needed: set[str]) -> None:
+    """Delete every original in the collection `folder` but those of the `needed` sources, as crashes leave some."""
     if (folder / FOLDER).is_dir():
         for file in (folder / FOLDER).iterdir():
             if UPLOAD + file.name not in needed:

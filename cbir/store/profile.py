@@ -1,4 +1,4 @@
-"""A profile: how images become vectors that may be compared, and with what settings they are re-ranked."""
+"""Profiles: descriptor, normalisation and metric of a collection's vectors, and its re-ranking settings."""
 
 import hashlib
 import math
@@ -13,19 +13,18 @@ from cbir.descriptors.descriptor import Descriptor
 from cbir.errors import InvalidInput
 from cbir.hardware import Device
 
-BESIDE_WEIGHT = (
-    0.5  # best of those tried, 0.36 to 1, all alike within half a point: bench/results/embeddings.md
-)
+# Best of the weights tried, 0.36 to 1, which differ by half a point at most: bench/results/embeddings.md
+BESIDE_WEIGHT = 0.5
 
 
 class Profile(BaseModel):
-    """Stored with its collection. Vectors of two profiles can be compared only when their hashes are equal.
+    """Profile of a collection. Vectors of two profiles can be compared only if their hashes are equal.
 
     descriptor: name of a descriptor.
     normalisation: "standardise" (each dimension to mean 0, deviation 1 over the collection), "none", or "beside": the
     first part, an embedding, to a squared length of d, the number of all dimensions, as standardised vectors have it
     on average; the others standardised, then scaled to that together (less, where some values never vary).
-    weights: factor of each part's share of the squared distance, 1 where not named.
+    weights: factor of each part's share of the squared distance, 1 by default.
     metric: of the normalised vectors.
     rerank: parameters of the re-rankers that differ from their defaults, for instance a tuned C and gamma.
     model: folder of a trained embedding; not stored.
@@ -51,10 +50,10 @@ class Profile(BaseModel):
 
     @model_validator(mode="after")
     def _weights_name_parts(self) -> "Profile":
-        known = {part.name for part in descriptors.get(self.descriptor).parts}
-        for part in self.weights.keys() - known:
-            raise ValueError(f"{self.name} has no part {part}; it has {', '.join(sorted(known))}")
-        if all(self.weights.get(part) == 0 for part in known):
+        part_names = {part.name for part in descriptors.get(self.descriptor).parts}
+        for part in self.weights.keys() - part_names:
+            raise ValueError(f"{self.name} has no part {part}; it has {', '.join(sorted(part_names))}")
+        if all(self.weights.get(part) == 0 for part in part_names):
             raise ValueError("with all weights 0 every image is at distance 0")
         return self
 
@@ -64,7 +63,7 @@ class Profile(BaseModel):
 
     @property
     def hash(self) -> str:
-        """16 hexadecimal digits of all that decides what a vector means; re-ranking settings do not."""
+        """Hash of everything that determines the vectors, 16 hexadecimal digits; re-ranking settings do not count."""
         weights = {part: weight for part, weight in sorted(self.weights.items()) if weight != 1.0}
         text = self.model_copy(update={"weights": weights}).model_dump_json(
             include={"descriptor", "normalisation", "weights", "metric"}
@@ -73,10 +72,10 @@ class Profile(BaseModel):
 
 
 def get(name: str, weights: dict[str, float] | None = None) -> Profile:
-    """The profile of that name: a descriptor's, the folder of a trained embedding, or FOLDER+DESCRIPTOR for both.
+    """Return the profile of a descriptor, of the folder of a trained embedding, or of both as FOLDER+DESCRIPTOR.
 
-    A descriptor beside an embedding has the weight BESIDE_WEIGHT where `weights` do not say otherwise. Raises
-    InvalidInput for an unknown one.
+    `name` is one of these, `weights` are factors by part; a descriptor beside an embedding has BESIDE_WEIGHT by default. Raises InvalidInput
+    for an unknown name.
     """
     try:
         descriptor, title, model = descriptors.resolve_descriptor(name)

@@ -1,4 +1,4 @@
-"""What a collection keeps of an image besides its vector."""
+"""Record of an image: everything a collection stores of it besides its vector."""
 
 import hashlib
 from dataclasses import dataclass, field, replace
@@ -10,12 +10,12 @@ from cbir.images import DicomHeader, Image
 class Record:
     """One image of a collection.
 
-    image_id: stable name; the content hash, followed by "-2", "-3", ... where equal pictures were asked for.
+    image_id: stable name; the content hash, followed by "-2", "-3", ... for duplicates.
     content_hash: 32 hexadecimal digits of the pixels.
     source: absolute path, or address, the image was read from.
-    source_stamp: changes when the file does (size and modification time); empty where unknown.
-    patient_key: keyed hash of the patient's identifier, never the identifier itself; None where unknown.
-    sop_class: SOP Class UID; empty where unknown, as of images that an older version took in.
+    source_stamp: changes when the file does (size and modification time); empty if unknown.
+    patient_key: keyed hash of the patient's identifier, never the identifier itself; None if unknown.
+    sop_class: SOP Class UID; empty if unknown, as in images that an older version indexed.
     labels: free keys and values, for instance {"label": "knee", "modality": "CR"}.
     """
 
@@ -37,16 +37,28 @@ class Record:
 
 
 def hash_patient(secret: bytes, patient: str) -> str | None:
-    """The patient key, 32 hexadecimal digits: BLAKE2b of the identifier keyed with the collection's secret."""
+    """Return the key of a `patient`, 32 hexadecimal digits: BLAKE2b keyed with the collection's `secret`."""
     if not patient.strip():
         return None
     return hashlib.blake2b(patient.strip().encode(), key=secret, digest_size=16).hexdigest()
 
 
 def describe_record(image: Image, *, source: str, source_stamp: str, secret: bytes) -> Record:
-    """The record of a decoded image; what DICOM says becomes labels, the patient's identifier a key."""
+    """Return the record of a decoded image: DICOM attributes become labels, the patient's identifier a key.
+
+    Parameters
+    ----------
+    image : Image
+        Decoded image.
+    source : str
+        Absolute path, or address, of its file.
+    source_stamp : str
+        Stamp of the file.
+    secret : bytes
+        Key of the collection.
+    """
     header = image.dicom or DicomHeader()
-    said = {
+    attributes = {
         "modality": header.modality,
         "body_part": header.body_part,
         "view_position": header.view_position,
@@ -67,13 +79,23 @@ def describe_record(image: Image, *, source: str, source_stamp: str, secret: byt
         instance=header.instance,
         burned_in=header.burned_in,
         patient_key=hash_patient(secret, header.patient_id),
-        labels={key: value for key, value in said.items() if value},
+        labels={key: value for key, value in attributes.items() if value},
         sop_class=header.sop_class,
     )
 
 
-def add_labels(record: Record, given: dict[str, str], secret: bytes) -> Record:
-    """The record with a manifest's row: its `patient` becomes the patient key, every other column a label."""
-    labels = record.labels | {key: value for key, value in given.items() if value and key != "patient"}
-    patient_key = hash_patient(secret, given.get("patient", "")) or record.patient_key
+def add_labels(record: Record, row: dict[str, str], secret: bytes) -> Record:
+    """Return the record with a manifest's row added.
+
+    Parameters
+    ----------
+    record : Record
+        Record of the image.
+    row : dict
+        Values by column: `patient` becomes the patient key, every other column a label.
+    secret : bytes
+        Key of the collection.
+    """
+    labels = record.labels | {key: value for key, value in row.items() if value and key != "patient"}
+    patient_key = hash_patient(secret, row.get("patient", "")) or record.patient_key
     return replace(record, labels=labels, patient_key=patient_key)

@@ -1,4 +1,4 @@
-"""The tables of a collection's SQLite file, and connections to it. SQLite is the truth; all else is derived."""
+"""Tables of a collection's SQLite file, and connections to it. All other files are derived from it."""
 
 import math
 from pathlib import Path
@@ -33,7 +33,7 @@ meta = Table("meta", tables, Column("key", Text, primary_key=True), Column("valu
 images = Table(
     "images",
     tables,
-    Column("number", Integer, primary_key=True),  # never given twice (AUTOINCREMENT), ascending with time
+    Column("number", Integer, primary_key=True),  # never used twice (AUTOINCREMENT), ascending with time
     Column("image_id", Text, nullable=False, unique=True),
     Column("content_hash", Text, nullable=False, index=True),
     Column("source", Text, nullable=False, index=True),
@@ -51,7 +51,7 @@ images = Table(
     sqlite_autoincrement=True,
 )
 
-# Apart from `images`, so that looking through records does not page through vectors.
+# A separate table, so that reading records does not page through vectors.
 vectors = Table(
     "vectors",
     tables,
@@ -69,10 +69,10 @@ labels = Table(
     sqlite_with_rowid=False,
 )
 
-# Numbers deleted since the snapshot was made, which still holds their vectors.
+# Numbers deleted since the snapshot was written, which still contains their vectors.
 tombstones = Table("tombstones", tables, Column("number", Integer, primary_key=True))
 
-# Pictures that a person deleted: indexing their folder again does not bring them back.
+# Content that a user deleted: indexing its folder again does not add it.
 forgotten = Table(
     "forgotten",
     tables,
@@ -80,21 +80,21 @@ forgotten = Table(
     Column("patient_key", Text, index=True),  # so that erasing the patient forgets this too
 )
 
-# What was done to the collection, by whom and when. Images added together have neighbouring numbers.
+# History of changes. Images added together have consecutive numbers.
 changes = Table(
     "changes",
     tables,
     Column("change", Integer, primary_key=True),
     Column("at", Text, nullable=False),  # UTC, ISO 8601
     Column("who", Text, nullable=False),
-    Column("what", Text, nullable=False),  # one of history.WHAT
+    Column("what", Text, nullable=False),  # one of change_history.KINDS
     Column("images", Integer, nullable=False),
     Column("first", Integer),  # numbers of the images added
     Column("last", Integer),
     sqlite_autoincrement=True,
 )
 
-# The images that a deletion or other labels concerned; erasing a patient takes them out.
+# Images deleted or relabelled by a change; erasing a patient removes them.
 changed_images = Table(
     "changed_images",
     tables,
@@ -104,7 +104,7 @@ changed_images = Table(
     sqlite_with_rowid=False,
 )
 
-# Of images that were sent here and have no file to be drawn from.
+# Thumbnails of uploaded images, which have no file to render.
 thumbnails = Table(
     "thumbnails",
     tables,
@@ -112,12 +112,12 @@ thumbnails = Table(
     Column("picture", LargeBinary, nullable=False),  # JPEG
 )
 
-# What was answered to requests that must not be done twice.
+# Replies to requests that must not be carried out twice.
 replies = Table(
     "replies",
     tables,
-    Column("key", Text, primary_key=True),  # hash of what the client called the request
-    Column("request", Text, nullable=False),  # hash of what it asked for
+    Column("key", Text, primary_key=True),  # hash of the client's idempotency key
+    Column("request", Text, nullable=False),  # hash of the request
     Column("status", Integer, nullable=False),
     Column("body", Text, nullable=False),
     Column("at", Integer, nullable=False),  # seconds since 1970
@@ -125,7 +125,7 @@ replies = Table(
 
 
 def _as_number(text: str) -> float | None:
-    """The finite number that a label's value is, None where it is none."""
+    """Convert a label's value to a finite number; None if it is none."""
     try:
         number = float(text)
     except ValueError:
@@ -134,7 +134,7 @@ def _as_number(text: str) -> float | None:
 
 
 def complete(engine: Engine) -> None:
-    """Make the tables and columns that a collection of this format may lack because it is older than they are."""
+    """Create the tables and columns that an older collection of this format may lack."""
     if not inspect(engine).has_table(replies.name):
         tables.create_all(engine)
     if not _has_sop_class(engine):
@@ -143,7 +143,7 @@ def complete(engine: Engine) -> None:
                 connection.exec_driver_sql("CREATE INDEX IF NOT EXISTS ix_images_study ON images (study)")
                 connection.exec_driver_sql("ALTER TABLE images ADD COLUMN sop_class TEXT DEFAULT '' NOT NULL")
         except OperationalError:
-            if not _has_sop_class(engine):  # another process was not faster
+            if not _has_sop_class(engine):  # unless another process was faster
                 raise
 
 
@@ -154,14 +154,14 @@ def _has_sop_class(engine: Engine) -> bool:
 
 
 def connect(folder: Path) -> Engine:
-    """An engine for the collection in `folder`: write-ahead log, every commit on the disk before it returns."""
+    """Return an engine for the collection in `folder`, with write-ahead log and durable commits."""
     address = URL.create("sqlite", database=str(folder / DATABASE))
     # As many connections as there are threads; values stay out of error messages.
     engine = create_engine(address, max_overflow=-1, hide_parameters=True)
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None  # we begin transactions ourselves, below
+        connection.isolation_level = None  # transactions begin explicitly, below
         for pragma in (
             "journal_mode = WAL",
             "synchronous = FULL",

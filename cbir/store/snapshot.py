@@ -1,7 +1,7 @@
-"""The derived index of a collection: one file, FAISS's flat format, read in place.
+"""Snapshot: the derived index of a collection, one file in FAISS's flat format that is read in place.
 
-A 46-byte preamble stands before what FAISS writes, so that the vectors begin at a multiple of 64 bytes
-and BLAS can read them from the mapped file; `tail -c +47 FILE` is a file that faiss.read_index opens.
+A 46-byte preamble precedes the FAISS index, so that the vectors begin at a multiple of 64 bytes and BLAS can read
+them from the mapped file; `tail -c +47 FILE` is a file that faiss.read_index opens.
 """
 
 import hashlib
@@ -20,11 +20,11 @@ PREAMBLE = b"cbir snapshot 1: a FAISS index follows".ljust(45) + b"\n"
 
 
 class SnapshotInfo(BaseModel):
-    """What the collection remembers of its snapshot.
+    """Description of a snapshot, stored in the database.
 
-    generation: of the collection when it was made. last_number: the greatest image number it covers, even
-    where that image was deleted. size: of the file, bytes. checksum: BLAKE2b of the file.
-    neighbours_checksum: of the file of neighbours; None where an older program made the snapshot, without one.
+    generation: of the collection when it was written. last_number: largest image number that it covers, even if that
+    image was deleted. size: of the file, bytes. checksum: BLAKE2b of the file. neighbours_checksum: of the k-NN file;
+    None if an older program wrote the snapshot without one.
     """
 
     file: str
@@ -37,13 +37,13 @@ class SnapshotInfo(BaseModel):
 
     @property
     def neighbours(self) -> str:
-        """The file of neighbours that lies beside the snapshot."""
+        """Name of the k-NN file beside the snapshot."""
         return str(Path(self.file).with_suffix(".neighbours"))
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """An open snapshot: `vectors` (n, d) float32 view the mapped file, `ids` (n,) int64 ascend.
+    """Open snapshot: `vectors` (n, d) float32 view the mapped file, `ids` (n,) int64 ascend.
 
     index: the FAISS index (IndexIDMap over IndexFlatL2) over the same memory.
     """
@@ -54,8 +54,8 @@ class Snapshot:
     mapped: NDArray[np.uint8]
 
 
-def allocate(count: int, dimensions: int) -> tuple[faiss.Index, NDArray[np.float32]]:
-    """A flat FAISS index with room for `count` vectors, and its storage (count, dimensions) to fill."""
+def allocate_index(count: int, dimensions: int) -> tuple[faiss.Index, NDArray[np.float32]]:
+    """Return a flat FAISS index for `count` vectors, and its memory (count, dimensions) to fill."""
     flat = faiss.IndexFlatL2(dimensions)
     flat.codes.resize(count * dimensions * 4)
     flat.ntotal = count
@@ -64,8 +64,25 @@ def allocate(count: int, dimensions: int) -> tuple[faiss.Index, NDArray[np.float
     return flat, faiss.rev_swig_ptr(flat.get_xb(), count * dimensions).reshape(count, dimensions)
 
 
-def write(path: Path, flat: faiss.Index, ids: NDArray[np.int64]) -> tuple[int, str]:
-    """Write a flat index and its image numbers: complete and on the disk, or not at all. (size, checksum)."""
+def write_snapshot(path: Path, flat: faiss.Index, ids: NDArray[np.int64]) -> tuple[int, str]:
+    """Write a flat index atomically.
+
+    Parameters
+    ----------
+    path : Path
+        Target.
+    flat : faiss.IndexFlatL2
+        Index of normalised vectors, from `allocate_index`.
+    ids : (n,) int64
+        Image numbers, ascending.
+
+    Returns
+    -------
+    size : int
+        Bytes of the file.
+    checksum : str
+        See `file_checksum`.
+    """
     flat.ntotal = 0  # IndexIDMap insists on an empty index; the vectors stay where they are
     with_ids = faiss.IndexIDMap(flat)
     flat.ntotal = len(ids)
@@ -78,15 +95,30 @@ def write(path: Path, flat: faiss.Index, ids: NDArray[np.int64]) -> tuple[int, s
 
 
 def open_snapshot(path: Path, info: SnapshotInfo, dimensions: int) -> Snapshot:
-    """Map a snapshot into memory. Raises CollectionDamaged where the file is not what `info` says."""
+    """Map a snapshot into memory.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    info : SnapshotInfo
+        Its description.
+    dimensions : int
+        Length of a vector.
+
+    Raises
+    ------
+    CollectionDamaged
+        If the file does not match its description.
+    """
     try:
         if path.stat().st_size != info.size:
-            raise CollectionDamaged(f"the snapshot {path.name} has another size than was written")
+            raise CollectionDamaged(f"the snapshot {path.name} does not have the size that was written")
         mapped = np.memmap(path, np.uint8, "r")
         if mapped[: len(PREAMBLE)].tobytes() != PREAMBLE:
             raise CollectionDamaged(f"{path.name} is not a snapshot")
-        inside = mapped[len(PREAMBLE) :]
-        index = faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(inside), inside.size))
+        content = mapped[len(PREAMBLE) :]
+        index = faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(content), content.size))
         flat = faiss.downcast_index(index.index)
         ids = faiss.vector_to_array(index.id_map)
     except (OSError, ValueError, RuntimeError, AttributeError) as error:
@@ -99,11 +131,11 @@ def open_snapshot(path: Path, info: SnapshotInfo, dimensions: int) -> Snapshot:
     vectors = faiss.rev_swig_ptr(flat.get_xb(), count * dimensions).reshape(count, dimensions)
     vectors.flags.writeable = False
     if not np.isfinite(vectors.sum(dtype=np.float64)):  # one damaged block would spoil every ranking
-        raise CollectionDamaged(f"the snapshot {path.name} holds values that are not finite numbers")
+        raise CollectionDamaged(f"the snapshot {path.name} contains values that are not finite numbers")
     return Snapshot(vectors, ids, index, mapped)
 
 
 def file_checksum(path: Path) -> str:
-    """BLAKE2b of a file, 32 hexadecimal digits."""
+    """Return the BLAKE2b hash of a file, 32 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

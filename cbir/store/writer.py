@@ -1,6 +1,6 @@
-"""The writing side of a collection: every call is one transaction, on the disk when it returns."""
+"""Writing side of a collection: every call is one transaction, on the disk when it returns."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,45 +11,86 @@ from sqlalchemy.dialects.sqlite import insert as insert_or
 from sqlalchemy.exc import DatabaseError
 
 from cbir.errors import CollectionBusy
-from cbir.store import derived, facts, gradings, history, last_good, learnt, originals, replies, schema
+from cbir.store import (
+    change_history,
+    dicom_instances,
+    grade_models,
+    idempotency,
+    index_build,
+    last_good,
+    metadata,
+    originals,
+    schema,
+    severity_model,
+)
+from cbir.store.idempotency import StoredReply
+from cbir.store.image_rows import (
+    Entry,
+    batches,
+    delete_images,
+    delete_rows,
+    ids_of,
+    insert_entries,
+    rows_matching,
+)
 from cbir.store.profile import Profile
 from cbir.store.records import Record
-from cbir.store.rows import Entry, delete_images, delete_rows, ids_of, insert_entries, matching, parts
 from cbir.store.schema import forgotten, images, labels
 
-UNCHANGED = ("image_id", "content_hash", "labels")  # of an image whose source is read again
+UNCHANGED = ("image_id", "content_hash", "labels")  # when a changed source still shows the image
 
 
 @dataclass(frozen=True)
 class Added:
-    """What became of a call of `add`. ids: of the images now in the collection because of it.
+    """Result of `Writer.add`. ids: of the images added.
 
-    each: for every entry its outcome ("added", "duplicate", "deleted earlier", or "updated" where the picture was
-    there from this very source) and an image that shows its picture, None where there is none. numbers: of the
-    images added, by id.
+    outcomes: for every entry "added", "duplicate", "deleted earlier", or "updated" if its source showed the image
+    before, and the id of an image with its content, None if there is none. numbers: of the images added, by id.
     """
 
     ids: tuple[str, ...] = ()
     duplicates: int = 0
     deleted_earlier: int = 0
     updated: int = 0
-    each: tuple[tuple[str, str | None], ...] = ()
+    outcomes: tuple[tuple[str, str | None], ...] = ()
     numbers: dict[str, int] = field(default_factory=dict)
 
 
+class AddTransaction:
+    """Writes that commit together with the images of `Writer.add`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def store_thumbnails(self, thumbnails: Mapping[int, bytes]) -> None:
+        """Store JPEG thumbnails by image number."""
+        rows = [{"number": number, "picture": jpeg} for number, jpeg in thumbnails.items()]
+        if rows:
+            self._connection.execute(insert(schema.thumbnails), rows)
+
+    def store_reply(self, key: str, reply: StoredReply) -> None:
+        """Store the reply to the request with this idempotency key."""
+        idempotency.store_reply(self._connection, key, reply)
+
+
 class Writer:
-    """Made by `Collection.writer()`, which holds the lock."""
+    """Writes to a collection whose lock `Collection.writer()` holds."""
 
     def __init__(self, folder: Path, engine: Engine, who: str = "command line") -> None:
         self.folder = folder
-        self.engine = engine
         self.who = who
+        self._engine = engine
 
-    def known(self, sources: Sequence[str]) -> dict[str, str]:
-        """Stamps of those sources that images were indexed from."""
-        with self.engine.connect() as connection:
+    def source_stamps(self, sources: Sequence[str]) -> dict[str, str]:
+        """Return the stamps of those sources that images were indexed from."""
+        with self._engine.connect() as connection:
             query = select(images.c.source, images.c.source_stamp).where(images.c.source.in_(sources))
             return dict(connection.execute(query).all())
+
+    def known_instances(self, uids: Iterable[str]) -> set[str]:
+        """Return those of the SOP Instance UIDs `uids` that images of the collection have."""
+        with self._engine.connect() as connection:
+            return dicom_instances.known_instances(connection, uids)
 
     def add(
         self,
@@ -57,70 +98,96 @@ class Writer:
         *,
         duplicates: bool = False,
         restore: bool = False,
-        also: Callable[[Connection, Added], None] | None = None,
+        in_transaction: Callable[[AddTransaction, Added], None] | None = None,
     ) -> Added:
-        """Add images with their raw vectors, (d,) float32 each; all frames of a source in one call.
+        """Add images with their vectors.
 
-        A source that is known with another stamp has changed: what it no longer shows is deleted, and what is said
-        of the pictures it still shows is taken over. Pictures that are there already are counted and left out
-        unless `duplicates`, those deleted earlier unless `restore`. An image whose own file is gone takes the
-        place of a copy of it as its source. also: done in the same transaction, once all is in.
+        A source indexed before with another stamp has changed: images that it no longer shows are deleted, the
+        others get its new record. An image whose own file is missing takes the file of a duplicate as its source.
+
+        Parameters
+        ----------
+        entries : sequence of (Record, (d,) float32)
+            Records and raw vectors; all frames of a source in one call.
+        duplicates : bool
+            Add images whose content the collection has already; they are counted and left out otherwise.
+        restore : bool
+            Add images that were deleted earlier; they are counted and left out otherwise.
+        in_transaction : callable, optional
+            Called before the commit, for further writes that depend on the result.
+
+        Returns
+        -------
+        Added
+            Outcome of every entry.
         """
         if not entries:
             return Added()
-        with self.engine.begin() as connection:
-            updated = self._renew(connection, [record for record, _ in entries])
-            present = self._present(connection, [record.content_hash for record, _ in entries])
-            banned = set() if restore else self._forgotten(connection, entries)
-            wanted: list[Entry] = []
-            each: list[tuple[str, str | None]] = []
-            for record, vector in entries:
-                taken = present.setdefault(record.content_hash, set())
-                if (record.source, record.content_hash) in updated:
-                    each.append(("updated", min(taken)))
-                    continue
-                if record.content_hash in banned:
-                    each.append(("deleted earlier", min(taken, default=None)))
-                    continue
-                if taken and not duplicates:
-                    each.append(("duplicate", min(taken)))
-                    self._move(connection, record)
-                    continue
-                image_id, copies = record.content_hash, 1
-                while image_id in taken:
-                    copies += 1
-                    image_id = f"{record.content_hash}-{copies}"
-                taken.add(image_id)
-                wanted.append((replace(record, image_id=image_id), vector))
-                each.append(("added", image_id))
-            numbers = insert_entries(connection, wanted)
+        with self._engine.begin() as connection:
+            updated = self._update_sources(connection, [record for record, _ in entries])
+            outcomes, new = self._sort_entries(connection, entries, updated, duplicates, restore)
+            numbers = insert_entries(connection, new)
             if restore:
-                delete_rows(
-                    connection, forgotten.c.content_hash, [record.content_hash for record, _ in wanted]
+                delete_rows(connection, forgotten.c.content_hash, [record.content_hash for record, _ in new])
+            if new:
+                added_numbers = list(numbers.values())
+                change_history.record_change(
+                    connection, self.who, "added", len(new), numbers=(added_numbers[0], added_numbers[-1])
                 )
-            if wanted:
-                given = list(numbers.values())
-                history.note(connection, self.who, "added", len(wanted), numbers=(given[0], given[-1]))
-            outcomes = [outcome for outcome, _ in each]
+            kinds = [kind for kind, _ in outcomes]
             added = Added(
                 tuple(numbers),
-                outcomes.count("duplicate"),
-                outcomes.count("deleted earlier"),
-                outcomes.count("updated"),
-                tuple(each),
+                kinds.count("duplicate"),
+                kinds.count("deleted earlier"),
+                kinds.count("updated"),
+                tuple(outcomes),
                 numbers,
             )
-            if also:
-                also(connection, added)
-            if wanted or also:
-                facts.count_up(connection)
+            if in_transaction:
+                in_transaction(AddTransaction(connection), added)
+            if new or in_transaction:
+                metadata.bump_generation(connection)
         return added
 
-    def _renew(self, connection: Connection, records: Sequence[Record]) -> set[tuple[str, str]]:
-        """Bring the images of sources that changed up to date; the (source, content hash) of those still shown."""
-        by_picture = {(record.source, record.content_hash): record for record in records}
+    def _sort_entries(
+        self,
+        connection: Connection,
+        entries: Sequence[Entry],
+        updated: set[tuple[str, str]],
+        duplicates: bool,
+        restore: bool,
+    ) -> tuple[list[tuple[str, str | None]], list[Entry]]:
+        """Return the outcome of every entry, and the entries to add with their image ids."""
+        ids_by_content = self._ids_by_content(connection, [record.content_hash for record, _ in entries])
+        deleted_earlier = set() if restore else self._deleted_earlier(connection, entries)
+        new: list[Entry] = []
+        outcomes: list[tuple[str, str | None]] = []
+        for record, vector in entries:
+            used_ids = ids_by_content.setdefault(record.content_hash, set())
+            if (record.source, record.content_hash) in updated:
+                outcomes.append(("updated", min(used_ids)))
+                continue
+            if record.content_hash in deleted_earlier:
+                outcomes.append(("deleted earlier", min(used_ids, default=None)))
+                continue
+            if used_ids and not duplicates:
+                outcomes.append(("duplicate", min(used_ids)))
+                self._adopt_source(connection, record)
+                continue
+            image_id, copies = record.content_hash, 1
+            while image_id in used_ids:
+                copies += 1
+                image_id = f"{record.content_hash}-{copies}"
+            used_ids.add(image_id)
+            new.append((replace(record, image_id=image_id), vector))
+            outcomes.append(("added", image_id))
+        return outcomes, new
+
+    def _update_sources(self, connection: Connection, records: Sequence[Record]) -> set[tuple[str, str]]:
+        """Update the images of changed sources; return (source, content hash) of those still shown."""
+        by_content = {(record.source, record.content_hash): record for record in records}
         stamps = {record.source: record.source_stamp for record in records}
-        wanted = (
+        columns = (
             images.c.number,
             images.c.image_id,
             images.c.source,
@@ -129,19 +196,21 @@ class Writer:
         )
         stale = [
             row
-            for row in matching(connection, wanted, images.c.source, stamps)
+            for row in rows_matching(connection, columns, images.c.source, stamps)
             if row.source_stamp != stamps[row.source]
         ]
-        gone = [row for row in stale if (row.source, row.content_hash) not in by_picture]
+        removed = [row for row in stale if (row.source, row.content_hash) not in by_content]
         if stale:
-            facts.count_up(connection)
-        if gone:
-            self._delete_in_copy([row.image_id for row in gone])
-            delete_images(connection, [row.number for row in gone])
-            history.note(connection, self.who, "deleted", len(gone), [row.image_id for row in gone])
+            metadata.bump_generation(connection)
+        if removed:
+            self._delete_in_copy([row.image_id for row in removed])
+            delete_images(connection, [row.number for row in removed])
+            change_history.record_change(
+                connection, self.who, "deleted", len(removed), [row.image_id for row in removed]
+            )
         updated = set()
         for row in stale:
-            record = by_picture.get((row.source, row.content_hash))
+            record = by_content.get((row.source, row.content_hash))
             if record is not None:
                 updated.add((row.source, row.content_hash))
                 values = {name: value for name, value in record.__dict__.items() if name not in UNCHANGED}
@@ -149,73 +218,90 @@ class Writer:
                 self._relabel(connection, [row.number], dict(record.labels))
         return updated
 
-    def _move(self, connection: Connection, record: Record) -> None:
-        """Make `record`'s file the source of the image that shows the same picture, where its own is gone."""
+    def _adopt_source(self, connection: Connection, record: Record) -> None:
+        """Make the file of `record` the source of an image with the same content whose own file is missing."""
         same = select(images.c.number, images.c.source).where(images.c.content_hash == record.content_hash)
         for row in connection.execute(same).all():
             if not row.source.startswith(originals.UPLOAD) and not Path(row.source).exists():
-                place = {"source": record.source, "source_stamp": record.source_stamp, "frame": record.frame}
-                connection.execute(update(images).where(images.c.number == row.number).values(**place))
+                source = {"source": record.source, "source_stamp": record.source_stamp, "frame": record.frame}
+                connection.execute(update(images).where(images.c.number == row.number).values(**source))
                 self._relabel(connection, [row.number], dict(record.labels))
                 return
 
-    def _present(self, connection: Connection, hashes: Sequence[str]) -> dict[str, set[str]]:
-        """Ids of the images that already show these pictures, by content hash."""
-        found: dict[str, set[str]] = {}
-        wanted = images.c.content_hash, images.c.image_id
-        for content_hash, image_id in matching(connection, wanted, images.c.content_hash, set(hashes)):
-            found.setdefault(content_hash, set()).add(image_id)
-        return found
+    def _ids_by_content(self, connection: Connection, hashes: Sequence[str]) -> dict[str, set[str]]:
+        """Return the ids of the images with these content hashes."""
+        ids: dict[str, set[str]] = {}
+        columns = images.c.content_hash, images.c.image_id
+        for content_hash, image_id in rows_matching(connection, columns, images.c.content_hash, set(hashes)):
+            ids.setdefault(content_hash, set()).add(image_id)
+        return ids
 
-    def _forgotten(self, connection: Connection, entries: Sequence[Entry]) -> set[str]:
+    def _deleted_earlier(self, connection: Connection, entries: Sequence[Entry]) -> set[str]:
         column = forgotten.c.content_hash
         hashes = [record.content_hash for record, _ in entries]
-        return {row[0] for row in matching(connection, [column], column, hashes)}
+        return {row[0] for row in rows_matching(connection, [column], column, hashes)}
 
     def relabel(self, source: str, changed: dict[str, str], patient_key: str | None = None) -> bool:
-        """Set labels, and the patient where given, of all images of a source; whether anything changed."""
-        with self.engine.begin() as connection:
+        """Set labels of all images of a source.
+
+        Parameters
+        ----------
+        source : str
+            Source of the images.
+        changed : dict
+            New values by label key; other labels stay.
+        patient_key : str, optional
+            New patient key.
+
+        Returns
+        -------
+        bool
+            Whether anything changed.
+        """
+        with self._engine.begin() as connection:
             numbers = connection.scalars(select(images.c.number).where(images.c.source == source)).all()
-            moved = False
+            reassigned = False
             if patient_key:
                 other = (images.c.source == source) & images.c.patient_key.is_distinct_from(patient_key)
-                done = connection.execute(update(images).where(other).values(patient_key=patient_key))
-                moved = done.rowcount > 0
-            return self._relabel(connection, numbers, dict(changed)) or moved
+                result = connection.execute(update(images).where(other).values(patient_key=patient_key))
+                reassigned = result.rowcount > 0
+            return self._relabel(connection, numbers, dict(changed)) or reassigned
 
     def set_labels(self, image_id: str, changed: dict[str, str | None]) -> bool:
-        """Set labels of one image, and take away those that are None; whether anything changed."""
-        with self.engine.begin() as connection:
+        """Set labels of one image, and delete those that are None; return whether anything changed."""
+        with self._engine.begin() as connection:
             numbers = connection.scalars(select(images.c.number).where(images.c.image_id == image_id)).all()
             return self._relabel(connection, numbers, changed)
 
     def label_images(self, key: str, values: Mapping[str, str]) -> int:
-        """Set one label of many images, by their ids; how many changed. Images that are gone are passed over."""
-        with self.engine.begin() as connection:
-            wanted = images.c.image_id, images.c.number
-            numbers = {row[0]: row[1] for row in matching(connection, wanted, images.c.image_id, values)}
+        """Set one label of many images by id and return how many changed; deleted images are skipped."""
+        with self._engine.begin() as connection:
+            columns = images.c.image_id, images.c.number
+            numbers = {
+                row[0]: row[1] for row in rows_matching(connection, columns, images.c.image_id, values)
+            }
             query = select(labels.c.number, labels.c.value).where(labels.c.key == key)
-            held = dict(connection.execute(query).all())
-            new = {image_id: n for image_id, n in numbers.items() if held.get(n) != values[image_id]}
-            for part in parts(list(new.values())):
-                connection.execute(delete(labels).where(labels.c.key == key, labels.c.number.in_(part)))
+            current = dict(connection.execute(query).all())
+            new = {image_id: n for image_id, n in numbers.items() if current.get(n) != values[image_id]}
+            for batch in batches(list(new.values())):
+                connection.execute(delete(labels).where(labels.c.key == key, labels.c.number.in_(batch)))
             if new:
                 rows = [(key, values[image_id], number) for image_id, number in new.items()]
                 connection.exec_driver_sql("INSERT INTO labels (key, value, number) VALUES (?, ?, ?)", rows)
-                history.note(connection, self.who, "labelled", len(new), list(new))
-                facts.count_up(connection)
+                change_history.record_change(connection, self.who, "labelled", len(new), list(new))
+                metadata.bump_generation(connection)
         return len(new)
 
     def _relabel(
         self, connection: Connection, numbers: Sequence[int], changed: Mapping[str, str | None]
     ) -> bool:
-        before = select(labels.c.number, labels.c.key, labels.c.value).where(labels.c.number.in_(numbers))
-        held = {(number, key): value for number, key, value in connection.execute(before)}
+        query = select(labels.c.number, labels.c.key, labels.c.value).where(labels.c.number.in_(numbers))
+        current = {(number, key): value for number, key, value in connection.execute(query)}
         new = [
             {"number": number, "key": key, "value": value}
             for number in numbers
             for key, value in changed.items()
-            if held.get((number, key)) != value
+            if current.get((number, key)) != value
         ]
         if not new:
             return False
@@ -223,42 +309,42 @@ class Writer:
             connection.execute(
                 delete(labels).where(labels.c.number == row["number"], labels.c.key == row["key"])
             )
-        kept = [row for row in new if row["value"] is not None]
-        if kept:
-            connection.execute(insert(labels), kept)
+        inserted = [row for row in new if row["value"] is not None]
+        if inserted:
+            connection.execute(insert(labels), inserted)
         ids = ids_of(connection, [row["number"] for row in new])
-        history.note(connection, self.who, "labelled", len(ids), ids)
-        facts.count_up(connection)
+        change_history.record_change(connection, self.who, "labelled", len(ids), ids)
+        metadata.bump_generation(connection)
         return True
 
     def delete(self, image_ids: Sequence[str]) -> list[str]:
-        """Delete images and remember that somebody did; the ids that were there."""
-        self._delete_in_copy(image_ids)  # first: what is gone here shall not come back with the copy
-        with self.engine.begin() as connection:
-            found: list[Any] = []
-            for part in parts(image_ids):
-                wanted = (
-                    images.c.number,
-                    images.c.image_id,
-                    images.c.content_hash,
-                    images.c.source,
-                    images.c.patient_key,
-                )
-                found += connection.execute(select(*wanted).where(images.c.image_id.in_(part))).all()
-            gone = [row.image_id for row in found]
-            if found:
+        """Delete images, so that indexing does not add them again; return the ids that existed."""
+        self._delete_in_copy(image_ids)  # first: the copy must never show an image that is deleted here
+        with self._engine.begin() as connection:
+            rows: list[Any] = []
+            columns = (
+                images.c.number,
+                images.c.image_id,
+                images.c.content_hash,
+                images.c.source,
+                images.c.patient_key,
+            )
+            for batch in batches(image_ids):
+                rows += connection.execute(select(*columns).where(images.c.image_id.in_(batch))).all()
+            deleted = [row.image_id for row in rows]
+            if rows:
                 remembered = [
-                    {"content_hash": row.content_hash, "patient_key": row.patient_key} for row in found
+                    {"content_hash": row.content_hash, "patient_key": row.patient_key} for row in rows
                 ]
                 connection.execute(insert_or(forgotten).on_conflict_do_nothing(), remembered)
-                delete_images(connection, [row.number for row in found])
-                history.note(connection, self.who, "deleted", len(gone), gone)
-                facts.count_up(connection)
-        self._erase_originals({row.source for row in found})
-        return gone
+                delete_images(connection, [row.number for row in rows])
+                change_history.record_change(connection, self.who, "deleted", len(deleted), deleted)
+                metadata.bump_generation(connection)
+        self._erase_originals({row.source for row in rows})
+        return deleted
 
     def _delete_in_copy(self, image_ids: Sequence[str]) -> None:
-        """Delete images from the last good copy too; one that cannot follow is dropped."""
+        """Delete images from the last good copy too; drop the copy if that fails."""
         copy = self.folder / last_good.NAME
         if not image_ids or not (copy / schema.DATABASE).is_file():
             return
@@ -266,87 +352,87 @@ class Writer:
         try:
             Writer(copy, engine, self.who).delete(image_ids)
         except DatabaseError:
-            last_good.drop(self.folder)
+            last_good.drop_last_good(self.folder)
         finally:
             engine.dispose()
 
     def images_of(self, patient_key: str) -> list[str]:
-        """The ids of a patient's images, in the order they came."""
+        """Return the ids of a patient's images, in the order in which they were added."""
         query = select(images.c.image_id).where(images.c.patient_key == patient_key).order_by(images.c.number)
-        with self.engine.connect() as connection:
+        with self._engine.connect() as connection:
             return list(connection.scalars(query))
 
     def erase_patient(self, keys: Sequence[str]) -> int:
-        """Remove every trace of the patients with these keys, from all files; the number of images erased.
+        """Remove every trace of the patients with these `keys` from all files; return the number of images erased.
 
-        The statistics are learnt anew: from old ones and all other vectors the erased could be computed. What was
-        learnt from grades and from comparisons is dropped for the same reason. Raises CollectionBusy where a reader
-        still holds on to old pages of the database; then call again.
+        The statistics are fitted again: the erased vectors could be computed from old statistics and all other
+        vectors. Models fitted to grades and comparisons are deleted for the same reason. Raises CollectionBusy if a
+        reader still holds old pages of the database; then call it again.
         """
-        last_good.drop(self.folder)
-        with self.engine.begin() as connection:
+        last_good.drop_last_good(self.folder)
+        with self._engine.begin() as connection:
             query = select(images.c.number, images.c.image_id, images.c.source)
-            found = connection.execute(query.where(images.c.patient_key.in_(keys))).all()
+            rows = connection.execute(query.where(images.c.patient_key.in_(keys))).all()
             deleted = connection.scalars(
                 select(forgotten.c.content_hash).where(forgotten.c.patient_key.in_(keys))
             ).all()
-            delete_images(connection, [row.number for row in found])
-            history.forget(connection, [row.image_id for row in found])
-            history.forget_pictures(connection, deleted)
+            delete_images(connection, [row.number for row in rows])
+            change_history.forget_images(connection, [row.image_id for row in rows])
+            change_history.forget_content(connection, deleted)
             connection.execute(delete(forgotten).where(forgotten.c.patient_key.in_(keys)))
-            replies.forget(connection)
-            if found:
-                learnt.drop(self.folder)
-                gradings.forget(connection)
-                history.note(connection, self.who, "erased", len(found))
-            facts.count_up(connection)
-        # Also when nothing was found: an earlier try may have been cut short.
+            idempotency.delete_replies(connection)
+            if rows:
+                severity_model.drop_severity_model(self.folder)
+                grade_models.delete_grade_models(connection)
+                change_history.record_change(connection, self.who, "erased", len(rows))
+            metadata.bump_generation(connection)
+        # Also without a matching image: an earlier attempt may have been interrupted.
         if not self.compact(refit=True):
             raise CollectionBusy(
                 "the patient is erased, but a reader still holds old pages of the database; run the same command "
                 "again when it has ended"
             )
-        return len(found)
+        return len(rows)
 
     def _erase_originals(self, sources: Collection[str]) -> None:
-        """Remove the originals of those sources that no image stands on any more."""
-        sent = [source for source in sources if source.startswith(originals.UPLOAD)]
-        with self.engine.connect() as connection:
-            used = set(connection.scalars(select(images.c.source).where(images.c.source.in_(sent))))
-        originals.erase(self.folder, set(sent) - used)
+        """Delete the original files of those sources that no image refers to any more."""
+        uploads = [source for source in sources if source.startswith(originals.UPLOAD)]
+        with self._engine.connect() as connection:
+            used = set(connection.scalars(select(images.c.source).where(images.c.source.in_(uploads))))
+        originals.erase_originals(self.folder, set(uploads) - used)
 
     def set_profile(self, profile: Profile) -> None:
         """Store a profile with other re-ranking settings."""
-        with self.engine.begin() as connection:
-            facts.store(connection, "profile", profile.model_dump_json())
-            history.note(connection, self.who, "profile", 0)
-            facts.count_up(connection)
+        with self._engine.begin() as connection:
+            metadata.set_value(connection, "profile", profile.model_dump_json())
+            change_history.record_change(connection, self.who, "profile", 0)
+            metadata.bump_generation(connection)
 
-    def set_grading(self, column: str, text: str) -> None:
-        """Keep what was learnt from the grades in the label `column`."""
-        with self.engine.begin() as connection:
-            gradings.store(connection, column, text)
+    def set_grade_model(self, label: str, text: str) -> None:
+        """Store the serialised model that was fitted to the grades in a label."""
+        with self._engine.begin() as connection:
+            grade_models.set_grade_model(connection, label, text)
 
     def finish(self) -> None:
-        """End an indexing run: a new snapshot where there is none or too much has changed since."""
-        if derived.is_stale(self.folder, self.engine):
+        """End an indexing run: write a snapshot if there is none or too much has changed since."""
+        if index_build.index_is_stale(self.folder, self._engine):
             self.snapshot()
 
     def compact(self, refit: bool = False) -> bool:
-        """Write a snapshot without deleted images, and give unused space back; `refit` learns new statistics.
+        """Write a snapshot without deleted images and free unused space; `refit` fits new statistics.
 
-        Whether all is written back: False where a reader still holds on to old pages of the database.
+        Returns False if a reader still holds old pages of the database, so that not all was written back.
         """
         self.snapshot(refit)
-        with self.engine.connect() as connection:
-            sent = images.c.source.startswith(originals.UPLOAD)
-            needed = set(connection.scalars(select(images.c.source).where(sent)))
-        originals.sweep(self.folder, needed)
-        with closing(self.engine.raw_connection()) as connection:  # neither may run inside a transaction
+        with self._engine.connect() as connection:
+            uploaded = images.c.source.startswith(originals.UPLOAD)
+            needed = set(connection.scalars(select(images.c.source).where(uploaded)))
+        originals.sweep_originals(self.folder, needed)
+        with closing(self._engine.raw_connection()) as connection:  # neither may run inside a transaction
             connection.cursor().execute("VACUUM")
             (busy, *_) = connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return not busy
 
     def snapshot(self, refit: bool = False) -> None:
-        """Write the derived index anew from the database and switch to it."""
-        derived.renew(self.folder, self.engine, refit)
+        """Rebuild the derived index from the database and switch to it; `refit` fits new statistics."""
+        index_build.rebuild_index(self.folder, self._engine, refit)

@@ -13,7 +13,7 @@ import pytest
 
 from cbir.errors import StorageFull
 from cbir.store import Collection
-from cbir.store.verify import verify
+from cbir.store.verify import verify_collection
 from tests.cbir.store.conftest import entry
 from tests.service.conftest import CBIR, cbir, ids, indexed, pictures, problem, serving
 
@@ -62,15 +62,15 @@ def test_index_ends_with_one_line(disk: Path, indexed: Path, pictures: list[Path
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if left < 200_000:
         assert done.returncode == 2, done.stderr
-        assert "no room" in done.stderr
+        assert "is full" in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
     make_room(disk)
     with Collection(folder) as collection:
-        assert verify(collection) == []
+        assert verify_collection(collection) == []
         assert len(collection) >= 30
     cbir("index", *pictures, "--collection", folder, "--jobs", "1")
     with Collection(folder) as collection:
-        assert verify(collection) == []
+        assert verify_collection(collection) == []
         assert len(collection) == len(pictures)
 
 
@@ -79,7 +79,7 @@ def test_a_new_collection_without_room(disk: Path, pictures: list[Path]) -> None
     command = [*CBIR, "index", str(pictures[0]), "--collection", str(disk / "new"), "--jobs", "1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
-    assert "no room" in done.stderr
+    assert "is full" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     make_room(disk)
     cbir("index", pictures[0], "--collection", disk / "new", "--jobs", "1")
@@ -100,7 +100,7 @@ def test_every_step_of_the_writer(disk: Path, indexed: Path) -> None:
             refused += 1
         make_room(disk)
         with Collection(folder) as collection:
-            assert verify(collection) == []
+            assert verify_collection(collection) == []
             assert len(collection) >= acknowledged
             acknowledged = len(collection)
     assert refused > 3, "the disk was never full"
@@ -123,13 +123,13 @@ def test_the_service_searches_on(disk: Path, indexed: Path, pictures: list[Path]
             assert httpx.post(search, json={"image_id": ids[0]}).status_code == 200
         assert httpx.get(f"{running.address}/readyz").status_code == 200
         new = {"image": pictures[-1].read_bytes()}
-        assert "no room" in problem(httpx.post(f"{running.address}/v1/images", files=new), 507)
+        assert "is full" in problem(httpx.post(f"{running.address}/v1/images", files=new), 507)
         assert httpx.get(f"{running.address}/readyz").json()["images"] == 30
         make_room(disk)
         assert httpx.post(f"{running.address}/v1/images", files=new).status_code == 201
         assert httpx.get(f"{running.address}/readyz").json()["images"] == 31
     with Collection(folder) as collection:
-        assert verify(collection) == []
+        assert verify_collection(collection) == []
 
 
 def test_the_service_starts_on_a_full_disk(disk: Path, indexed: Path, pictures: list[Path]) -> None:

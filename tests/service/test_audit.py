@@ -15,7 +15,7 @@ from flask import Flask, g
 
 from cbir import settings
 from cbir.errors import InvalidInput
-from cbir.store import Collection, change_history
+from cbir.store import Collection
 from service.access.audit import AuditLog, log_images
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
@@ -133,8 +133,8 @@ def test_jobs(own: Path, tokens: TokenStore, pictures: list[Path]) -> None:
         if client.get(f"/v1/jobs/{first}", headers=headers).json["ended"]:
             break
         time.sleep(0.1)
-    with Collection(own) as collection, collection._engine.connect() as connection:
-        newest = change_history.read_changes(connection)[0]
+    with Collection(own) as collection:
+        newest = collection.history()[0]
     assert (newest.who, newest.what) == (f"token {token.token_id}", "added")
 
 

@@ -29,29 +29,29 @@ def obvious(vectors: np.ndarray, fitted: whitening.Space) -> tuple[np.ndarray, n
 def test_space_damps_correlations_and_balances_parts() -> None:
     random = np.random.default_rng(1)
     vectors = (random.standard_normal((500, 10)) @ random.standard_normal((10, 10))).astype(np.float32)
-    fitted = whitening.fit(vectors, PARTS)
+    fitted = whitening.fit_space(vectors, PARTS)
     placed, lengths = fitted.place(vectors)
     np.testing.assert_allclose(np.linalg.norm(placed, axis=1), 1.0, rtol=1e-5)
     raw = np.linalg.eigvalsh(np.cov(vectors.T))
     damped = np.linalg.eigvalsh(np.cov((placed * lengths[:, None]).T))
     assert damped[-1] / damped[0] < raw[-1] / raw[0]
-    plain = whitening.fit(vectors).projection
+    plain = whitening.fit_space(vectors).projection
     assert not np.allclose(plain, fitted.projection)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_space_and_neighbours_of_hardly_any_images(count: int) -> None:
     vectors = clustered(count)
-    found = knn.find(vectors, whitening.fit(vectors, PARTS))
+    found = knn.find_neighbours(vectors, whitening.fit_space(vectors, PARTS))
     assert found.rows.shape == (count, knn.NEAREST)
     assert (found.rows >= 0).sum() == (2 if count == 2 else 0)
-    assert len(knn_graph.join(found)) == count
+    assert len(knn_graph.build_graph(found)) == count
 
 
 def test_neighbours_are_those_of_the_obvious_way() -> None:
     vectors = clustered(300)
-    fitted = whitening.fit(vectors, PARTS)
-    found = knn.find(vectors, fitted)
+    fitted = whitening.fit_space(vectors, PARTS)
+    found = knn.find_neighbours(vectors, fitted)
     apart, _ = obvious(vectors, fitted)
     np.testing.assert_array_equal(found.rows, np.argsort(apart, axis=1)[:, : knn.NEAREST])
     nearest = np.sort(apart, axis=1)[:, : knn.NEAREST]
@@ -60,30 +60,30 @@ def test_neighbours_are_those_of_the_obvious_way() -> None:
 
 def test_images_all_alike_are_neighbours_but_not_their_own() -> None:
     vectors = np.ones((30, 10), np.float32)
-    found = knn.find(vectors, whitening.fit(vectors, PARTS))
+    found = knn.find_neighbours(vectors, whitening.fit_space(vectors, PARTS))
     assert (found.rows >= 0).all()
     assert (found.rows != np.arange(30)[:, None]).all()
-    assert np.isfinite(knn_graph.join(found).weights.data).all()
+    assert np.isfinite(knn_graph.build_graph(found).weights.data).all()
 
 
 def test_many_images_are_searched_by_lists_and_hardly_any_neighbour_is_missed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     vectors = clustered(3000)
-    fitted = whitening.fit(vectors, PARTS)
-    exact = knn.find(vectors, fitted)
+    fitted = whitening.fit_space(vectors, PARTS)
+    exact = knn.find_neighbours(vectors, fitted)
     monkeypatch.setattr(knn, "EXACT", 100)
-    found = knn.find(vectors, fitted)
+    found = knn.find_neighbours(vectors, fitted)
     shared = [len(np.intersect1d(a, b)) for a, b in zip(exact.rows, found.rows, strict=True)]
     assert np.mean(shared) > 0.9 * knn.NEAREST
-    again = knn.find(vectors, fitted)
+    again = knn.find_neighbours(vectors, fitted)
     np.testing.assert_array_equal(found.rows, again.rows)
 
 
 def test_weights_of_the_graph() -> None:
     vectors = clustered(60)
-    found = knn.find(vectors, whitening.fit(vectors, PARTS))
-    joined = knn_graph.join(found)
+    found = knn.find_neighbours(vectors, whitening.fit_space(vectors, PARTS))
+    joined = knn_graph.build_graph(found)
     scale = np.sqrt(found.squared[:, knn_graph.SCALE - 1])
     expected = np.zeros((60, 60))
     for image in range(60):
@@ -98,9 +98,9 @@ def test_weights_of_the_graph() -> None:
 def test_edges_are_those_of_an_image_that_is_there() -> None:
     """What an outside image is joined with: as if it were in the graph, but for the places it would take."""
     vectors = clustered(200)
-    fitted = whitening.fit(vectors, PARTS)
+    fitted = whitening.fit_space(vectors, PARTS)
     apart, _ = obvious(vectors, fitted)
-    joined = knn_graph.join(knn.find(vectors, fitted))
+    joined = knn_graph.build_graph(knn.find_neighbours(vectors, fitted))
     inside = joined.weights[[0]].toarray()[0]
     edges = joined.edges(apart[0].astype(np.float32))
     np.testing.assert_allclose(edges[inside > 0], inside[inside > 0], rtol=1e-3)
@@ -109,8 +109,8 @@ def test_edges_are_those_of_an_image_that_is_there() -> None:
 
 def test_images_that_were_added_are_joined() -> None:
     vectors = clustered(400)
-    fitted = whitening.fit(vectors[:350], PARTS)
-    shared = Neighbourhood(knn.find(vectors[:350], fitted))
+    fitted = whitening.fit_space(vectors[:350], PARTS)
+    shared = Neighbourhood(knn.find_neighbours(vectors[:350], fitted))
     ids = np.arange(400)
     assert len(shared.covering(Gallery((vectors[:350],), ids[:350], PARTS, shared))[0]) == 350
     shared.covering(Gallery((vectors[:350], vectors[350:370]), ids[:370], PARTS, shared))

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import REFINED, best, rank, similarities, worst
+from cbir.gallery.ranking import REFINED, bottom_k, rank, similarities, top_k
 
 SCORES = st.sampled_from([-2.5, -1.0, -0.0, 0.0, 1e-30, 0.5, 1.0, 3e8])
 
@@ -21,13 +21,13 @@ def test_best_is_a_stable_sort(dtype, data, size):
     scores = data.draw(arrays(dtype, size, elements=SCORES | st.floats(-5, 5, width=32)))
     count = data.draw(st.integers(-1, size + 2))
     expected = sorted(range(size), key=lambda place: (-scores[place], place))
-    assert best(scores, count).tolist() == expected[: max(count, 0)]
-    assert worst(scores, count).tolist() == expected[::-1][: max(count, 0)]
+    assert top_k(scores, count).tolist() == expected[: max(count, 0)]
+    assert bottom_k(scores, count).tolist() == expected[::-1][: max(count, 0)]
 
 
 def test_best_of_many_equal_scores_takes_the_first():
     scores = np.repeat(np.float32([1.0, 2.0]), 5000)
-    assert best(scores, 5002).tolist() == [*range(5000, 10_000), 0, 1]
+    assert top_k(scores, 5002).tolist() == [*range(5000, 10_000), 0, 1]
 
 
 def test_similarities_follow_the_definition():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cbir.store import Collection
 from cbir.store import profile as profiles
-from cbir.store.last_good import drop
+from cbir.store.last_good import drop_last_good
 from tests.cbir.store.conftest import entry
 
 IMAGES = 20
@@ -27,7 +27,7 @@ def make(folder: Path) -> None:
             writer.add([entry(n) for n in range(15, IMAGES)])
             writer.compact()
             writer.add([entry(n, None, {"label": "late"}) for n in range(IMAGES, IMAGES + 2)])
-        drop(folder)  # as large again, and of no use here
+        drop_last_good(folder)  # as large again, and of no use here
         with (folder / "expected.csv").open("w", newline="") as file:
             rows = csv.writer(file)
             for _, record in collection.iterate():

@@ -11,8 +11,8 @@ import pytest
 from cbir.errors import CollectionBusy, CollectionDamaged, InvalidInput, NotFound
 from cbir.store import Collection
 from cbir.store import profile as profiles
-from cbir.store.export import export
-from cbir.store.filters import parse
+from cbir.store.export import export_collection
+from cbir.store.filter_conditions import parse_filter
 from cbir.store.records import add_labels
 
 
@@ -164,7 +164,7 @@ def test_a_collection_is_not_made_twice_nor_over_a_file(collection, tmp_path):
     with pytest.raises(InvalidInput, match="already"):
         Collection.create(collection.folder, profiles.get("tamura"))
     (tmp_path / "file").write_text("x")
-    with pytest.raises(InvalidInput, match="folder of its own"):
+    with pytest.raises(InvalidInput, match="needs a folder"):
         Collection.create(tmp_path / "file", profiles.get("tamura"))
 
 
@@ -224,7 +224,7 @@ def test_selecting_rows_by_label_patient_and_picture(collection, entries):
     view = collection.view()
 
     def rows(*where: str, **options: str) -> list[int]:
-        found = collection.select_rows(view, [parse(text) for text in where], **options)
+        found = collection.select_rows(view, [parse_filter(text) for text in where], **options)
         return list(range(len(view.gallery))) if found is None else found.tolist()
 
     assert rows() == [0, 1, 2, 3, 4, 5, 6, 7, 9]
@@ -263,14 +263,14 @@ def test_export_writes_what_is_there(collection, entries, tmp_path):
         ids = writer.add(entries(0, 5, label="knee, left")).ids
         writer.delete(ids[:1])
     out = tmp_path / "out"
-    assert export(collection, out) == 4
+    assert export_collection(collection, out) == 4
     rows = list(csv.DictReader((out / "records.csv").read_text().splitlines()))
     assert [row["image_id"] for row in rows] == list(ids[1:])
     assert {row["label"] for row in rows} == {"knee, left"}
     np.testing.assert_array_equal(np.load(out / "vectors.npy"), [vector for _, vector in entries(1, 5)])
     assert json.loads((out / "profile.json").read_text())["descriptor"] == "tamura"
     with pytest.raises(InvalidInput, match="not an empty folder"):
-        export(collection, out)
+        export_collection(collection, out)
 
 
 def test_values_of_a_label_come_most_frequent_first(collection, entries):

@@ -3,7 +3,7 @@
 import pytest
 
 from cbir.errors import InvalidInput
-from cbir.store.filters import Condition, parse
+from cbir.store.filter_conditions import Condition, parse_filter
 
 
 @pytest.mark.parametrize(
@@ -19,18 +19,18 @@ from cbir.store.filters import Condition, parse
     ],
 )
 def test_what_can_be_typed(text, expected):
-    assert parse(text) == expected
+    assert parse_filter(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "modality", "=CT", "severity>=high", "<3"])
 def test_what_cannot_is_named(text):
     with pytest.raises(InvalidInput, match="filter"):
-        parse(text)
+        parse_filter(text)
 
 
 def test_a_value_is_never_sql(collection, entries):
     with collection.writer() as writer:
         writer.add(entries(0, 2, label="x"))
     view = collection.view()
-    hostile = parse("label=x' OR '1'='1")
+    hostile = parse_filter("label=x' OR '1'='1")
     assert collection.select_rows(view, [hostile]).tolist() == []

@@ -14,7 +14,7 @@ from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.schema import FORMAT
-from cbir.store.verify import verify
+from cbir.store.verify import verify_collection
 from tests.cbir.store.conftest import entry
 
 STORED = sorted(Path(__file__).parent.glob("format-*"))
@@ -33,7 +33,7 @@ def test_there_is_one_of_the_present_format():
 def test_all_is_read(stored):
     expected = list(csv.reader((stored / "expected.csv").read_text().splitlines()))
     with Collection(stored) as collection:
-        assert verify(collection) == []
+        assert verify_collection(collection) == []
         found = [record for _, record in collection.iterate()]
         assert [record.image_id for record in found] == [row[0] for row in expected]
         assert [record.labels.get("label", "") for record in found] == [row[1] for row in expected]
@@ -65,7 +65,7 @@ def test_it_is_written_to(stored):
             writer.add([entry(n) for n in range(100, 110)])
             writer.compact()
         assert len(collection) == before + 10
-        assert verify(collection) == []
+        assert verify_collection(collection) == []
 
 
 @pytest.mark.parametrize(("other", "advice"), [(0, "use the version of cbir"), (99, "newer")])

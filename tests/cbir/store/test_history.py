@@ -1,12 +1,11 @@
 """What a collection remembers of its changes, of files sent to it and of answers given."""
 
-from cbir.store import Collection, history, originals, replies, schema
-from cbir.store.history import Change
+from cbir.store import Collection, idempotency, originals, schema
+from cbir.store.change_history import Change
 
 
 def told(collection: Collection, **given) -> list[Change]:
-    with collection.engine.connect() as connection:
-        return history.read(connection, **given)
+    return collection.history(**given)
 
 
 def test_every_change_is_told_newest_first(collection, entries):
@@ -54,12 +53,12 @@ def test_labels_are_set_and_taken_away(collection, entries):
 def test_outcomes_of_an_addition(collection, entries):
     with collection.writer() as writer:
         first = writer.add(entries(0, 2))
-        assert [outcome for outcome, _ in first.each] == ["added", "added"]
+        assert [outcome for outcome, _ in first.outcomes] == ["added", "added"]
         writer.delete([first.ids[0]])
         second = writer.add(entries(0, 3))
-    assert second.each[0] == ("deleted earlier", None)
-    assert second.each[1] == ("duplicate", first.ids[1])
-    assert second.each[2][0] == "added"
+    assert second.outcomes[0] == ("deleted earlier", None)
+    assert second.outcomes[1] == ("duplicate", first.ids[1])
+    assert second.outcomes[2][0] == "added"
 
 
 def test_pages_follow_each_other(collection, entries):
@@ -73,32 +72,32 @@ def test_pages_follow_each_other(collection, entries):
 
 
 def test_originals_are_kept_and_swept(tmp_path):
-    originals.keep(tmp_path, b"one")
-    originals.keep(tmp_path, b"one")
-    originals.keep(tmp_path, b"two")
-    one, two = originals.source(b"one"), originals.source(b"two")
-    kept = originals.path(tmp_path, one)
+    originals.store_original(tmp_path, b"one")
+    originals.store_original(tmp_path, b"one")
+    originals.store_original(tmp_path, b"two")
+    one, two = originals.source_of(b"one"), originals.source_of(b"two")
+    kept = originals.original_path(tmp_path, one)
     assert kept is not None
     assert kept.read_bytes() == b"one"
-    assert originals.path(tmp_path, "/archive/a.png") is None
-    originals.sweep(tmp_path, {two})
+    assert originals.original_path(tmp_path, "/archive/a.png") is None
+    originals.sweep_originals(tmp_path, {two})
     assert not kept.exists()
-    originals.erase(tmp_path, [two, two, "/archive/a.png"])
+    originals.erase_originals(tmp_path, [two, two, "/archive/a.png"])
     assert list((tmp_path / originals.FOLDER).iterdir()) == []
 
 
 def test_replies_are_kept_for_a_day(collection, monkeypatch):
-    reply = replies.Reply("asked", 201, "{}")
-    with collection.engine.begin() as connection:
-        replies.keep(connection, "key", reply)
-        assert replies.find(connection, "key") == reply
-        assert replies.find(connection, "other") is None
-        monkeypatch.setattr(replies, "KEPT_SECONDS", -1)
-        assert replies.find(connection, "key") is None
+    reply = idempotency.StoredReply("asked", 201, "{}")
+    with collection._engine.begin() as connection:
+        idempotency.store_reply(connection, "key", reply)
+        assert idempotency.find_reply(connection, "key") == reply
+        assert idempotency.find_reply(connection, "other") is None
+        monkeypatch.setattr(idempotency, "LIFETIME_SECONDS", -1)
+        assert idempotency.find_reply(connection, "key") is None
 
 
 def test_older_collection_gets_the_tables_it_lacks(collection):
-    with collection.engine.begin() as connection:
+    with collection._engine.begin() as connection:
         for table in (schema.changed_images, schema.changes, schema.thumbnails, schema.replies):
             table.drop(connection)
     with Collection(collection.folder) as opened:

@@ -12,7 +12,7 @@ import pytest
 
 from cbir.store import Collection
 from cbir.store import profile as profiles
-from cbir.store.verify import verify
+from cbir.store.verify import verify_collection
 from tests.cbir.store.conftest import entry
 
 KILLS = 60
@@ -98,7 +98,7 @@ def test_sixty_kills_at_random_moments(tmp_path):
         maybe_added, maybe_deleted = settle(said, certain, gone)
         interrupted_steps += bool(maybe_added or maybe_deleted)
         with Collection(folder) as collection:
-            assert verify(collection) == []
+            assert verify_collection(collection) == []
             ids = [record.image_id for _, record in collection.iterate()]
             found = set(ids)
             assert len(ids) == len(found), "an image is there twice"

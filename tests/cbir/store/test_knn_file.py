@@ -8,13 +8,13 @@ import pytest
 from cbir.errors import CollectionDamaged
 from cbir.gallery import knn, whitening
 from cbir.store.knn_file import read_knn, write_knn
-from cbir.store.verify import verify
+from cbir.store.verify import verify_collection
 from tests.cbir.gallery.test_knn import PARTS, clustered
 
 
 def test_file_is_read_as_it_was_written_and_others_are_refused(tmp_path: Path) -> None:
     vectors = clustered(50)
-    found = knn.find(vectors, whitening.fit(vectors, PARTS))
+    found = knn.find_neighbours(vectors, whitening.fit_space(vectors, PARTS))
     path = tmp_path / "1.neighbours"
     write_knn(path, found)
     back = read_knn(path, 50, 10)
@@ -32,7 +32,7 @@ def test_file_is_read_as_it_was_written_and_others_are_refused(tmp_path: Path) -
 def test_every_byte_of_the_file_may_be_damaged(tmp_path: Path) -> None:
     """Damage is named or does no harm; in the directory of the archive it could look like a password."""
     vectors = clustered(12)
-    found = knn.find(vectors, whitening.fit(vectors, PARTS))
+    found = knn.find_neighbours(vectors, whitening.fit_space(vectors, PARTS))
     path = tmp_path / "1.neighbours"
     write_knn(path, found)
     whole = path.read_bytes()
@@ -55,7 +55,7 @@ def test_collection_keeps_its_neighbours_and_does_without(collection, entries) -
     assert collection.view().gallery.neighbourhood is not None
     (file,) = (collection.folder / "snapshots").glob("*.neighbours")
     file.unlink()
-    assert "neighbours" in verify(collection)[0]
+    assert "neighbours" in verify_collection(collection)[0]
     reader = type(collection)(collection.folder)
     assert reader.view().gallery.neighbourhood is None
     assert "neighbours" in str(reader.snapshot_problem)
@@ -63,4 +63,4 @@ def test_collection_keeps_its_neighbours_and_does_without(collection, entries) -
         writer.finish()
     assert reader.view().gallery.neighbourhood is not None
     assert reader.snapshot_problem is None
-    assert verify(reader) == []
+    assert verify_collection(reader) == []

@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as arrays
 from cbir import descriptors
 from cbir.errors import InvalidInput
 from cbir.store import profile as profiles
-from cbir.store.statistics import Statistics, fit
+from cbir.store.normalisation import Statistics, fit_statistics
 
 
 def test_every_descriptor_is_a_profile():
@@ -41,7 +41,7 @@ finite = st.floats(-1e6, 1e6, width=32)
 
 @given(arrays.arrays(np.float32, st.tuples(st.integers(1, 40), st.just(6)), elements=finite))
 def test_normalised_dimensions_have_mean_0_and_deviation_1_or_0(raw):
-    normalised = fit(raw, profiles.get("tamura")).normalise(raw).astype(np.float64)
+    normalised = fit_statistics(raw, profiles.get("tamura")).normalise(raw).astype(np.float64)
     assert np.isfinite(normalised).all()
     spread = raw.astype(np.float64).std(axis=0)
     varied = spread > 1e-3 * np.maximum(np.abs(raw).max(axis=0), 1)
@@ -51,8 +51,8 @@ def test_normalised_dimensions_have_mean_0_and_deviation_1_or_0(raw):
 
 def test_a_weight_scales_its_parts_squared_distance():
     raw = np.random.default_rng(0).normal(size=(100, 168)).astype(np.float32)
-    plain = fit(raw, profiles.get("huang2012")).normalise(raw)
-    weighted = fit(raw, profiles.get("huang2012", {"tamura": 4.0})).normalise(raw)
+    plain = fit_statistics(raw, profiles.get("huang2012")).normalise(raw)
+    weighted = fit_statistics(raw, profiles.get("huang2012", {"tamura": 4.0})).normalise(raw)
     (part,) = (p for p in descriptors.get("huang2012").parts if p.name == "tamura")
     within = slice(part.start, part.stop)
     np.testing.assert_allclose(weighted[:, within], 2 * plain[:, within], rtol=1e-5)
@@ -61,7 +61,7 @@ def test_a_weight_scales_its_parts_squared_distance():
 
 def test_statistics_survive_writing_bit_by_bit():
     raw = np.random.default_rng(0).normal(size=(10, 6)).astype(np.float32)
-    fitted = fit(raw, profiles.get("tamura"))
+    fitted = fit_statistics(raw, profiles.get("tamura"))
     read = Statistics.from_json(fitted.to_json())
     np.testing.assert_array_equal(read.mean, fitted.mean)
     np.testing.assert_array_equal(read.scale, fitted.scale)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, insert
 
 from cbir.store import Collection
-from cbir.store.instances import known
-from cbir.store.rows import matching
+from cbir.store.dicom_instances import known_instances
+from cbir.store.image_rows import rows_matching
 from cbir.store.schema import forgotten
 from tests.cbir.store.conftest import entry
 
@@ -19,27 +19,27 @@ TEXTS = st.sets(st.text(st.characters(codec="utf-8"), max_size=8), max_size=12)
 @given(kept=TEXTS, asked=TEXTS, both=TEXTS)
 def test_matching_finds_what_comparing_finds(collection: Collection, kept, asked, both) -> None:
     column = forgotten.c.content_hash
-    with collection.engine.begin() as connection:
+    with collection._engine.begin() as connection:
         connection.execute(delete(forgotten))
         rows = [{"content_hash": text} for text in kept | both]
         if rows:
             connection.execute(insert(forgotten), rows)
-        found = [row[0] for row in matching(connection, [column], column, asked | both)]
+        found = [row[0] for row in rows_matching(connection, [column], column, asked | both)]
     assert sorted(found) == sorted(text for text in (kept | both) & (asked | both) if "\0" not in text)
 
 
 def test_many_values(collection: Collection) -> None:
-    with collection.engine.begin() as connection:
+    with collection._engine.begin() as connection:
         connection.execute(insert(forgotten), [{"content_hash": str(number)} for number in range(50_000)])
         column = forgotten.c.content_hash
-        assert len(matching(connection, [column], column, map(str, range(25_000, 90_000)))) == 25_000
+        assert len(rows_matching(connection, [column], column, map(str, range(25_000, 90_000)))) == 25_000
 
 
 def test_an_instance_that_only_begins_like_one_is_not_known(collection: Collection) -> None:
     record, vector = entry(1)
     with collection.writer() as writer:
         writer.add([(replace(record, instance="1.2.3"), vector)])
-    with collection.engine.connect() as connection:
-        assert known(connection, ["1.2.3", "", "9"]) == {"1.2.3"}
-        assert known(connection, ["1.2.3\0x", "1.2", "1.2.3 "]) == set()
-        assert known(connection, []) == set()
+    with collection._engine.connect() as connection:
+        assert known_instances(connection, ["1.2.3", "", "9"]) == {"1.2.3"}
+        assert known_instances(connection, ["1.2.3\0x", "1.2", "1.2.3 "]) == set()
+        assert known_instances(connection, []) == set()

@@ -9,9 +9,9 @@ from cbir.store import snapshot
 
 
 def write(path, vectors, ids):
-    flat, storage = snapshot.allocate(*vectors.shape)
+    flat, storage = snapshot.allocate_index(*vectors.shape)
     storage[:] = vectors
-    size, checksum = snapshot.write(path, flat, ids)
+    size, checksum = snapshot.write_snapshot(path, flat, ids)
     return snapshot.SnapshotInfo(
         file=path.name, generation=1, images=len(ids), last_number=9999, size=size, checksum=checksum
     )

@@ -4,14 +4,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, insert
 
-from cbir.store import Collection, gradings, learnt, originals, schema
+from cbir.store import Collection, originals, severity_model
+from cbir.store.erasure_audit import find_traces
 from cbir.store.last_good import NAME as COPY
 from cbir.store.records import hash_patient
-from cbir.store.traces import traces
-from cbir.store.verify import verify
-from cbir.store.writer import Added, Writer
+from cbir.store.verify import verify_collection
+from cbir.store.writer import Added, AddTransaction, Writer
 from tests.cbir.store.conftest import MakeEntries, entry
 from tests.cbir.store.test_writer import bytes_of
 
@@ -30,23 +29,22 @@ def full(collection: Collection, entries: MakeEntries, key: str) -> Collection:
     """Forty images of others, and two of the patient: one with an original, a thumbnail and grades, one deleted."""
     (sent, vector), (other, other_vector) = entry(40, key), entry(41, key)
     sent = sent.__class__(
-        **{**sent.__dict__, "source": originals.source(FILE), "labels": {"severity": "0.5"}}
+        **{**sent.__dict__, "source": originals.source_of(FILE), "labels": {"severity": "0.5"}}
     )
 
-    def also(connection: Connection, added: Added) -> None:
-        rows = [{"number": number, "picture": PICTURE} for number in added.numbers.values()]
-        connection.execute(insert(schema.thumbnails), rows)
-        originals.keep(collection.folder, FILE)
-        gradings.store(connection, "severity", "{}")
+    def attach(transaction: AddTransaction, added: Added) -> None:
+        transaction.store_thumbnails(dict.fromkeys(added.numbers.values(), PICTURE))
+        originals.store_original(collection.folder, FILE)
 
     with collection.writer() as writer:
         writer.add(entries(0, 40, patient="0" * 32))
-        writer.add([(sent, vector)], also=also)
+        writer.add([(sent, vector)], in_transaction=attach)
+        writer.set_grade_model("severity", "{}")
         deleted = writer.add([(other, other_vector)]).ids
         writer.finish()
         writer.delete(deleted)
-    (collection.folder / learnt.FOLDER).mkdir()
-    (collection.folder / learnt.FOLDER / "ranker").write_bytes(b"learnt from somebody too")
+    (collection.folder / severity_model.FOLDER).mkdir()
+    (collection.folder / severity_model.FOLDER / "ranker").write_bytes(b"learnt from somebody too")
     return collection
 
 
@@ -61,18 +59,17 @@ def test_every_trace_goes_from_every_file(full: Collection, key: str) -> None:
     marks = [key.encode(), FILE, PICTURE, b"learnt from somebody too", *vectors, *hashes]
     before = bytes_of(full.folder)
     assert all(mark in before for mark in marks)
-    named = [line for line in traces(full, [key]) if "still has the patient's key in it" in line]
+    named = [line for line in find_traces(full, [key]) if "still contains the patient's key" in line]
     assert {line.partition("/")[0].partition("-wal")[0].partition(" ")[0] for line in named} == {
         "collection.sqlite",
         COPY,
     }
     erase(full, key)
-    assert traces(full, [key]) == []
-    assert verify(full) == []
+    assert find_traces(full, [key]) == []
+    assert verify_collection(full) == []
     after = bytes_of(full.folder)
     assert not any(mark in after for mark in marks)
-    with full.engine.connect() as connection:
-        assert gradings.columns(connection) == []
+    assert full.graded_labels() == []
 
 
 def test_neighbours_and_normalised_vectors_are_those_of_the_others_alone(
@@ -101,15 +98,15 @@ def _put_back_a_snapshot(full: Collection, kept: Path) -> None:
 
 
 def _put_back_an_original(full: Collection, _kept: Path) -> None:
-    originals.keep(full.folder, FILE)
+    originals.store_original(full.folder, FILE)
 
 
 @pytest.mark.parametrize(
     ("put_back", "said"),
     [
-        (_put_back_the_copy, f"{COPY} shows 1 images that are not there any more"),
+        (_put_back_the_copy, f"{COPY} shows 1 images that are not in the collection"),
         (_put_back_a_snapshot, "is of an earlier state"),
-        (_put_back_an_original, "1 files in originals are of no image"),
+        (_put_back_an_original, "1 files in originals belong to no image"),
     ],
 )
 def test_what_is_left_is_told_and_compacting_removes_it(
@@ -119,10 +116,10 @@ def test_what_is_left_is_told_and_compacting_removes_it(
     shutil.copytree(full.folder, kept)
     erase(full, key)
     put_back(full, kept)
-    found = traces(full, [key])
+    found = find_traces(full, [key])
     assert any(said in line for line in found)
     assert key not in "".join(found)
     with full.writer() as writer:
         assert isinstance(writer, Writer)
         writer.compact()
-    assert traces(full, [key]) == []
+    assert find_traces(full, [key]) == []

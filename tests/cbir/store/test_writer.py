@@ -8,7 +8,7 @@ import pytest
 
 from cbir.errors import CollectionBusy
 from cbir.store import Collection
-from cbir.store.verify import verify
+from cbir.store.verify import verify_collection
 
 
 def bytes_of(folder):
@@ -39,7 +39,7 @@ def test_a_changed_source_replaces_what_it_gave_before(collection, entries):
     with collection.writer() as writer:
         (old_id,) = writer.add([(old, vector)]).ids
         (new_id,) = writer.add([(replace(new, source=old.source, source_stamp="2"), other)]).ids
-        assert writer.known([old.source]) == {old.source: "2"}
+        assert writer.source_stamps([old.source]) == {old.source: "2"}
     assert len(collection) == 1
     assert new_id != old_id
     assert len(collection.view()) == 1
@@ -52,7 +52,7 @@ def test_a_touched_source_keeps_its_image_and_takes_over_what_is_said_of_it(coll
         told = replace(record, source_stamp="2", patient_key="corrected", labels={"label": "hip"})
         added = writer.add([(told, vector)], duplicates=True)
         assert (added.updated, added.duplicates, added.ids) == (1, 0, ())
-        assert writer.known([record.source]) == {record.source: "2"}
+        assert writer.source_stamps([record.source]) == {record.source: "2"}
     assert len(collection) == 1
     now = collection.record(image_id)
     assert (now.patient_key, now.labels) == ("corrected", {"label": "hip"})
@@ -163,7 +163,7 @@ def test_compacting_gives_space_back(collection, entries):
         ".index",
         ".neighbours",
     ]
-    assert verify(collection) == []
+    assert verify_collection(collection) == []
 
 
 def test_an_empty_collection_can_be_compacted(collection, entries):
@@ -173,7 +173,7 @@ def test_an_empty_collection_can_be_compacted(collection, entries):
         writer.delete(writer.add(entries(0, 2)).ids)
         writer.compact()
     assert len(collection.view()) == 0
-    assert verify(collection) == []
+    assert verify_collection(collection) == []
 
 
 def test_finish_renews_the_snapshot_only_when_much_has_changed(collection, entries):
@@ -193,22 +193,22 @@ def test_verify_finds_damage(collection, entries):
     with collection.writer() as writer:
         writer.add(entries(0, 50))
         writer.finish()
-    assert verify(collection) == []
+    assert verify_collection(collection) == []
     (snapshot,) = (collection.folder / "snapshots").glob("*.index")
     content = bytearray(snapshot.read_bytes())
     content[500] ^= 1
     snapshot.write_bytes(content)
-    assert "has changed since it was written" in verify(collection)[0]
+    assert "has changed since it was written" in verify_collection(collection)[0]
     with collection.writer() as writer:
         writer.compact()
-    assert verify(collection) == []
-    with collection.engine.begin() as connection:
+    assert verify_collection(collection) == []
+    with collection._engine.begin() as connection:
         nan = np.full(6, np.nan, "<f4").tobytes()
         connection.exec_driver_sql("UPDATE vectors SET vector = ? WHERE number = 3", (nan,))
-    assert "not finite" in verify(collection)[0]
-    with collection.engine.begin() as connection:
+    assert "not finite" in verify_collection(collection)[0]
+    with collection._engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM vectors WHERE number = 3")
-    assert "1 images have no vector" in verify(collection)[0]
+    assert "1 images have no vector" in verify_collection(collection)[0]
 
 
 def test_a_failed_batch_leaves_nothing_behind(collection, entries):
@@ -231,4 +231,4 @@ def test_erasing_the_only_patient_leaves_neither_snapshot_nor_statistics(collect
     assert collection.statistics() is None
     assert list((collection.folder / "snapshots").iterdir()) == []
     assert len(collection.view()) == 0
-    assert verify(collection) == []
+    assert verify_collection(collection) == []

@@ -1,4 +1,4 @@
-"""Normalisation of raw descriptor values with statistics learnt from a collection."""
+"""Normalisation of raw descriptor values with statistics of a collection."""
 
 import json
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ CONSTANT = 1e-6  # deviations below this share of the mean are rounding, not inf
 class Statistics:
     """normalised = (raw - mean) * scale, with scale = sqrt(weight of the part) / deviation.
 
-    mean, scale: (d,) float32. fitted_on: the number of images they were learnt from.
+    mean, scale: (d,) float32. fitted_on: number of images that they were computed from.
     """
 
     mean: NDArray[np.float32]
@@ -26,36 +26,36 @@ class Statistics:
     def normalise(
         self, raw: NDArray[np.float32], out: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
-        """Raw vectors, (d,) or (n, d) float32, normalised: a copy, or in place with `out=raw`."""
+        """Normalise raw vectors, (d,) or (n, d) float32: a copy, or in place with `out=raw`."""
         centred = np.subtract(raw, self.mean, out=out)
         return np.multiply(centred, self.scale, out=centred)
 
     def to_json(self) -> str:
-        """Text that `from_json` reads back bit by bit."""
+        """Serialise to text that `from_json` reads back bit by bit."""
         return json.dumps(
             {"mean": self.mean.tolist(), "scale": self.scale.tolist(), "fitted_on": self.fitted_on}
         )
 
     @classmethod
     def from_json(cls, text: str) -> "Statistics":
-        """What `to_json` wrote."""
+        """Read the text of `to_json`."""
         value = json.loads(text)
         return cls(
             np.array(value["mean"], np.float32), np.array(value["scale"], np.float32), value["fitted_on"]
         )
 
 
-def fit(raw: NDArray[np.float32], profile: Profile) -> Statistics:
-    """Statistics of raw vectors (n, d) for a profile; a dimension that never varies keeps its unit."""
+def fit_statistics(raw: NDArray[np.float32], profile: Profile) -> Statistics:
+    """Compute the statistics of raw vectors (n, d) for a profile; a constant dimension is not scaled."""
     descriptor = descriptors.get(profile.descriptor)
     mean = np.zeros(descriptor.dimensions)
     deviation = np.ones(descriptor.dimensions)
     if profile.normalisation == "standardise" and len(raw):
-        mean, deviation = _spread(raw)
+        mean, deviation = _mean_and_deviation(raw)
     if profile.normalisation == "beside":
-        start = descriptor.parts[0].stop  # of what stands beside the embedding
+        start = descriptor.parts[0].stop  # of the descriptors that follow the embedding
         if len(raw):
-            mean[start:], deviation[start:] = _spread(raw[:, start:])
+            mean[start:], deviation[start:] = _mean_and_deviation(raw[:, start:])
         deviation[start:] *= np.sqrt(descriptor.dimensions - start)
         deviation /= np.sqrt(descriptor.dimensions)
     weight = np.ones(descriptor.dimensions)
@@ -64,8 +64,8 @@ def fit(raw: NDArray[np.float32], profile: Profile) -> Statistics:
     return Statistics(mean.astype(np.float32), (np.sqrt(weight) / deviation).astype(np.float32), len(raw))
 
 
-def _spread(raw: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and standard deviation of each column, 1 for one that never varies."""
+def _mean_and_deviation(raw: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and standard deviation of each column, deviation 1 for a constant one."""
     mean = raw.mean(axis=0, dtype=np.float64)
     deviation = _deviation(raw, mean)
     deviation[deviation <= CONSTANT * np.maximum(np.abs(mean), 1.0)] = 1.0
@@ -73,7 +73,7 @@ def _spread(raw: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.f
 
 
 def _deviation(raw: NDArray[np.float32], mean: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Standard deviation of each column, block by block so that no second copy of `raw` is made."""
+    """Return the standard deviation of each column, block by block to avoid a second copy of `raw`."""
     total = np.zeros(raw.shape[1])
     for start in range(0, len(raw), 65536):
         total += ((raw[start : start + 65536] - mean) ** 2).sum(axis=0)

@@ -1,4 +1,4 @@
-"""A disk without room, told in words."""
+"""Translate disk-full errors (ENOSPC, EDQUOT, SQLITE_FULL) into StorageFull."""
 
 import errno
 import sqlite3
@@ -16,16 +16,15 @@ SQLITE_FULL = {"SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE", "SQL
 
 
 @contextmanager
-def told_when_full(folder: Path) -> Iterator[None]:
-    """Raise StorageFull where what is inside fails for want of room in `folder`."""
+def raise_when_full(folder: Path) -> Iterator[None]:
+    """Raise StorageFull if the block fails because the disk of `folder` is full."""
     try:
         yield
     except (DBAPIError, sqlite3.Error, OSError) as error:
         if not _is_full(error):
             raise
         raise StorageFull(
-            f"there is no room left where {folder} is stored; nothing is damaged, and what was acknowledged is "
-            "there: make room and repeat the step"
+            f"the disk of {folder} is full; no data is damaged or lost: free some space and repeat the step"
         ) from error
 
 

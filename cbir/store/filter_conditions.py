@@ -1,4 +1,4 @@
-"""Label filters, as typed: `modality=CT`, `label!=knee`, `severity>=1.5`."""
+"""Label filters in text form: `modality=CT`, `label!=knee`, `severity>=1.5`."""
 
 import re
 from dataclasses import dataclass
@@ -13,38 +13,38 @@ FORM = re.compile(r"\s*([^=!<>]+?)\s*(!=|>=|<=|=|>|<)\s*(.*?)\s*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Condition:
-    """One comparison of a label with a value; `<`, `<=`, `>`, `>=` compare as numbers."""
+    """Comparison of a label with a value; `<`, `<=`, `>`, `>=` compare as numbers."""
 
     key: str
     operator: str
     value: str
 
     def matches(self) -> ColumnElement[bool]:
-        """The SQL condition on `images.number`."""
+        """Return the SQL condition on `images.number`."""
         having_key = select(labels.c.number).where(labels.c.key == self.key)
         if self.operator == "=":
             return images.c.number.in_(having_key.where(labels.c.value == self.value))
         if self.operator == "!=":
             return images.c.number.not_in(having_key.where(labels.c.value == self.value))
-        stored, wanted = func.as_number(labels.c.value), float(self.value)
+        stored, limit = func.as_number(labels.c.value), float(self.value)
         comparison = {
-            ">=": stored >= wanted,
-            "<=": stored <= wanted,
-            ">": stored > wanted,
-            "<": stored < wanted,
+            ">=": stored >= limit,
+            "<=": stored <= limit,
+            ">": stored > limit,
+            "<": stored < limit,
         }[self.operator]
         return images.c.number.in_(having_key.where(comparison))
 
 
-def parse(text: str) -> Condition:
-    """The condition written in `text`; raises InvalidInput where it is none."""
-    found = FORM.fullmatch(text)
-    if not found:
+def parse_filter(text: str) -> Condition:
+    """Parse a condition such as `modality=CT`; raises InvalidInput."""
+    match = FORM.fullmatch(text)
+    if not match:
         raise InvalidInput(f"the filter '{text}' is not of the form key=value (also != < <= > >=)")
-    condition = Condition(*found.groups())
+    condition = Condition(*match.groups())
     if condition.operator in ("<", "<=", ">", ">="):
         try:
             float(condition.value)
         except ValueError:
-            raise InvalidInput(f"the filter '{text}' compares with something that is not a number") from None
+            raise InvalidInput(f"the filter '{text}' compares with a value that is not a number") from None
     return condition

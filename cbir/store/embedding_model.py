@@ -1,4 +1,4 @@
-"""The trained embedding that a collection was made with lies inside it: its vectors mean nothing without."""
+"""Trained embedding of a collection, stored inside it: without the model its vectors mean nothing."""
 
 import hashlib
 from contextlib import suppress
@@ -11,29 +11,26 @@ from cbir.models import embedding_card
 from cbir.store.profile import Profile
 
 FOLDER = "model"
-FILES = (
-    embedding_card.WEIGHTS,
-    embedding_card.ONNX,
-    embedding_card.CARD,
-)  # the card last: it says that the model is complete
+# The card comes last: it marks the model as complete.
+FILES = (embedding_card.WEIGHTS, embedding_card.ONNX, embedding_card.CARD)
 
 
-def keep(folder: Path, profile: Profile) -> None:
-    """Copy the model of a profile into the collection in `folder`; nothing to do for other descriptors."""
+def store_model(folder: Path, profile: Profile) -> None:
+    """Copy the model of a profile into the collection in `folder`; other descriptors have none."""
     if embedding_descriptor.NAME.fullmatch(profile.descriptor):
         if profile.model is None:
             raise InvalidInput(
                 f"the model of {profile.descriptor} is not available; name its folder as the profile"
             )
-        copy(profile.model, folder / FOLDER)
+        copy_model(profile.model, folder / FOLDER)
 
 
-def copy(source: Path, target: Path) -> None:
-    """The files of a model, on the disk before they have their names."""
+def copy_model(source: Path, target: Path) -> None:
+    """Copy the files of a model from the folder `source` to the folder `target`, each atomically."""
     target.mkdir(exist_ok=True)
     for name in FILES:
         if name == embedding_card.ONNX and not (source / name).exists():
-            continue  # torch will do
+            continue  # torch runs the model then
         copy_file(source / name, target / name)
 
 
@@ -51,10 +48,10 @@ def with_model(profile: Profile, folder: Path) -> Profile:
     return profile
 
 
-def problem(folder: Path, profile: Profile) -> str | None:
-    """What is wrong with the model in a collection's folder; None where nothing is, or none belongs there."""
-    named = embedding_descriptor.NAME.fullmatch(profile.descriptor)
-    if not named:
+def model_problem(folder: Path, profile: Profile) -> str | None:
+    """Describe damage of the model in a collection's folder; None if it is sound or the profile has none."""
+    name = embedding_descriptor.NAME.fullmatch(profile.descriptor)
+    if not name:
         return None
     try:
         card = embedding_card.read_embedding_card(folder / FOLDER)
@@ -64,8 +61,8 @@ def problem(folder: Path, profile: Profile) -> str | None:
         damaged = used and _sha256(exported) != card["onnx_sha256"]
     except (CbirError, OSError) as error:
         return f"the model cannot be read: {error}"
-    if digest != card["sha256"] or digest[:16] != named[1]:
-        return "the model is not the one that the vectors were made with"
+    if digest != card["sha256"] or digest[:16] != name[1]:
+        return "the model is not the one that computed the vectors"
     return f"{embedding_card.ONNX} of the model is not the file that its card describes" if damaged else None
 
 

@@ -1,0 +1,1 @@
+"""Decode, describe and record images: the one path into a collection."""

@@ -1,0 +1,86 @@
+"""Store files that were sent, DICOM instances and uploads, once they are described."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from cbir.ingest.description import DescribedFile
+from cbir.store import originals
+from cbir.store.writer import Added, AddTransaction, Writer
+
+STATISTICS_IMAGES = 256  # images in a collection before its first statistics are computed on the fly
+
+
+@dataclass(frozen=True, eq=False)
+class ReceivedFile:
+    """The bytes of a file and its description."""
+
+    data: bytes
+    description: DescribedFile
+
+    @property
+    def refused(self) -> str | None:
+        """Reason why the file has no images; None if it has."""
+        return self.description.refused
+
+
+def select_new_instances(uids: Sequence[str], known: Collection[str]) -> list[bool]:
+    """Flag the SOP Instance UIDs to add: those that are not in `known`, and each of them once."""
+    seen = set(known)
+    flags = []
+    for uid in uids:
+        flags.append(uid not in seen)
+        seen.add(uid)
+    return flags
+
+
+def add_received_files(
+    writer: Writer,
+    files: Sequence[ReceivedFile],
+    *,
+    keep_originals: bool,
+    duplicates: bool = False,
+    restore: bool = False,
+    in_transaction: Callable[[AddTransaction, Added], None] | None = None,
+) -> Added:
+    """Add the images of files in one transaction, with the thumbnails of those that are new.
+
+    Parameters
+    ----------
+    writer : Writer
+        Writing side of the collection.
+    files : sequence of ReceivedFile
+        Described files; refused ones have no images.
+    keep_originals : bool
+        Store the files of new images too.
+    duplicates : bool
+        Add pictures that the collection has already.
+    restore : bool
+        Add pictures that were deleted earlier.
+    in_transaction : callable, optional
+        Further writes of the same transaction.
+
+    Returns
+    -------
+    Added
+        Outcome of every image, in the order of the files.
+    """
+
+    def attach(transaction: AddTransaction, added: Added) -> None:
+        outcomes = iter(added.outcomes)
+        thumbnails = {}
+        for file in files:
+            new_ids = [
+                image_id if outcome == "added" else None
+                for outcome, image_id in (next(outcomes) for _ in file.description.records)
+            ]
+            for image_id, thumbnail in zip(new_ids, file.description.thumbnails, strict=False):
+                if image_id:
+                    thumbnails[added.numbers[image_id]] = thumbnail
+            if keep_originals and any(new_ids):
+                originals.store_original(writer.folder, file.data)
+        transaction.store_thumbnails(thumbnails)
+        if in_transaction is not None:
+            in_transaction(transaction, added)
+
+    entries = [entry for file in files for entry in file.description.entries]
+    return writer.add(entries, duplicates=duplicates, restore=restore, in_transaction=attach)

@@ -1,0 +1,102 @@
+"""History of a collection: who changed what, and when. It contains image ids, and nothing about patients."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select
+
+from cbir.store.schema import AT_ONCE, changed_images, changes, images
+
+KINDS = ("added", "deleted", "labelled", "erased", "profile")
+INSERT = 'INSERT INTO changes (at, who, what, images, "first", "last") VALUES (?, ?, ?, ?, ?, ?)'
+MAX_IDS = 100  # listed per change; `images` counts them all
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change. images: number of images that it changed; image_ids: the first 100 of those not erased since."""
+
+    change: int
+    at: str
+    who: str
+    what: str
+    images: int
+    image_ids: tuple[str, ...]
+
+
+def record_change(
+    connection: Connection,
+    who: str,
+    what: str,
+    count: int,
+    image_ids: Sequence[str] = (),
+    numbers: tuple[int, int] | None = None,
+) -> None:
+    """Add a change to the history.
+
+    Parameters
+    ----------
+    connection : Connection
+    who : str
+        Name of the user or program.
+    what : str
+        One of `KINDS`.
+    count : int
+        Number of images that it changed.
+    image_ids : sequence of str
+        Their ids.
+    numbers : (int, int), optional
+        First and last number of added images, instead of their ids.
+    """
+    assert what in KINDS, what
+    first, last = numbers or (None, None)
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    number = connection.exec_driver_sql(INSERT, (at, who, what, count, first, last)).lastrowid
+    if image_ids:
+        rows = [{"change": number, "image_id": image_id} for image_id in image_ids]
+        connection.execute(insert(changed_images), rows)
+
+
+def forget_images(connection: Connection, image_ids: Sequence[str]) -> None:
+    """Remove the ids of erased images from the history."""
+    for start in range(0, len(image_ids), AT_ONCE):
+        batch = image_ids[start : start + AT_ONCE]
+        connection.execute(delete(changed_images).where(changed_images.c.image_id.in_(batch)))
+
+
+def forget_content(connection: Connection, content_hashes: Sequence[str]) -> None:
+    """Remove the ids of all images with this content from the history; ids begin with the content hash."""
+    for content_hash in content_hashes:
+        same = changed_images.c.image_id.startswith(content_hash)
+        connection.execute(delete(changed_images).where(same))
+
+
+def read_changes(connection: Connection, before: int | None = None, limit: int = 100) -> list[Change]:
+    """Return changes, the newest first.
+
+    Parameters
+    ----------
+    connection : Connection
+    before : int, optional
+        Only changes with a smaller number.
+    limit : int
+        Largest number of changes.
+    """
+    query = select(changes).order_by(changes.c.change.desc()).limit(limit)
+    if before is not None:
+        query = query.where(changes.c.change < before)
+    return [
+        Change(row.change, row.at, row.who, row.what, row.images, _image_ids(connection, row))
+        for row in connection.execute(query).all()
+    ]
+
+
+def _image_ids(connection: Connection, row: Row[Any]) -> tuple[str, ...]:
+    if row.first is not None:
+        added = images.c.number.between(row.first, row.last)
+        query = select(images.c.image_id).where(added).order_by(images.c.number)
+    else:
+        query = select(changed_images.c.image_id).where(changed_images.c.change == row.change)
+    return tuple(connection.scalars(query.limit(MAX_IDS)))

@@ -1,0 +1,89 @@
+"""Create the files of a collection, and check that a folder holds one that this program can read."""
+
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy import Connection, insert, inspect
+from sqlalchemy.exc import DatabaseError
+
+from cbir.atomic import write_bytes
+from cbir.errors import CollectionDamaged, InvalidInput
+from cbir.store import embedding_model, metadata, schema
+from cbir.store.disk_full import raise_when_full
+from cbir.store.profile import Profile
+from cbir.store.schema import SECRET, meta
+from cbir.store.writer_lock import writer_lock
+
+SECRET_BYTES = 32
+
+
+def collection_exists(folder: Path) -> bool:
+    """Return whether `folder` holds a collection; an interrupted creation does not count."""
+    if not (folder / schema.DATABASE).is_file():
+        return False
+    engine = schema.connect(folder)
+    try:
+        with engine.connect() as connection:
+            return inspect(connection).has_table(meta.name)
+    except DatabaseError:
+        return True  # damaged is not absent
+    finally:
+        engine.dispose()
+
+
+def create_files(folder: Path, profile: Profile) -> None:
+    """Create an empty collection with this profile in `folder`; raises InvalidInput if it holds one already."""
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"{folder} is a file; a collection needs a folder")
+    with raise_when_full(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with writer_lock(folder):
+            if collection_exists(folder):
+                raise InvalidInput(f"{folder} already holds a collection")
+            (folder / "snapshots").mkdir(exist_ok=True)
+            embedding_model.store_model(folder, profile)
+            if not (folder / SECRET).exists():
+                write_bytes(folder / SECRET, secrets.token_hex(SECRET_BYTES).encode(), permissions=0o600)
+            _create_database(folder, profile)
+
+
+def _create_database(folder: Path, profile: Profile) -> None:
+    engine = schema.connect(folder)
+    values = {
+        "format": str(schema.FORMAT),
+        "generation": "0",
+        "profile": profile.model_dump_json(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    with engine.begin() as connection:
+        schema.tables.create_all(connection)
+        connection.execute(insert(meta), [{"key": key, "value": value} for key, value in values.items()])
+    engine.dispose()
+
+
+def read_secret(folder: Path) -> bytes:
+    """Return the key that patients' identifiers are hashed with; raises CollectionDamaged."""
+    damaged = f"the key file {SECRET} of {folder} is missing or damaged; restore it from a backup"
+    try:
+        secret = bytes.fromhex((folder / SECRET).read_text())
+    except (OSError, ValueError) as error:
+        raise CollectionDamaged(damaged) from error
+    if len(secret) != SECRET_BYTES:
+        raise CollectionDamaged(damaged)
+    return secret
+
+
+def check_format(connection: Connection, folder: Path) -> None:
+    """Raise InvalidInput if the collection in `folder` has another storage format than this program reads."""
+    version = int(metadata.required_value(connection, "format"))
+    if version > schema.FORMAT:
+        raise InvalidInput(
+            f"{folder} has storage format {version}, this program reads {schema.FORMAT}; "
+            "a newer cbir wrote it: upgrade this one"
+        )
+    if version < schema.FORMAT:
+        raise InvalidInput(
+            f"{folder} has storage format {version}, this program reads {schema.FORMAT}; "
+            "use the version of cbir that wrote it, or index the images again"
+        )

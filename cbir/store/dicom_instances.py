@@ -1,0 +1,117 @@
+"""DICOM instances of a collection by their UIDs, and shifted study dates."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from sqlalchemy import ColumnElement, Connection, and_, false, func, or_, select
+
+from cbir.store.image_rows import batches, rows_matching
+from cbir.store.schema import images, labels
+
+MAX_SHIFT_YEARS = 5
+
+
+@dataclass(frozen=True)
+class DicomScope:
+    """A study, series or instance by its UIDs. series, instance: "" for all. Without a study it is empty."""
+
+    study: str = ""
+    series: str = ""
+    instance: str = ""
+
+    def contains(self) -> ColumnElement[bool]:
+        """Return the SQL condition of the images in this scope."""
+        columns = (
+            (images.c.study, self.study),
+            (images.c.series, self.series),
+            (images.c.instance, self.instance),
+        )
+        return and_(*(column == uid for column, uid in columns if uid)) if self.study else false()
+
+    def excludes(self) -> ColumnElement[bool]:
+        """Return the SQL condition of the images in this scope, or without a SOP Instance UID."""
+        return or_(images.c.instance == "", self.contains())
+
+
+def known_instances(connection: Connection, uids: Iterable[str]) -> set[str]:
+    """Return those of the SOP Instance UIDs `uids` that images of the collection have."""
+    column = images.c.instance
+    return {row[0] for row in rows_matching(connection, [column], column, {uid for uid in uids if uid})}
+
+
+def shift_study_date(secret: bytes, patient: str, day: str) -> str:
+    """Move a study date back by 1 to 1826 days, the same number for all dates of a patient.
+
+    Intervals between a patient's studies stay, and without the key no one can compute the date (PS3.15, E.3.6,
+    Retain Longitudinal Temporal Information with Modified Dates).
+
+    Parameters
+    ----------
+    secret : bytes
+        Key of the collection.
+    patient : str
+        Identifier of the patient.
+    day : str
+        Study date, YYYYMMDD.
+
+    Returns
+    -------
+    str
+        Shifted date, YYYYMMDD; "" without a valid date or a patient.
+    """
+    try:
+        original = date(int(day[:4]), int(day[4:6]), int(day[6:8])) if len(day) == 8 else None
+    except ValueError:
+        original = None
+    if original is None or not patient.strip():
+        return ""
+    digest = hashlib.blake2b(b"date " + patient.strip().encode(), key=secret, digest_size=8).digest()
+    try:
+        days = 1 + int.from_bytes(digest, "big") % (MAX_SHIFT_YEARS * 365 + 1)
+        shifted = original - timedelta(days=days)
+    except OverflowError:
+        return ""
+    return shifted.strftime("%Y%m%d") if shifted.year >= 1000 else ""
+
+
+@dataclass(frozen=True)
+class StudyCounts:
+    """Sizes of a study and one of its series in the collection. modalities: of the study, ascending."""
+
+    series: int
+    study_instances: int
+    series_instances: int
+    modalities: list[str]
+
+
+def count_instances(
+    connection: Connection, pairs: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], StudyCounts]:
+    """Count series and instances of studies, by `pairs` of Study and Series Instance UID."""
+    pairs = set(pairs)
+    counts: dict[str, dict[str, int]] = {}
+    modalities: dict[str, set[str]] = {}
+    for batch in batches(sorted({study for study, _ in pairs})):
+        in_batch = images.c.study.in_(batch)
+        counted = select(images.c.study, images.c.series, func.count(images.c.instance.distinct()))
+        for study, series, count in connection.execute(
+            counted.where(in_batch).group_by(images.c.study, images.c.series)
+        ):
+            counts.setdefault(study, {})[series] = count
+        query = (
+            select(images.c.study, labels.c.value).join(labels).where(in_batch, labels.c.key == "modality")
+        )
+        for study, modality in connection.execute(query.distinct()):
+            modalities.setdefault(study, set()).add(modality)
+    result = {}
+    for study, series in pairs:
+        by_series = counts.get(study, {})
+        result[study, series] = StudyCounts(
+            len(by_series),
+            sum(by_series.values()),
+            by_series.get(series, 0),
+            sorted(modalities.get(study, ())),
+        )
+    return result

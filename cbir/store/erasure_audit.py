@@ -1,0 +1,73 @@
+"""Search a collection's files for traces of a patient, to prove that one was erased."""
+
+import mmap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sqlalchemy import Connection, select
+
+from cbir.store import last_good, metadata, originals, schema
+from cbir.store.collection import Collection
+from cbir.store.schema import images
+
+COMPACT = "`cbir collection compact` removes it"
+
+
+def find_traces(collection: Collection, keys: Sequence[str]) -> list[str]:
+    """Describe the traces of the patients with these keys, in words that name no patient; empty if there are none.
+
+    Reports every file of the collection's folder with a key anywhere in its bytes, including unused database pages,
+    and every file that may show an image that is not in the collection: old snapshots, originals, and a last good
+    copy with more images. The caller holds the writer lock.
+    """
+    folder = collection.folder
+    with collection._engine.connect() as connection:
+        image_ids = set(connection.scalars(select(images.c.image_id)))
+        traces = [*_old_snapshots(folder, connection), *_unused_originals(folder, connection)]
+    traces += _surplus_in_copy(folder / last_good.NAME, image_ids)
+    patterns = [key.encode() for key in keys if key]
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        if any(_contains(path, pattern) for pattern in patterns):
+            traces.append(
+                f"{path.relative_to(folder)} still contains the patient's key; erase the patient again"
+            )
+    return traces
+
+
+def _contains(path: Path, pattern: bytes) -> bool:
+    if path.stat().st_size == 0:  # cannot be mapped
+        return False
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        return mapped.find(pattern) >= 0
+
+
+def _old_snapshots(folder: Path, connection: Connection) -> Iterator[str]:
+    info = metadata.read_snapshot_info(connection)
+    current = {info.file, info.neighbours} if info else set()
+    for path in sorted((folder / "snapshots").iterdir()):
+        if path.name not in current:
+            yield f"snapshots/{path.name} is of an earlier state; {COMPACT}"
+
+
+def _unused_originals(folder: Path, connection: Connection) -> Iterator[str]:
+    originals_folder = folder / originals.FOLDER
+    if not originals_folder.is_dir():
+        return
+    uploaded = images.c.source.startswith(originals.UPLOAD)
+    needed = set(connection.scalars(select(images.c.source).where(uploaded)))
+    count = sum(originals.UPLOAD + path.name not in needed for path in originals_folder.iterdir())
+    if count:
+        yield f"{count} files in {originals.FOLDER} belong to no image of the collection; {COMPACT}"
+
+
+def _surplus_in_copy(copy: Path, image_ids: set[str]) -> Iterator[str]:
+    if not (copy / schema.DATABASE).is_file():
+        return
+    engine = schema.connect(copy)
+    try:
+        with engine.connect() as connection:
+            copied = set(connection.scalars(select(images.c.image_id)))
+    finally:
+        engine.dispose()
+    if copied - image_ids:
+        yield f"{copy.name} shows {len(copied - image_ids)} images that are not in the collection; {COMPACT}"

@@ -1,0 +1,58 @@
+"""Replies stored for a day, so that a repeated request is not carried out again."""
+
+import hashlib
+import time
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, insert, select
+
+from cbir.store.schema import replies
+
+LIFETIME_SECONDS = 24 * 3600
+
+
+@dataclass(frozen=True)
+class StoredReply:
+    """Reply to a request. request: hash of the request."""
+
+    request: str
+    status: int
+    body: str
+
+
+def digest(*parts: bytes) -> str:
+    """Hash several byte strings, each with its length."""
+    hasher = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        hasher.update(len(part).to_bytes(8, "little") + part)
+    return hasher.hexdigest()
+
+
+def find_reply(connection: Connection, key: str) -> StoredReply | None:
+    """Return the reply stored under a key within the last day."""
+    recent = replies.c.at > int(time.time()) - LIFETIME_SECONDS
+    row = connection.execute(select(replies).where(replies.c.key == key, recent)).first()
+    return StoredReply(row.request, row.status, row.body) if row else None
+
+
+def store_reply(connection: Connection, key: str, reply: StoredReply) -> None:
+    """Store a reply and delete those older than a day.
+
+    Parameters
+    ----------
+    connection : Connection
+    key : str
+        Hash of the client's idempotency key.
+    reply : StoredReply
+        The reply.
+    """
+    now = int(time.time())
+    outdated = (replies.c.at <= now - LIFETIME_SECONDS) | (replies.c.key == key)
+    connection.execute(delete(replies).where(outdated))
+    row = {"key": key, "request": reply.request, "status": reply.status, "body": reply.body, "at": now}
+    connection.execute(insert(replies).values(row))
+
+
+def delete_replies(connection: Connection) -> None:
+    """Delete all replies: they name images."""
+    connection.execute(delete(replies))

@@ -1,0 +1,61 @@
+"""Single values about a collection, stored in the table `meta`."""
+
+from pathlib import Path
+
+from sqlalchemy import Connection, select
+from sqlalchemy.dialects.sqlite import insert
+
+from cbir.errors import CollectionDamaged
+from cbir.store.embedding_model import with_model
+from cbir.store.normalisation import Statistics
+from cbir.store.profile import Profile
+from cbir.store.schema import meta
+from cbir.store.snapshot import SnapshotInfo
+
+BUMP = "UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'"
+
+
+def required_value(connection: Connection, key: str) -> str:
+    """Return a value that every collection has; raises CollectionDamaged without it."""
+    value = connection.scalar(select(meta.c.value).where(meta.c.key == key))
+    if value is None:
+        raise CollectionDamaged(f"the collection's database does not contain its {key}")
+    return value
+
+
+def set_value(connection: Connection, key: str, value: str) -> None:
+    """Set a value.
+
+    Parameters
+    ----------
+    connection : Connection
+    key : str
+        Key in the table `meta`.
+    value : str
+        New value.
+    """
+    statement = insert(meta).values(key=key, value=value)
+    connection.execute(statement.on_conflict_do_update(index_elements=["key"], set_={"value": value}))
+
+
+def bump_generation(connection: Connection) -> None:
+    """Increment the generation, which signals a change to readers."""
+    if connection.exec_driver_sql(BUMP).rowcount == 0:
+        required_value(connection, "generation")  # raises
+
+
+def read_profile(connection: Connection, folder: Path) -> Profile:
+    """Return the profile of the collection in `folder`, with its model."""
+    return with_model(Profile.model_validate_json(required_value(connection, "profile")), folder)
+
+
+def read_statistics(connection: Connection) -> Statistics | None:
+    """Return the statistics that normalise vectors; None until an indexing run has ended."""
+    text = connection.scalar(select(meta.c.value).where(meta.c.key == "statistics"))
+    return Statistics.from_json(text) if text else None
+
+
+def read_snapshot_info(connection: Connection) -> SnapshotInfo | None:
+    """Return the description of the snapshot; None if there is none."""
+    text = connection.scalar(select(meta.c.value).where(meta.c.key == "snapshot"))
+    return SnapshotInfo.model_validate_json(text) if text else None

@@ -1,0 +1,46 @@
+"""Open a collection, or the last good copy of a damaged one."""
+
+import time
+from pathlib import Path
+
+from sqlalchemy import text
+from sqlalchemy.exc import DatabaseError
+
+from cbir.errors import CbirError, CollectionDamaged
+from cbir.store import last_good
+from cbir.store.collection import Collection
+
+
+def open_or_fallback(folder: Path) -> Collection:
+    """Open the collection in `folder`, or its last good copy if the database is damaged.
+
+    The copy has `fallback_for` set and cannot be written to. Without a usable copy this raises what `Collection`
+    raises. Reads the whole database once.
+    """
+    try:
+        return _open_checked(folder)
+    except CollectionDamaged as damage:
+        copy = folder / last_good.NAME
+        try:
+            collection = _open_checked(copy)
+        except CbirError:
+            raise damage from None
+        made_at = time.strftime("%Y-%m-%d %H:%M", time.gmtime(copy.stat().st_mtime))
+        collection.fallback_for = (
+            f"{damage}. Searching in the last good copy, of {made_at} UTC: images added since are missing, and "
+            "nothing can be changed until the collection is restored (see docs/operations.md)"
+        )
+        return collection
+
+
+def _open_checked(folder: Path) -> Collection:
+    collection = Collection(folder)
+    try:
+        with collection._engine.connect() as connection:
+            report = connection.scalars(text("PRAGMA quick_check(1)")).all()
+    except DatabaseError as error:
+        report = [str(error.orig)]
+    if report != ["ok"]:
+        collection.close()
+        raise CollectionDamaged(f"the database of {folder} is damaged: {' '.join(report)[:200]}")
+    return collection

@@ -1,0 +1,94 @@
+"""Current view of a collection, rebuilt when the collection has changed."""
+
+import threading
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine
+
+from cbir.errors import CollectionDamaged
+from cbir.gallery.live_graph import Neighbourhood
+from cbir.store import metadata
+from cbir.store.collection_view import View, build_view
+from cbir.store.knn_file import read_knn
+from cbir.store.profile import Profile
+from cbir.store.snapshot import Snapshot, SnapshotInfo, open_snapshot
+
+ATTEMPTS = 3  # to open a snapshot, which a writer may just have replaced
+
+
+class ViewCache:
+    """View of the latest generation with the snapshot that it reads. Thread-safe.
+
+    profile: as of the current view. problem: damage that makes the view incomplete; None if there is none.
+    """
+
+    def __init__(self, folder: Path, engine: Engine, profile: Profile) -> None:
+        self.profile = profile
+        self._folder, self._engine = folder, engine
+        self._lock = threading.Lock()
+        self._view: View | None = None
+        self._snapshot: tuple[Snapshot, SnapshotInfo] | None = None
+        self._neighbourhood: Neighbourhood | None = None  # of the snapshot
+        self._snapshot_problem: str | None = None
+        self._neighbours_problem: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        return self._snapshot_problem or self._neighbours_problem
+
+    def view(self) -> View:
+        """Return the view of the latest generation, from memory if nothing has changed."""
+        with self._engine.connect() as connection:
+            generation = int(metadata.required_value(connection, "generation"))
+        current = self._view
+        if current is not None and current.generation == generation:
+            return current
+        with self._lock:
+            for attempt in range(1, ATTEMPTS + 1):
+                with self._engine.connect() as connection:
+                    generation = int(metadata.required_value(connection, "generation"))
+                    if self._view is not None and self._view.generation == generation:
+                        return self._view
+                    if self._open_snapshot(connection) or attempt == ATTEMPTS:
+                        self._view = self._build(connection, generation)
+                        return self._view
+        raise AssertionError("the last attempt returns")
+
+    def _build(self, connection: Connection, generation: int) -> View:
+        self.profile = metadata.read_profile(connection, self._folder)
+        return build_view(
+            connection,
+            self.profile,
+            metadata.read_statistics(connection),
+            generation,
+            self._snapshot,
+            self._view,
+            self._neighbourhood,
+        )
+
+    def _open_snapshot(self, connection: Connection) -> bool:
+        """Open the snapshot that the database names, unless it is open; False if it cannot be read."""
+        info = metadata.read_snapshot_info(connection)
+        self._snapshot_problem = None
+        if info is None:
+            self._snapshot = self._neighbourhood = self._neighbours_problem = None
+            return True
+        if self._snapshot and self._snapshot[1] == info:
+            return True
+        self._neighbourhood = self._neighbours_problem = None
+        statistics = metadata.read_statistics(connection)
+        assert statistics is not None, "a snapshot is only ever written with statistics"
+        dimensions = len(statistics.mean)
+        path = self._folder / "snapshots" / info.file
+        try:
+            self._snapshot = open_snapshot(path, info, dimensions), info
+        except CollectionDamaged as damage:
+            self._snapshot, self._snapshot_problem = None, str(damage)
+            return False
+        try:
+            if info.neighbours_checksum:
+                neighbours = read_knn(path.with_name(info.neighbours), info.images, dimensions)
+                self._neighbourhood = Neighbourhood(neighbours)
+        except CollectionDamaged as damage:
+            self._neighbours_problem = f"{damage}: re-ranking by neighbours sees the nearest images alone"
+        return True
