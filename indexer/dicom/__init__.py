@@ -1,1 +1,1 @@
-"""DICOM instances that come over the network: decoded in processes of their own, committed together."""
+"""DICOM instances that come over the network."""

@@ -1,4 +1,4 @@
-"""The way of instances into a collection: described side by side, committed together, answered once on the disk."""
+"""Instances into a collection: described in parallel, committed together, acknowledged once on disk."""
 
 import logging
 import time
@@ -6,224 +6,228 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, Queue
 from threading import Lock, Thread
 
-from sqlalchemy import Connection, insert
-
 from cbir.errors import CollectionBusy, StorageFull
+from cbir.hardware import Device
 from cbir.images import Limits
-from cbir.store import Collection, instances, originals, schema
-from cbir.store.model import FOLDER as MODEL
-from cbir.store.writer import Added, Entry, Writer
-from indexer.dicom.instance import Described, Fate, Task
-from indexer.dicom.options import Choice
-from indexer.dicom.workers import Workers
+from cbir.ingest.description import DescribeTask
+from cbir.ingest.process_pool import ProcessPool, WorkerDied, use_one_thread
+from cbir.ingest.received_files import (
+    STATISTICS_IMAGES,
+    ReceivedFile,
+    add_received_files,
+    select_new_instances,
+)
+from cbir.ingest.shared_bytes import SharedBytes, share_bytes
+from cbir.store import Collection
+from cbir.store.writer import Writer
+from indexer.dicom.describe_instance import DescribedInstance, Fate, InstanceTask, describe_shared_instance
+from indexer.dicom.instance_filter import InstanceFilter
 
-MOST = 256  # instances committed together
-IDLE_SECONDS = 2.0  # without a new instance: then the snapshot is looked at
+COMMIT_INSTANCES = 256  # most that are committed together
+IDLE_SECONDS = 2.0  # without a new instance: then the snapshot is checked
 RENEW_SECONDS = 60.0  # at least as often while instances keep coming
-ENOUGH = 256  # images that statistics are learnt from while more are coming
-BUSY_SECONDS = 20.0  # for another writer to end
+BUSY_SECONDS = 20.0  # to wait for another writer
+CRASHED = DescribedInstance(fate=Fate.unreadable, reason="makes its decoder crash, or needs too much memory")
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What became of an instance, and why where it was not stored."""
+class InstanceOutcome:
+    """Fate of an instance, and the reason if it was not stored."""
 
     fate: Fate
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class _Waiting:
-    data: bytes
-    described: Described
-    answer: "Future[Outcome]"
+@dataclass(frozen=True, eq=False)
+class _PendingInstance:
+    file: ReceivedFile
+    outcome: "Future[InstanceOutcome]"
+
+    @property
+    def uid(self) -> str:
+        return self.file.description.records[0].instance
 
 
 class Intake:
-    """Takes instances into an open collection. Thread-safe; `close` ends it.
+    """Adds instances to an open collection. Thread-safe; `close` ends it. counts: instances by fate.
 
-    counts: instances by fate. keep_originals: whether their files are kept too; store_thumbnails:
-    whether small pictures are, which an archive shows as well.
+    Parameters
+    ----------
+    collection : Collection
+        Open for reading; each commit takes its writer.
+    instance_filter : InstanceFilter
+        Instances and frames to add.
+    limits : Limits
+        Largest instances.
+    jobs : int
+        Processes that describe.
+    who : str
+        Name in the collection's history.
+    device : {"auto", "cpu", "cuda"}
+        Device of a network.
+    keep_originals : bool
+        Store the files too.
+    store_thumbnails : bool
+        Store thumbnails.
     """
 
     def __init__(
         self,
         collection: Collection,
         *,
-        choice: Choice,
+        instance_filter: InstanceFilter,
         limits: Limits,
         jobs: int,
         who: str,
+        device: Device = "auto",
         keep_originals: bool = False,
         store_thumbnails: bool = True,
     ) -> None:
         self.collection = collection
         self.limits = limits
+        self.jobs = jobs
         self.who = who
         self.keep_originals = keep_originals
-        self.store_thumbnails = store_thumbnails
         self.counts: Counter[Fate] = Counter()
-        self._counting = Lock()
-        model = collection.folder / MODEL
-        task = Task(
-            collection.profile.descriptor,
-            collection.secret,
-            limits,
-            choice,
-            model if model.is_dir() else None,
+        self._counts_lock = Lock()
+        task = InstanceTask(
+            DescribeTask.for_collection(collection, limits, device), instance_filter, store_thumbnails
         )
-        self._workers = Workers(task, jobs)
-        self._queue: Queue[_Waiting | None] = Queue()
-        self._stored = 0  # images since the snapshot was last looked at
-        self._looked = time.monotonic()
-        self._thread = Thread(target=self._work, name="commits", daemon=True)
+        self._pool: ProcessPool[SharedBytes, DescribedInstance] = ProcessPool(
+            partial(describe_shared_instance, task=task), jobs, use_one_thread
+        )
+        self._pool.start()
+        self._queue: Queue[_PendingInstance | None] = Queue()
+        self._stored = 0  # images since the snapshot was last checked
+        self._checked = time.monotonic()
+        self._thread = Thread(target=self._commit_all, name="commits", daemon=True)
         self._thread.start()
 
     def known(self, uids: Sequence[str]) -> set[str]:
-        """Those of the SOP Instance UIDs that are in the collection."""
-        with self.collection.engine.connect() as connection:
-            return instances.known(connection, uids)
+        """Return those of the SOP Instance UIDs that are in the collection."""
+        return self.collection.known_instances(uids)
 
-    def add(self, data: bytes, uid: str = "") -> Outcome:
-        """Take in the bytes of a DICOM file; returns once it is on the disk, or with the reason why it is not.
+    def add(self, data: bytes, uid: str = "") -> InstanceOutcome:
+        """Add the bytes of a DICOM file; return once they are on disk, or refused.
 
-        uid: its SOP Instance UID, where the caller knows it: then one that is there is not even decoded.
+        uid: SOP Instance UID, if the caller knows it: an instance in the collection is not even decoded then.
         """
         if uid and self.known([uid]):
-            return self._count(Outcome(Fate.known))
-        described = self._workers.describe(data)
+            return self._count(InstanceOutcome(Fate.known))
+        described = self._describe(data)
         if described.fate is not Fate.stored:
-            return self._count(Outcome(described.fate, described.reason))
-        if uid and any(record.instance != uid for record in described.records):
-            return self._count(Outcome(Fate.unreadable, "has another SOP Instance UID than was said"))
-        answer: Future[Outcome] = Future()
-        self._queue.put(_Waiting(data, described, answer))
-        return self._count(answer.result())
+            return self._count(InstanceOutcome(described.fate, described.reason))
+        if uid and any(record.instance != uid for record in described.file.records):
+            return self._count(
+                InstanceOutcome(Fate.unreadable, "has another SOP Instance UID than the sender says")
+            )
+        outcome: Future[InstanceOutcome] = Future()
+        self._queue.put(_PendingInstance(ReceivedFile(data, described.file), outcome))
+        return self._count(outcome.result())
 
     def count_skipped(self, fate: Fate, number: int) -> None:
-        """Count instances that nobody needed to fetch."""
-        with self._counting:
+        """Count `number` instances that were not fetched."""
+        with self._counts_lock:
             self.counts[fate] += number
 
     def close(self) -> None:
-        """Commit what waits, renew the snapshot where it is time, and end."""
+        """Commit what is pending, renew the snapshot if due, and end the processes."""
         self._queue.put(None)
         self._thread.join()
-        self._workers.close()
+        self._pool.close()
 
-    def _count(self, outcome: Outcome) -> Outcome:
+    def _describe(self, data: bytes) -> DescribedInstance:
+        with share_bytes(data) as shared:
+            try:
+                return self._pool.run(shared)
+            except WorkerDied:
+                return CRASHED
+
+    def _count(self, outcome: InstanceOutcome) -> InstanceOutcome:
         self.count_skipped(outcome.fate, 1)
         return outcome
 
-    def _work(self) -> None:
+    def _commit_all(self) -> None:
         open_ = True
         while open_:
-            batch = self._batch()
+            batch = self._next_batch()
             open_ = None not in batch
-            waiting = [one for one in batch if one is not None]
-            if waiting:
-                self._answer(waiting)
-            self._renew(idle=not waiting)
+            pending = [instance for instance in batch if instance is not None]
+            if pending:
+                self._commit(pending)
+            self._renew_snapshot(idle=not pending)
 
-    def _batch(self) -> list[_Waiting | None]:
-        """All that wait, or nothing after a while: what comes during one commit is the next."""
-        found: list[_Waiting | None] = []
+    def _next_batch(self) -> list[_PendingInstance | None]:
+        """Return all that are pending, or nothing after a while: what comes during one commit is the next."""
+        batch: list[_PendingInstance | None] = []
         try:
-            found.append(self._queue.get(timeout=IDLE_SECONDS))
-            while len(found) < MOST and found[-1] is not None:
-                found.append(self._queue.get_nowait())
+            batch.append(self._queue.get(timeout=IDLE_SECONDS))
+            while len(batch) < COMMIT_INSTANCES and batch[-1] is not None:
+                batch.append(self._queue.get_nowait())
         except Empty:
             pass
-        return found
+        return batch
 
-    def _answer(self, waiting: Sequence[_Waiting]) -> None:
+    def _commit(self, pending: Sequence[_PendingInstance]) -> None:
         try:
-            outcomes = self._commit(waiting)
+            outcomes = self._write_when_free(pending)
         except (StorageFull, CollectionBusy) as error:
-            outcomes = [Outcome(Fate.full, str(error))] * len(waiting)
+            outcomes = [InstanceOutcome(Fate.full, str(error))] * len(pending)
         except Exception as error:  # the sender keeps what was not acknowledged, and sends it again
             log.warning("instances could not be stored: %s", type(error).__name__)
-            outcomes = [Outcome(Fate.failed, f"could not be stored ({type(error).__name__})")] * len(waiting)
-        for one, outcome in zip(waiting, outcomes, strict=True):
-            one.answer.set_result(outcome)
+            reason = f"could not be stored ({type(error).__name__})"
+            outcomes = [InstanceOutcome(Fate.failed, reason)] * len(pending)
+        for instance, outcome in zip(pending, outcomes, strict=True):
+            instance.outcome.set_result(outcome)
 
-    def _commit(self, waiting: Sequence[_Waiting]) -> list[Outcome]:
+    def _write_when_free(self, pending: Sequence[_PendingInstance]) -> list[InstanceOutcome]:
         until = time.monotonic() + BUSY_SECONDS
         while True:
             try:
                 with self.collection.writer(self.who) as writer:
-                    return self._write(writer, waiting)
+                    return self._write(writer, pending)
             except CollectionBusy:  # a deletion or the service: they are short
                 if time.monotonic() > until:
                     raise
                 time.sleep(0.05)
 
-    def _write(self, writer: Writer, waiting: Sequence[_Waiting]) -> list[Outcome]:
-        there = self.known([record.instance for one in waiting for record in one.described.records[:1]])
-        new: list[_Waiting] = []
-        known = []
-        for one in waiting:
-            instance = one.described.records[0].instance
-            known.append(instance in there)
-            if instance not in there:
-                new.append(one)
-                there.add(instance)
-        entries: list[Entry] = [
-            entry for one in new for entry in zip(one.described.records, one.described.vectors, strict=True)
-        ]
-
-        def also(connection: Connection, added: Added) -> None:
-            self._keep(writer, connection, new, added)
-
-        added = writer.add(entries, also=also)
+    def _write(self, writer: Writer, pending: Sequence[_PendingInstance]) -> list[InstanceOutcome]:
+        uids = [instance.uid for instance in pending]
+        is_new = select_new_instances(uids, self.known(uids))
+        files = [instance.file for instance, new in zip(pending, is_new, strict=True) if new]
+        added = add_received_files(writer, files, keep_originals=self.keep_originals)
         self._stored += len(added.ids)
-        each = iter(added.each)
-        fates = iter([_fate([next(each)[0] for _ in one.described.records]) for one in new])
-        return [Outcome(Fate.known) if was else Outcome(next(fates)) for was in known]
+        frame_outcomes = iter(added.outcomes)
+        fates = iter([_fate([next(frame_outcomes)[0] for _ in file.description.records]) for file in files])
+        return [InstanceOutcome(next(fates) if new else Fate.known) for new in is_new]
 
-    def _keep(self, writer: Writer, connection: Connection, new: Sequence[_Waiting], added: Added) -> None:
-        """Thumbnails of the images that are new, and their files where wanted, in the same transaction."""
-        each = iter(added.each)
-        rows = []
-        for one in new:
-            fresh = False
-            for picture in one.described.pictures:
-                what, image_id = next(each)
-                if what == "added" and image_id:
-                    fresh = True
-                    if self.store_thumbnails:
-                        rows.append({"number": added.numbers[image_id], "picture": picture})
-            if fresh and self.keep_originals:
-                originals.keep(writer.folder, one.data)
-        if rows:
-            connection.execute(insert(schema.thumbnails), rows)
-
-    def _renew(self, idle: bool) -> None:
-        """A new snapshot where too much has changed, when nobody waits; what was added is safe without it."""
+    def _renew_snapshot(self, idle: bool) -> None:
+        """Write a new snapshot if too much has changed and no instance is pending. What was added is safe without."""
         if not self._stored:
             return
-        late = time.monotonic() - self._looked > RENEW_SECONDS
-        if not idle and not (late and self._stored >= ENOUGH):
+        late = time.monotonic() - self._checked > RENEW_SECONDS
+        if not idle and not (late and self._stored >= STATISTICS_IMAGES):
             return
         try:
-            if self.collection.statistics() or len(self.collection) >= ENOUGH:
+            if self.collection.statistics() or len(self.collection) >= STATISTICS_IMAGES:
                 with self.collection.writer(self.who) as writer:
                     writer.finish()
-            self._stored, self._looked = 0, time.monotonic()
+            self._stored, self._checked = 0, time.monotonic()
         except CollectionBusy:
             pass  # next time
-        except Exception as error:  # whatever it is: this thread answers all that comes
+        except Exception as error:  # this thread must go on: it acknowledges every instance
             log.warning("no new snapshot after adding images: %s", type(error).__name__)
             self._stored = 0
 
 
 def _fate(outcomes: Sequence[str]) -> Fate:
-    """Of an instance, from what became of its frames: a picture that is there already is in the collection."""
+    """Return the fate of an instance from the outcomes of its frames: a duplicate is in the collection."""
     if "added" in outcomes or "updated" in outcomes:
         return Fate.stored
     return Fate.known if "duplicate" in outcomes else Fate.deleted_earlier

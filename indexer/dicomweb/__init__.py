@@ -1,1 +1,1 @@
-"""Brings the images of an archive into a collection over DICOMweb (PS3.18): QIDO-RS lists, WADO-RS fetches."""
+"""Add the images of a DICOMweb archive (PS3.18) to a collection: QIDO-RS lists, WADO-RS fetches."""

@@ -1,18 +1,20 @@
-"""One way through an archive: every instance that matches and is not there yet."""
+"""Crawl an archive for instances that match and are not in the collection yet."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from threading import Event
 
-from indexer.dicom.instance import Fate
+from indexer.dicom.describe_instance import Fate
 from indexer.dicom.intake import Intake
-from indexer.dicomweb.archive import Archive, NotGiven, Study
+from indexer.dicomweb.dicomweb_archive import ArchiveSeries, ArchiveStudy, DicomwebArchive, InstanceRefused
+from indexer.index_run import ReportRefusal
 
-AT_ONCE = 256  # instances looked up and fetched together
-WITHOUT_IMAGES = frozenset(  # modalities (PS3.16, CID 29) whose objects have no pixels
-    (
+BATCH = 256  # instances looked up and fetched together
+# Modalities (PS3.16, CID 29) whose objects have no pixels
+WITHOUT_IMAGES = frozenset(
+    [
         "SR",
         "PR",
         "KO",
@@ -27,112 +29,129 @@ WITHOUT_IMAGES = frozenset(  # modalities (PS3.16, CID 29) whose objects have no
         "HD",
         "PLAN",
         "DOC",
-    )
+    ]
 )
+REPORTED = (Fate.unreadable, Fate.full, Fate.failed, Fate.no_image, Fate.left_out)
 
 
 @dataclass(frozen=True)
-class Filters:
-    """modalities, body_parts: any where empty. since, until: study dates, YYYYMMDD or ""."""
+class StudyFilter:
+    """Studies and series to add. modalities, body_parts: any if empty. since, until: study dates, YYYYMMDD or ""."""
 
     modalities: tuple[str, ...] = ()
     body_parts: tuple[str, ...] = ()
     since: str = ""
     until: str = ""
 
-    def of_studies(self) -> dict[str, str]:
-        """What the archive is asked to match."""
-        filters = {"StudyDate": f"{self.since}-{self.until}"} if self.since or self.until else {}
+    def query(self) -> dict[str, str]:
+        """Return the matching attributes of a QIDO-RS request for studies."""
+        attributes = {"StudyDate": f"{self.since}-{self.until}"} if self.since or self.until else {}
         if len(self.modalities) == 1:
-            filters["ModalitiesInStudy"] = self.modalities[0]
-        return filters
+            attributes["ModalitiesInStudy"] = self.modalities[0]
+        return attributes
+
+    def matches(self, series: ArchiveSeries) -> bool:
+        """Return whether a series matches; attributes that the archive leaves out match anything."""
+        pairs = ((self.modalities, series.modality), (self.body_parts, series.body_part))
+        return all(not allowed or not value or value in allowed for allowed, value in pairs)
 
 
 class Crawl:
-    """Fetches `jobs` instances at a time. stop: set to end it between two of them.
+    """Fetches instances and adds them.
 
-    refused(SOP Instance UID, reason) is told of every instance that is not taken.
+    Parameters
+    ----------
+    archive : DicomwebArchive
+        Archive to list and fetch from.
+    intake : Intake
+        Takes the instances.
+    study_filter : StudyFilter
+        Studies and series to add.
+    jobs : int
+        Instances fetched at a time.
+    stop : Event
+        Set to end the crawl between two instances.
+    report_refusal : callable
+        Called with the SOP Instance UID and the reason of every instance that is not added.
     """
 
     def __init__(
         self,
-        archive: Archive,
+        archive: DicomwebArchive,
         intake: Intake,
-        filters: Filters,
+        study_filter: StudyFilter,
         *,
         jobs: int,
         stop: Event,
-        progress: Callable[[], None] = lambda: None,
-        refused: Callable[[str, str], None] = lambda uid, reason: None,
+        report_refusal: ReportRefusal = lambda uid, reason: None,
     ) -> None:
         self.archive = archive
         self.intake = intake
-        self.filters = filters
+        self.study_filter = study_filter
         self.jobs = jobs
         self.stop = stop
-        self.progress = progress
-        self.refused = refused
-        self._done: dict[str, int] = {}  # studies by their number of instances
-        self._met: set[str] = set()  # instances that left no image of their own; to be fetched once only
+        self.report_refusal = report_refusal
+        self._done: dict[str, int] = {}  # studies with their number of instances
+        self._seen: set[str] = set()  # instances that need not be fetched again, added or not
 
     def __call__(self) -> None:
-        """All studies that match; raises ArchiveFailed, and what was fetched until then is kept."""
-        for study in self.archive.studies(self.filters.of_studies()):
+        """Crawl all studies that match. Raises ArchiveFailed; what was fetched until then stays."""
+        for study in self.archive.studies(self.study_filter.query()):
             if self.stop.is_set():
                 return
             if study.instances is None or self._done.get(study.uid) != study.instances:
-                self.study(study)
+                self.crawl_study(study)
 
-    def study(self, study: Study) -> None:
-        """All series of a study that match."""
+    def crawl_study(self, study: ArchiveStudy) -> None:
+        """Add all series of a study that match."""
         for series in self.archive.series(study.uid):
-            wanted = self.filters.modalities, self.filters.body_parts
-            said = series.modality, series.body_part
-            if any(names and one and one not in names for names, one in zip(wanted, said, strict=True)):
+            if not self.study_filter.matches(series):
                 continue
             uids = self.archive.instances(study.uid, series.uid)
             if series.modality in WITHOUT_IMAGES:
-                found = set(uids) - self._met
-                self._met |= found
-                self.intake.count_skipped(Fate.no_image, len(found))
+                new = set(uids) - self._seen
+                self._seen |= new
+                self.intake.count_skipped(Fate.no_image, len(new))
                 continue
-            while part := list(islice(uids, AT_ONCE)):
-                self._fetch(study.uid, series.uid, part)
+            while batch := list(islice(uids, BATCH)):
+                self._add_batch(study.uid, series.uid, batch)
                 if self.stop.is_set():
                     return
         if study.instances is not None:
             self._done[study.uid] = study.instances
 
-    def _fetch(self, study: str, series: str, uids: Sequence[str]) -> None:
+    def _add_batch(self, study: str, series: str, uids: Sequence[str]) -> None:
         known = self.intake.known(uids)
-        self.intake.count_skipped(Fate.known, len(known - self._met))
-        self._met |= known
-        missing = [uid for uid in uids if uid not in self._met]
+        self.intake.count_skipped(Fate.known, len(known - self._seen))
+        self._seen |= known
+        missing = [uid for uid in uids if uid not in self._seen]
         with ThreadPoolExecutor(self.jobs) as threads:
-            for _ in _results(threads, lambda uid: self._one(study, series, uid), missing):
-                self.progress()
+            for _ in _map_until_failure(threads, lambda uid: self._add(study, series, uid), missing):
+                pass
 
-    def _one(self, study: str, series: str, uid: str) -> None:
+    def _add(self, study: str, series: str, uid: str) -> None:
         if self.stop.is_set():
             return
         try:
             outcome = self.intake.add(self.archive.fetch(study, series, uid), uid)
-        except NotGiven as error:
+        except InstanceRefused as error:
             self.intake.count_skipped(Fate.failed, 1)
-            self.refused(uid, str(error))
+            self.report_refusal(uid, str(error))
             return
         if outcome.fate not in (Fate.full, Fate.failed):
-            self._met.add(uid)
-        if outcome.fate in (Fate.unreadable, Fate.full, Fate.failed, Fate.no_image, Fate.left_out):
-            self.refused(uid, outcome.reason)
+            self._seen.add(uid)
+        if outcome.fate in REPORTED:
+            self.report_refusal(uid, outcome.reason)
 
 
-def _results(threads: ThreadPoolExecutor, work: Callable[[str], None], uids: Iterable[str]) -> Iterable[None]:
-    """As map, except that a failure leaves what has not begun undone."""
-    running = [threads.submit(work, uid) for uid in uids]
+def _map_until_failure(
+    threads: ThreadPoolExecutor, work: Callable[[str], None], uids: Iterable[str]
+) -> Iterator[None]:
+    """Call `work` for each; after a failure nothing new begins."""
+    futures = [threads.submit(work, uid) for uid in uids]
     try:
-        for one in running:
-            yield one.result()
+        for future in futures:
+            yield future.result()
     finally:
-        for one in running:
-            one.cancel()
+        for future in futures:
+            future.cancel()

@@ -1,1 +1,1 @@
-"""A DICOM storage service (PS3.4, annex B) that brings what it is sent into a collection."""
+"""DICOM storage service (PS3.4, annex B) that adds received instances to a collection."""

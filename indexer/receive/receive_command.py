@@ -1,4 +1,4 @@
-"""`cbir receive`."""
+"""The command `cbir receive`."""
 
 import gc
 import ipaddress
@@ -7,7 +7,6 @@ import logging
 import signal
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,39 +14,51 @@ import typer
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.images import Limits
-from cbir.threads import cores
 from indexer.dicom.instance_filter import InstanceFilter
-from indexer.dicom.intake import Intake
-from indexer.index_command import open_collection
+from indexer.dicom.intake_options import (
+    BurnedInOption,
+    CollectionOption,
+    FramesOption,
+    JobsOption,
+    ProfileOption,
+    SecondaryCapturesOption,
+    StudyDatesOption,
+    start_intake,
+)
+from indexer.index_request import open_collection
+
+END_SECONDS = 5.0  # for an association to end
 
 
 def receive(
-    collection: Annotated[Path, typer.Option(help="Folder of the collection; made where it does not exist.")],
+    collection: CollectionOption,
     aet: Annotated[
-        str, typer.Option(help="Our AE title; associations that call another are rejected.")
+        str, typer.Option(help="Own AE title; associations that call another are rejected.")
     ] = "CBIR",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="0: any that is free, which is printed.")
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one. It is printed.")
     ] = 11112,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; others than loopback need --allow.")
+        str, typer.Option(help="Address to listen on; any but loopback needs --allow.")
     ] = "127.0.0.1",
     allow: Annotated[
-        list[str] | None, typer.Option(help="AE title that may send; as often as there are some. None: any.")
+        list[str] | None, typer.Option(help="AE title that may send. Repeatable. [default: any]")
     ] = None,
-    associations: Annotated[int, typer.Option(min=1, max=256, help="At a time; more are rejected.")] = 8,
-    frames: Annotated[str, typer.Option(help="Of instances with several: all, middle, or every:N.")] = "all",
-    burned_in: Annotated[bool, typer.Option(help="Take images that say they have text burned in.")] = True,
-    secondary_captures: Annotated[bool, typer.Option(help="Take pictures of screens and films.")] = True,
-    study_dates: Annotated[str, typer.Option(help="drop, or shift: a label, moved per patient.")] = "drop",
-    most_megabytes: Annotated[int, typer.Option(min=1, help="Of one instance.")] = 512,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; as many as cores if not given.")] = None,
-    profile: Annotated[str | None, typer.Option(help="Of a new collection, as for cbir index.")] = None,
+    associations: Annotated[
+        int, typer.Option(min=1, max=256, help="Associations at a time; more are rejected.")
+    ] = 8,
+    frames: FramesOption = "all",
+    burned_in: BurnedInOption = True,
+    secondary_captures: SecondaryCapturesOption = True,
+    study_dates: StudyDatesOption = "drop",
+    most_megabytes: Annotated[int, typer.Option(min=1, help="Largest instance, in MiB.")] = 512,
+    jobs: JobsOption = None,
+    profile: ProfileOption = None,
 ) -> None:
-    """Receive DICOM images (C-STORE) into a collection, until it is told to stop.
+    """Receive DICOM images (C-STORE) into a collection until stopped.
 
-    A sender is told success once the image is on the disk; what holds no image is counted and discarded with a
-    warning. Patients are kept as keyed hashes, and pixels as thumbnails (`keep_originals` keeps the files).
+    An image is acknowledged once it is on disk; an instance without an image is discarded with a warning status.
+    Patients are stored as keyed hashes, pixels as thumbnails (the setting `keep_originals` stores the files too).
     """
     _check_host(host, allow or [])
     from indexer.receive.storage_service import (  # after the checks: it loads pynetdicom
@@ -56,20 +67,12 @@ def receive(
     )
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    logging.getLogger("pynetdicom").setLevel(logging.CRITICAL)  # its words quote what peers send
-    chosen = settings.load()
+    logging.getLogger("pynetdicom").setLevel(logging.CRITICAL)  # its messages quote what peers send
     peers = PeerPolicy(aet, allow or [], associations)
-    choice = InstanceFilter(frames, burned_in, secondary_captures, study_dates)
-    with open_collection(collection, profile, []) as opened:
-        intake = Intake(
-            opened,
-            choice=choice,
-            limits=Limits(pixels=chosen.max_pixels, bytes=most_megabytes * 2**20),
-            jobs=jobs if jobs is not None else cores(),
-            who="C-STORE",
-            keep_originals=chosen.keep_originals,
-            store_thumbnails=chosen.store_thumbnails,
-        )
+    instance_filter = InstanceFilter(frames, burned_in, secondary_captures, study_dates)
+    limits = Limits(pixels=settings.load().max_pixels, bytes=most_megabytes * 2**20)
+    with open_collection(collection, profile) as opened:
+        intake = start_intake(opened, instance_filter, limits=limits, jobs=jobs, who="C-STORE")
         try:
             server = start_storage_service(intake, host, port, peers)
             for number in (signal.SIGTERM, signal.SIGINT):
@@ -84,21 +87,23 @@ def receive(
     typer.echo(json.dumps({fate.value: number for fate, number in sorted(intake.counts.items(), key=str)}))
 
 
-def _check_host(host: str, allowed: list[str]) -> None:
+def _check_host(host: str, allowed_titles: Sequence[str]) -> None:
     try:
         loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
-        raise InvalidInput(f"--host {host} is no address to listen on, for instance 127.0.0.1") from None
-    if not loopback and not allowed:
-        raise InvalidInput(f"listening on {host} lets other machines send: say who may with --allow AETITLE")
+        raise InvalidInput(f"--host {host} is not an address to listen on, for instance 127.0.0.1") from None
+    if not loopback and not allowed_titles:
+        raise InvalidInput(
+            f"listening on {host} lets other hosts send: name those allowed with --allow AETITLE"
+        )
 
 
 def _end_associations(associations: Sequence[threading.Thread]) -> None:
-    """What is being stored is answered first; then the peers are told."""
-    storing = [one for one in associations if getattr(one, "is_established", False)]
-    for one in associations:
-        abort = getattr(one, "abort", None)
+    """Abort all associations, after answering what is being stored."""
+    established = [thread for thread in associations if getattr(thread, "is_established", False)]
+    for thread in associations:
+        abort = getattr(thread, "abort", None)
         if abort:
             abort()
-    for one in storing:  # nothing is lost with those that never said who they are
-        one.join(5)
+    for thread in established:  # nothing is lost with the others
+        thread.join(END_SECONDS)

@@ -17,7 +17,7 @@ import pytest
 from cbir import descriptors
 from cbir.images import read_images
 from cbir.store import Collection
-from cbir.store.verify import verify
+from cbir.store.verify import verify_collection
 from tests.indexer.conftest import picture
 
 CBIR = [sys.executable, "-m", "cbir.main"]
@@ -55,7 +55,7 @@ def test_a_folder_becomes_a_collection(folder, target):
             (image,) = read_images(Path(record.source))
             expected = descriptors.get("huang2012")(image)
             np.testing.assert_array_equal(collection.vector(record.image_id), expected)
-        assert verify(collection) == []
+        assert verify_collection(collection) == []
         assert collection.view().statistics.fitted_on == 30
 
 
@@ -192,7 +192,7 @@ def test_killed_again_and_again_it_ends_with_every_image_once(tmp_path, target):
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         with Collection(target) as collection:
-            assert verify(collection) == []
+            assert verify_collection(collection) == []
             counts.append(len(collection))
     assert len(counts) > 2, "no kill hit the middle of the run"
     assert counts == sorted(counts), "acknowledged images were lost"
@@ -201,7 +201,7 @@ def test_killed_again_and_again_it_ends_with_every_image_once(tmp_path, target):
     assert index(folder, target)["already"] == total
     with Collection(target) as collection:
         assert len(collection) == total
-        assert verify(collection) == []
+        assert verify_collection(collection) == []
 
 
 def count(target: Path) -> int:

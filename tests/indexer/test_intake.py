@@ -7,10 +7,10 @@ import pytest
 
 from cbir.images import Limits
 from cbir.store import Collection
-from indexer.commands import open_collection
 from indexer.dicom import intake
-from indexer.dicom.instance import Fate
-from indexer.dicom.options import Choice
+from indexer.dicom.describe_instance import Fate
+from indexer.dicom.instance_filter import InstanceFilter
+from indexer.index_request import open_collection
 from tests.indexer.receiving import file_of, slices
 
 
@@ -27,8 +27,8 @@ def test_a_fault_of_the_snapshot_does_not_stop_the_answers(
     monkeypatch.setattr(Collection, "statistics", fails)
     first, second = map(file_of, slices(2, 32))
     fates = []
-    with open_collection(tmp_path / "collection", None, []) as opened:
-        made = intake.Intake(opened, choice=Choice(), limits=Limits(), jobs=1, who="test")
+    with open_collection(tmp_path / "collection") as opened:
+        made = intake.Intake(opened, instance_filter=InstanceFilter(), limits=Limits(), jobs=1, who="test")
         fates.append(made.add(first).fate)
         assert looked.wait(60)
         later = Thread(target=lambda: fates.append(made.add(second).fate), daemon=True)

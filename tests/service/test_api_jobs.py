@@ -14,9 +14,9 @@ from flask.testing import FlaskClient
 from cbir import settings
 from cbir.store import Collection
 from cbir.store import profile as profiles
-from service import jobs
+from service.ingest import index_jobs
 from service.app import create_app
-from service.state import EXTENSION
+from service.collections.app_state import EXTENSION
 from tests.service.conftest import problem
 
 JOBS = "/v1/jobs"
@@ -152,7 +152,7 @@ def test_a_link_that_changes_while_its_job_waits(
     folder, outside = noise(archive / "a", 1), noise(tmp_path / "outside", 7)
     (tmp_path / "labels.csv").write_text("path,label\na/000.png,x\n")
     shutil.copy(tmp_path / "labels.csv", archive)
-    place, collection = app.extensions[EXTENSION].place(), client.get("/v1/collection").json
+    place, collection = app.extensions[EXTENSION].handle(), client.get("/v1/collection").json
     for given, swapped in (({"folder": str(folder)}, folder), ({"labels": f"{archive}/labels.csv"}, None)):
         with place.indexing():  # so that the job waits
             job = client.post(JOBS, json={"folder": str(archive)} | given).json["job"]
@@ -201,8 +201,8 @@ def test_requests_that_are_none(client: FlaskClient) -> None:
 def test_one_job_too_many(
     client: FlaskClient, app: Flask, archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "MOST_WAITING", 1)
-    place = app.extensions[EXTENSION].place()
+    monkeypatch.setattr(index_jobs, "MAX_WAITING", 1)
+    place = app.extensions[EXTENSION].handle()
     with place.indexing():  # so that jobs wait
         answers = [client.post(JOBS, json={"folder": str(archive)}) for _ in range(2)]
     assert answers[0].status_code == 202

@@ -11,13 +11,13 @@ import pytest
 
 from cbir.errors import ArchiveFailed, InvalidInput
 from cbir.images import Limits
-from indexer.commands import open_collection
+from indexer.dicom.instance_filter import InstanceFilter
 from indexer.dicom.intake import Intake
-from indexer.dicom.options import Choice
-from indexer.dicomweb import archive as archives
-from indexer.dicomweb.archive import Archive
-from indexer.dicomweb.crawl import Crawl, Filters
-from indexer.dicomweb.session import PASSWORD, TOKEN, USER, connect
+from indexer.dicomweb import dicomweb_archive as archives
+from indexer.dicomweb.archive_session import PASSWORD, TOKEN, USER, open_session
+from indexer.dicomweb.crawl import Crawl, StudyFilter
+from indexer.dicomweb.dicomweb_archive import DicomwebArchive
+from indexer.index_request import open_collection
 from tests.indexer.dicomweb.small_archive import SmallArchive, basic, certificate, serving
 from tests.indexer.receiving import CBIR, instances_in, slices
 
@@ -56,10 +56,10 @@ def test_over_tls_with_credentials_from_the_environment(tmp_path: Path) -> None:
 def test_a_bearer_token(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(SmallArchive(list(slices(1, 32)), "Bearer a.b.c")) as url:
         monkeypatch.setenv(TOKEN, "a.b.c")
-        Archive(url, connect([], MOST)).check()
+        DicomwebArchive(url, open_session([], MOST)).check()
         monkeypatch.setenv(TOKEN, "c.b.a")
         with pytest.raises(ArchiveFailed, match="401") as caught:
-            Archive(url, connect([], MOST)).check()
+            DicomwebArchive(url, open_session([], MOST)).check()
         assert "c.b.a" not in str(caught.value)
 
 
@@ -70,7 +70,7 @@ def test_a_certificate_for_another_address_is_not_trusted(tmp_path: Path) -> Non
         serving(SmallArchive(list(slices(1, 32))), signed) as url,
         pytest.raises(ArchiveFailed, match="certificate is not trusted"),
     ):
-        Archive(url, connect([], MOST, signed[0])).check()
+        DicomwebArchive(url, open_session([], MOST, signed[0])).check()
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_credentials_do_not_follow_to_another_server(
     ours, other = SmallArchive(list(slices(1, 32))), SmallArchive(list(slices(1, 32)))
     with serving(other) as elsewhere, serving(ours) as url:
         ours.elsewhere = elsewhere.removesuffix("/dicom-web")
-        Archive(url, connect([], MOST)).check()
+        DicomwebArchive(url, open_session([], MOST)).check()
     assert [bool(one) for one in ours.said] == [True]
     assert other.said == [None]
 
@@ -95,7 +95,7 @@ def test_a_token_that_cannot_be_sent_is_told_of_and_not_shown(
 ) -> None:
     monkeypatch.setenv(TOKEN, token)
     with pytest.raises(InvalidInput, match=TOKEN) as caught:
-        connect([], MOST)
+        open_session([], MOST)
     assert token.strip() not in str(caught.value)
 
 
@@ -104,17 +104,17 @@ def test_an_archive_that_dies_between_pages_is_gone_on_with(
 ) -> None:
     monkeypatch.setattr(archives, "PAGE", 4)
     monkeypatch.setattr(archives, "PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr("indexer.dicomweb.crawl.AT_ONCE", 4)
+    monkeypatch.setattr("indexer.dicomweb.crawl.BATCH", 4)
     archive = SmallArchive(list(slices(10, 32)))
     place = tmp_path / "collection"
-    with serving(archive) as url, open_collection(place, None, []) as opened:
-        intake = Intake(opened, choice=Choice(), limits=Limits(), jobs=1, who="test")
+    with serving(archive) as url, open_collection(place) as opened:
+        intake = Intake(opened, instance_filter=InstanceFilter(), limits=Limits(), jobs=1, who="test")
 
-        def crawled(filters: Filters = Filters()) -> None:
-            Crawl(Archive(url, connect([], MOST)), intake, filters, jobs=2, stop=Event())()
+        def crawled(filters: StudyFilter = StudyFilter()) -> None:
+            Crawl(DicomwebArchive(url, open_session([], MOST)), intake, filters, jobs=2, stop=Event())()
 
-        crawled(Filters(modalities=("MR",)))
-        crawled(Filters(body_parts=("HEAD",)))
+        crawled(StudyFilter(modalities=("MR",)))
+        crawled(StudyFilter(body_parts=("HEAD",)))
         assert archive.fetched == []  # of what does not match nothing is
         archive.dies_after = 3 + 4  # lists of studies, series and instances, and the first page's four
         with pytest.raises(ArchiveFailed, match="what was fetched is kept, run the same again"):

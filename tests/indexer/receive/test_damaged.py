@@ -10,9 +10,9 @@ from pynetdicom import AE, _config
 from pynetdicom.presentation import build_context
 
 from cbir.store import Collection
-from cbir.store.verify import verify
-from indexer.dicom.instance import Fate
-from indexer.receive.server import MISMATCH, STATUS
+from cbir.store.verify import verify_collection
+from indexer.dicom.describe_instance import Fate
+from indexer.receive.storage_service import MISMATCH, STATUS
 from tests.e2e.test_full_disk import disk, fill, make_room
 from tests.indexer.damaged import DAMAGED
 from tests.indexer.receiving import file_of, instances_in, receiver, send, slices
@@ -73,4 +73,4 @@ def test_without_room_the_sender_is_told_to_come_again(disk: Path) -> None:
         started.stop()
     assert len(instances_in(place)) == 4
     with Collection(place) as collection:
-        assert verify(collection) == []
+        assert verify_collection(collection) == []

@@ -13,10 +13,10 @@ from pynetdicom.association import Association
 from pynetdicom.transport import AssociationSocket
 
 from cbir.images import Limits
-from indexer.commands import open_collection
+from indexer.dicom.instance_filter import InstanceFilter
 from indexer.dicom.intake import Intake
-from indexer.dicom.options import Choice
-from indexer.receive import bounded, server
+from indexer.index_request import open_collection
+from indexer.receive import bounded_server, storage_service
 from tests.indexer.receiving import slices
 
 SECONDS = 2.0  # instead of a minute
@@ -25,12 +25,14 @@ SECONDS = 2.0  # instead of a minute
 @pytest.fixture
 def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Where one association at a time is served, and nobody is waited for long."""
-    monkeypatch.setattr(server, "NETWORK_SECONDS", SECONDS)
-    monkeypatch.setattr(server, "ACSE_SECONDS", SECONDS)
-    monkeypatch.setattr(bounded, "PDU_SECONDS", SECONDS)
-    with open_collection(tmp_path / "collection", None, []) as collection:
-        intake = Intake(collection, choice=Choice(), limits=Limits(), jobs=1, who="test")
-        listening = server.serve(intake, "127.0.0.1", 0, server.Peers("CBIR", most=1))
+    monkeypatch.setattr(storage_service, "NETWORK_SECONDS", SECONDS)
+    monkeypatch.setattr(storage_service, "ACSE_SECONDS", SECONDS)
+    monkeypatch.setattr(bounded_server, "PDU_SECONDS", SECONDS)
+    with open_collection(tmp_path / "collection") as collection:
+        intake = Intake(collection, instance_filter=InstanceFilter(), limits=Limits(), jobs=1, who="test")
+        listening = storage_service.start_storage_service(
+            intake, "127.0.0.1", 0, storage_service.PeerPolicy("CBIR", most=1)
+        )
         thread = Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         yield listening.server_address[1]

@@ -20,12 +20,13 @@ from pynetdicom.sop_class import CTImageStorage, Verification
 
 from cbir.datasets.phantoms import write
 from cbir.errors import InvalidInput
-from cbir.images import Limits
+from cbir.ingest.description import DescribeTask
 from cbir.store import Collection
-from indexer.dicom.instance import Task, describe
-from indexer.dicom.options import Choice
-from indexer.receive.commands import receive
-from indexer.receive.syntaxes import decodable
+from cbir.store import profile as profiles
+from indexer.dicom.describe_instance import InstanceTask, describe_instance
+from indexer.dicom.instance_filter import InstanceFilter
+from indexer.receive.receive_command import receive
+from indexer.receive.transfer_syntaxes import decodable_syntaxes
 from tests.indexer.receiving import (
     Receiver,
     association,
@@ -247,23 +248,24 @@ def test_what_was_acknowledged_outlives_the_receiver(tmp_path: Path) -> None:
 
 
 def test_frames_are_chosen() -> None:
+    describe = DescribeTask(profiles.get("huang2012"), b"secret", Limits())
     (several,) = slices(1, 32)
     several.NumberOfFrames = 10
     several.PixelData = np.random.default_rng(1).integers(0, 4096, (10, 32, 32), np.uint16).tobytes()
     for frames, expected in (("all", [*range(1, 11)]), ("middle", [5]), ("every:4", [1, 5, 9])):
-        task = Task("huang2012", b"secret", Limits(), Choice(frames=frames))
-        assert [record.frame for record in describe(file_of(several), task).records] == expected
+        task = InstanceTask(describe, InstanceFilter(frames=frames))
+        assert [record.frame for record in describe_instance(file_of(several), task).file.records] == expected
 
 
 def test_every_transfer_syntax_that_is_decoded_is_negotiated(running: tuple[Receiver, Path]) -> None:
     started, _ = running
-    for syntax in decodable():
+    for syntax in decodable_syntaxes():
         entity = AE("SENDER")
         entity.requested_contexts = [build_context(CTImageStorage, syntax)]
         made = entity.associate("127.0.0.1", started.port, ae_title="CBIR")
         assert [context.transfer_syntax for context in made.accepted_contexts] == [[syntax]]
         made.release()
-    assert len(decodable()) > 10
+    assert len(decodable_syntaxes()) > 10
 
 
 def test_a_deleted_image_is_not_taken_in_again(running: tuple[Receiver, Path]) -> None:

@@ -1,4 +1,4 @@
-"""Reading files below the allowed folders only, though somebody changes links meanwhile."""
+"""Read files below allowed folders only, even if links change meanwhile."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -12,15 +12,34 @@ OUTSIDE = "leads out of the folders that may be indexed (index_roots)"
 
 
 def read_inside(path: Path, within: Sequence[Path], limits: Limits) -> Iterator[Image]:
-    """As `cbir.images.read_images`, of a file below one of the folders `within`; of any where there are none.
+    """Read an image file as `cbir.images.read_images` does, if it is inside an allowed folder.
 
-    Raises UnreadableImage also where the file that was opened lies elsewhere, and OSError where it cannot be opened.
+    Parameters
+    ----------
+    path : Path
+        File.
+    within : sequence of Path
+        Allowed folders; empty: no restriction.
+    limits : Limits
+        Largest file and image.
+
+    Yields
+    ------
+    Image
+        Each frame or page.
+
+    Raises
+    ------
+    UnreadableImage
+        Also if the opened file is outside the folders.
+    OSError
+        If the file cannot be opened.
     """
     if not within:
         yield from read_images(path, limits=limits)
         return
-    with open(path, "rb", opener=_without_waiting) as file:
-        # Linux says where the opened file lies, however the links have changed since.
+    with open(path, "rb", opener=_open_nonblocking) as file:
+        # On Linux this gives the path of the opened file, even if links have changed since.
         opened = Path(f"/proc/self/fd/{file.fileno()}")
         if not is_inside(opened if opened.exists() else path, within):
             raise UnreadableImage(OUTSIDE)
@@ -33,6 +52,6 @@ def read_inside(path: Path, within: Sequence[Path], limits: Limits) -> Iterator[
     yield from decode(data, path.name, limits=limits)
 
 
-def _without_waiting(path: str, flags: int) -> int:
-    # Nobody may ever write to a pipe that has taken a file's place.
+def _open_nonblocking(path: str, flags: int) -> int:
+    # A pipe that has replaced the file may never be written to.
     return os.open(path, flags | os.O_NONBLOCK)

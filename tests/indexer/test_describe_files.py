@@ -1,17 +1,18 @@
 """A file that kills its process is refused; the others are indexed."""
 
 import os
-from pathlib import Path
 
 import pytest
 
 from cbir import images
 from cbir.images import Limits
-from indexer.extract import Task
-from indexer.pool import CHUNK, extract_all
+from cbir.ingest.description import DescribeTask
+from cbir.store import profile as profiles
+from indexer.describe_files import CHUNK, FileTask, describe_all
 from tests.indexer.conftest import picture
 
 KILLER = "killer.png"
+TASK = FileTask(DescribeTask(profiles.get("tamura"), bytes(32), Limits()))
 
 
 @pytest.fixture
@@ -34,20 +35,21 @@ def test_only_the_deadly_file_is_refused(deadly, tmp_path):
     folder = tmp_path / "images"
     paths = [picture(folder / f"{seed:03d}.png", seed) for seed in range(5 * CHUNK)]
     paths.insert(37, picture(folder / KILLER, 999))
-    results = list(extract_all(iter(paths), Task("tamura", bytes(32), Limits()), jobs=2))
-    assert sorted(result.path for result in results) == sorted(paths)
-    refused = [result for result in results if result.refused]
-    assert [result.path for result in refused] == [folder / KILLER]
-    assert "crashed" in refused[0].refused
+    results = list(describe_all(iter(paths), TASK, jobs=2))
+    assert sorted(path for path, _ in results) == sorted(paths)
+    refused = {path: described.refused for path, described in results if described.refused}
+    assert list(refused) == [folder / KILLER]
+    assert "crashed" in refused[folder / KILLER]
 
 
 def test_nothing_to_do(tmp_path):
-    assert list(extract_all(iter([]), Task("tamura", bytes(32), Limits()), jobs=2)) == []
+    assert list(describe_all(iter([]), TASK, jobs=2)) == []
 
 
 def test_vectors_and_records_belong_together(tmp_path):
     paths = [picture(tmp_path / f"{seed}.png", seed) for seed in range(3)]
-    for result in extract_all(iter(paths), Task("tamura", bytes(32), Limits()), jobs=1):
-        (image,) = images.read_images(Path(result.path))
-        assert [record.content_hash for record in result.records] == [image.content_hash]
-        assert result.vectors.shape == (1, 6)
+    for path, described in describe_all(iter(paths), TASK, jobs=1):
+        (image,) = images.read_images(path)
+        assert [record.content_hash for record in described.records] == [image.content_hash]
+        (vector,) = described.vectors
+        assert vector.shape == (6,)

@@ -1,4 +1,4 @@
-"""The transfer syntaxes that can be decoded here."""
+"""Transfer syntaxes that can be decoded."""
 
 from functools import cache
 
@@ -7,12 +7,12 @@ from pydicom.uid import UID, AllTransferSyntaxes, DeflatedExplicitVRLittleEndian
 
 
 @cache
-def decodable() -> tuple[UID, ...]:
-    """Of those of PS3.5 and PS3.6, the ones whose pixels `cbir.images` decodes with what is installed."""
-    return tuple(syntax for syntax in AllTransferSyntaxes if _decodes(syntax))
+def decodable_syntaxes() -> tuple[UID, ...]:
+    """Return the transfer syntaxes of PS3.5 and PS3.6 that `cbir.images` decodes with the installed packages."""
+    return tuple(syntax for syntax in AllTransferSyntaxes if _is_decodable(syntax))
 
 
-def _decodes(syntax: UID) -> bool:
+def _is_decodable(syntax: UID) -> bool:
     if syntax in (DeflatedExplicitVRLittleEndian, ExplicitVRBigEndian):
         return True
     try:

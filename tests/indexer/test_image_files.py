@@ -6,12 +6,12 @@ import time
 import pytest
 
 from cbir.errors import NotFound
-from indexer.folder import looks_like_image, stamp, walk
+from cbir.ingest.image_files import file_stamp, find_images, looks_like_image
 from tests.indexer.conftest import picture
 
 
 def test_folders_are_walked_in_order(folder):
-    found = list(walk([folder]))
+    found = list(find_images([folder]))
     assert len(found) == 30
     assert found == sorted(found)
     assert all(path.is_absolute() and path.suffix == ".png" for path in found)
@@ -19,23 +19,23 @@ def test_folders_are_walked_in_order(folder):
 
 def test_what_is_named_twice_comes_once(folder):
     one = folder / "a" / "01.png"
-    assert len(list(walk([folder, folder / "a", one, folder]))) == 30
-    again = list(walk([folder / "a", one, folder]))
+    assert len(list(find_images([folder, folder / "a", one, folder]))) == 30
+    again = list(find_images([folder / "a", one, folder]))
     assert len(again) == len(set(again)) == 30
-    assert list(walk([one, one])) == [one.resolve()]
+    assert list(find_images([one, one])) == [one.resolve()]
 
 
 def test_a_file_named_outright_is_tried_whatever_it_is(folder):
-    assert list(walk([folder / "notes.txt"])) == [(folder / "notes.txt").resolve()]
+    assert list(find_images([folder / "notes.txt"])) == [(folder / "notes.txt").resolve()]
 
 
 def test_a_missing_source_is_named(folder):
     with pytest.raises(NotFound, match="nowhere"):
-        list(walk([folder, folder / "nowhere"]))
+        list(find_images([folder, folder / "nowhere"]))
 
 
 def test_an_empty_folder_has_nothing(tmp_path):
-    assert list(walk([tmp_path])) == []
+    assert list(find_images([tmp_path])) == []
 
 
 @pytest.mark.parametrize(
@@ -59,27 +59,27 @@ def test_images_are_known_by_suffix_or_first_bytes(tmp_path, name, content, expe
 
 def test_the_stamp_changes_with_the_file(tmp_path):
     path = picture(tmp_path / "x.png", 1)
-    before = stamp(path)
-    assert stamp(path) == before
+    before = file_stamp(path)
+    assert file_stamp(path) == before
     picture(path, 2, size=41)
-    assert stamp(path) != before
+    assert file_stamp(path) != before
 
 
 def test_links_to_folders_are_followed_once(folder, tmp_path):
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "study").symlink_to(folder)
     (folder / "circle").symlink_to(folder)
-    assert len(list(walk([tmp_path / "linked"]))) == 30
+    assert len(list(find_images([tmp_path / "linked"]))) == 30
 
 
 def test_a_pipe_is_no_image_and_does_not_stop_the_walk(folder):
     os.mkfifo(folder / "pipe")
     os.mkfifo(folder / "pipe.png")
-    assert len(list(walk([folder]))) == 30
+    assert len(list(find_images([folder]))) == 30
 
 
 def test_many_files_named_outright_take_linear_time(folder, tmp_path):
     paths = [picture(tmp_path / "many" / f"{n}.png", 0, size=8) for n in range(3000)]
     started = time.perf_counter()
-    assert len(list(walk(paths))) == 3000
+    assert len(list(find_images(paths))) == 3000
     assert time.perf_counter() - started < 15

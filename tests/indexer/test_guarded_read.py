@@ -8,11 +8,13 @@ import pytest
 
 from cbir.errors import UnreadableImage
 from cbir.images import Limits
+from cbir.ingest.description import DescribeTask
+from cbir.ingest.image_files import find_images
 from cbir.paths import is_inside
-from indexer import guarded
-from indexer.extract import Task, extract
-from indexer.folder import walk
-from indexer.guarded import OUTSIDE, read_inside
+from cbir.store import profile as profiles
+from indexer import guarded_read
+from indexer.describe_files import FileTask, describe_files
+from indexer.guarded_read import OUTSIDE, read_inside
 from tests.indexer.conftest import picture
 
 
@@ -67,15 +69,15 @@ def test_a_pipe_in_the_place_of_a_file_does_not_stop_it(root: Path) -> None:
 def test_a_link_that_leads_out_comes_by_its_own_name(root: Path, outside: Path) -> None:
     (root / "folder").symlink_to(outside.parent)
     (root / "file").symlink_to(outside)
-    found = list(walk([root], [root]))
+    found = list(find_images([root], [root]))
     assert set(found) == {root / "folder", root / "file", root / "in.png"}
-    assert outside in walk([root])
+    assert outside in find_images([root])
 
 
 def test_extraction_looks_again(root: Path, outside: Path) -> None:
     (root / "link.png").symlink_to(outside)
-    task = Task("tamura", bytes(32), Limits(), (root,))
-    good, bad = extract([root / "in.png", root / "link.png"], task)
+    task = FileTask(DescribeTask(profiles.get("tamura"), bytes(32), Limits()), (root,))
+    good, bad = describe_files([root / "in.png", root / "link.png"], task)
     assert good.refused is None
     assert bad.refused == OUTSIDE
     assert bad.records == ()
@@ -93,7 +95,7 @@ def test_a_link_that_changes_once_the_file_is_open(
         picture(root / "folder" / "out.png", 1)
         return is_inside(path, roots)
 
-    monkeypatch.setattr(guarded, "is_inside", change_and_look)
+    monkeypatch.setattr(guarded_read, "is_inside", change_and_look)
     with pytest.raises(UnreadableImage, match="index_roots"):
         list(read_inside(root / "folder" / "out.png", [root], Limits()))
     assert is_inside(root / "folder" / "out.png", [root])

@@ -1,4 +1,4 @@
-"""The csv of files that were refused."""
+"""A csv of refused files."""
 
 import csv
 from collections.abc import Iterator
@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cbir.errors import InvalidInput
-from indexer.run import Refused
+from indexer.index_run import ReportRefusal
 
 
 @contextmanager
-def report(path: Path | None) -> Iterator[Refused]:
-    """A function that writes a row `path,reason`, at once; one that does nothing where there is no `path`.
+def refusal_report(path: Path | None) -> Iterator[ReportRefusal]:
+    """Yield a function that writes a row `path,reason` at once, or does nothing if `path` is None.
 
-    Raises InvalidInput, before anything is done, where the file cannot be written.
+    Raises InvalidInput, before anything is done, if the file cannot be written.
     """
     if path is None:
         yield lambda name, reason: None
@@ -26,8 +26,8 @@ def report(path: Path | None) -> Iterator[Refused]:
         rows = csv.writer(file)
         rows.writerow(["path", "reason"])
 
-        def write(name: str, reason: str) -> None:
+        def write_row(name: str, reason: str) -> None:
             rows.writerow([name, reason])
             file.flush()
 
-        yield write
+        yield write_row

@@ -1,0 +1,97 @@
+"""Files to records and vectors, in parallel processes."""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from cbir.descriptors.descriptor import Batched
+from cbir.images import Image
+from cbir.ingest.description import DescribedFile, DescribeTask, describe_images, refuse, refused_file
+from cbir.ingest.image_files import file_stamp
+from cbir.ingest.process_pool import ProcessPool, WorkerDied, use_one_thread
+from indexer.guarded_read import read_inside
+
+CHUNK = 32  # files of one task
+AHEAD = 8  # tasks waiting for each process: busy through a commit, and memory bounded
+DIED = "its process died on it: a decoder crashed, or memory ran out"
+
+FilePool = ProcessPool[list[Path], list[DescribedFile]]
+
+
+@dataclass(frozen=True)
+class FileTask:
+    """Settings of a run. within: folders that files may be read from; any if empty."""
+
+    describe: DescribeTask
+    within: tuple[Path, ...] = ()
+
+
+def describe_all(
+    paths: Iterable[Path], task: FileTask, jobs: int
+) -> Generator[tuple[Path, DescribedFile], None, None]:
+    """Describe every file in `jobs` processes; yield results as they are ready.
+
+    If a process dies, the files of its chunk are tried again one by one; the file that kills it is refused.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+        Files, read a bounded number ahead.
+    task : FileTask
+        Settings of the run.
+    jobs : int
+        Greatest number of processes.
+    """
+    source = iter(paths)
+    running: dict[Future[list[DescribedFile]], list[Path]] = {}
+    suspects: deque[list[Path]] = deque()
+    with FilePool(partial(describe_files, task=task), jobs, use_one_thread) as pool:
+        while True:
+            while len(running) < AHEAD * jobs:
+                chunk = suspects.popleft() if suspects else list(islice(source, CHUNK))
+                if not chunk:
+                    break
+                running[pool.submit(chunk)] = chunk
+            if not running:
+                return
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in [future for future in running if future in finished]:  # in the order of submission
+                chunk = running.pop(future)
+                try:
+                    yield from zip(chunk, future.result(), strict=True)
+                except WorkerDied:
+                    if len(chunk) == 1:
+                        yield chunk[0], refused_file(DIED)
+                    suspects.extend([path] for path in chunk if len(chunk) > 1)
+
+
+def describe_files(paths: Sequence[Path], task: FileTask) -> list[DescribedFile]:
+    """Decode and describe files. A file that cannot be used comes back refused."""
+    descriptor = task.describe.load_descriptor()
+    if not isinstance(descriptor, Batched):
+        return [_describe_file(path, task, descriptor) for path in paths]
+    files = [_describe_file(path, task, descriptor.prepare) for path in paths]
+    vectors: Iterator[Any] = iter(
+        descriptor.describe_batch([prepared for file in files for prepared in file.vectors])
+    )
+    return [replace(file, vectors=tuple(islice(vectors, len(file.vectors)))) for file in files]
+
+
+def _describe_file(path: Path, task: FileTask, compute: Callable[[Image], Any]) -> DescribedFile:
+    if not path.is_file():
+        return refused_file("cannot be looked into, or is no file")
+    try:
+        return describe_images(
+            read_inside(path, task.within, task.describe.limits),
+            compute,
+            secret=task.describe.secret,
+            source=str(path),
+            source_stamp=file_stamp(path),
+        )
+    except Exception as error:  # a bug that one file triggers must not stop the others
+        return refuse(error)

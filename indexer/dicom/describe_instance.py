@@ -1,0 +1,131 @@
+"""From the bytes of a DICOM instance to records, vectors and thumbnails, in a worker process."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from io import BytesIO
+
+import pydicom
+
+from cbir.errors import UnreadableImage
+from cbir.images import DicomHeader, Image, decode
+from cbir.images.dicom_dataset import frame_count
+from cbir.ingest.description import DescribedFile, DescribeTask, Refusal, describe_images, refuse
+from cbir.ingest.shared_bytes import SharedBytes, load_shared_bytes
+from cbir.store import originals
+from cbir.store.dicom_instances import shift_study_date
+from indexer.dicom.instance_filter import InstanceFilter
+
+
+class Fate(Enum):
+    """Outcomes of an instance."""
+
+    stored = "stored"
+    known = "there already"
+    no_image = "without an image"
+    left_out = "left out by option"
+    deleted_earlier = "deleted earlier by somebody"
+    unreadable = "cannot be understood"
+    full = "no room or no time for it"
+    failed = "could not be processed"
+
+
+FATES = {
+    Refusal.no_pixels: Fate.no_image,
+    Refusal.unreadable: Fate.unreadable,
+    Refusal.out_of_memory: Fate.full,
+    Refusal.failed: Fate.failed,
+}
+
+
+@dataclass(frozen=True)
+class InstanceTask:
+    """Settings of a worker process."""
+
+    describe: DescribeTask
+    filter: InstanceFilter = field(default_factory=InstanceFilter)
+    thumbnails: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class DescribedInstance:
+    """Images of an instance, or a fate and its reason, which never repeats what a header says of a patient."""
+
+    file: DescribedFile = field(default_factory=DescribedFile)
+    fate: Fate = Fate.stored
+    reason: str = ""
+
+
+class _Rejected(Exception):
+    """The instance is not described: its fate and the reason."""
+
+    def __init__(self, fate: Fate, reason: str) -> None:
+        super().__init__(reason)
+        self.fate, self.reason = fate, reason
+
+
+def describe_shared_instance(shared: SharedBytes, task: InstanceTask) -> DescribedInstance:
+    """Describe an instance that another process shares."""
+    return describe_instance(load_shared_bytes(shared), task)
+
+
+def describe_instance(data: bytes, task: InstanceTask) -> DescribedInstance:
+    """Decode the bytes of a DICOM file and describe its selected frames."""
+    headers: list[DicomHeader] = []
+    try:
+        file = describe_images(
+            _selected_frames(data, task, headers),
+            task.describe.load_descriptor(),
+            secret=task.describe.secret,
+            source=originals.source_of(data),
+            source_stamp="sent",
+            thumbnails=task.thumbnails,
+        )
+    except _Rejected as rejected:
+        return DescribedInstance(fate=rejected.fate, reason=rejected.reason)
+    except Exception as error:  # a bug that one instance triggers must not stop the others
+        file = refuse(error)
+    if file.refusal is not None:
+        return DescribedInstance(fate=FATES[file.refusal], reason=file.refused or "")
+    if not file.records:
+        return DescribedInstance(fate=Fate.unreadable, reason="has no frame; export it again")
+    if task.filter.study_dates == "shift":
+        file = _with_shifted_date(file, headers[0], task.describe.secret)
+    return DescribedInstance(file)
+
+
+def _selected_frames(data: bytes, task: InstanceTask, headers: list[DicomHeader]) -> Iterator[Image]:
+    """Yield the selected frames and note their header. Raises _Rejected."""
+    count = 0 if task.filter.frames == "all" else _count_frames(data)
+    frames: Iterable[Image] = decode(data, "the instance", limits=task.describe.limits)
+    for image in frames:
+        header = image.dicom
+        if header is None or not header.instance:
+            raise _Rejected(Fate.unreadable, "has no SOP Instance UID, or is no DICOM object")
+        reason = task.filter.reject_reason(header)
+        if reason:
+            raise _Rejected(Fate.left_out, reason)
+        headers.append(header)
+        if task.filter.selects_frame(image.frame, count):
+            yield image
+        if count == 1:
+            return
+
+
+def _count_frames(data: bytes) -> int:
+    try:
+        tags = ["NumberOfFrames"]
+        return frame_count(pydicom.dcmread(BytesIO(data), stop_before_pixels=True, specific_tags=tags))
+    except UnreadableImage:
+        raise
+    except Exception:  # decoding gives the reason
+        return 1
+
+
+def _with_shifted_date(file: DescribedFile, header: DicomHeader, secret: bytes) -> DescribedFile:
+    """Label the records with the study date, shifted."""
+    day = shift_study_date(secret, header.patient_id, header.study_date)
+    if not day:
+        return file
+    records = tuple(replace(record, labels=record.labels | {"study_date": day}) for record in file.records)
+    return replace(file, records=records)

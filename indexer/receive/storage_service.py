@@ -1,0 +1,135 @@
+"""Storage service: C-STORE and C-ECHO, answered by an Intake."""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pynetdicom import AE, AllStoragePresentationContexts, evt
+from pynetdicom.events import Event
+from pynetdicom.sop_class import Verification  # type: ignore[attr-defined]
+
+from cbir.errors import InvalidInput
+from indexer.dicom.describe_instance import Fate
+from indexer.dicom.intake import Intake
+from indexer.receive.bounded_server import PDU_BYTES, BoundedServer
+from indexer.receive.transfer_syntaxes import decodable_syntaxes
+
+NETWORK_SECONDS = 60  # without a message from the peer
+ACSE_SECONDS = 30
+EXTRA_BYTES = 2**20  # around an object
+# VR AE (PS3.5, 6.2): 16 characters, no backslash
+AE_TITLE = re.compile(r"[!-\[\]-~]([ -\[\]-~]{0,14}[!-\[\]-~])?")
+
+# PS3.4, table B.2-1, and PS3.7, annex C. A warning tells the sender that it need not try again.
+STATUS = {
+    Fate.stored: 0x0000,
+    Fate.known: 0x0000,
+    Fate.no_image: 0xB006,  # elements discarded
+    Fate.left_out: 0xB006,
+    Fate.deleted_earlier: 0xB006,
+    Fate.unreadable: 0xC000,  # cannot understand
+    Fate.full: 0xA700,  # out of resources
+    Fate.failed: 0x0110,  # processing failure
+}
+MISMATCH = 0xA900  # the data set is not of the class, or the instance, that the command says
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PeerPolicy:
+    """Peers that may send.
+
+    called_title: own AE title. calling_titles: AE titles of the peers; empty: any. max_associations: at a time.
+    """
+
+    called_title: str
+    calling_titles: Sequence[str] = ()
+    max_associations: int = 8
+
+    def __post_init__(self) -> None:
+        for title in (self.called_title, *self.calling_titles):
+            if not AE_TITLE.fullmatch(title):
+                raise InvalidInput(
+                    f"{title!r} is not an AE title: 1 to 16 printable characters, no backslash"
+                )
+
+
+def start_storage_service(intake: Intake, host: str, port: int, peers: PeerPolicy) -> BoundedServer:
+    """Listen. The caller runs `serve_forever` of the server.
+
+    Parameters
+    ----------
+    intake : Intake
+        Takes the instances.
+    host, port : str, int
+        Address to listen on; port 0: any free one.
+    peers : PeerPolicy
+        Peers that may send.
+
+    Raises
+    ------
+    InvalidInput
+        If the address is not available.
+    """
+    entity = AE(peers.called_title)
+    entity.maximum_pdu_size = PDU_BYTES
+    entity.maximum_associations = peers.max_associations
+    entity.network_timeout, entity.acse_timeout, entity.dimse_timeout = NETWORK_SECONDS, ACSE_SECONDS, None
+    entity.require_called_aet = True
+    entity.require_calling_aet = list(peers.calling_titles)
+    for context in AllStoragePresentationContexts:
+        entity.add_supported_context(str(context.abstract_syntax), list(decodable_syntaxes()))
+    entity.add_supported_context(Verification)
+    try:
+        server = entity.make_server(
+            (host, port),
+            evt_handlers=[
+                (evt.EVT_C_STORE, _handle_store, [intake]),
+                (evt.EVT_RELEASED, _log_end, ["ended"]),
+                (evt.EVT_ABORTED, _log_end, ["was aborted"]),
+                (evt.EVT_CONN_CLOSE, _log_end, ["was cut"]),
+            ],
+            server_class=BoundedServer,
+            max_bytes=intake.limits.bytes + EXTRA_BYTES,
+        )
+    except (OSError, OverflowError) as error:
+        raise InvalidInput(f"cannot listen on {host}, port {port}: {error}") from error
+    assert isinstance(server, BoundedServer)
+    return server
+
+
+def _handle_store(event: Event, intake: Intake) -> int:
+    """Return the status of a C-STORE request: success only once the instance is on disk."""
+    try:
+        status, fate = _store(event, intake)
+    except Exception as error:  # pynetdicom would log its text, which may quote the object
+        log.warning("an instance could not be processed: %s", type(error).__name__)
+        status, fate = STATUS[Fate.failed], Fate.failed
+    socket = event.assoc.dul.socket
+    if socket is not None:
+        setattr(socket, "received", 0)  # noqa: B010
+    counts: Counter[Fate] = event.assoc.__dict__.setdefault("cbir_counts", Counter())
+    counts[fate] += 1
+    return status
+
+
+def _store(event: Event, intake: Intake) -> tuple[int, Fate]:
+    uid = getattr(event.request, "AffectedSOPInstanceUID", "")
+    outcome = intake.add(event.encoded_dataset(), str(uid))
+    if outcome.fate is Fate.unreadable and "another SOP Instance UID" in outcome.reason:
+        return MISMATCH, outcome.fate
+    if STATUS[outcome.fate] & 0xF000 in (0xA000, 0xC000) or outcome.fate is Fate.failed:
+        log.warning("an instance was refused: %s", outcome.reason)
+    return STATUS[outcome.fate], outcome.fate
+
+
+def _log_end(event: Event, end: str) -> None:
+    """Log one line an association: the peer and the counts, nothing of the objects."""
+    counts = event.assoc.__dict__.pop("cbir_counts", None)
+    if counts:
+        title = re.sub(r"[^ -~]", "?", str(event.assoc.requestor.ae_title))[:16].strip()
+        text = ", ".join(f"{number} {fate.value}" for fate, number in counts.items())
+        log.info("an association of %s %s: %s", title, end, text)

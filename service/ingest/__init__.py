@@ -1,0 +1,1 @@
+"""Images that come in over HTTP: uploaded files and indexing jobs."""

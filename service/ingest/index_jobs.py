@@ -1,0 +1,196 @@
+"""Indexing jobs, each in a process of its own, one after the other. Jobs are held in memory only."""
+
+import atexit
+import dataclasses
+import multiprocessing
+import os
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Lock, Thread, Timer
+from typing import Any
+
+from cbir.client.messages import JobInfo, RefusedFile
+from cbir.errors import NotFound
+from indexer.index_job import JobEnd, JobProgress, JobRefusal, run_index_job
+from indexer.index_request import IndexRequest
+from service.http.problems import Conflict, TooManyRequests
+
+MAX_WAITING = 100
+MAX_ENDED = 200
+MAX_REFUSED_FILES = 100  # listed of a job
+CANCEL_SECONDS = 30  # for a cancelled job to end in order
+ENDED = ("done", "cancelled", "failed")
+
+_context = multiprocessing.get_context("spawn")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass
+class IndexJob:
+    """An indexing run. lock_collection: keeps others from writing to the collection meanwhile."""
+
+    collection: str
+    request: IndexRequest
+    lock_collection: Callable[[], AbstractContextManager[None]]
+    job: str = field(default_factory=lambda: secrets.token_hex(8))
+    state: str = "waiting"
+    created: str = field(default_factory=_now)
+    ended: str | None = None
+    done: int = 0
+    total: int | None = None
+    refused: int = 0
+    refused_files: list[RefusedFile] = field(default_factory=list)
+    summary: dict[str, Any] | None = None
+    error: str | None = None
+    cancelled: bool = False
+    process: "JobProcess | None" = None
+
+    def info(self) -> JobInfo:
+        """Return the job as clients see it."""
+        return JobInfo(
+            kind="index", **{name: getattr(self, name) for name in JobInfo.model_fields if name != "kind"}
+        )
+
+    def end(self, state: str, error: str | None = None) -> None:
+        """Enter a final state."""
+        self.error, self.ended, self.state = error, _now(), state
+
+
+class JobProcess:
+    """The process of a job, and the pipe that its messages come through."""
+
+    def __init__(self, request: IndexRequest) -> None:
+        self._pipe, child_end = _context.Pipe()
+        self._process: SpawnProcess = _context.Process(target=run_index_job, args=(request, child_end))
+        self._process.start()
+        child_end.close()  # so that the pipe breaks when the process dies
+        atexit.register(self.cancel)  # else Python would wait until all is indexed
+
+    def messages(self) -> Iterator[JobProgress | JobRefusal | JobEnd]:
+        """Yield messages until the process ends."""
+        with suppress(EOFError, OSError):
+            while True:
+                yield self._pipe.recv()
+
+    def cancel(self) -> None:
+        """Ask the process to end in order, and kill it if it has not after a while."""
+        with suppress(OSError):
+            self._pipe.send("cancel")
+        timer = Timer(CANCEL_SECONDS, self._process.kill)
+        timer.daemon = True
+        timer.start()
+
+    def wait(self) -> int:
+        """Wait for the end; return the exit code."""
+        self._process.join()
+        atexit.unregister(self.cancel)
+        self._pipe.close()
+        return self._process.exitcode or 0
+
+
+class JobQueue:
+    """Jobs of one service. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, IndexJob] = {}
+        self._lock = Lock()
+        self._queue: SimpleQueue[IndexJob] = SimpleQueue()
+        self._thread: Thread | None = None
+
+    def add(self, job: IndexJob) -> None:
+        """Queue a job. Raises TooManyRequests if too many are waiting."""
+        with self._lock:
+            if sum(other.state == "waiting" for other in self._jobs.values()) >= MAX_WAITING:
+                raise TooManyRequests(f"{MAX_WAITING} jobs are waiting; try again when some have ended")
+            ended = [name for name, other in self._jobs.items() if other.state in ENDED]
+            for name in ended[: max(0, len(ended) - MAX_ENDED)]:
+                del self._jobs[name]
+            self._jobs[job.job] = job
+            if self._thread is None:
+                self._thread = Thread(target=self._run_all, name="jobs", daemon=True)
+                self._thread.start()
+        self._queue.put(job)
+
+    def all(self) -> list[IndexJob]:
+        """Return all jobs, the newest first."""
+        with self._lock:
+            return list(reversed(self._jobs.values()))
+
+    def get(self, name: str) -> IndexJob:
+        """Return the job of that name. Raises NotFound."""
+        with self._lock:
+            if name not in self._jobs:
+                raise NotFound(f"there is no job {name}")
+            return self._jobs[name]
+
+    def cancel(self, name: str) -> IndexJob:
+        """Cancel a job; what it has indexed stays. Raises NotFound, or Conflict if it has ended."""
+        job = self.get(name)
+        with self._lock:
+            if job.state in ENDED:
+                raise Conflict(f"the job {name} has ended: {job.state}")
+            job.cancelled = True
+            if job.state == "waiting":
+                job.end("cancelled")
+            elif job.process:
+                job.process.cancel()
+        return job
+
+    def counts(self) -> dict[str, int]:
+        """Count the jobs by state."""
+        counts = Counter(job.state for job in self.all())
+        return {state: counts[state] for state in ("waiting", "running", *ENDED)}
+
+    def _run_all(self) -> None:
+        while True:
+            job = self._queue.get()
+            try:
+                with job.lock_collection():
+                    self._run(job)
+            except Exception as error:  # the next job must run all the same
+                job.end("failed", f"the job could not be run: {type(error).__name__}")
+
+    def _run(self, job: IndexJob) -> None:
+        with self._lock:
+            if job.cancelled:
+                return
+            job.state = "running"
+            job.process = JobProcess(job.request)
+        refused_files: list[RefusedFile] = []
+        end = JobEnd()
+        for message in job.process.messages():
+            if isinstance(message, JobProgress):
+                job.done, job.total, job.refused = message.done, message.total, message.refused
+            elif isinstance(message, JobEnd):
+                end = message
+            elif len(refused_files) < MAX_REFUSED_FILES:
+                refused_files.append(_relative(message, job.request.sources[0]))
+        exit_code = job.process.wait()
+        job.refused_files = refused_files
+        with self._lock:
+            if end.summary is not None:
+                collection = {"collection": str(job.request.collection)}
+                job.summary = dataclasses.asdict(end.summary) | collection
+            if job.cancelled:
+                job.end("cancelled")
+            elif end.summary is not None and not end.summary.interrupted:
+                job.end("done")
+            else:
+                job.end("failed", end.error or f"the indexing process ended with {exit_code}")
+
+
+def _relative(refusal: JobRefusal, folder: Path) -> RefusedFile:
+    """Name a refused file relative to the folder of the job."""
+    return RefusedFile(
+        path=os.path.relpath(refusal.path, folder), reason=refusal.reason.replace(str(folder), ".")
+    )
