@@ -18,14 +18,14 @@ from query import collection, timed
 
 from cbir import rerank
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.knn import NEAREST, Neighbours
+from cbir.gallery.knn import NEAREST, NearestNeighbours
 from cbir.gallery.live_graph import Neighbourhood
-from cbir.gallery.ranking import best, rank
+from cbir.gallery.ranking import rank, top_k
 from cbir.gpu import faiss_index
 from cbir.gpu.accelerator import Accelerator
-from cbir.gpu.found import of_head
-from cbir.gpu.nearest import NearestIndex
+from cbir.gpu.nearest_index import NearestIndex
 from cbir.hardware import resolve_device
+from cbir.rerank.top_hits import rerank_top
 
 INDEXES = ("flat", "ivf")
 # Passes over all vectors; floats an image read or written beside them (norms, lists, lengths, scores), each once.
@@ -49,8 +49,8 @@ def linked(gallery: Gallery) -> Gallery:
     space = gallery.space_of(np.arange(n))
     lengths = np.empty(n, np.float32)
     for where, vectors in gallery.chunks():
-        lengths[where] = space.place(vectors)[1]
-    return replace(gallery, neighbourhood=Neighbourhood(Neighbours(space, rows, squared, lengths)))
+        lengths[where] = space.transform(vectors)[1]
+    return replace(gallery, neighbourhood=Neighbourhood(NearestNeighbours(space, rows, squared, lengths)))
 
 
 def fastest(work: Callable[[], Any], device: str, times: int = 10) -> float:
@@ -112,7 +112,7 @@ def same(found: list[Any], gallery: Gallery, queries: np.ndarray, member: Any, k
     shared = 0
     for query, answer in zip(queries, found, strict=True):
         ranking = rank(query, gallery)
-        expected = ranking.rows[best(member(query, ranking, gallery).scores, k)]
+        expected = ranking.rows[top_k(member(query, ranking, gallery).scores, k)]
         shared += len(np.intersect1d(expected, answer.rows))
     return shared / (k * len(queries))
 
@@ -122,7 +122,7 @@ def by_index(kind: Any, device: str, gallery: Gallery, k: int) -> Callable[[np.n
     index, none = NearestIndex(kind, device), rerank.get("none")
 
     def search(query: np.ndarray) -> Any:
-        return of_head(none, query, index.head(query, gallery, None, k), gallery, k)
+        return rerank_top(none, query, index.head(query, gallery, None, k), gallery, k)
 
     search(gallery.vectors(np.array([0]))[0])
     return search
@@ -145,7 +145,7 @@ def main() -> None:
         torch.cuda.get_device_name() if device == "cuda" else f"processor, {torch.get_num_threads()} threads"
     )
     print(f"{name}, torch {torch.__version__}: {bytes_a_second / 1e9:.0f} GB/s, {rate / 1e12:.2f} TFLOP/s")
-    place = "the processor" if faiss_index.missing() else device
+    place = "the processor" if faiss_index.missing_gpu_support() else device
     print(f"vectors in {asked.precision}, {asked.dimensions} dimensions; indexes of FAISS on {place}")
     print(f"{'images':>9} {'method':<12} {'median':>8} {'p95':>8} {'MB moved':>9} {'GFLOP':>8} {'floor':>7} "
           f"{'ratio':>6}  same")  # fmt: skip
@@ -159,9 +159,9 @@ def main() -> None:
         for method in asked.methods:
             member = rerank.get("none" if method in INDEXES else method)
             if method in INDEXES:
-                search = by_index(method, "cpu" if faiss_index.missing() else device, gallery, asked.k)
+                search = by_index(method, "cpu" if faiss_index.missing_gpu_support() else device, gallery, asked.k)
             else:
-                search = lambda query: accelerator.rank(query, gallery, None, member, asked.k)  # noqa: B023, E731
+                search = lambda query: accelerator.search(query, gallery, None, member, asked.k)  # noqa: B023, E731
             times, found = measure(search, queries)
             moved, operations = work(
                 method, n, asked.dimensions, 2 if half and method not in INDEXES else 4, member

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.gallery import Gallery, Rows
+from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, merge_nearest, rank, take, top_k
+from cbir.gallery.vector_blocks import Rows
 
 SAMPLE_SEED = 0  # the sample that stands in for the tail of a large list is always the same
 

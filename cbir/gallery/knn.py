@@ -1,4 +1,4 @@
-"""The nearest neighbours of every image of a snapshot: derived like it, and kept in a file beside it."""
+"""k nearest neighbours of every image of a gallery."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from cbir.gallery.whitening import Space
 
-NEAREST = 8  # neighbours kept of each image
+NEAREST = 8  # neighbours of each image
 EXACT = 10_000  # images up to which all are compared with all
-PROBED = 16  # lists of the inverted file that a search looks into
-BLOCK = 2048  # rows placed at a time: memory shall hold little besides the index
+PROBES = 16  # lists of the inverted file that a search reads
+BLOCK = 2048  # rows transformed at a time: memory should hold little besides the index
 
 Floats = NDArray[np.float32]
 
@@ -20,8 +20,8 @@ Floats = NDArray[np.float32]
 class NearestNeighbours:
     """n images, each with its k nearest others, nearest first.
 
-    rows: (n, k) int32; -1 where there are fewer. squared: (n, k) float32, squared distances within the space, from
-    0 to 4, infinite where there is none. lengths: (n,) float32, see `Space.place`.
+    rows: (n, k) int32; -1 if there are fewer. squared: (n, k) float32, squared distances within the space, from 0 to
+    4, infinite if there are fewer. lengths: (n,) float32, see `Space.transform`.
     """
 
     space: Space
@@ -30,66 +30,66 @@ class NearestNeighbours:
     lengths: Floats
 
 
-def find_neighbours(vectors: Floats, fitted: Space) -> NearestNeighbours:
-    """The neighbours of normalised vectors (n, d) among themselves; by an inverted file where there are many.
+def find_neighbours(vectors: Floats, space: Space) -> NearestNeighbours:
+    """Find the neighbours of normalised vectors (n, d) within a whitened space; by an inverted file if n is large.
 
-    Deterministic. In a large collection some two in a hundred are not the nearest but nearly so.
+    Deterministic. In a large collection about two in a hundred are not the nearest but nearly so.
     """
     count = len(vectors)
     lengths = np.empty(count, np.float32)
     rows = np.full((count, NEAREST), -1, np.int32)
     squared = np.full((count, NEAREST), np.inf, np.float32)
     if count < 2:
-        lengths[:] = fitted.place(vectors)[1]
-        return NearestNeighbours(fitted, rows, squared, lengths)
-    # One thread where that is enough: a process forked after faiss has used several would wait for them forever.
+        lengths[:] = space.transform(vectors)[1]
+        return NearestNeighbours(space, rows, squared, lengths)
+    # One thread if that is enough: a process forked after faiss has used several would wait for them forever.
     threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1 if count <= EXACT else threads)
     try:
-        _fill(vectors, fitted, lengths, rows, squared)
+        _fill(vectors, space, lengths, rows, squared)
     finally:
         faiss.omp_set_num_threads(threads)
-    return NearestNeighbours(fitted, rows, squared, lengths)
+    return NearestNeighbours(space, rows, squared, lengths)
 
 
-def _fill(vectors: Floats, fitted: Space, lengths: Floats, rows: NDArray[np.int32], squared: Floats) -> None:
-    """Fill the arrays of `Neighbours` for two vectors or more."""
+def _fill(vectors: Floats, space: Space, lengths: Floats, rows: NDArray[np.int32], squared: Floats) -> None:
+    """Fill the arrays of `NearestNeighbours` for two vectors or more."""
     count = len(vectors)
-    index = _index(vectors, fitted)
+    index = _index(vectors, space)
     for start in range(0, count, BLOCK):
         block = slice(start, min(start + BLOCK, count))
-        lengths[block] = fitted.place(vectors[block])[1]
+        units, lengths[block] = space.transform(vectors[block])
         if count > EXACT:
-            index.add(fitted.place(vectors[block])[0])
-    kept = min(NEAREST, count - 1)
+            index.add(units)
+    k = min(NEAREST, count - 1)
     for start in range(0, count, BLOCK):
         block = slice(start, min(start + BLOCK, count))
-        distances, found = index.search(fitted.place(vectors[block])[0], kept + 1)
-        own = np.arange(block.start, block.stop)[:, None]
+        distances, candidates = index.search(space.transform(vectors[block])[0], k + 1)
+        query_rows = np.arange(block.start, block.stop)[:, None]
         # An image is its own nearest, unless copies of it come first.
-        order = np.argsort(found == own, axis=1, kind="stable")[:, :kept]
-        rows[block, :kept] = np.take_along_axis(found, order, axis=1)
-        squared[block, :kept] = np.take_along_axis(distances, order, axis=1)
+        order = np.argsort(candidates == query_rows, axis=1, kind="stable")[:, :k]
+        rows[block, :k] = np.take_along_axis(candidates, order, axis=1)
+        squared[block, :k] = np.take_along_axis(distances, order, axis=1)
     squared[rows < 0] = np.inf
     np.maximum(squared, 0.0, out=squared)
 
 
-def _index(vectors: Floats, fitted: Space) -> faiss.Index:
-    """A flat index with all vectors, or an inverted file that is trained and empty."""
+def _index(vectors: Floats, space: Space) -> faiss.Index:
+    """Return a flat index with all vectors, or an inverted file that is trained and empty."""
     count, dimensions = vectors.shape
     if count <= EXACT:
         flat = faiss.IndexFlatL2(dimensions)
-        flat.add(fitted.place(vectors)[0])
+        flat.add(space.transform(vectors)[0])
         return flat
     lists = 2 * int(np.sqrt(count))
-    # Half precision: the vectors are there a second time as long as this lasts.
+    # Half precision: the index holds a second copy of the vectors.
     index = faiss.IndexIVFScalarQuantizer(
         faiss.IndexFlatL2(dimensions), dimensions, lists, faiss.ScalarQuantizer.QT_fp16
     )
-    index.cp.niter, index.cp.max_points_per_centroid, index.nprobe = 6, 64, PROBED
+    index.cp.niter, index.cp.max_points_per_centroid, index.nprobe = 6, 64, PROBES
     sample = np.unique(np.linspace(0, count - 1, min(64 * lists, count)).astype(np.int64))
-    placed = np.empty((len(sample), dimensions), np.float32)
+    units = np.empty((len(sample), dimensions), np.float32)
     for start in range(0, len(sample), BLOCK):
-        placed[start : start + BLOCK] = fitted.place(vectors[sample[start : start + BLOCK]])[0]
-    index.train(placed)
+        units[start : start + BLOCK] = space.transform(vectors[sample[start : start + BLOCK]])[0]
+    index.train(units)
     return index

@@ -1,4 +1,4 @@
-"""Similarity ranking lists: how alike every image of a gallery is to one query."""
+"""Similarity ranking lists of a gallery for one query, and top-k selection."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,19 +6,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.gallery import CHUNK, Gallery, Rows
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.vector_blocks import CHUNK, Rows
 
-REFINED = 1000  # best places whose distances are recomputed without cancellation
-CANCELLATION = 4e-6  # of the squared norms: what a squared distance in float32 may be wrong by
+REFINED = 1000  # nearest images whose distances are computed again without cancellation
+CANCELLATION = 4e-6  # of the squared norms: possible error of a squared distance in float32
 
 
 @dataclass(frozen=True, eq=False)
 class RankingList:
-    """A query's similarities to the rows it is ranked against.
+    """Similarities of a query to the rows that it is ranked against.
 
     rows: (m,) int64, ascending gallery rows.
     distances: (m,) float32, Euclidean.
-    similarities: (m,) float32 in [0, 1], 1 - (d - d_min) / (d_max - d_min); all 1 where d_max = d_min
+    similarities: (m,) float32 in [0, 1], 1 - (d - d_min) / (d_max - d_min); all 1 if d_max = d_min
         (Huang et al. 2012, section 2.1).
     """
 
@@ -31,7 +32,7 @@ class RankingList:
 
 
 def similarities(distances: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Similarities of distances, Huang et al. 2012, section 2.1; shape and dtype are kept."""
+    """Convert distances to similarities, Huang et al. 2012, section 2.1, with the same shape and dtype."""
     if len(distances) == 0:
         return distances
     nearest, farthest = distances.min(), distances.max()
@@ -41,7 +42,17 @@ def similarities(distances: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def rank(query: NDArray[np.float32], gallery: Gallery, rows: Rows | None = None) -> RankingList:
-    """The ranking list of `query` (d,) over all rows of the gallery, or over the named ones (ascending)."""
+    """Rank the rows of a gallery by their distance to a query.
+
+    Parameters
+    ----------
+    query : (d,) float32
+        Normalised query vector.
+    gallery : Gallery
+        Vectors to rank.
+    rows : (m,) int64, optional
+        Rows to rank, ascending; all by default.
+    """
     distances = gallery.distances(query, rows)
     if rows is None:
         rows = np.arange(len(gallery), dtype=np.int64)
@@ -50,13 +61,13 @@ def rank(query: NDArray[np.float32], gallery: Gallery, rows: Rows | None = None)
         if _within_rounding(query, distances, gallery.squared_norms[rows]):
             refined = np.arange(len(rows))
         for start in range(0, len(refined), CHUNK):
-            places = refined[start : start + CHUNK]
-            distances[places] = gallery.exact_distances(query, rows[places])
+            part = refined[start : start + CHUNK]
+            distances[part] = gallery.exact_distances(query, rows[part])
     return RankingList(rows, distances, similarities(distances))
 
 
 def merge_nearest(rankings: Sequence[RankingList]) -> RankingList:
-    """One list of several over the same rows: an image is as far as from the nearest of the queries."""
+    """Merge lists over the same rows: an image is as far as from the nearest query."""
     if len(rankings) == 1:
         return rankings[0]
     distances = np.minimum.reduce([ranking.distances for ranking in rankings])
@@ -66,36 +77,36 @@ def merge_nearest(rankings: Sequence[RankingList]) -> RankingList:
 def _within_rounding(
     query: NDArray[np.float32], distances: NDArray[np.float32], squared_norms: NDArray[np.float32]
 ) -> bool:
-    """Whether all distances differ by no more than |q|^2 - 2 q.x + |x|^2 is rounded by: images all alike."""
+    """Return True if all distances differ by no more than rounding of |q|^2 - 2 q.x + |x|^2: equal images."""
     rounding = CANCELLATION * (float(query @ query) + float(squared_norms.max()))
     return float(distances.max()) ** 2 - float(distances.min()) ** 2 <= rounding
 
 
 def top_k(scores: NDArray[np.floating], count: int) -> NDArray[np.int64]:
-    """Places of the `count` largest scores, best first; equal scores in ascending place. O(n + k log k)."""
+    """Return the indices of the `count` largest scores, best first, ties by ascending index. O(n + k log k)."""
     count = min(count, len(scores))
     if count <= 0:
         return np.empty(0, np.int64)
     if count == len(scores):
         return _descending(scores)
     threshold = np.partition(scores, len(scores) - count)[len(scores) - count]
-    chosen = np.flatnonzero(scores >= threshold)
-    surplus = len(chosen) - count
+    best = np.flatnonzero(scores >= threshold)
+    surplus = len(best) - count
     if surplus:
-        chosen = np.delete(chosen, np.flatnonzero(scores[chosen] == threshold)[-surplus:])
-    return chosen[_descending(scores[chosen])]
+        best = np.delete(best, np.flatnonzero(scores[best] == threshold)[-surplus:])
+    return best[_descending(scores[best])]
 
 
 def bottom_k(scores: NDArray[np.floating], count: int) -> NDArray[np.int64]:
-    """Places of the `count` smallest scores, worst first: the end of the order of `best`, backwards."""
+    """Return the indices of the `count` smallest scores, worst first: the end of the order of `top_k`, reversed."""
     return len(scores) - 1 - top_k(-scores[::-1], count)
 
 
 def _descending(scores: NDArray[np.floating]) -> NDArray[np.int64]:
-    """Places of all scores, best first; equal scores in ascending place."""
+    """Return the indices of all scores, best first, ties by ascending index."""
     if scores.dtype != np.float32:
         return np.argsort(-scores, kind="stable")
-    # The order of float32 is that of their bits, but for negative ones; with the place below them in one
+    # The order of float32 is that of their bits, except for negative ones; with the index in the lower half of one
     # integer, numpy's vectorised sort of integers replaces a stable sort twenty times slower.
     bits = (np.float32(0.0) - scores).view(np.int32)
     keys = (bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))).astype(np.int64)
@@ -106,6 +117,6 @@ def _descending(scores: NDArray[np.floating]) -> NDArray[np.int64]:
     return keys
 
 
-def take(ranking: RankingList, places: NDArray[np.int64]) -> RankingList:
-    """The list cut down to ascending `places`; similarities stay those of the whole list."""
-    return RankingList(ranking.rows[places], ranking.distances[places], ranking.similarities[places])
+def take(ranking: RankingList, indices: NDArray[np.int64]) -> RankingList:
+    """Return the list with only the ascending `indices`; similarities stay those of the full list."""
+    return RankingList(ranking.rows[indices], ranking.distances[indices], ranking.similarities[indices])

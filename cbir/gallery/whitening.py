@@ -1,8 +1,8 @@
-"""The space in which neighbours are told: parts balanced, the collection's own correlations damped, unit length.
+"""Whitened space for comparing neighbours: balanced parts, damped correlations, unit length.
 
 Raw or standardised descriptors measure what varies most, and what many dimensions repeat. Dividing by a power of the
-collection's covariance (learnt whitening: Jegou & Chum 2012, Negative evidences and co-occurrences in image
-retrieval) lets rare variation speak; a full division would let noise speak.
+collection's covariance (learned whitening: Jegou & Chum 2012, Negative evidences and co-occurrences in image
+retrieval) gives rare variation its weight; a full division would amplify noise.
 """
 
 from collections.abc import Sequence
@@ -11,37 +11,40 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-POWER = 0.35  # of the covariance that is divided by; 0.5 whitens
+POWER = 0.35  # of the covariance to divide by; 0.5 whitens
 FLOOR = 0.5  # added to its eigenvalues, in units of their mean: directions without variance stay small
-SAMPLE = 5000  # images that the covariance is learnt from
-LEAST = 1e-12  # a length below this is no direction
+SAMPLE = 5000  # images that the covariance is computed from
+LEAST = 1e-12  # a shorter vector has no direction
 
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """x stands at (x - centre) @ projection, scaled to length 1. centre: (d,) float32, projection: (d, d) float32."""
+    """Transform x to (x - centre) @ projection, scaled to length 1.
+
+    centre: (d,) float32, projection: (d, d) float32.
+    """
 
     centre: Floats
     projection: Floats
 
-    def place(self, vectors: Floats) -> tuple[Floats, Floats]:
-        """Where vectors (n, d) stand, (n, d) float32 of length 1, and their lengths (n,) before that.
+    def transform(self, vectors: Floats) -> tuple[Floats, Floats]:
+        """Return the positions (n, d) float32 of vectors (n, d), of length 1, and their lengths (n,) before scaling.
 
         A vector at the centre has no direction: it stays 0.
         """
-        placed = (vectors - self.centre) @ self.projection
-        lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", placed, placed)), np.float32(LEAST))
-        placed /= lengths[:, None]
-        return placed.astype(np.float32, copy=False), lengths.astype(np.float32, copy=False)
+        projected = (vectors - self.centre) @ self.projection
+        lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", projected, projected)), np.float32(LEAST))
+        projected /= lengths[:, None]
+        return projected.astype(np.float32, copy=False), lengths.astype(np.float32, copy=False)
 
 
 def fit_space(vectors: Floats, parts: Sequence[tuple[int, int]] = ()) -> Space:
-    """The space of a collection's normalised vectors (n, d), of which SAMPLE at most are read.
+    """Fit the space to a collection's normalised vectors (n, d), of which at most SAMPLE are read.
 
     parts: start and stop of the descriptor's parts; each weighs as the root of its dimensions, so that a part of
-    150 does not drown one of 6. Without them all dimensions weigh the same.
+    150 does not outweigh one of 6. Without them all dimensions weigh the same.
     """
     dimensions = vectors.shape[1]
     weight = np.ones(dimensions)
@@ -49,8 +52,8 @@ def fit_space(vectors: Floats, parts: Sequence[tuple[int, int]] = ()) -> Space:
         weight[start:stop] = (stop - start) ** -0.25  # of a value; its square enters a distance
     if not len(vectors):
         return Space(np.zeros(dimensions, np.float32), np.diag(weight).astype(np.float32))
-    chosen = np.unique(np.linspace(0, len(vectors) - 1, min(SAMPLE, len(vectors))).astype(np.int64))
-    sample = vectors[chosen].astype(np.float64)
+    rows = np.unique(np.linspace(0, len(vectors) - 1, min(SAMPLE, len(vectors))).astype(np.int64))
+    sample = vectors[rows].astype(np.float64)
     centre = sample.mean(axis=0)
     weighted = (sample - centre) * weight
     variances, directions = np.linalg.eigh(weighted.T @ weighted / len(sample))

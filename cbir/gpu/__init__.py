@@ -1,4 +1,10 @@
-"""Searching on a graphics processor: the vectors of a collection stay there, and what a query needs comes back.
+"""Searching on a GPU: a PyTorch backend of the re-rankers, and FAISS indexes.
 
-torch and FAISS are imported only where they are asked for: `import cbir.gpu` costs nothing.
+torch is imported only when a GPU is used: `import cbir.gpu` costs nothing.
 """
+
+from cbir.errors import InvalidInput
+
+
+class OutOfDeviceMemory(InvalidInput):
+    """A collection does not fit into the memory of a device."""

@@ -10,84 +10,124 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cbir.gallery.gallery import Gallery, Rows
-from cbir.gpu.found import DoesNotFit, Found
-from cbir.gpu.graph import DeviceGraph
-from cbir.gpu.members import Question, answer
-from cbir.gpu.vectors import DeviceVectors
-from cbir.rerank.base import Reranker
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.ranking import top_k
+from cbir.gallery.vector_blocks import Rows
+from cbir.gpu import OutOfDeviceMemory
+from cbir.gpu.torch_backend import TorchBackend
+from cbir.gpu.torch_graph import TorchGraph
+from cbir.gpu.torch_vectors import TorchVectors
+from cbir.rerank.backend import NeedsFullList
+from cbir.rerank.reranker import Reranker
+from cbir.rerank.top_hits import TopHits
 
-LEAST = 20_000  # images; fewer are searched on the processor before a device has been told what to do
-FEW = 256  # rows left out that are looked for one by one
+LEAST = 20_000  # images; the CPU searches fewer in less time than a device needs to start
+FEW = 256  # excluded rows up to which they are sent in place of a mask
 
 
 class Accelerator:
-    """A collection's vectors and graph on a device (torch's name of it). Thread-safe: queries take turns.
+    """A collection's vectors and graph on a device. Thread-safe: queries take turns.
 
-    half: see `DeviceVectors`. least: images from which the device is used.
+    Parameters
+    ----------
+    device : str
+        Device in torch's notation.
+    half : bool
+        See `TorchVectors`.
+    least : int
+        Number of images from which the device is used.
     """
 
     def __init__(self, device: str, half: bool = True, least: int = LEAST) -> None:
-        self.vectors = DeviceVectors(device, half)
+        self.vectors = TorchVectors(device, half)
         self.least = least
-        self._graph: DeviceGraph | None = None
+        self._graph: TorchGraph | None = None
         self._lock = Lock()
 
-    def rank(
+    def search(
         self, query: NDArray[np.float32], gallery: Gallery, rows: Rows | None, reranker: Reranker, k: int
-    ) -> Found | None:
-        """The k best of the named rows (ascending; None for all) as `reranker` orders them.
+    ) -> TopHits | None:
+        """Search and re-rank on the device.
 
-        None where the device is no help: few images, all of them alike, or a re-ranker that it does not know.
-        Scores agree with the processor's to the tolerance of float32, since the head of a list and what is learnt
-        from it are computed there; in half precision, negatives and images at the end of the answer may be others.
+        Scores agree with those of the CPU to the tolerance of float32, since the head of a list and what is learned
+        from it are computed there; in half precision, negatives and images at the end of the answer may differ.
+
+        Parameters
+        ----------
+        query : (d,) float32
+            Normalised query vector.
+        gallery : Gallery
+            Vectors of the collection.
+        rows : (m,) int64 or None
+            Rows to search, ascending; None for all.
+        reranker : Reranker
+            Method that orders them.
+        k : int
+            Number of hits.
+
+        Returns
+        -------
+        TopHits or None
+            None where the CPU has to do it: few images, all of them alike, or a re-ranker that needs the full list.
+
+        Raises
+        ------
+        OutOfDeviceMemory
+            If the collection and a query do not fit.
         """
         count = len(gallery) if rows is None else len(rows)
         if count < max(self.least, 1):
             return None
-        with self._lock, torch.inference_mode(), _told_when_full(gallery):
+        k = min(k, count)
+        with self._lock, torch.inference_mode(), _report_out_of_memory(gallery):
             self.vectors.follow(gallery)
             allowed = None if rows is None else self._mask(rows, len(gallery))
-            question = Question(
-                query, gallery, self.vectors, allowed, count, min(k, count), lambda: self._graph_of(gallery)
+            backend = TorchBackend(
+                query, gallery, self.vectors, allowed, count, k, lambda: self._graph_of(gallery)
             )
-            return answer(reranker, question)
+            try:
+                ranked_rows, reranked = reranker.rerank(backend)
+            except NeedsFullList:
+                return None
+            places = top_k(reranked.scores, k)
+            hits = ranked_rows[places]
+            return TopHits(hits, reranked.scores[places], gallery.exact_distances(query, hits), reranked)
 
-    def _graph_of(self, gallery: Gallery) -> DeviceGraph:
+    def _graph_of(self, gallery: Gallery) -> TorchGraph:
         assert gallery.neighbourhood is not None
         graph, lengths = gallery.neighbourhood.covering(gallery)
         if self._graph is None or self._graph.source is not graph:
-            self._graph = None  # lets go of the old one first
-            self._graph = DeviceGraph(graph, lengths, self.vectors.device)
+            self._graph = None  # frees the old one first
+            self._graph = TorchGraph(graph, lengths, self.vectors.device)
         return self._graph
 
     def _mask(self, rows: Rows, count: int) -> Tensor:
-        """(count,) bool: the named rows. Where few are left out, those are what is sent."""
+        """Return a mask (count,) of `rows`; where few are excluded, only those are sent to the device."""
         if count - len(rows) <= FEW:
             mask = torch.ones(count, dtype=torch.bool, device=self.vectors.device)
-            mask[torch.from_numpy(left_out(rows, count)).to(self.vectors.device)] = False
+            mask[torch.from_numpy(excluded_rows(rows, count)).to(self.vectors.device)] = False
             return mask
-        named = np.zeros(count, bool)
-        named[rows] = True
-        return torch.from_numpy(named).to(self.vectors.device)
+        included = np.zeros(count, bool)
+        included[rows] = True
+        return torch.from_numpy(included).to(self.vectors.device)
 
 
 @contextmanager
-def _told_when_full(gallery: Gallery) -> Iterator[None]:
+def _report_out_of_memory(gallery: Gallery) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError as error:
-        raise DoesNotFit(
+        raise OutOfDeviceMemory(
             f"{len(gallery)} images of {gallery.dimensions} values and a query do not fit into the GPU's memory; "
             "search with device=cpu"
         ) from error
 
 
-def left_out(rows: Rows, count: int) -> Rows:
-    """What ascending `rows` leave out of 0..count-1, by bisection: O(log n) for each."""
+def excluded_rows(rows: Rows, count: int) -> Rows:
+    """Return the rows of 0..count-1 that are not in ascending `rows`, by bisection: O(log n) for each."""
     places = range(len(rows))
-    # rows[i] - i rows are left out before rows[i]
-    found = [
+    # rows[i] - i rows are excluded before rows[i]
+    excluded = [
         bisect_right(places, gap, key=lambda i: int(rows[i]) - i) + gap for gap in range(count - len(rows))
     ]
-    return np.array(found, np.int64)
+    return np.array(excluded, np.int64)

@@ -1,4 +1,4 @@
-"""FAISS indexes of a collection's rows, on a GPU or on the processor: empty, trained, ready to add to."""
+"""Creation of FAISS indexes on a GPU or on the CPU."""
 
 from typing import Any, Literal
 
@@ -10,30 +10,47 @@ from cbir.errors import InvalidInput
 
 Kind = Literal["flat", "ivf"]
 
-PROBED = 64  # lists of the inverted file that a search looks into
-LISTS = 2  # times the root of the number of images: so many lists
-LEARNT_FROM = 64  # images a list is learnt from, at most
+PROBED = 64  # lists of the inverted file that a search reads
+LISTS = 2  # number of lists, in square roots of the number of images
+TRAINED_ON = 64  # images per list to train on, at most
 SCRATCH = 256 * 2**20  # bytes of the GPU's memory that FAISS keeps for its own work
 
 
-def empty(kind: Kind, device: str, dimensions: int, sample: NDArray[np.float32], count: int) -> Any:
-    """An index of Euclidean distances for `count` vectors or more.
+def create_index(kind: Kind, device: str, dimensions: int, sample: NDArray[np.float32], count: int) -> Any:
+    """Create an empty, trained index of Euclidean distances.
 
-    The lists of an inverted file are learnt on the processor from `sample` (m, d), on every device alike, so that the
-    same images lie in the same lists everywhere. Raises InvalidInput for device "cuda" without a faiss that has it.
+    The lists of an inverted file are trained on the CPU for every device, so that they are the same everywhere.
+
+    Parameters
+    ----------
+    kind : "flat" or "ivf"
+        Exact, or an inverted file.
+    device : "cpu" or "cuda"
+        Where to search.
+    dimensions : int
+        Of the vectors.
+    sample : (m, d) float32
+        Vectors that lists are trained on.
+    count : int
+        Number of vectors that the index will hold at least.
+
+    Raises
+    ------
+    InvalidInput
+        For "cuda", if the installed faiss cannot use a GPU.
     """
     index: Any = faiss.IndexFlatL2(dimensions)
     if kind == "ivf":
         lists = max(1, min(LISTS * int(np.sqrt(count)), len(sample)))
         index = faiss.IndexIVFFlat(index, dimensions, lists)
-        index.cp.niter, index.cp.max_points_per_centroid, index.cp.min_points_per_centroid = 6, LEARNT_FROM, 1
+        index.cp.niter, index.cp.max_points_per_centroid, index.cp.min_points_per_centroid = 6, TRAINED_ON, 1
         index.train(sample)
         index.nprobe = min(PROBED, lists)
     return index if device == "cpu" else _on_gpu(index, kind)
 
 
-def missing() -> str | None:
-    """What the installed faiss can use no GPU for want of; None where it can."""
+def missing_gpu_support() -> str | None:
+    """Return why the installed faiss cannot use a GPU; None if it can."""
     if not hasattr(faiss, "StandardGpuResources"):
         return (
             "index=flat and index=ivf on a GPU need faiss-gpu in place of faiss-cpu "
@@ -45,10 +62,9 @@ def missing() -> str | None:
 
 
 def _on_gpu(index: Any, kind: Kind) -> Any:
-    """The classic index of the same kind and lists on the first GPU, whose resources live as long as it does."""
-    wanting = missing()
-    if wanting:
-        raise InvalidInput(wanting)
+    """Copy an index to the first GPU; its resources live as long as the copy."""
+    if missing := missing_gpu_support():
+        raise InvalidInput(missing)
     resources = faiss.StandardGpuResources()
     resources.setTempMemory(SCRATCH)
     options = faiss.GpuClonerOptions()

@@ -1,11 +1,9 @@
-"""Re-rankers by name: a new one is a file and a line here."""
+"""Registry of re-rankers: a new one is a file in this package and a line in RERANKERS."""
 
-from dataclasses import fields
 from typing import Any
 
 from cbir.errors import InvalidInput
 from cbir.rerank.aqe import AlphaQueryExpansion
-from cbir.rerank.base import Reranked, Reranker
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.eprf import Eprf, NoSimilarityUpdate, PlainEnsemble
 from cbir.rerank.k_reciprocal import KReciprocal
@@ -13,10 +11,11 @@ from cbir.rerank.none import NoReranking
 from cbir.rerank.nprf import NegativeFeedback
 from cbir.rerank.pc import PostRetrievalClustering
 from cbir.rerank.pearson import Pearson
+from cbir.rerank.reranker import Reranked, Reranker
 
-__all__ = ["Reranked", "Reranker", "get", "names", "parameters"]
+__all__ = ["Reranked", "Reranker", "get", "names", "parameter_names", "reranker_class", "resolve_name"]
 
-MEMBERS: tuple[type[Any], ...] = (
+RERANKERS: tuple[type[Reranker], ...] = (
     NoReranking,
     Diffusion,
     Pearson,
@@ -31,38 +30,32 @@ MEMBERS: tuple[type[Any], ...] = (
 AUTO = Diffusion.name  # the best on real images, whatever the size of their classes: docs/rerank.md
 
 
-def resolved(name: str) -> str:
-    """`name`, or what "auto" stands for."""
+def resolve_name(name: str) -> str:
+    """Return `name`, or the re-ranker that "auto" stands for."""
     return AUTO if name == "auto" else name
 
 
 def names() -> tuple[str, ...]:
-    """What `get` knows; "none" is the order of the distances."""
-    return tuple(member.name for member in MEMBERS)
+    """Return the names of all re-rankers; "none" is the order of the distances."""
+    return tuple(member.name for member in RERANKERS)
 
 
-def parameters(name: str) -> tuple[str, ...]:
-    """The names of a re-ranker's parameters; raises InvalidInput for an unknown re-ranker."""
-    return tuple(field.name for field in fields(_member(name)))
+def reranker_class(name: str) -> type[Reranker]:
+    """Return the class of the re-ranker `name`; raise InvalidInput for an unknown one."""
+    for member in RERANKERS:
+        if member.name == resolve_name(name):
+            return member
+    raise InvalidInput(f"there is no re-ranker {name!r}; there are: auto, {', '.join(names())}")
+
+
+def parameter_names(name: str) -> tuple[str, ...]:
+    """Return the names of a re-ranker's parameters; raise InvalidInput for an unknown re-ranker."""
+    return reranker_class(name).parameter_names()
 
 
 def get(name: str, **parameters: Any) -> Reranker:
-    """The re-ranker called `name`, or the best one for "auto", with `parameters` in place of its defaults.
+    """Return the re-ranker `name`, or the best one for "auto", with `parameters` in place of its defaults.
 
-    Raises InvalidInput, which lists what there is, for an unknown name or parameter or a value out of range.
+    Raises InvalidInput, which lists the choices, for an unknown name or parameter or a value out of bounds.
     """
-    member = _member(name)
-    known = [field.name for field in fields(member)]
-    unknown = [parameter for parameter in parameters if parameter not in known]
-    if unknown:
-        has = f"it has: {', '.join(known)}" if known else "it has none"
-        raise InvalidInput(f"{name} has no parameter {unknown[0]!r}; {has}")
-    reranker: Reranker = member(**parameters)
-    return reranker
-
-
-def _member(name: str) -> type[Any]:
-    for member in MEMBERS:
-        if member.name == resolved(name):
-            return member
-    raise InvalidInput(f"there is no re-ranker {name!r}; there are: auto, {', '.join(names())}")
+    return reranker_class(name).from_values(name, parameters)

@@ -1,138 +1,190 @@
-"""Diffusion over the neighbourhood graph: relevance flows from the query to its neighbours, to theirs, and on."""
+"""Diffusion over the k-NN graph: relevance flows from the query to its neighbours, to theirs, and on."""
 
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery import knn
 from cbir.gallery import knn_graph as graphs
-from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn_graph import Graph
-from cbir.gallery.live_graph import squared_distances
-from cbir.gallery.ranking import RankingList, best
+from cbir.gallery.ranking import top_k
+from cbir.gallery.vector_blocks import Rows
 from cbir.gallery.whitening import Space
-from cbir.rerank.base import Reranked
-from cbir.rerank.parameters import real, whole
+from cbir.rerank.backend import Backend
+from cbir.rerank.diffusion_graph import Array, DiffusionGraph, ListGraph
+from cbir.rerank.parameters import parameter
+from cbir.rerank.reranker import CollectionReranker, Reranked
 
-COVERED = 0.5  # share of the gallery that must be asked for; else the graph would be full of holes
+COVERED = 0.5  # share of the gallery that must be searched; else the graph would be full of holes
 UNREACHED = 2.0  # below the last image that was reached; their own similarities, up to 1, order the others
 
 Floats = NDArray[np.float32]
 
 
-class Flow(Reranked):
-    """Scores are logarithms, 0 for the best; shown as their exponentials."""
+class LogFlow(Reranked):
+    """Scores are logarithms, 0 for the best, reported as their exponentials."""
 
-    def shown(self, scores: NDArray[np.floating]) -> NDArray[np.floating]:
+    def reported(self, scores: NDArray[np.floating]) -> NDArray[np.floating]:
         return np.exp(scores)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Diffusion:
-    """Ranking on the manifold of the collection (Zhou et al. 2004, Ranking on data manifolds), from an outside query.
+class Diffusion(CollectionReranker):
+    """Ranking on the manifold of the collection (Zhou et al. 2004, Ranking on data manifolds), for an outside query.
 
     f <- a S f + (1 - a) y: y joins the query with its neighbours, S the images with theirs, in a space
     with the collection's own correlations damped. An image is relevant when many short steps lead to it: what
-    looks unlike the query, but like what is like it, comes up, and what is near to everything goes down.
-
-    damping: a, the share that flows on. steps: how often. nodes: images that relevance may flow through. local: where
-    there is no graph, or a condition leaves less than half of the gallery, one is made of so many of the
-    nearest images.
+    looks unlike the query, but like what is like it, moves up, and what is near to everything moves down.
     """
 
-    name: ClassVar[str] = "diffusion"
+    name = "diffusion"
+    title = "Neighbours of neighbours"
+    description = (
+        "Lets relevance flow from the query to its nearest images, from those to theirs, and on through the whole "
+        "collection."
+    )
 
-    damping: float = 0.9
-    steps: int = 20
-    nodes: int = 20_000
-    local: int = 2000
+    damping: float = parameter(0.9, 0.0, 0.999, "share of relevance that flows on in each step")
+    steps: int = parameter(20, 1, 1000, "number of steps")
+    nodes: int = parameter(20_000, 1, 1_000_000, "images that relevance may flow through")
+    local: int = parameter(
+        2000, 1, 5000, "nearest images to link where there is no graph or half of the gallery is filtered out"
+    )
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "damping", real("damping", self.damping, 0.0, 0.999))
-        object.__setattr__(self, "steps", whole("steps", self.steps, 1, 1000))
-        object.__setattr__(self, "nodes", whole("nodes", self.nodes, 1, 1_000_000))
-        object.__setattr__(self, "local", whole("local", self.local, 1, 5000))
+    def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
+        gallery = backend.gallery
+        if gallery.neighbourhood is None or not COVERED * len(gallery) <= len(backend) > 0:
+            return self._rerank_locally(backend)
+        graph, squared = backend.graph_distances()
+        reached, flow = self.spread(graph, squared)
+        rows = backend.to_host(reached)
+        ranking = backend.list_including(rows)
+        places = np.searchsorted(ranking.rows, rows)
+        scores = log_scores(
+            backend.to_host(flow), backend.to_host(squared[reached]), places, ranking.similarities
+        )
+        return ranking.rows, LogFlow(scores)
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def __call__(self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery) -> Reranked:
+    def _rerank_locally(self, backend: Backend) -> tuple[Rows, Reranked]:
+        """Diffuse over a graph of the nearest images alone."""
+        ranking, gallery = backend.full_list(), backend.gallery
         if not len(ranking):
-            return Flow(np.empty(0, np.float32))
-        if gallery.neighbourhood is not None and len(ranking) >= COVERED * len(gallery):
-            graph, lengths = gallery.neighbourhood.covering(gallery)
-            unit, _ = gallery.space.place(query[None, :])
-            apart = squared_distances(gallery, gallery.space, unit, lengths)[0]
-            places, images, scope = np.arange(len(ranking)), ranking.rows, "collection"
-        else:
-            places = np.sort(best(ranking.similarities, self.local))
-            learnt = gallery.space if len(ranking) == len(gallery) else gallery.space_of(ranking.rows)
-            graph, apart = _local(query, gallery.vectors(ranking.rows[places]), learnt)
-            images, scope = np.arange(len(places)), "collection" if len(places) == len(ranking) else "top"
-        squared = np.full(len(graph), np.inf, np.float32)
-        squared[images] = apart[images]
-        arrived = self.spread(graph, squared)[images]
-        return Flow(scores_of(arrived, apart[images], places, ranking.similarities), scope)
+            return ranking.rows, LogFlow(np.empty(0, np.float32))
+        nearest = np.sort(top_k(ranking.similarities, self.local))
+        space = gallery.space if len(ranking) == len(gallery) else gallery.space_of(ranking.rows)
+        graph, squared = _local_graph(backend.query, gallery.vectors(ranking.rows[nearest]), space)
+        reached, flow = self.spread(ListGraph(graph), squared)
+        scores = log_scores(flow, squared[reached], nearest[reached], ranking.similarities)
+        return ranking.rows, LogFlow(scores, "collection" if len(nearest) == len(ranking) else "top")
 
-    def spread(self, graph: Graph, squared: Floats) -> Floats:
-        """What arrives at each of n images, (n,) float32; squared: (n,) of the query, infinite where none may."""
+    def spread(self, graph: DiffusionGraph, squared: Array) -> tuple[Array, Array]:
+        """Let relevance flow from the query.
+
+        Parameters
+        ----------
+        graph : DiffusionGraph
+            Graph of n nodes.
+        squared : (n,) float32
+            Squared distances of the query to the nodes, infinite where nothing may flow.
+
+        Returns
+        -------
+        nodes : (r,) int
+            Nodes that relevance reaches, ascending.
+        flow : (r,) float32
+            Relevance that arrives there, above 0.
+        """
         edges = graph.edges(squared)
-        root = np.sqrt(graph.degrees + edges)
-        start = np.divide(edges, root, out=np.zeros_like(edges), where=root > 0.0)
-        allowed = np.isfinite(squared)
-        support = self._support(graph, start, allowed)
-        weights = graph.weights[support][:, support] if len(support) < len(graph) else graph.weights
-        inverse = np.divide(1.0, root[support], out=np.zeros_like(root[support]), where=root[support] > 0.0)
-        passing = np.float32(self.damping) * inverse * allowed[support]
-        source = np.float32(1.0 - self.damping) * start[support]
+        root = graph.xp.sqrt(graph.degrees + edges)
+        return self.iterate(graph, graph.divide(edges, root), root, graph.xp.isfinite(squared))
+
+    def iterate(
+        self, graph: DiffusionGraph, start: Array, root: Array, passable: Array
+    ) -> tuple[Array, Array]:
+        """Run the steps of the diffusion.
+
+        Parameters
+        ----------
+        graph : DiffusionGraph
+            Graph of n nodes.
+        start : (n,) float32
+            Relevance that flows in at each step.
+        root : (n,) float32
+            Square roots of the degrees.
+        passable : (n,) bool
+            Nodes that relevance may flow through.
+
+        Returns
+        -------
+        nodes, flow
+            As `spread` returns them.
+        """
+        support = self.support(graph, start, passable)
+        multiply = graph.within(support)
+        inverse = graph.divide(1.0, root[support])
+        passing = self.damping * inverse * passable[support]
+        source = (1.0 - self.damping) * start[support]
         flow = source
         for _ in range(self.steps):
-            flow = passing * (weights @ (inverse * flow)) + source
-        arrived = np.zeros(len(graph), np.float32)
-        arrived[support] = flow
-        return arrived
+            flow = passing * multiply(inverse * flow) + source
+        reached = flow > 0.0
+        return support[reached], flow[reached]
 
-    def _support(self, graph: Graph, start: Floats, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """The images that relevance flows through, ascending: all of them, or those that most of it reaches first."""
+    def support(self, graph: DiffusionGraph, start: Array, passable: Array) -> Array:
+        """Return the nodes that relevance flows through: all, or the `nodes` that most of it reaches first.
+
+        Parameters
+        ----------
+        graph, start, passable
+            As in `iterate`.
+        """
         if len(graph) <= self.nodes:
-            return np.arange(len(graph))
-        flow, support = start, np.flatnonzero(start)
-        for _ in range(self.steps):  # beyond that many edges nothing arrives
-            arriving = start + graph.weights[support].T @ flow[support]
-            arriving *= allowed
-            reached = np.flatnonzero(arriving)
+            return graph.nodes()
+        flow, support = start, graph.nonzero(start)
+        for _ in range(self.steps):  # nothing arrives beyond that many edges
+            arriving = (start + graph.push(flow, support)) * passable
+            reached = graph.nonzero(arriving)
             if len(reached) > self.nodes:
-                return np.sort(reached[best(arriving[reached], self.nodes)])
+                return reached[graph.largest(arriving[reached], self.nodes)]
             if len(reached) == len(support):
                 return support
             flow, support = arriving, reached
         return support
 
 
-def _local(query: Floats, vectors: Floats, learnt: Space) -> tuple[Graph, Floats]:
-    """A graph of `vectors` (m, d) alone, and their squared distances (m,) to the query."""
-    found = knn.find(vectors, learnt)
-    unit, _ = learnt.place(query[None, :])
-    placed, _ = learnt.place(vectors)
-    return graphs.join(found), np.maximum(2.0 - 2.0 * (placed @ unit[0]), 0.0)
+def _local_graph(query: Floats, vectors: Floats, space: Space) -> tuple[Graph, Floats]:
+    """Return the graph of `vectors` (m, d) and their squared distances (m,) to the query within `space`."""
+    neighbours = knn.find_neighbours(vectors, space)
+    unit, _ = space.transform(query[None, :])
+    units, _ = space.transform(vectors)
+    return graphs.build_graph(neighbours), np.maximum(2.0 - 2.0 * (units @ unit[0]), 0.0)
 
 
-def scores_of(
-    arrived: Floats, squared: Floats, places: NDArray[np.int64], similarities: NDArray[np.floating]
+def log_scores(
+    flow: Floats, squared: Floats, places: NDArray[np.int64], similarities: NDArray[np.floating]
 ) -> NDArray[np.float64]:
-    """log of what arrived, and the cosine with the query: both must be high. The others follow by similarity.
+    """Score images by the logarithm of their flow plus their cosine with the query; the others by similarity.
 
-    arrived, squared: (p,) of the images at `places` of the ranking list of m similarities. Returns (m,), at most 0.
+    Parameters
+    ----------
+    flow, squared : (r,) float32
+        Flow, above 0, and squared distance to the query of the images that relevance reaches.
+    places : (r,) int64
+        Their places in the ranking list.
+    similarities : (m,) floating
+        Similarities of the list.
+
+    Returns
+    -------
+    (m,) float64
+        At most 0.
     """
-    reached = arrived > 0.0
-    scores = np.log(arrived[reached], dtype=np.float64) + 1.0 - squared[reached] / 2.0
-    if not len(scores):
+    reached = np.log(flow, dtype=np.float64) + 1.0 - squared / 2.0
+    if not len(reached):
         return similarities.astype(np.float64) - 1.0
-    scores -= scores.max()
-    every = similarities.astype(np.float64)
-    every += scores.min() - UNREACHED
-    every[places[reached]] = scores
-    return every
+    reached -= reached.max()
+    scores = similarities.astype(np.float64)
+    scores += reached.min() - UNREACHED
+    scores[places] = reached
+    return scores

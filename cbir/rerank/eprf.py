@@ -1,31 +1,25 @@
 """Enhanced pseudo-relevance feedback, EPRF-RR (Huang et al. 2012, sections 2.2 and 2.3), and its ablations."""
 
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import RankingList, best
-from cbir.rerank import negatives
-from cbir.rerank.base import Reranked
-from cbir.rerank.ensemble import Examples
-from cbir.rerank.expansion import KernelExpansion
-from cbir.rerank.parameters import keep_within
-from cbir.rerank.pearson import References, update
+from cbir.gallery.ranking import top_k
+from cbir.gallery.vector_blocks import Rows
+from cbir.rerank.backend import Backend
+from cbir.rerank.kernel_expansion import REFINED
+from cbir.rerank.parameters import parameter
+from cbir.rerank.pearson import References, update_similarities
+from cbir.rerank.reranker import POSITIVES, TIE, CollectionReranker, Grid, Reranked
+from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.threads import OneBlasThread
 
 LEAST_MEMBERSHIP = 0.01  # rho, and with it the relevance of eq. 6, can be negative; a penalty cannot
-
-# Positives that are support vectors lie on the margin of every machine: their sums are equal. The list
-# before decides among them, with a weight below what float32 tells apart.
-TIE = 1e-8
-
-LIMITS: dict[str, tuple[float, float]] = {
-    "K": (1, 1000), "N": (1, 10_000), "P": (1, 100), "T1": (1, 100), "T2": (1, 100), "seed": (0, 2**32 - 1),
-    "lam": (0, 1000), "alpha": (0, 1), "lowest": (0, 1), "C": (1e-4, 1e4), "gamma": (1e-6, 1e6),
-}  # fmt: skip
+# gamma is divided by the number of dimensions in the kernel
+FINE_SVM_GRID: Grid = {"C": (0.1, 1.0, 10.0, 100.0), "gamma": (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)}
+SVM_GRID: Grid = {"P": POSITIVES, "gamma": (0.5, 1.0, 2.0), "C": (1.0, 10.0)}
 
 
 def sigmoid(values: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -33,82 +27,77 @@ def sigmoid(values: NDArray[np.floating]) -> NDArray[np.floating]:
     return 0.5 * (1.0 + np.tanh(0.5 * values))
 
 
-class Relevance(Reranked):
-    """Scores are sums of decision values, shown as probabilities (Huang et al. 2012, eq. 7).
+class ProbabilityScores(Reranked):
+    """Sums of decision values, reported as probabilities (Huang et al. 2012, eq. 7).
 
     The sigmoid itself reaches 1.0 in floating point and would tie the best images.
     """
 
-    def shown(self, scores: NDArray[np.floating]) -> NDArray[np.floating]:
+    def reported(self, scores: NDArray[np.floating]) -> NDArray[np.floating]:
         return sigmoid(scores)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Eprf:
+class Eprf(CollectionReranker):
     """Pearson update, relevance estimate, fuzzy SVM ensemble over the whole collection.
 
-    K, N, lam: of the similarity update. P: positives, and negatives, of a machine. T1, T2: machines that estimate
-    relevance, and that rank. alpha: weight of the machines against rho in the relevance. lowest: share
-    of the list that negatives come from. C: penalty. gamma: of the kernel exp(-gamma / d |x - v|^2), d dimensions;
-    standardised images are about 2 d apart, and below 1 the kernel tells too few of them apart.
+    Positives that are support vectors are on the margin of every SVM, and their sums are equal: the previous score
+    decides among them. Standardised images are about 2 d apart in squared distance; with gamma below 1 the kernel
+    separates too few of them.
     """
 
-    name: ClassVar[str] = "eprf"
+    name = "eprf"
+    title = "Learned relevance (EPRF)"
+    description = (
+        "Takes the first answers as examples, weighs each by how far it can be trusted, learns what sets them "
+        "apart, and puts the whole collection in a new order."
+    )
+    grid: ClassVar[Grid] = SVM_GRID
+    svm_grid: ClassVar[Grid] = FINE_SVM_GRID
     similarity_update: ClassVar[bool] = True
     fuzzy: ClassVar[bool] = True
 
-    K: int = 60
-    N: int = 1000
-    lam: float = 1.0
-    P: int = 6
-    T1: int = 10
-    T2: int = 10
-    alpha: float = 0.4
-    lowest: float = 0.10
-    C: float = 1.0
-    gamma: float = 2.0
-    seed: int = 0
+    K: int = parameter(60, 1, 1000, "images whose similarity is updated")
+    N: int = parameter(1000, 1, 10_000, "images that a ranking list is compared over")
+    lam: float = parameter(1.0, 0, 1000, "weight of the correlation in the update")
+    P: int = parameter(6, 1, 100, "positives, and negatives, of an SVM")
+    T1: int = parameter(10, 1, 100, "SVMs that estimate relevance")
+    T2: int = parameter(10, 1, 100, "SVMs that rank")
+    alpha: float = parameter(0.4, 0, 1, "weight of the SVMs against the correlation in the relevance")
+    lowest: float = parameter(0.10, 0, 1, "share of the list that negatives come from")
+    C: float = parameter(1.0, 1e-4, 1e4, "penalty")
+    gamma: float = parameter(2.0, 1e-6, 1e6, "of the kernel exp(-gamma / d |x - v|^2), d dimensions")
+    seed: int = parameter(0, 0, 2**32 - 1, "seed of the draw of negatives")
 
-    def __post_init__(self) -> None:
-        keep_within(self, LIMITS)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def __call__(self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery) -> Reranked:
+    def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
         with OneBlasThread():
-            return self._rerank(query, ranking, gallery)
+            head = backend.head(max(self.N, 2 * self.K + self.P, REFINED))
+            references = References(backend.query, head, backend.gallery, self.N)
+            similarities = head.similarities
+            if self.similarity_update:
+                similarities = update_similarities(head, references, backend.gallery, self.K, self.lam)
+            scores = backend.with_head(head, similarities)
+            negatives = backend.draw_negatives(
+                scores, P=self.P, sets=self.T1 + self.T2, lowest=self.lowest, seed=self.seed
+            )
+            notes = negative_notes(len(backend), negatives, self.P)
+            if not negatives.shape[1]:
+                return head.rows, Reranked(similarities, notes=notes)
+            positives = head.rows[top_k(similarities, self.P)]
+            training_sets = TrainingSets.around_query(
+                backend.query, backend.gallery, positives, negatives, self.gamma
+            )
+            membership = np.ones(len(positives))
+            if self.fuzzy:
+                rho = references.correlations(backend.gallery.vectors(positives))
+                membership = self._relevance(training_sets, rho)
+            expansion = training_sets.train(slice(self.T1, None), self.C, membership).sum()
+            rows, sums = backend.add_expansion(expansion, scores, TIE)
+            return rows, ProbabilityScores(sums, notes=notes)
 
-    def _rerank(self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery) -> Reranked:
-        references = References(query, ranking, gallery, self.N)
-        scores = ranking.similarities
-        if self.similarity_update:
-            scores = update(ranking, references, gallery, self.K, self.lam)
-        drawn = negatives.draw(
-            query, scores, P=self.P, sets=self.T1 + self.T2, lowest=self.lowest, seed=self.seed
-        )
-        if drawn.shape[1] == 0:
-            note = f"{len(ranking)} images leave none to learn from as irrelevant: not re-ranked by machines"
-            return Reranked(scores, notes=(note,))
-        positives = best(scores, self.P)
-        examples = Examples(positives, drawn, query, ranking, gallery, self.gamma / gallery.dimensions)
-        expansion = self.expansion(examples, references, gallery.vectors(ranking.rows[positives]))
-        sums = expansion.values(gallery, ranking.rows).astype(np.float64)
-        return Relevance(sums + TIE * scores, notes=_notes(self.P, drawn))
-
-    def expansion(
-        self, examples: Examples, references: References, positives: NDArray[np.float32]
-    ) -> KernelExpansion:
-        """The sum of the ranking machines' decision values; positives: (P, d), vectors of the positive examples."""
-        membership = np.ones(len(positives))
-        if self.fuzzy:
-            membership = self._relevance(examples, references.correlations(positives))
-        return examples.train(slice(self.T1, None), self.C, membership).sum()
-
-    def _relevance(self, examples: Examples, rho: NDArray[np.float64]) -> NDArray[np.float64]:
-        """R (P,) of the positives, within [0.01, 1]: Huang et al. 2012, eqs. 4 to 6."""
-        decisions = examples.train(slice(0, self.T1), self.C, np.ones(len(rho))).of_positives()
+    def _relevance(self, training_sets: TrainingSets, rho: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return R (P,) of the positives, within [0.01, 1]: Huang et al. 2012, eqs. 4 to 6."""
+        decisions = training_sets.train(slice(0, self.T1), self.C, ()).positive_decisions()
         relevance = self.alpha * sigmoid(decisions).mean(axis=0) + (1.0 - self.alpha) * rho
         return np.clip(relevance, LEAST_MEMBERSHIP, 1.0)
 
@@ -117,6 +106,8 @@ class NoSimilarityUpdate(Eprf):
     """NSU-EPRF-RR (Huang et al. 2012, section 3): EPRF-RR on the original list; K and lam have no effect."""
 
     name = "nsu-eprf"
+    title = "EPRF, no neighbours step"
+    description = "As EPRF, from the plain order of similarity. For comparison."
     similarity_update = False
 
 
@@ -124,9 +115,26 @@ class PlainEnsemble(Eprf):
     """SVM-EPRF-RR (Huang et al. 2012, section 3): every membership is 1; alpha has no effect."""
 
     name = "svm-eprf"
+    title = "EPRF, equal weights"
+    description = "As EPRF, trusting every example alike. For comparison."
     fuzzy = False
 
 
-def _notes(P: int, drawn: NDArray[np.int64]) -> tuple[str, ...]:
-    count = drawn.shape[1]
-    return () if count == P else (f"{count} negatives a machine instead of {P}: there are no more images",)
+def negative_notes(images: int, negatives: Rows, expected: int) -> tuple[str, ...]:
+    """Report a lack of negatives.
+
+    Parameters
+    ----------
+    images : int
+        Length of the ranking list.
+    negatives : (sets, q) int64
+        Negatives of each SVM.
+    expected : int
+        Negatives that an SVM should have.
+    """
+    count = negatives.shape[1]
+    if count == 0:
+        return (f"only {images} images: no negatives to train on; SVM re-ranking skipped",)
+    if count < expected:
+        return (f"{count} negatives for each SVM instead of {expected}: there are no more images",)
+    return ()

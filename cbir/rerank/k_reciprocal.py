@@ -1,17 +1,16 @@
 """k-reciprocal encoding (Zhong et al. 2017): images move up that share their mutual neighbours with the query."""
 
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import RankingList, best
-from cbir.rerank.base import Reranked
-from cbir.rerank.parameters import real, whole
-from cbir.rerank.top import above_the_rest
+from cbir.gallery.ranking import RankingList, top_k
+from cbir.rerank.parameters import parameter
+from cbir.rerank.reranker import Grid, Reranked, Reranker, score_above_rest
 from cbir.threads import OneBlasThread
 
 ROUNDING = 1e-13  # of the squared norms: smaller squared distances are none
@@ -21,7 +20,7 @@ Truths = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
-class KReciprocal:
+class KReciprocal(Reranker):
     """Jaccard distance between sets of mutual neighbours, for one query and its M best images.
 
     Z. Zhong, L. Zheng, D. Cao, S. Li: Re-ranking person re-identification with k-reciprocal encoding, CVPR 2017.
@@ -36,45 +35,40 @@ class KReciprocal:
 
     An image is its own neighbour, beside the k1 others and as one of the k2; of equally distant ones those
     earlier in the list are nearer. The score is 1 + (1 - d*) for the M images, the similarity below.
-
-    M: images re-ranked; memory and time are O(M^2). k1, k2: neighbours, as above. lam: share of the distance.
     """
 
-    name: ClassVar[str] = "k-reciprocal"
+    name = "k-reciprocal"
+    title = "Mutual neighbours"
+    description = "Moves up those of the nearest images that are neighbours of the same images as the query."
+    grid: ClassVar[Grid] = {"k1": (5, 10, 20, 40), "k2": (2, 4, 6), "lam": (0.1, 0.3)}
 
-    M: int = 500
-    k1: int = 20
-    k2: int = 6
-    lam: float = 0.3
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "M", whole("M", self.M, 1, 1000))
-        object.__setattr__(self, "k1", whole("k1", self.k1, 1, 100))
-        object.__setattr__(self, "k2", whole("k2", self.k2, 1, 100))
-        object.__setattr__(self, "lam", real("lam", self.lam, 0.0, 1.0))
+    M: int = parameter(500, 1, 1000, "images re-ranked; memory and time are O(M^2)")
+    k1: int = parameter(20, 1, 100, "neighbours of an image")
+    k2: int = parameter(6, 1, 100, "neighbours that an encoding is averaged over")
+    lam: float = parameter(0.3, 0.0, 1.0, "share of the distance")
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        return asdict(self)
+    def depth(self) -> int:
+        return self.M
 
     def __call__(self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery) -> Reranked:
-        places = best(ranking.similarities, self.M)
+        places = top_k(ranking.similarities, self.M)
         with OneBlasThread():
-            squared = squared_distances(gallery.vectors(ranking.rows[places]), query)
+            squared = pairwise_squared_distances(gallery.vectors(ranking.rows[places]), query)
         largest = squared.max(axis=1, keepdims=True)
         scaled = np.divide(squared, largest, out=np.zeros_like(squared), where=largest > 0.0)
-        neighbours = nearest(squared, max(self.k1 + 1, self.k2))
-        encoded = encode(scaled, neighbours, self.k1)
+        neighbours = nearest_neighbours(squared, max(self.k1 + 1, self.k2))
+        encoded = encode_neighbours(scaled, neighbours, self.k1)
         own = np.flatnonzero(encoded[neighbours[0, : self.k2]].any(axis=0))
         expanded = encoded[:, own][neighbours[:, : self.k2]].mean(axis=1)
         shared = np.minimum(expanded, expanded[0]).sum(axis=1)
         jaccard = 1.0 - shared / (2.0 - shared)
         distance = (1.0 - self.lam) * jaccard + self.lam * scaled[0]
         closeness = np.clip(1.0 - distance[1:], 0.0, 1.0)
-        return Reranked(above_the_rest(ranking, places, closeness), scope="top")
+        return Reranked(score_above_rest(ranking, places, closeness), scope="top")
 
 
-def squared_distances(images: Floats, query: Floats) -> Floats:
+def pairwise_squared_distances(images: Floats, query: Floats) -> Floats:
     """(m + 1, m + 1) float32 between the query, which comes first, and images (m, d); 0 between equal ones."""
     near = np.zeros((len(images) + 1, len(query)))
     near[1:] = images.astype(np.float64) - query
@@ -87,7 +81,7 @@ def squared_distances(images: Floats, query: Floats) -> Floats:
     return squared.astype(np.float32)
 
 
-def nearest(squared: Floats, count: int) -> NDArray[np.int64]:
+def nearest_neighbours(squared: Floats, count: int) -> NDArray[np.int64]:
     """(m, count) neighbours of each image, or all m of them: itself, then by distance and place."""
     m = len(squared)
     # Distances are not negative, so the order of their bits is theirs; the place below them orders equal ones.
@@ -109,7 +103,7 @@ def reciprocal(neighbours: NDArray[np.int64], k: int) -> Truths:
     return found
 
 
-def encode(scaled: Floats, neighbours: NDArray[np.int64], k1: int) -> Floats:
+def encode_neighbours(scaled: Floats, neighbours: NDArray[np.int64], k1: int) -> Floats:
     """V (m, m): a row per image, with sum 1, over the images of its expanded reciprocal set."""
     wide = reciprocal(neighbours, k1)
     narrow = csr_array(reciprocal(neighbours, round(k1 / 2)), dtype=np.int32)

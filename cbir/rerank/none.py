@@ -1,25 +1,26 @@
 """No re-ranking: the order of the distances."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList
-from cbir.rerank.base import Reranked
+from cbir.rerank.reranker import Reranked, Reranker
 
 
-@dataclass(frozen=True)
-class NoReranking:
+@dataclass(frozen=True, kw_only=True)
+class NoReranking(Reranker):
     """Scores are the similarities of the ranking list."""
 
-    name: ClassVar[str] = "none"
+    name = "none"
+    title = "Off"
+    description = "Answers in the order of visual similarity alone."
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        return {}
+    def depth(self) -> int:
+        return 0
 
     def __call__(self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery) -> Reranked:
         return Reranked(ranking.similarities)

@@ -1,70 +1,59 @@
 """Negative pseudo-relevance feedback, NPRF-RR (Yan, Hauptmann & Jin 2003)."""
 
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import RankingList, best
-from cbir.rerank import negatives
-from cbir.rerank.base import Reranked
-from cbir.rerank.ensemble import Examples
-from cbir.rerank.eprf import LIMITS, TIE, Relevance
-from cbir.rerank.parameters import real, whole
+from cbir.gallery.ranking import top_k
+from cbir.gallery.vector_blocks import Rows
+from cbir.rerank.backend import Backend
+from cbir.rerank.eprf import FINE_SVM_GRID, SVM_GRID, ProbabilityScores, negative_notes
+from cbir.rerank.kernel_expansion import REFINED
+from cbir.rerank.parameters import parameter
+from cbir.rerank.reranker import TIE, CollectionReranker, Grid, Reranked
+from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.threads import OneBlasThread
 
 
 @dataclass(frozen=True, kw_only=True)
-class NegativeFeedback:
-    """SVMs that tell the query from images far down the list rank the whole collection.
+class NegativeFeedback(CollectionReranker):
+    """Rank the whole collection by SVMs that separate the query from images at the end of the list.
 
     R. Yan, A. Hauptmann, R. Jin: Multimedia search with pseudo-relevance feedback, CIVR 2003. Positives are the
-    query and, as Huang et al. 2012 (section 3) do for queries of a single image, the P best images of the list; P = 0
-    is the query alone. Each of T machines has its own negatives, as many as positives, drawn from the
-    end of the list. The score of x is the sum of decision values f_1(x) + ... + f_T(x).
-
-    T: machines. lowest: share of the list that negatives come from. C: penalty. gamma: of the kernel
-    exp(-gamma / d |x - v|^2), d dimensions. seed: of the draw.
+    query and, as Huang et al. 2012 (section 3) do for queries of a single image, the P best images of the list. Each
+    of T SVMs has its own negatives, as many as positives, drawn from the end of the list. The score of x is the sum
+    of decision values f_1(x) + ... + f_T(x).
     """
 
-    name: ClassVar[str] = "nprf"
+    name = "nprf"
+    title = "Negative feedback (NPRF)"
+    description = (
+        "Learns what sets the query and the first answers apart from images far down the list, and puts the whole "
+        "collection in a new order."
+    )
+    grid: ClassVar[Grid] = SVM_GRID
+    svm_grid: ClassVar[Grid] = FINE_SVM_GRID
 
-    P: int = 6
-    T: int = 10
-    lowest: float = 0.10
-    C: float = 1.0
-    gamma: float = 2.0
-    seed: int = 0
+    P: int = parameter(6, 0, 100, "images taken as positive examples beside the query")
+    T: int = parameter(10, 1, 100, "SVMs")
+    lowest: float = parameter(0.10, 0, 1, "share of the list that negatives come from")
+    C: float = parameter(1.0, 1e-4, 1e4, "penalty")
+    gamma: float = parameter(2.0, 1e-6, 1e6, "of the kernel exp(-gamma / d |x - v|^2), d dimensions")
+    seed: int = parameter(0, 0, 2**32 - 1, "seed of the draw of negatives")
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "P", whole("P", self.P, 0, 100))
-        object.__setattr__(self, "T", whole("T", self.T, 1, 100))
-        object.__setattr__(self, "seed", whole("seed", self.seed, 0, 2**32 - 1))
-        for name in ("lowest", "C", "gamma"):
-            object.__setattr__(self, name, real(name, getattr(self, name), *LIMITS[name]))
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def __call__(self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery) -> Reranked:
+    def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
         with OneBlasThread():
-            return self._rerank(query, ranking, gallery)
-
-    def _rerank(self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery) -> Reranked:
-        scores = ranking.similarities
-        wanted = self.P + 1
-        drawn = negatives.draw(query, scores, P=wanted, sets=self.T, lowest=self.lowest, seed=self.seed)
-        count = drawn.shape[1]
-        if count == 0:
-            note = f"{len(ranking)} images leave none to learn from as irrelevant: not re-ranked by machines"
-            return Reranked(scores, notes=(note,))
-        positives = best(scores, self.P)
-        gamma = self.gamma / gallery.dimensions
-        examples = Examples(positives, drawn, query, ranking, gallery, gamma, with_query=True)
-        expansion = examples.train(slice(None), self.C, np.ones(len(positives) + 1)).sum()
-        sums = expansion.values(gallery, ranking.rows).astype(np.float64)
-        fewer = f"{count} negatives a machine instead of {wanted}: there are no more images"
-        return Relevance(sums + TIE * scores, notes=() if count == wanted else (fewer,))
+            head, count = backend.head(max(self.P, REFINED)), self.P + 1
+            scores = backend.with_head(head, head.similarities)
+            negatives = backend.draw_negatives(
+                scores, P=count, sets=self.T, lowest=self.lowest, seed=self.seed
+            )
+            notes = negative_notes(len(backend), negatives, count)
+            if not negatives.shape[1]:
+                return head.rows, Reranked(head.similarities, notes=notes)
+            positives = head.rows[top_k(head.similarities, self.P)]
+            training_sets = TrainingSets.around_query(
+                backend.query, backend.gallery, positives, negatives, self.gamma, with_query=True
+            )
+            expansion = training_sets.train(slice(None), self.C, ()).sum()
+            rows, sums = backend.add_expansion(expansion, scores, TIE)
+            return rows, ProbabilityScores(sums, notes=notes)

@@ -1,44 +1,83 @@
-"""Checks of what a re-ranker is given, before it computes anything."""
+"""Parameters of re-rankers: declared once with their bounds, checked when they are set."""
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
 
 from cbir.errors import InvalidInput
 
 
-def whole(name: str, value: Any, least: int, most: int) -> int:
-    """`value` as a whole number within [least, most], else InvalidInput."""
-    number = _number(value)
-    if number is None or not least <= number <= most or number != int(number):
-        raise InvalidInput(f"{name} must be a whole number from {least} to {most}, not {value!r}")
+def parameter(default: float, low: float, high: float, description: str) -> Any:
+    """Declare a field of a `ParameterSet`.
+
+    Parameters
+    ----------
+    default : int or float
+        An int declares a whole number.
+    low, high : int or float
+        Bounds, both included.
+    description : str
+        Meaning of the parameter, for documentation.
+    """
+    return field(default=default, metadata={"low": low, "high": high, "description": description})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterSet:
+    """Numbers within bounds; a frozen dataclass whose fields are declared with `parameter`.
+
+    Numbers written as text are accepted. Raises InvalidInput for a value outside its bounds.
+    """
+
+    def __post_init__(self) -> None:
+        for spec in fields(self):
+            low, high = spec.metadata["low"], spec.metadata["high"]
+            check = check_whole if isinstance(spec.default, int) else check_real
+            object.__setattr__(self, spec.name, check(spec.name, getattr(self, spec.name), low, high))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Values by name, as answers report them."""
+        return asdict(self)
+
+    @classmethod
+    def parameter_names(cls) -> tuple[str, ...]:
+        """Return the names in the order of declaration."""
+        return tuple(spec.name for spec in fields(cls))
+
+    @classmethod
+    def from_values(cls, label: str, values: Mapping[str, Any]) -> Self:
+        """Create a set from `values`, the rest at their defaults; `label` names it in errors.
+
+        Raises InvalidInput for an unknown name, with the list of those that exist.
+        """
+        names = cls.parameter_names()
+        for name in values:
+            if name not in names:
+                listed = f"it has: {', '.join(names)}" if names else "it has none"
+                raise InvalidInput(f"{label} has no parameter {name!r}; {listed}")
+        return cls(**values)
+
+
+def check_whole(name: str, value: Any, low: int, high: int) -> int:
+    """Return `value` as an int within `low` and `high`; raise InvalidInput with `name` otherwise."""
+    number = _finite(value)
+    if number is None or not low <= number <= high or number != int(number):
+        raise InvalidInput(f"{name} must be a whole number from {low} to {high}, not {value!r}")
     return int(number)
 
 
-def real(name: str, value: Any, least: float, most: float) -> float:
-    """`value` as a number within [least, most], else InvalidInput."""
-    number = _number(value)
-    if number is None or not least <= number <= most:
-        raise InvalidInput(f"{name} must be a number from {least:g} to {most:g}, not {value!r}")
+def check_real(name: str, value: Any, low: float, high: float) -> float:
+    """Return `value` as a float within `low` and `high`; raise InvalidInput with `name` otherwise."""
+    number = _finite(value)
+    if number is None or not low <= number <= high:
+        raise InvalidInput(f"{name} must be a number from {low:g} to {high:g}, not {value!r}")
     return number
 
 
-def keep_within(parameters: Any, limits: Mapping[str, tuple[float, float]]) -> None:
-    """Put checked numbers into the fields of a frozen dataclass that `limits` names; whole where the default is.
-
-    Raises InvalidInput for one that is outside of its least and most.
-    """
-    for name, (least, most) in limits.items():
-        value = getattr(parameters, name)
-        if isinstance(type(parameters).__dataclass_fields__[name].default, int):
-            value = whole(name, value, int(least), int(most))
-        else:
-            value = real(name, value, least, most)
-        object.__setattr__(parameters, name, value)
-
-
-def _number(value: Any) -> float | None:
-    """A finite number, also one written as text; None for anything else."""
+def _finite(value: Any) -> float | None:
+    """Return a finite number, also from text; None for anything else, bools included."""
     if isinstance(value, bool):
         return None
     try:

@@ -13,7 +13,7 @@ NEGLIGIBLE = 1e-9  # a multiplier below this share of its bound belongs to no su
 STEP = 0.995  # share of the way to the boundary
 
 
-def solve(kernel: Floats, signs: Floats, bounds: Floats) -> tuple[Floats, Floats]:
+def solve_svms(kernel: Floats, signs: Floats, bounds: Floats) -> tuple[Floats, Floats]:
     """Train T machines; f_t(x) = sum_i coefficients[t, i] k(x, x_ti) + bias[t].
 
     min 1/2 a'Qa - sum a, Q_ij = y_i y_j k(x_i, x_j), 0 <= a_i <= bounds_i, y'a = 0: the dual of the C-SVC, and

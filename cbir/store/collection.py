@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DatabaseError
 
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
-from cbir.gallery.gallery import Rows
+from cbir.gallery.vector_blocks import Rows
 from cbir.store import (
     change_history,
     dicom_instances,

@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, func, select
 
 from cbir import descriptors
-from cbir.gallery.gallery import Gallery, Rows
+from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.vector_blocks import Rows
 from cbir.store import normalisation
 from cbir.store.normalisation import Statistics
 from cbir.store.profile import Profile

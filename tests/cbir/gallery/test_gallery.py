@@ -4,7 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbir.gallery import gallery as module
-from cbir.gallery.gallery import CHUNK, Gallery
+from cbir.gallery import vector_blocks
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.vector_blocks import CHUNK
 
 VECTORS = np.arange(60, dtype=np.float32).reshape(20, 3)
 
@@ -28,7 +30,7 @@ def test_chunks_of_named_rows_are_those_rows(cuts, rows):
 
 @pytest.mark.parametrize("cuts", [(), (0,), (7,), (7, 7, 19)])
 def test_chunks_cover_every_row_once(cuts, monkeypatch):
-    monkeypatch.setattr(module, "CHUNK", 4)
+    monkeypatch.setattr(vector_blocks, "CHUNK", 4)
     pieces = list(gallery(*cuts).chunks())
     assert [row for where, _ in pieces for row in range(where.start, where.stop)] == list(range(20))
     assert np.array_equal(np.concatenate([vectors for _, vectors in pieces]), VECTORS)
@@ -46,7 +48,7 @@ def test_squared_norms():
 
 
 def test_distances_of_a_large_gallery_match_the_obvious_form(monkeypatch):
-    monkeypatch.setattr(module, "ROWS_A_THREAD", 1000)  # so that threads share the work
+    monkeypatch.setattr(module, "ROWS_PER_THREAD", 1000)  # so that threads share the work
     vectors = np.random.default_rng(0).standard_normal((5000, 9)).astype(np.float32)
     found = Gallery((vectors[:4000], vectors[4000:]), np.arange(5000)).distances(vectors[0] + 1)
     np.testing.assert_allclose(found, np.linalg.norm(vectors - vectors[0] - 1, axis=1), rtol=1e-5)

@@ -30,7 +30,7 @@ def test_space_damps_correlations_and_balances_parts() -> None:
     random = np.random.default_rng(1)
     vectors = (random.standard_normal((500, 10)) @ random.standard_normal((10, 10))).astype(np.float32)
     fitted = whitening.fit_space(vectors, PARTS)
-    placed, lengths = fitted.place(vectors)
+    placed, lengths = fitted.transform(vectors)
     np.testing.assert_allclose(np.linalg.norm(placed, axis=1), 1.0, rtol=1e-5)
     raw = np.linalg.eigvalsh(np.cov(vectors.T))
     damped = np.linalg.eigvalsh(np.cov((placed * lengths[:, None]).T))

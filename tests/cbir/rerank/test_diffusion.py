@@ -12,6 +12,7 @@ from cbir.gallery.knn_graph import SCALE
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.ranking import rank
 from cbir.rerank.diffusion import Diffusion
+from cbir.rerank.diffusion_graph import ListGraph
 
 
 def vectors(count: int, seed: int = 0) -> np.ndarray:
@@ -23,13 +24,13 @@ def vectors(count: int, seed: int = 0) -> np.ndarray:
 def gallery(held: np.ndarray, linked: int | None = None) -> Gallery:
     """A gallery whose first `linked` images (all) a snapshot has told the neighbours of."""
     linked = len(held) if linked is None else linked
-    found = knn.find(held[:linked], whitening.fit(held[:linked]))
+    found = knn.find_neighbours(held[:linked], whitening.fit_space(held[:linked]))
     return Gallery((held[:linked], held[linked:]), np.arange(len(held)), (), Neighbourhood(found))
 
 
 def obvious(query: np.ndarray, held: np.ndarray, rows: np.ndarray, diffusion: Diffusion) -> np.ndarray:
     """What arrives at `rows`, times the closeness: the graph of all images dense, the query one more node."""
-    fitted = whitening.fit(held)
+    fitted = whitening.fit_space(held)
 
     def place(vector: np.ndarray) -> np.ndarray:
         placed = (vector.astype(float) - fitted.centre) @ fitted.projection.astype(float)
@@ -69,7 +70,7 @@ def test_equals_the_obvious_way(seed: int) -> None:
     assert found.scope == "collection"
     reached = expected > 0
     assert reached.any()
-    shown = found.shown(found.scores[reached])
+    shown = found.reported(found.scores[reached])
     np.testing.assert_allclose(shown, expected[reached] / expected.max(), rtol=2e-3, atol=1e-9)
     assert not (~reached).any() or found.scores[~reached].max() < found.scores[reached].min()
 
@@ -119,7 +120,7 @@ def test_copies_of_one_image_are_not_out_of_reach(copies: int) -> None:
 def test_images_added_in_great_number_are_found_before_their_neighbours_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(live_graph, "COMPARED", 0)
+    monkeypatch.setattr(live_graph, "MAX_COMPARISONS", 0)
     held = vectors(300)
     late, query = gallery(held, linked=250), held[290] + np.float32(0.01)
     found = Diffusion()(query, rank(query, late), late)
@@ -147,7 +148,7 @@ def test_a_long_chain_is_followed_no_farther_than_relevance_flows() -> None:
     graph, _ = whole.neighbourhood.covering(whole)
     start = np.zeros(2000, np.float32)
     start[0] = 1.0
-    assert len(Diffusion(nodes=1999)._support(graph, start, np.ones(2000, bool))) <= 20 * 16 + 1
+    assert len(Diffusion(nodes=1999).support(ListGraph(graph), start, np.ones(2000, bool))) <= 20 * 16 + 1
 
 
 def test_finds_along_a_chain_what_is_unlike_the_query() -> None:
@@ -177,5 +178,5 @@ def test_wrong_values_are_refused(wrong: dict) -> None:
 
 
 def test_auto_is_diffusion() -> None:
-    assert rerank.get("auto").name == rerank.resolved("auto") == "diffusion"
-    assert rerank.resolved("eprf") == "eprf"
+    assert rerank.get("auto").name == rerank.resolve_name("auto") == "diffusion"
+    assert rerank.resolve_name("eprf") == "eprf"

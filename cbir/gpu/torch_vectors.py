@@ -1,4 +1,4 @@
-"""The vectors of a gallery on a device, in half precision where they fit."""
+"""Vectors of a gallery on a device, in half precision where they fit."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from cbir.gallery.gallery import Gallery
 
 MOST_IN_HALF = 60_000.0  # float16 ends at 65,504
 UPLOADED = 65_536  # rows copied to the device at a time
-# Rows multiplied at a time. On a GPU the results of a block, 72 float32 a row with machines, stay in an L2 cache of
+# Rows multiplied at a time. On a GPU the results of a block, 72 float32 a row with SVMs, stay in an L2 cache of
 # 50 MB from the product to the sum; on a processor in a core's. A few columns stay there for more rows, and fewer,
 # larger steps leave the GPU no time to wait for the next.
 WIDE = {"cuda": 131_072, "cpu": 4096}
@@ -21,55 +21,60 @@ ALIGNED = 8  # columns: tensor cores want rows of 16 bytes
 Floats = NDArray[np.float32]
 
 
-class DeviceVectors:
-    """n vectors as stored on the device, block by block as the gallery has them. Not thread-safe.
+class TorchVectors:
+    """n vectors on a device, in the blocks of the gallery. Not thread-safe.
 
-    half: whether float16 is used for blocks that fit in it: half the bytes of every pass, and a distance is off
-    by some 1e-5 of itself, which is mended at the head of a list from the gallery's own float32.
+    Parameters
+    ----------
+    device : str
+        Device in torch's notation.
+    half : bool
+        Whether blocks within its range are stored as float16: half the bytes of every pass, and a relative error of
+        1e-5 in distances, which is corrected at the head of a list from the gallery's float32.
     """
 
     def __init__(self, device: str, half: bool = True) -> None:
         self.device = torch.device(device)
         self.half = half
         # The gallery's block, its copy, the squared norms of its copy.
-        self._held: list[tuple[Floats, Tensor, Tensor]] = []
+        self._blocks: list[tuple[Floats, Tensor, Tensor]] = []
 
     def follow(self, gallery: Gallery) -> None:
-        """Hold the vectors of `gallery`; only blocks that are not there yet are copied."""
-        kept: list[tuple[Floats, Tensor, Tensor]] = []
-        for place, block in enumerate(gallery.blocks):
-            if place < len(self._held) and self._held[place][0] is block:
-                kept.append(self._held[place])
+        """Copy the blocks of `gallery` that are not on the device yet, and drop those that it no longer has."""
+        current: list[tuple[Floats, Tensor, Tensor]] = []
+        for number, block in enumerate(gallery.blocks):
+            if number < len(self._blocks) and self._blocks[number][0] is block:
+                current.append(self._blocks[number])
                 continue
-            self._held = kept  # lets go of what is replaced before there is more
-            kept = [*kept, (block, *self._uploaded(block))]
-        self._held = kept
+            self._blocks = current  # frees replaced blocks before the copy
+            current = [*current, (block, *self._uploaded(block))]
+        self._blocks = current
 
     def __len__(self) -> int:
-        return sum(len(copy) for _, copy, _ in self._held)
+        return sum(len(copy) for _, copy, _ in self._blocks)
 
     @property
     def nbytes(self) -> int:
-        """Bytes that one pass over the vectors reads."""
-        return sum(copy.nbytes for _, copy, _ in self._held)
+        """Number of bytes that one pass over the vectors reads."""
+        return sum(copy.nbytes for _, copy, _ in self._blocks)
 
     @property
     def squared_norms(self) -> Tensor:
-        """(n,) float32 of the vectors as they are stored, so that distances are those between what is stored."""
-        norms = [norms for _, _, norms in self._held]
+        """Squared norms (n,) float32 of the stored vectors, so that distances are those of the stored values."""
+        norms = [norms for _, _, norms in self._blocks]
         return norms[0] if len(norms) == 1 else torch.cat(norms)
 
     def blocks(self, rows: dict[str, int]) -> Iterator[tuple[slice, Tensor]]:
-        """(slice of the rows, (m, d) vectors) in order, at most rows[type of device] at a time."""
+        """Yield (slice of the rows, (m, d) vectors) in order, at most rows[type of device] at a time."""
         size, done = rows[self.device.type], 0
-        for _, copy, _ in self._held:
+        for _, copy, _ in self._blocks:
             for start in range(0, len(copy), size):
                 piece = copy[start : start + size]
                 yield slice(done, done + len(piece)), piece
                 done += len(piece)
 
     def products(self, columns: Floats) -> Tensor:
-        """(n, c) float32: every vector times the columns (d, c), which keep their full precision. One pass."""
+        """Multiply all vectors by `columns` (d, c), which keep their full precision: (n, c) float32 in one pass."""
         # A power of two takes no digit of any value, and the largest fits half precision.
         scale = 2.0 ** max(0, int(np.frexp(np.abs(columns).max(initial=0.0))[1]))
         exact = torch.from_numpy(np.ascontiguousarray(columns / np.float32(scale))).to(self.device)
@@ -77,13 +82,13 @@ class DeviceVectors:
         out = torch.empty((len(self), count), dtype=torch.float32, device=self.device)
         upper = exact.half()
         lower = (exact - upper.float()).half()  # what half precision rounds away
-        both = aligned(torch.cat([upper, lower], dim=1))
-        for where, vectors in self.blocks(NARROW):
+        halves = pad_columns(torch.cat([upper, lower], dim=1))
+        for rows, vectors in self.blocks(NARROW):
             if vectors.dtype == torch.float16:
-                parts = multiply(vectors, both)
-                torch.add(parts[:, :count], parts[:, count : 2 * count], out=out[where])
+                parts = multiply(vectors, halves)
+                torch.add(parts[:, :count], parts[:, count : 2 * count], out=out[rows])
             else:
-                torch.mm(vectors, exact, out=out[where])
+                torch.mm(vectors, exact, out=out[rows])
         return out.mul_(scale)
 
     def _uploaded(self, block: Floats) -> tuple[Tensor, Tensor]:
@@ -94,15 +99,15 @@ class DeviceVectors:
         norms = torch.empty(len(block), dtype=torch.float32, device=self.device)
         done = 0
         for piece in _pieces(block):
-            where = slice(done, done + len(piece))
-            copy[where] = torch.from_numpy(piece.astype(stored)).to(self.device)
-            norms[where] = copy[where].float().square().sum(dim=1)
+            rows = slice(done, done + len(piece))
+            copy[rows] = torch.from_numpy(piece.astype(stored)).to(self.device)
+            norms[rows] = copy[rows].float().square().sum(dim=1)
             done += len(piece)
         return copy, norms
 
 
 def multiply(vectors: Tensor, columns: Tensor) -> Tensor:
-    """(m, c) float32 of vectors (m, d) times columns (d, c), both float16 or both float32, summed in float32."""
+    """Multiply `vectors` (m, d) by `columns` (d, c), both float16 or both float32; sums (m, c) are float32."""
     if vectors.dtype == torch.float32:
         return vectors @ columns
     if vectors.is_cuda:
@@ -110,8 +115,8 @@ def multiply(vectors: Tensor, columns: Tensor) -> Tensor:
     return vectors.float() @ columns.float()  # the same numbers: a product of two float16 fits float32
 
 
-def aligned(columns: Tensor) -> Tensor:
-    """Columns (d, c) with others of zeros, to a multiple of ALIGNED."""
+def pad_columns(columns: Tensor) -> Tensor:
+    """Append zero columns to `columns` (d, c), to a multiple of ALIGNED."""
     missing = -columns.shape[1] % ALIGNED
     return torch.nn.functional.pad(columns, (0, missing)) if missing else columns.contiguous()
 

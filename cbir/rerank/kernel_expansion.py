@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.gallery import CHUNK, Gallery, Rows
-from cbir.gallery.ranking import best
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.ranking import top_k
+from cbir.gallery.vector_blocks import CHUNK, Rows
 from cbir.threads import cores, for_each
 
 REFINED = 1000  # best places whose values are recomputed in float64
@@ -52,7 +53,7 @@ class KernelExpansion:
         on how a product was split nor tells equal vectors apart.
         """
         scores = self._approximate(gallery, rows)
-        head = best(scores, REFINED)
+        head = top_k(scores, REFINED)
         scores[head] = self.exact_values(gallery.vectors(rows[head]))
         return scores
 

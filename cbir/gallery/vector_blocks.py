@@ -1,0 +1,67 @@
+"""Vectors in blocks that are never copied as a whole."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+CHUNK = 2048  # rows a thread works on at a time: 2048 x 168 float32 and their results stay in its cache
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class VectorBlocks:
+    """n vectors of d dimensions; a row is a vector's index over all blocks, 0..n-1.
+
+    blocks: float32 matrices (n_b, d), C-contiguous.
+    """
+
+    blocks: tuple[NDArray[np.float32], ...]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.blocks))
+
+    @property
+    def dimensions(self) -> int:
+        return int(self.blocks[0].shape[1])
+
+    def chunks(self, rows: Rows | None = None) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+        """Yield at most CHUNK vectors at a time, in order: of all rows, or of ascending `rows`.
+
+        Yields (slice into the result, (m, d) float32): views of consecutive rows, else copies.
+        """
+        if rows is not None:
+            for start in range(0, len(rows), CHUNK):
+                piece = rows[start : start + CHUNK]
+                yield slice(start, start + len(piece)), self._view_or_copy(piece)
+            return
+        start = 0
+        for block in self.blocks:
+            for first in range(0, len(block), CHUNK):
+                vectors = block[first : first + CHUNK]
+                yield slice(start, start + len(vectors)), vectors
+                start += len(vectors)
+
+    def _view_or_copy(self, rows: Rows) -> NDArray[np.float32]:
+        """Return `vectors(rows)`, as a view if the ascending rows are consecutive within one block."""
+        first, last = int(rows[0]), int(rows[-1])
+        if last - first + 1 == len(rows):
+            for block in self.blocks:
+                if first < len(block):
+                    return block[first : last + 1] if last < len(block) else self.vectors(rows)
+                first, last = first - len(block), last - len(block)
+        return self.vectors(rows)
+
+    def vectors(self, rows: Rows) -> NDArray[np.float32]:
+        """Return a copy (m, d) float32 of `rows`."""
+        if len(self.blocks) == 1:
+            return self.blocks[0][rows]
+        vectors = np.empty((len(rows), self.dimensions), np.float32)
+        first = 0
+        for block in self.blocks:
+            inside = (rows >= first) & (rows < first + len(block))
+            vectors[inside] = block[rows[inside] - first]
+            first += len(block)
+        return vectors

@@ -1,0 +1,135 @@
+"""PyTorch backend of re-rankers: passes over all vectors run on the device, the rest on the CPU."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.ranking import RankingList
+from cbir.gallery.vector_blocks import Rows
+from cbir.gpu.torch_expansion import expansion_values
+from cbir.gpu.torch_graph import TorchGraph
+from cbir.gpu.torch_list import SLACK, TorchList, rows_at_ranks, rows_with_largest
+from cbir.gpu.torch_vectors import TorchVectors
+from cbir.rerank.backend import NeedsFullList
+from cbir.rerank.kernel_expansion import REFINED, KernelExpansion
+from cbir.rerank.negatives import draw_negative_ranks
+
+Floats = NDArray[np.float32]
+
+
+class TorchBackend:
+    """`cbir.rerank.backend.Backend` on a device.
+
+    Parameters
+    ----------
+    query : (d,) float32
+        Normalised query vector.
+    gallery : Gallery
+        Vectors of the collection.
+    vectors : TorchVectors
+        Their copy on the device.
+    allowed : (n,) bool or None
+        Rows to rank, on the device; None for all.
+    count : int
+        Number of rows to rank.
+    k : int
+        Number of hits to find, at most `count`.
+    load_graph : callable
+        Returns the gallery's graph on the device.
+    """
+
+    def __init__(
+        self,
+        query: Floats,
+        gallery: Gallery,
+        vectors: TorchVectors,
+        allowed: Tensor | None,
+        count: int,
+        k: int,
+        load_graph: Callable[[], TorchGraph],
+    ) -> None:
+        self.query, self.gallery, self.k = query, gallery, k
+        self._vectors, self._allowed, self._count, self._load_graph = vectors, allowed, count, load_graph
+        self._ranking: TorchList | None = None
+        self._products: Tensor | None = None  # of all vectors with the query
+
+    def __len__(self) -> int:
+        return self._count
+
+    def full_list(self) -> RankingList:
+        raise NeedsFullList
+
+    def head(self, depth: int) -> RankingList:
+        return self._list().head(depth)
+
+    def head_around(self, query: Floats) -> RankingList:
+        return self._list_around(query).head(self.k)
+
+    def with_head(self, head: RankingList, scores: Floats) -> Tensor:
+        ranking = self._list()
+        similarities = ranking.similarities()
+        similarities[ranking.on_device(head.rows)] = ranking.on_device(scores)
+        return similarities
+
+    def draw_negatives(self, scores: Tensor, *, P: int, sets: int, lowest: float, seed: int) -> Rows:
+        pool, ranks = draw_negative_ranks(self.query, self._count, P=P, sets=sets, lowest=lowest, seed=seed)
+        if ranks.shape[1] < P:
+            raise NeedsFullList
+        return rows_at_ranks(scores, pool, ranks)
+
+    def add_expansion(
+        self, expansion: KernelExpansion, scores: Tensor, weight: float
+    ) -> tuple[Rows, NDArray[np.floating]]:
+        """Return the best rows alone; their values are computed again in float64."""
+        values = expansion_values(expansion, self._vectors)
+        if self._allowed is not None:
+            values.masked_fill_(~self._allowed, -torch.inf)
+        rounding = 1e-6 * float(np.abs(expansion.coefficients).sum())
+        rows = rows_with_largest(values, min(max(REFINED, self.k) + SLACK, self._count), rounding)
+        previous = self.to_host(scores[torch.from_numpy(rows).to(scores.device)])
+        exact = expansion.exact_values(self.gallery.vectors(rows)).astype(np.float32)
+        return rows, exact + weight * previous.astype(np.float64)
+
+    def graph_distances(self) -> tuple[TorchGraph, Tensor]:
+        graph, space, count = self._load_graph(), self.gallery.space, len(self.gallery)
+        unit, _ = space.transform(self.query[None, :])
+        towards = space.projection @ unit[0]
+        products = self._vectors.products(
+            np.stack([self.query, towards], axis=1)
+        )  # for list and graph at once
+        self._products = products[:, 0]
+        cosines = (products[:, 1] - float(space.centre @ towards)) / graph.lengths[:count]
+        squared = torch.full((len(graph),), torch.inf, device=products.device)
+        squared[:count] = (2.0 - 2.0 * cosines).clamp_(min=0.0)
+        if self._allowed is not None:
+            squared[:count].masked_fill_(~self._allowed, torch.inf)
+        return graph, squared
+
+    def list_including(self, rows: Rows) -> RankingList:
+        """Return `rows`, and where they are fewer than k the nearest images too; distances are not filled in."""
+        listed = rows
+        similarities = np.zeros(len(rows), np.float32)
+        if len(rows) < self.k:
+            head = self.head(self.k + len(rows))
+            listed = np.union1d(rows, head.rows)
+            similarities = np.zeros(len(listed), np.float32)
+            similarities[np.searchsorted(listed, head.rows)] = head.similarities
+        return RankingList(listed, np.full(len(listed), np.nan, np.float32), similarities)
+
+    def to_host(self, array: Tensor) -> NDArray[np.generic]:
+        return array.cpu().numpy()
+
+    def _list(self) -> TorchList:
+        if self._ranking is None:
+            self._ranking = self._list_around(self.query, self._products)
+        return self._ranking
+
+    def _list_around(self, query: Floats, products: Tensor | None = None) -> TorchList:
+        ranking = TorchList(query, self.gallery, self._vectors, self._allowed, self._count, products)
+        if not ranking.is_distinct():
+            raise NeedsFullList
+        return ranking

@@ -1,0 +1,101 @@
+"""k-NN graph on a device, for diffusion."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cbir.gallery.knn import NEAREST
+from cbir.gallery.knn_graph import ROUNDING, SCALE, Graph
+
+
+class TorchGraph:
+    """`cbir.rerank.diffusion_graph.DiffusionGraph` of n nodes in compressed rows.
+
+    Sums run along rows, each in its order: the same every time.
+
+    Parameters
+    ----------
+    graph : Graph
+        The gallery's graph.
+    lengths : (n,) float32
+        Lengths of the vectors within its space.
+    device : torch.device
+        Where to keep the copy.
+    """
+
+    xp: Any = torch
+
+    def __init__(self, graph: Graph, lengths: NDArray[np.float32], device: torch.device) -> None:
+        self.source = graph
+        self._starts = torch.from_numpy(graph.weights.indptr.astype(np.int64)).to(device)
+        self._ends = torch.from_numpy(graph.weights.indices.astype(np.int32)).to(device)
+        self._weights = torch.from_numpy(graph.weights.data).to(device)
+        self.degrees, self._scale, self._reach, self.lengths = (
+            torch.from_numpy(np.ascontiguousarray(values)).to(device)
+            for values in (graph.degrees, graph.scale, graph.reach + ROUNDING, lengths)
+        )
+
+    def __len__(self) -> int:
+        return len(self._scale)
+
+    def edges(self, squared: Tensor) -> Tensor:
+        nearest = torch.topk(squared, min(NEAREST, len(squared)), largest=False).values.sort().values
+        nearest = nearest[torch.isfinite(nearest)]
+        weights = torch.zeros_like(squared)
+        if not len(nearest):
+            return weights
+        query_scale = nearest[min(SCALE, len(nearest)) - 1].sqrt().clamp(min=self.source.least)
+        rows = self.nonzero((squared <= nearest[-1]) | (squared <= self._reach))
+        distances = squared[rows]
+        mutual = 0.5 * (distances <= nearest[-1]) + 0.5 * (distances <= self._reach[rows])
+        weights[rows] = torch.exp(-distances / (query_scale * self._scale[rows])) * mutual
+        return weights
+
+    def nodes(self) -> Tensor:
+        return torch.arange(len(self), device=self._scale.device)
+
+    def nonzero(self, values: Tensor) -> Tensor:
+        return torch.nonzero(values)[:, 0]
+
+    def largest(self, values: Tensor, count: int) -> Tensor:
+        order = torch.sort(values, descending=True, stable=True).indices
+        return order[:count].sort().values
+
+    def divide(self, left: Tensor | float, right: Tensor) -> Tensor:
+        return torch.where(right > 0.0, left / right, 0.0)
+
+    def push(self, flow: Tensor, nodes: Tensor) -> Tensor:
+        touched = torch.zeros(len(self), dtype=torch.bool, device=flow.device)
+        touched[self._edges_of(nodes)[1]] = True
+        rows, arriving = self.nonzero(touched), torch.zeros_like(flow)
+        if len(rows):
+            counts, ends, weights = self._edges_of(rows)
+            arriving[rows] = torch.segment_reduce(weights * flow[ends], "sum", lengths=counts, unsafe=True)
+        return arriving
+
+    def within(self, nodes: Tensor) -> Callable[[Tensor], Tensor]:
+        place = torch.full((len(self),), len(nodes), dtype=torch.int32, device=nodes.device)
+        place[nodes] = torch.arange(len(nodes), dtype=torch.int32, device=nodes.device)
+        counts, ends, weights = self._edges_of(nodes)
+        neighbour = place[ends].long()  # the last place, one beyond the nodes, is always 0
+        zero = self.degrees.new_zeros(1)
+
+        def multiply(values: Tensor) -> Tensor:
+            sent = weights * torch.cat([values, zero])[neighbour]
+            return torch.segment_reduce(sent, "sum", lengths=counts, unsafe=True)
+
+        return multiply
+
+    def _edges_of(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the number of edges (r,) of `rows`, and their ends and weights (e,), row after row."""
+        first = self._starts[rows]
+        counts = self._starts[rows + 1] - first
+        before = counts.cumsum(0) - counts
+        total = int(counts.sum())
+        shift = torch.repeat_interleave(first - before, counts, output_size=total)
+        places = torch.arange(total, device=rows.device) + shift
+        return counts, self._ends[places].long(), self._weights[places]
