@@ -12,7 +12,7 @@ from cbir.commands.search import trec_lines
 from cbir.descriptors import get as descriptor
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
 from cbir.images import from_array
-from cbir.search import Request, Searcher, Stopwatch, query_frame
+from cbir.search import Request, Searcher, Stopwatch, select_frame
 from cbir.store import Collection
 from cbir.store import profile as profiles
 from cbir.store.records import add_labels, describe_record
@@ -162,9 +162,9 @@ def test_trec_scores_fall_strictly(ask):
 
 def test_the_frame_of_a_query():
     frames = [picture(1), picture(2)]
-    assert query_frame(iter(frames), None, "x") is frames[0]
-    assert query_frame(iter(frames), 2, "x") is frames[1]
+    assert select_frame(iter(frames), None, "x") is frames[0]
+    assert select_frame(iter(frames), 2, "x") is frames[1]
     with pytest.raises(UnreadableImage, match="no frame 3"):
-        query_frame(iter(frames), 3, "x")
+        select_frame(iter(frames), 3, "x")
     with pytest.raises(InvalidInput, match="from 1"):
-        query_frame(iter(frames), 0, "x")
+        select_frame(iter(frames), 0, "x")

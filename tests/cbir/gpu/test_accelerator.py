@@ -10,8 +10,8 @@ from cbir import rerank
 from cbir.gallery import knn
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
-from cbir.gallery.ranking import best, rank
-from cbir.gpu.accelerator import Accelerator, left_out
+from cbir.gallery.ranking import rank, top_k
+from cbir.gpu.accelerator import Accelerator, excluded_rows
 
 MEMBERS = pytest.mark.parametrize("name", rerank.names())
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -23,7 +23,7 @@ def linked(vectors: np.ndarray, snapshot: int | None = None) -> Gallery:
     snapshot = len(vectors) if snapshot is None else snapshot
     blocks = (vectors[:snapshot], vectors[snapshot:]) if snapshot < len(vectors) else (vectors,)
     gallery = Gallery(tuple(np.ascontiguousarray(block) for block in blocks), np.arange(len(vectors)))
-    found = knn.find(vectors[:snapshot], gallery.space_of(np.arange(snapshot)))
+    found = knn.find_neighbours(vectors[:snapshot], gallery.space_of(np.arange(snapshot)))
     return replace(gallery, neighbourhood=Neighbourhood(found))
 
 
@@ -41,7 +41,7 @@ def gallery() -> Gallery:
 def both(gallery, name, query, rows=None, k=50, half=False, **parameters):
     """What the device finds, and the score of every row on the processor (-inf where it is not asked for)."""
     member = rerank.get(name, **parameters)
-    found = Accelerator(DEVICE, half=half, least=1).rank(query, gallery, rows, member, k)
+    found = Accelerator(DEVICE, half=half, least=1).search(query, gallery, rows, member, k)
     ranking = rank(query, gallery, rows)
     scores = np.full(len(gallery), -np.inf)
     scores[ranking.rows] = member(query, ranking, gallery).scores
@@ -49,7 +49,7 @@ def both(gallery, name, query, rows=None, k=50, half=False, **parameters):
 
 
 def assert_same(found, scores, k=50, close=CLOSE):
-    expected = best(scores, k)
+    expected = top_k(scores, k)
     assert len(np.unique(found.rows)) == k
     np.testing.assert_allclose(found.scores, scores[found.rows], atol=close)
     # The same order, but where scores are as close as the two ways of adding up differ.
@@ -87,7 +87,7 @@ def test_filters_and_deletes(gallery, name, kept):
 def test_half_precision_finds_nearly_the_same(gallery, name):
     query = clustered(1, seed=7)[0]
     found, scores = both(gallery, name, query, half=True)
-    assert len(np.intersect1d(found.rows, best(scores, 50))) >= 45
+    assert len(np.intersect1d(found.rows, top_k(scores, 50))) >= 45
     assert found.scores.dtype in (np.float32, np.float64)
 
 
@@ -111,13 +111,11 @@ def test_diffusion_through_a_part_of_the_graph(gallery):
         assert_same(found, scores, k=600, close=1e-4)
 
 
-@pytest.mark.parametrize(
-    "name", ["none", "pearson", "eprf", "nprf", "aqe", "diffusion", "pc", "k-reciprocal"]
-)
+@MEMBERS
 def test_images_all_alike_are_left_to_the_processor(name):
     alike = linked(np.tile(clustered(1)[0], (500, 1)))
     member = rerank.get(name)
-    found = Accelerator(DEVICE, half=False, least=1).rank(alike.blocks[0][0], alike, None, member, 20)
+    found = Accelerator(DEVICE, half=False, least=1).search(alike.blocks[0][0], alike, None, member, 20)
     assert found is None or name == "diffusion"
 
 
@@ -126,13 +124,13 @@ def test_copies_of_an_image_are_in_the_order_of_their_rows():
     vectors[1000:1900] = vectors[5]
     found, scores = both(linked(vectors), "none", vectors[5] + np.float32(0.01), k=700)
     assert found.rows.tolist() == [5, *range(1000, 1699)]
-    assert found.rows.tolist() == best(scores, 700).tolist()
+    assert found.rows.tolist() == top_k(scores, 700).tolist()
 
 
 def test_the_same_question_has_the_same_answer(gallery):
     accelerator, query = Accelerator(DEVICE, least=1), clustered(1, seed=3)[0]
     for name in rerank.names():
-        first, again = (accelerator.rank(query, gallery, None, rerank.get(name), 30) for _ in range(2))
+        first, again = (accelerator.search(query, gallery, None, rerank.get(name), 30) for _ in range(2))
         assert first.rows.tolist() == again.rows.tolist()
         assert first.scores.tolist() == again.scores.tolist()
 
@@ -141,37 +139,37 @@ def test_additions_are_followed_and_the_snapshot_is_not_sent_again():
     vectors = clustered(2200)
     smaller, larger = linked(vectors[:2000]), None
     accelerator = Accelerator(DEVICE, half=False, least=1)
-    accelerator.rank(vectors[0], smaller, None, rerank.get("none"), 5)
-    kept = accelerator.vectors._held[0][1]
+    accelerator.search(vectors[0], smaller, None, rerank.get("none"), 5)
+    kept = accelerator.vectors._blocks[0][1]
     larger = replace(smaller, blocks=(*smaller.blocks, vectors[2000:]), ids=np.arange(2200))
     for name in ("none", "diffusion"):
-        found = accelerator.rank(vectors[2100], larger, None, rerank.get(name), 5)
+        found = accelerator.search(vectors[2100], larger, None, rerank.get(name), 5)
         assert found.rows[0] == 2100, name
-    assert accelerator.vectors._held[0][1] is kept
-    back = accelerator.rank(vectors[2100], smaller, None, rerank.get("diffusion"), 5)
+    assert accelerator.vectors._blocks[0][1] is kept
+    back = accelerator.search(vectors[2100], smaller, None, rerank.get("diffusion"), 5)
     assert (back.rows < 2000).all()
 
 
 def test_few_images_and_narrow_filters_are_left_to_the_processor(gallery):
     query = clustered(1)[0]
-    assert Accelerator(DEVICE).rank(query, gallery, None, rerank.get("none"), 5) is None
+    assert Accelerator(DEVICE).search(query, gallery, None, rerank.get("none"), 5) is None
     narrow = np.arange(1000)
-    assert Accelerator(DEVICE, least=1).rank(query, gallery, narrow, rerank.get("diffusion"), 5) is None
+    assert Accelerator(DEVICE, least=1).search(query, gallery, narrow, rerank.get("diffusion"), 5) is None
     unlinked = replace(gallery, neighbourhood=None)
-    assert Accelerator(DEVICE, least=1).rank(query, unlinked, None, rerank.get("diffusion"), 5) is None
-    assert Accelerator(DEVICE, least=1).rank(query, gallery, np.arange(0), rerank.get("none"), 5) is None
+    assert Accelerator(DEVICE, least=1).search(query, unlinked, None, rerank.get("diffusion"), 5) is None
+    assert Accelerator(DEVICE, least=1).search(query, gallery, np.arange(0), rerank.get("none"), 5) is None
 
 
 def test_values_beyond_half_precision_are_kept_whole():
     vectors = clustered(2000)
     vectors[3, 0] = 1e6
     accelerator = Accelerator(DEVICE, half=True, least=1)
-    found = accelerator.rank(vectors[3], linked(vectors), None, rerank.get("none"), 5)
+    found = accelerator.search(vectors[3], linked(vectors), None, rerank.get("none"), 5)
     assert found.rows[0] == 3
     assert accelerator.vectors.nbytes == vectors.nbytes
 
 
-def test_outliers_do_not_overflow_the_machines():
+def test_outliers_do_not_overflow_the_svms():
     vectors = clustered(3000)
     vectors[:60] *= 60.0
     found, scores = both(linked(vectors), "eprf", vectors[3], k=40)
@@ -181,27 +179,27 @@ def test_outliers_do_not_overflow_the_machines():
 
 @pytest.mark.parametrize("missing", [[], [0], [9], [0, 1, 2], [3, 7], [8, 9], list(range(9))])
 def test_rows_left_out(missing):
-    assert left_out(np.setdiff1d(np.arange(10), missing), 10).tolist() == missing
+    assert excluded_rows(np.setdiff1d(np.arange(10), missing), 10).tolist() == missing
 
 
 def test_a_graph_without_edges():
     alone = linked(clustered(1))
     assert alone.neighbourhood.covering(alone)[0].weights.nnz == 0
-    found = Accelerator(DEVICE, least=1).rank(clustered(4)[3], alone, None, rerank.get("diffusion"), 5)
+    found = Accelerator(DEVICE, least=1).search(clustered(4)[3], alone, None, rerank.get("diffusion"), 5)
     assert found.rows.tolist() == [0]
     assert found.scores.tolist() == [0.0]
 
 
-@pytest.mark.parametrize("name", ["none", "eprf", "aqe", "diffusion"])
+@MEMBERS
 def test_a_query_far_beyond_half_precision(name):
     gallery = linked(clustered(2000))
     found, scores = both(gallery, name, gallery.blocks[0][5] * np.float32(1e5), half=True)
     assert found is None or np.isfinite(found.scores).all()
     if name == "none":
-        assert len(np.intersect1d(found.rows, best(scores, 50))) >= 45
+        assert len(np.intersect1d(found.rows, top_k(scores, 50))) >= 45
 
 
-def test_machines_that_learn_from_images_beyond_half_precision():
+def test_svms_that_learn_from_images_beyond_half_precision():
     vectors = clustered(3000)
     vectors[2900:] *= 1e6
     found, _ = both(linked(vectors, snapshot=2900), "eprf", vectors[3], half=True)

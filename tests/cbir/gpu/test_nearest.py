@@ -9,13 +9,13 @@ import pytest
 from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import best, rank
+from cbir.gallery.ranking import rank, top_k
 from cbir.gpu import faiss_index
-from cbir.gpu.found import of_head
-from cbir.gpu.nearest import MOST_FETCHED, NearestIndex
+from cbir.gpu.nearest_index import MOST_FETCHED, NearestIndex
+from cbir.rerank.top_hits import rerank_top
 from tests.cbir.gpu.test_accelerator import clustered
 
-DEVICES = ["cpu"] if faiss_index.missing() else ["cpu", "cuda"]
+DEVICES = ["cpu"] if faiss_index.missing_gpu_support() else ["cpu", "cuda"]
 EVERYWHERE = pytest.mark.parametrize("device", DEVICES)
 
 
@@ -29,7 +29,7 @@ def gallery() -> Gallery:
 
 
 def nearest(ranking, count: int) -> list[int]:
-    return ranking.rows[best(-ranking.distances, count)].tolist()
+    return ranking.rows[top_k(-ranking.distances, count)].tolist()
 
 
 @EVERYWHERE
@@ -108,17 +108,20 @@ def test_few_images(device, kind, count):
     assert nearest(head, 100) == nearest(rank(query, gallery), 100)
 
 
-@pytest.mark.parametrize("name", ["none", "pc", "k-reciprocal"])
+OF_THE_TOP = [name for name in rerank.names() if rerank.get(name).depth is not None]
+
+
+@pytest.mark.parametrize("name", OF_THE_TOP)
 def test_rerankers_of_the_top_order_as_they_do_over_the_whole_list(gallery, name):
     query, member = clustered(1, seed=6)[0], rerank.get(name)
-    head = NearestIndex("flat", "cpu").head(query, gallery, None, 600)
-    found = of_head(member, query, head, gallery, 50)
+    head = NearestIndex("flat", "cpu").head(query, gallery, None, member.depth + 50)
+    hits = rerank_top(member, query, head, gallery, 50)
     ranking = rank(query, gallery)
-    assert found.rows.tolist() == best(member(query, ranking, gallery).scores, 50).tolist()
+    assert hits.rows.tolist() == top_k(member(query, ranking, gallery).scores, 50).tolist()
     assert ((head.similarities >= 0) & (head.similarities <= 1)).all()
 
 
-@pytest.mark.skipif(not faiss_index.missing(), reason="this machine has a GPU that faiss can use")
+@pytest.mark.skipif(not faiss_index.missing_gpu_support(), reason="this machine has a GPU that faiss can use")
 def test_a_gpu_that_is_not_there_is_said(gallery):
     wanted = "faiss-gpu" if not hasattr(faiss, "StandardGpuResources") else "finds no GPU"
     with pytest.raises(InvalidInput, match=wanted):

@@ -6,9 +6,9 @@ from typer.testing import CliRunner
 
 from cbir import rerank, settings
 from cbir.errors import InvalidInput
-from cbir.gpu import accelerator, owner
-from cbir.gpu.owner import Owner
-from cbir.gpu.vectors import DeviceVectors
+from cbir.gpu import accelerator, device_search
+from cbir.gpu.device_search import DeviceSearch
+from cbir.gpu.torch_vectors import TorchVectors
 from cbir.images import from_array
 from cbir.main import app
 from cbir.search import Request, Searcher, Stopwatch
@@ -39,7 +39,7 @@ def collection(tmp_path_factory) -> Collection:
     return made
 
 
-def searched(collection: Collection, device: Owner | None, image_id: str, **options):
+def searched(collection: Collection, device: DeviceSearch | None, image_id: str, **options):
     searcher = Searcher(collection, settings.load(device="cpu"))
     if device is not None:
         searcher._device = device
@@ -53,9 +53,9 @@ def asked_for(collection: Collection) -> str:
 @pytest.mark.parametrize("method", rerank.names())
 @pytest.mark.parametrize("where", [[], ["side=left"]])
 def test_the_answer_is_that_of_the_processor(collection, method, where, monkeypatch):
-    monkeypatch.setattr(owner, "chosen", lambda device: "cuda")
-    monkeypatch.setattr(accelerator, "DeviceVectors", lambda _, half: DeviceVectors("cpu", False))
-    device, image_id = Owner(collection.folder, "cuda", least=1), asked_for(collection)
+    monkeypatch.setattr(device_search, "resolve_device", lambda device: "cuda")
+    monkeypatch.setattr(accelerator, "TorchVectors", lambda _, half: TorchVectors("cpu", False))
+    device, image_id = DeviceSearch(collection.folder, "cuda", least=1), asked_for(collection)
     options = {"k": 15, "rerank": method, "where": where, "parameters": {}}
     with_it = searched(collection, device, image_id, **options)
     without = searched(collection, None, image_id, **options)
@@ -76,7 +76,11 @@ def test_the_answer_is_that_of_the_processor(collection, method, where, monkeypa
 def test_deleted_images_are_not_found_by_an_index(collection, kind):
     alive = {record.image_id for _, record in collection.iterate()}
     answer = searched(
-        collection, Owner(collection.folder, "cpu", kind, least=1), asked_for(collection), k=50, rerank="none"
+        collection,
+        DeviceSearch(collection.folder, "cpu", kind, least=1),
+        asked_for(collection),
+        k=50,
+        rerank="none",
     )
     assert {hit.image_id for hit in answer.results} <= alive
     assert len(answer.results) == 50

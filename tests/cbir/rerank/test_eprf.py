@@ -1,4 +1,4 @@
-"""EPRF against a slow form of it, line by line after the paper, with one LIBSVM machine at a time."""
+"""EPRF against a slow form of it, line by line after the paper, with one LIBSVM model at a time."""
 
 import math
 from typing import Any
@@ -66,7 +66,7 @@ def reference(
         for i in order(similarity)[: p["K"]]:
             updated[i] = similarity[i] + p["lam"] * rho(i)  # equation 3
     positives = order(updated)[: p["P"]]
-    sets = negatives.draw(
+    sets = negatives.draw_negatives(
         query,
         np.float32(updated),
         P=p["P"],
@@ -75,7 +75,7 @@ def reference(
         seed=p["seed"],
     )
 
-    def machine(drawn: np.ndarray, membership: list[float]) -> SVC:
+    def svm(drawn: np.ndarray, membership: list[float]) -> SVC:
         examples = [images[i] for i in [*positives, *drawn]]
         labels = [1] * len(positives) + [-1] * len(drawn)
         svm = SVC(C=p["C"], gamma=p["gamma"] / len(query), tol=1e-10)
@@ -83,13 +83,13 @@ def reference(
 
     membership = [1.0] * len(positives)
     if fuzzy:
-        first = [machine(drawn, membership) for drawn in sets[: p["T1"]]]
+        first = [svm(drawn, membership) for drawn in sets[: p["T1"]]]
         for k, i in enumerate(positives):
             values = [m.decision_function([np.array(images[i], float)])[0] for m in first]
             probability = sum(logistic(value) for value in values) / len(values)  # equations 4, 5
             relevance = p["alpha"] * probability + (1 - p["alpha"]) * rho(i)  # equation 6
             membership[k] = min(max(relevance, 0.01), 1.0)
-    last = [machine(drawn, membership) for drawn in sets[p["T1"] :]]
+    last = [svm(drawn, membership) for drawn in sets[p["T1"] :]]
     return list(sum(m.decision_function(np.array(images, float)) for m in last))  # equation 7
 
 
@@ -133,7 +133,7 @@ def test_the_paper_line_by_line(method, n, options, subset):
     found = reranker(query, ranking, gallery)
     expected = reference(query, ranking, vectors, reranker.parameters, *METHODS[method])
     assert_same_ranking(found.scores, np.array(expected), 1e-5 * reranker.parameters["C"])
-    np.testing.assert_allclose(found.shown(found.scores), 1 / (1 + np.exp(-np.array(expected))), atol=1e-4)
+    np.testing.assert_allclose(found.reported(found.scores), 1 / (1 + np.exp(-np.array(expected))), atol=1e-4)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -171,10 +171,10 @@ def test_shown_scores_are_probabilities_that_keep_the_order():
     vectors = clustered(3, 200, 8)
     gallery = gallery_of(vectors)
     found = rerank.get("eprf")(vectors[0], rank(vectors[0], gallery), gallery)
-    shown = found.shown(np.sort(found.scores))
+    shown = found.reported(np.sort(found.scores))
     assert np.all((shown > 0) & (shown < 1))
     assert np.all(np.diff(shown) >= 0)
-    assert found.shown(np.array([-1e4, 0.0, 1e4])).tolist() == [0.0, 0.5, 1.0]
+    assert found.reported(np.array([-1e4, 0.0, 1e4])).tolist() == [0.0, 0.5, 1.0]
 
 
 @pytest.mark.parametrize(("n", "learnt"), [(5, False), (6, False), (7, True)])
@@ -206,6 +206,6 @@ def test_positives_on_every_margin_keep_the_order_they_had():
     ranking = rank(query, gallery)
     reranked = rerank.get("nsu-eprf", C=1000.0, gamma=4.0, P=5)(query, ranking, gallery)
     positives = np.argsort(-ranking.similarities, kind="stable")[:5]
-    # Hard margins and a narrow kernel: every positive is a support vector with f = 1 in each of ten machines.
+    # Hard margins and a narrow kernel: every positive is a support vector with f = 1 in each of ten SVMs.
     np.testing.assert_allclose(reranked.scores[positives], 10.0, atol=1e-5)
     assert (np.diff(reranked.scores[positives]) < 0).all()

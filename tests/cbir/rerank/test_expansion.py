@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbir.gallery.gallery import Gallery
-from cbir.rerank import expansion as module
-from cbir.rerank.expansion import KernelExpansion, kernel
+from cbir.rerank import kernel_expansion as module
+from cbir.rerank.kernel_expansion import KernelExpansion, kernel
 
 
 def obvious(expansion: KernelExpansion, x: np.ndarray) -> np.ndarray:
@@ -28,33 +28,33 @@ def example(random: np.random.Generator, k: int, d: int, gamma: float) -> Kernel
 )
 def test_values_match_the_sum(seed, n, k, d, log_gamma, head):
     random = np.random.default_rng(seed)
-    machine = example(random, k, d, 10**log_gamma)
+    expansion = example(random, k, d, 10**log_gamma)
     vectors = random.standard_normal((n, d)).astype(np.float32)
-    vectors[: min(n, k)] = machine.vectors[: min(n, k)]
+    vectors[: min(n, k)] = expansion.vectors[: min(n, k)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "REFINED", head)
-        found = machine.values(Gallery((vectors,), np.arange(n)), np.arange(n))
-    np.testing.assert_allclose(found, obvious(machine, vectors), rtol=0, atol=2e-5 * (1 + 10**log_gamma / d))
+        found = expansion.values(Gallery((vectors,), np.arange(n)), np.arange(n))
+    np.testing.assert_allclose(found, obvious(expansion, vectors), rtol=0, atol=2e-5 * (1 + 10**log_gamma / d))
 
 
 def test_many_chunks_blocks_and_left_out_rows_match_the_sum():
     random = np.random.default_rng(0)
-    machine = example(random, 20, 16, 1.0)
+    expansion = example(random, 20, 16, 1.0)
     vectors = random.standard_normal((7000, 16)).astype(np.float32)
     gallery = Gallery((vectors[:4100], vectors[4100:]), np.arange(7000))
     rows = np.delete(np.arange(7000), [0, 4099, 4100, 6999])
-    found = machine.values(gallery, rows)
-    np.testing.assert_allclose(found, obvious(machine, vectors[rows]), atol=1e-5)
-    assert np.array_equal(found, machine.values(gallery, rows))
+    found = expansion.values(gallery, rows)
+    np.testing.assert_allclose(found, obvious(expansion, vectors[rows]), atol=1e-5)
+    assert np.array_equal(found, expansion.values(gallery, rows))
 
 
 def test_equal_images_at_the_head_have_equal_values():
     random = np.random.default_rng(1)
-    machine = example(random, 66, 168, 1.0)
+    expansion = example(random, 66, 168, 1.0)
     vectors = random.standard_normal((5000, 168)).astype(np.float32)
     places = [0, 17, 100, 2047, 2048, 4999]
-    vectors[places] = machine.vectors[machine.coefficients.argmax()]
-    found = machine.values(Gallery((vectors,), np.arange(5000)), np.arange(5000))
+    vectors[places] = expansion.vectors[expansion.coefficients.argmax()]
+    found = expansion.values(Gallery((vectors,), np.arange(5000)), np.arange(5000))
     assert len(set(found[places].tolist())) == 1
     assert found[0] == found.max()
 
@@ -70,9 +70,9 @@ def test_equal_vectors_merge_and_cancel():
 @pytest.mark.parametrize("scale", [1e-12, 1e4])
 def test_extreme_ranges_stay_finite(scale):
     random = np.random.default_rng(2)
-    machine = example(random, 5, 8, 1.0)
+    expansion = example(random, 5, 8, 1.0)
     vectors = (random.standard_normal((100, 8)) * scale).astype(np.float32)
-    found = machine.values(Gallery((vectors,), np.arange(100)), np.arange(100))
+    found = expansion.values(Gallery((vectors,), np.arange(100)), np.arange(100))
     assert np.isfinite(found).all()
 
 

@@ -1,4 +1,4 @@
-"""Feedback: the machines against LIBSVM, the flow against a dense solution, and the person's word above both."""
+"""Feedback: the SVMs against LIBSVM, the flow against a dense solution, and the person's word above both."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,13 @@ from sklearn.svm import SVC
 
 from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.knn import find
+from cbir.gallery.knn import find_neighbours
 from cbir.gallery.live_graph import Neighbourhood
-from cbir.gallery.ranking import best, nearest_of, rank
+from cbir.gallery.ranking import merge_nearest, rank, top_k
 from cbir.rerank import negatives
-from cbir.rerank.feedback import Feedback, settled
-from cbir.rerank.seeds import NOTHING, Judged, SeededFlow
+from cbir.rerank.diffusion_graph import ListGraph
+from cbir.rerank.feedback import Feedback, apply_judgements
+from cbir.rerank.seeded_diffusion import NO_FEEDBACK, RelevanceFeedback, SeededDiffusion
 
 
 def clusters(n: int, d: int = 6, kinds: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -28,31 +29,31 @@ def plain(vectors: np.ndarray) -> Gallery:
 def joined(vectors: np.ndarray) -> Gallery:
     """With a graph, as a collection with a snapshot has it."""
     made = plain(vectors)
-    return Gallery(made.blocks, made.ids, (), Neighbourhood(find(vectors, made.space)))
+    return Gallery(made.blocks, made.ids, (), Neighbourhood(find_neighbours(vectors, made.space)))
 
 
-def judged(said: dict[int, float]) -> Judged:
-    return Judged(np.array(list(said), np.int64), np.array(list(said.values()), np.float64))
+def judged(said: dict[int, float]) -> RelevanceFeedback:
+    return RelevanceFeedback(np.array(list(said), np.int64), np.array(list(said.values()), np.float64))
 
 
 def reference(
     examples: np.ndarray, said: dict[int, float], vectors: np.ndarray, learner: Feedback
 ) -> np.ndarray:
-    """Without a flow: one LIBSVM machine at a time, example by example."""
+    """Without a flow: one LIBSVM model at a time, example by example."""
     gallery = plain(vectors)
-    similarity = nearest_of([rank(one, gallery) for one in examples]).similarities.astype(np.float64)
+    similarity = merge_nearest([rank(one, gallery) for one in examples]).similarities.astype(np.float64)
     in_order = sorted(range(len(vectors)), key=lambda i: (-similarity[i], i))
     relevant = [i for i, r in said.items() if r > 0]
     irrelevant = [i for i, r in said.items() if r < 0]
     filled = [i for i in in_order if i not in said][: max(learner.P - len(relevant), 0)]
     others = np.array([i for i in range(len(vectors)) if i not in said and i not in filled])
     centre = examples.mean(axis=0, dtype=np.float32)
-    drawn = negatives.draw(
+    drawn = negatives.draw_negatives(
         centre, similarity[others], P=learner.M, sets=learner.T, lowest=learner.lowest, seed=learner.seed
     )
     total = np.zeros(len(vectors))
-    for machine in drawn:
-        rows = [*relevant, *filled, *irrelevant, *others[machine]]
+    for svm in drawn:
+        rows = [*relevant, *filled, *irrelevant, *others[svm]]
         training = np.vstack([examples, vectors[rows]]).astype(np.float64)
         count = len(examples) + len(relevant) + len(filled)
         labels = np.where(np.arange(len(training)) < count, 1, -1)
@@ -71,12 +72,12 @@ def reference(
 
 @pytest.mark.parametrize("said", [{}, {3: 1.0}, {3: 1.0, 8: -1.0}, {3: 0.5, 8: -0.25, 11: 1.0, 20: -1.0}])
 @pytest.mark.parametrize("count", [1, 3])
-def test_machines_are_those_of_libsvm(said, count):
+def test_svms_are_those_of_libsvm(said, count):
     vectors, _ = clusters(120)
     examples = vectors[:count] + np.float32(0.05)
     learner = Feedback(flow=0.0, M=10)
     gallery = plain(vectors)
-    ranking = nearest_of([rank(one, gallery) for one in examples])
+    ranking = merge_nearest([rank(one, gallery) for one in examples])
     scores = learner(examples, judged(said), ranking, gallery).scores
     np.testing.assert_allclose(scores, reference(examples, said, vectors, learner), atol=2e-3)
 
@@ -87,7 +88,7 @@ def test_flow_is_the_solution_of_its_equation():
     graph, _ = gallery.neighbourhood.covering(gallery)
     start = np.zeros(len(graph), np.float32)
     start[[2, 5]] = 1.0, 0.5
-    arrived = SeededFlow(steps=400).from_seeds(graph, start, np.ones(len(graph), bool))
+    arrived = SeededDiffusion(steps=400).flow_from(ListGraph(graph), start, np.ones(len(graph), bool))
     root = np.sqrt(graph.degrees)
     transition = graph.weights.toarray() / root[:, None] / root
     exact = np.linalg.solve(np.eye(80) - 0.9 * transition, 0.1 * start)
@@ -101,14 +102,14 @@ def test_judgements_improve_the_rest_of_the_list(make):
     before, after = [], []
     for query in range(20):
         ranking = rank(vectors[query], gallery, np.delete(np.arange(600), query))
-        first = Feedback()(vectors[[query]], NOTHING, ranking, gallery).scores
-        top = ranking.rows[best(first, 20)]
+        first = Feedback()(vectors[[query]], NO_FEEDBACK, ranking, gallery).scores
+        top = ranking.rows[top_k(first, 20)]
         said = judged({int(row): 1.0 if kind[row] == kind[query] else -1.0 for row in top})
         second = Feedback()(vectors[[query]], said, ranking, gallery).scores
         free = ~np.isin(ranking.rows, top)
         hit = kind[ranking.rows[free]] == kind[query]
-        before.append(hit[best(first[free], 40)].mean())
-        after.append(hit[best(second[free], 40)].mean())
+        before.append(hit[top_k(first[free], 40)].mean())
+        after.append(hit[top_k(second[free], 40)].mean())
     assert np.mean(after) > np.mean(before)
 
 
@@ -116,10 +117,10 @@ def test_the_person_decides_whatever_was_learnt():
     rows = np.arange(0, 20, 2)
     scores = np.linspace(-3.0, 5.0, 10)
     said = judged({0: 1.0, 2: 0.4, 18: -1.0, 16: -0.2, 5: 1.0})  # 5 is not in the list
-    order = rows[best(settled(scores, said, rows), 10)].tolist()
+    order = rows[top_k(apply_judgements(scores, said, rows), 10)].tolist()
     assert order == [0, 2, 14, 12, 10, 8, 6, 4, 16, 18]
-    assert settled(scores, NOTHING, rows) is scores
-    assert len(settled(np.empty(0), said, np.empty(0, np.int64))) == 0
+    assert apply_judgements(scores, NO_FEEDBACK, rows) is scores
+    assert len(apply_judgements(np.empty(0), said, np.empty(0, np.int64))) == 0
 
 
 @pytest.mark.parametrize("make", [plain, joined])
@@ -140,7 +141,7 @@ def test_judged_images_outside_the_list_are_learnt_from():
     ranking = rank(vectors[0], gallery, rows)
     outside = judged({200 + int(i): -1.0 for i in np.flatnonzero(kind[200:] != kind[0])[:10]})
     told = Feedback()(vectors[:1], outside, ranking, gallery).scores
-    assert not np.allclose(told, Feedback()(vectors[:1], NOTHING, ranking, gallery).scores)
+    assert not np.allclose(told, Feedback()(vectors[:1], NO_FEEDBACK, ranking, gallery).scores)
 
 
 def test_same_question_same_answer():

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from cbir import rerank
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import best, rank
-from cbir.rerank.k_reciprocal import nearest, squared_distances
+from cbir.gallery.ranking import rank, top_k
+from cbir.rerank.k_reciprocal import nearest_neighbours, pairwise_squared_distances
 
 
 def reference(images: list[list[float]], k1: int, k2: int, lam: float) -> list[float]:
@@ -79,15 +79,15 @@ def test_a_dense_group_beside_the_query_falls_behind_the_querys_own():
     query = np.zeros(8, np.float32)
     ranking = rank(query, gallery)
     after = rerank.get("k-reciprocal", k1=20, k2=3)(query, ranking, gallery).scores
-    assert np.mean(best(ranking.similarities, 40) < 40) < 0.7
-    assert np.mean(best(after, 40) < 40) > 0.85
+    assert np.mean(top_k(ranking.similarities, 40) < 40) < 0.7
+    assert np.mean(top_k(after, 40) < 40) > 0.85
 
 
 def test_neighbours_of_equally_distant_images_follow_the_list():
     images = np.tile(np.float32([1.0, 2.0]), (6, 1))
-    squared = squared_distances(images, np.float32([1.0, 2.0]))
+    squared = pairwise_squared_distances(images, np.float32([1.0, 2.0]))
     assert np.all(squared == 0.0)
-    assert nearest(squared, 4).tolist() == [
+    assert nearest_neighbours(squared, 4).tolist() == [
         [0, 1, 2, 3], [1, 0, 2, 3], [2, 0, 1, 3], [3, 0, 1, 2], [4, 0, 1, 2], [5, 0, 1, 2], [6, 0, 1, 2],
     ]  # fmt: skip
 
@@ -98,6 +98,6 @@ def test_never_more_than_the_best_images_are_compared(M):
     gallery = Gallery((vectors,), np.arange(5000))
     ranking = rank(vectors[0], gallery)
     scores = rerank.get("k-reciprocal", M=M)(vectors[0], ranking, gallery).scores
-    before, after = best(ranking.similarities, 5000), best(scores, 5000)
+    before, after = top_k(ranking.similarities, 5000), top_k(scores, 5000)
     assert set(after[:M]) == set(before[:M])
     assert np.array_equal(after[M:], before[M:])

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbir.gallery.ranking import best
-from cbir.rerank.negatives import draw
+from cbir.gallery.ranking import top_k
+from cbir.rerank.negatives import draw_negatives
 
 QUERY = np.arange(5, dtype=np.float32)
 
@@ -17,8 +17,8 @@ QUERY = np.arange(5, dtype=np.float32)
 )
 def test_negatives_are_different_images_from_the_end_of_the_list(scores, P, sets, lowest):
     scores = np.array(scores, np.float32)
-    drawn = draw(QUERY, scores, P=P, sets=sets, lowest=lowest, seed=0)
-    order = best(scores, len(scores)).tolist()
+    drawn = draw_negatives(QUERY, scores, P=P, sets=sets, lowest=lowest, seed=0)
+    order = top_k(scores, len(scores)).tolist()
     size = max(P, round(lowest * len(scores)))
     pool = set(order[max(P, len(scores) - size) :])
     assert drawn.shape == (sets, min(P, max(len(scores) - P, 0)))
@@ -29,7 +29,7 @@ def test_negatives_are_different_images_from_the_end_of_the_list(scores, P, sets
 
 def test_every_image_of_the_pool_is_drawn_equally_often():
     scores = np.linspace(1, 0, 100, dtype=np.float32)
-    drawn = draw(QUERY, scores, P=3, sets=20_000, lowest=0.1, seed=0)
+    drawn = draw_negatives(QUERY, scores, P=3, sets=20_000, lowest=0.1, seed=0)
     counts = np.bincount(drawn.ravel(), minlength=100)
     assert counts[:90].sum() == 0
     assert np.abs(counts[90:] / 6000 - 1).max() < 0.05  # 4 standard deviations
@@ -37,10 +37,10 @@ def test_every_image_of_the_pool_is_drawn_equally_often():
 
 def test_the_draw_depends_on_the_query_and_the_seed_alone():
     scores = np.random.default_rng(0).random(1000, dtype=np.float32)
-    one = draw(QUERY, scores, P=6, sets=20, lowest=0.1, seed=0)
-    assert np.array_equal(one, draw(QUERY.copy(), scores.copy(), P=6, sets=20, lowest=0.1, seed=0))
-    assert not np.array_equal(one, draw(QUERY + 1, scores, P=6, sets=20, lowest=0.1, seed=0))
-    assert not np.array_equal(one, draw(QUERY, scores, P=6, sets=20, lowest=0.1, seed=1))
+    one = draw_negatives(QUERY, scores, P=6, sets=20, lowest=0.1, seed=0)
+    assert np.array_equal(one, draw_negatives(QUERY.copy(), scores.copy(), P=6, sets=20, lowest=0.1, seed=0))
+    assert not np.array_equal(one, draw_negatives(QUERY + 1, scores, P=6, sets=20, lowest=0.1, seed=0))
+    assert not np.array_equal(one, draw_negatives(QUERY, scores, P=6, sets=20, lowest=0.1, seed=1))
     assert len({tuple(row) for row in one.tolist()}) == 20
 
 
@@ -48,6 +48,6 @@ def test_the_draw_depends_on_the_query_and_the_seed_alone():
 def test_the_draw_follows_the_list_not_the_rows(order):
     scores = np.linspace(0, 1, 500, dtype=np.float32)
     moved = np.arange(500)[::-1] if order == "reversed" else np.random.default_rng(0).permutation(500)
-    one = draw(QUERY, scores, P=6, sets=20, lowest=0.1, seed=0)
-    other = draw(QUERY, scores[moved], P=6, sets=20, lowest=0.1, seed=0)
+    one = draw_negatives(QUERY, scores, P=6, sets=20, lowest=0.1, seed=0)
+    other = draw_negatives(QUERY, scores[moved], P=6, sets=20, lowest=0.1, seed=0)
     assert np.array_equal(one, moved[other])

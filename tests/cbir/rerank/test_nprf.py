@@ -1,4 +1,4 @@
-"""Negative feedback against one LIBSVM machine at a time."""
+"""Negative feedback against one LIBSVM model at a time."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from sklearn.svm import SVC
 
 from cbir import rerank
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import best, rank
+from cbir.gallery.ranking import rank, top_k
 from cbir.rerank import negatives
 
 
@@ -35,18 +35,18 @@ def test_scores_are_sums_of_decisions(n, options, seed):
     order = sorted(range(n), key=lambda i: (-ranking.similarities[i], i))
     positives = [query, *(vectors[i] for i in order[: p["P"]])]
     expected = np.zeros(n)
-    draws = negatives.draw(
+    draws = negatives.draw_negatives(
         query, ranking.similarities, P=p["P"] + 1, sets=p["T"], lowest=p["lowest"], seed=p["seed"]
     )
     assert len(draws) == p["T"]
     for places in draws:
         assert set(places) <= set(order[len(positives) :])
         labels = [1] * len(positives) + [-1] * len(places)
-        machine = SVC(C=p["C"], gamma=p["gamma"] / 10, tol=1e-10)
-        machine.fit(np.array([*positives, *vectors[places]], float), labels)
-        expected += machine.decision_function(vectors.astype(float))
+        svm = SVC(C=p["C"], gamma=p["gamma"] / 10, tol=1e-10)
+        svm.fit(np.array([*positives, *vectors[places]], float), labels)
+        expected += svm.decision_function(vectors.astype(float))
     np.testing.assert_allclose(found.scores, expected, atol=2e-4)
-    assert np.all((found.shown(found.scores) >= 0.0) & (found.shown(found.scores) <= 1.0))
+    assert np.all((found.reported(found.scores) >= 0.0) & (found.reported(found.scores) <= 1.0))
 
 
 def test_the_query_alone_is_enough_to_learn_from():
@@ -55,15 +55,15 @@ def test_the_query_alone_is_enough_to_learn_from():
     gallery = Gallery((vectors,), np.arange(400))
     ranking = rank(query, gallery)
     alone = rerank.get("nprf", P=0)(query, ranking, gallery).scores
-    assert best(alone, 1)[0] == 0
-    assert not np.array_equal(best(alone, 400), best(ranking.similarities, 400))
+    assert top_k(alone, 1)[0] == 0
+    assert not np.array_equal(top_k(alone, 400), top_k(ranking.similarities, 400))
 
 
 def test_too_few_images_are_said_to_be():
     vectors = clustered(8)
     gallery = Gallery((vectors,), np.arange(8))
     few = rerank.get("nprf", P=6)(vectors[0], rank(vectors[0], gallery), gallery)
-    assert few.notes == ("1 negatives a machine instead of 7: there are no more images",)
+    assert few.notes == ("1 negatives for each SVM instead of 7: there are no more images",)
     none = rerank.get("nprf", P=7)(vectors[0], rank(vectors[0], gallery), gallery)
-    assert "leave none to learn from" in none.notes[0]
+    assert "no negatives to train on" in none.notes[0]
     assert np.array_equal(none.scores, rank(vectors[0], gallery).similarities)

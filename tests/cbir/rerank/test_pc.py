@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cbir import rerank
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import RankingList, best, rank
+from cbir.gallery.ranking import RankingList, rank, top_k
 
 
 def agglomerated(images: list[list[float]], count: int) -> list[list[int]]:
@@ -75,8 +75,8 @@ def test_a_tight_group_overtakes_a_nearer_stray_image():
     query = np.zeros(2, np.float32)
     gallery = Gallery((vectors,), np.arange(10))
     ranking = rank(query, gallery)
-    assert best(ranking.similarities, 1)[0] == 6
+    assert top_k(ranking.similarities, 1)[0] == 6
     scores = rerank.get("pc", clusters=2, weight=0.0)(query, ranking, gallery).scores
-    assert best(scores, 1)[0] == 6
+    assert top_k(scores, 1)[0] == 6
     scores = rerank.get("pc", clusters=2, weight=0.9)(query, ranking, gallery).scores
-    assert set(best(scores, 6).tolist()) == set(range(6))
+    assert set(top_k(scores, 6).tolist()) == set(range(6))

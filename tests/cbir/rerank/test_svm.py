@@ -4,7 +4,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
 
-from cbir.rerank.svm import solve
+from cbir.rerank.svm import solve_svms
 
 
 def rbf(left: np.ndarray, right: np.ndarray, gamma: float) -> np.ndarray:
@@ -25,14 +25,14 @@ def interval(kernel: np.ndarray, signs: np.ndarray, upper: np.ndarray, a: np.nda
 
 
 def check(samples: np.ndarray, signs: np.ndarray, bounds: np.ndarray, gamma: float) -> None:
-    """The T machines of samples (T, m, d) decide like scikit-learn's."""
+    """The T SVMs of samples (T, m, d) decide like scikit-learn's."""
     # LIBSVM keeps its kernel in float32: so does the problem that both are given.
     kernels = np.stack([rbf(x, x, gamma).astype(np.float32).astype(float) for x in samples])
-    coefficients, bias = solve(kernels, signs, bounds)
+    coefficients, bias = solve_svms(kernels, signs, bounds)
     for x, kernel, upper, a, b in zip(samples, kernels, bounds, coefficients, bias, strict=True):
-        machine = SVC(C=1.0, gamma=gamma, tol=1e-10).fit(x, signs, sample_weight=upper)
+        svm = SVC(C=1.0, gamma=gamma, tol=1e-10).fit(x, signs, sample_weight=upper)
         unseen = np.vstack([x, x[:3] + 0.7, x.mean(axis=0) - 5.0])
-        expected, bias_expected = machine.decision_function(unseen), machine.intercept_[0]
+        expected, bias_expected = svm.decision_function(unseen), svm.intercept_[0]
         tolerance = 1e-4 + 1e-7 * np.abs(a).sum()
         share = np.abs(a) / upper
         if np.all((share < 1e-9) | (share > 1 - 1e-9)):
@@ -83,26 +83,26 @@ def test_decides_like_libsvm(
 
 @pytest.mark.parametrize("C", [0.01, 1.0, 1000.0])
 def test_all_samples_alike_decide_nothing(C):
-    coefficients, bias = solve(np.ones((3, 8, 8)), np.repeat([1.0, -1.0], 4), np.full((3, 8), C))
+    coefficients, bias = solve_svms(np.ones((3, 8, 8)), np.repeat([1.0, -1.0], 4), np.full((3, 8), C))
     np.testing.assert_allclose(coefficients.sum(axis=1) + bias, 0.0, atol=1e-6)
 
 
 def test_two_samples_in_closed_form():
     k = np.exp(-1.0)
-    coefficients, bias = solve(
+    coefficients, bias = solve_svms(
         np.array([[[1.0, k], [k, 1.0]]]), np.array([1.0, -1.0]), np.full((1, 2), 100.0)
     )
     np.testing.assert_allclose(coefficients, [[1 / (1 - k), -1 / (1 - k)]], rtol=1e-9)
     np.testing.assert_allclose(bias, 0.0, atol=1e-9)
 
 
-def test_machines_do_not_depend_on_their_company():
+def test_svms_do_not_depend_on_their_company():
     random = np.random.default_rng(5)
     samples = random.standard_normal((6, 10, 4))
     kernels = np.stack([rbf(x, x, 0.3) for x in samples])
     signs, bounds = np.repeat([1.0, -1.0], 5), random.uniform(0.1, 5.0, (6, 10))
-    together = solve(kernels, signs, bounds)
+    together = solve_svms(kernels, signs, bounds)
     for t in range(6):
-        alone = solve(kernels[t : t + 1], signs, bounds[t : t + 1])
+        alone = solve_svms(kernels[t : t + 1], signs, bounds[t : t + 1])
         np.testing.assert_allclose(together[0][t], alone[0][0], atol=1e-7)
         np.testing.assert_allclose(together[1][t], alone[1][0], atol=1e-7)

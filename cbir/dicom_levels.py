@@ -39,7 +39,7 @@ COMBINE: dict[Combination, Callable[[Sequence[float]], float]] = {
 
 
 @dataclass(frozen=True)
-class Group:
+class ImageGroup:
     """An instance, series or study that was found.
 
     score: combined. found: how often its images are in the lists. best: the image with the greatest score.
@@ -50,7 +50,7 @@ class Group:
     best: Hit
 
 
-def key(hit: Hit, level: Level) -> tuple[str, ...]:
+def group_key(hit: Hit, level: Level) -> tuple[str, ...]:
     """The UIDs that name what a hit is of; hits without them are passed over by `combine`."""
     if hit.dicom is None:
         return ()
@@ -58,7 +58,7 @@ def key(hit: Hit, level: Level) -> tuple[str, ...]:
     return uids[: {Level.study: 1, Level.series: 2, Level.instance: 3}[level]]
 
 
-def combine(lists: Iterable[Sequence[Hit]], level: Level, how: Combination) -> list[Group]:
+def group_hits(lists: Iterable[Sequence[Hit]], level: Level, how: Combination) -> list[ImageGroup]:
     """The groups of one or several ranked lists, best first; equal ones by their best image, then by first sight.
 
     With several lists, one for each slice of the query, an image counts once in each list that it is in.
@@ -66,10 +66,10 @@ def combine(lists: Iterable[Sequence[Hit]], level: Level, how: Combination) -> l
     members: dict[tuple[str, ...], list[Hit]] = {}
     for hits in lists:
         for hit in hits:
-            if named := key(hit, level):
+            if named := group_key(hit, level):
                 members.setdefault(named, []).append(hit)
     groups = [
-        Group(
+        ImageGroup(
             float(COMBINE[how]([hit.score for hit in hits])), len(hits), max(hits, key=lambda hit: hit.score)
         )
         for hits in members.values()

@@ -1,0 +1,39 @@
+"""The one query path, for command line, HTTP and evaluation: image or image id in, ranked answer out."""
+
+from cbir.search.image_links import Links, image_links, record_links
+from cbir.search.search_models import (
+    MOST_EXAMPLES,
+    MOST_JUDGEMENTS,
+    Answer,
+    DicomReference,
+    Examples,
+    Hit,
+    Judgement,
+    Judgements,
+    QueryFacts,
+    Request,
+    RerankFacts,
+)
+from cbir.search.searcher import RankedImages, Searcher, select_frame
+from cbir.search.stopwatch import Stopwatch
+
+__all__ = [
+    "MOST_EXAMPLES",
+    "MOST_JUDGEMENTS",
+    "Answer",
+    "DicomReference",
+    "Examples",
+    "Hit",
+    "Judgement",
+    "Judgements",
+    "Links",
+    "QueryFacts",
+    "RankedImages",
+    "Request",
+    "RerankFacts",
+    "Searcher",
+    "Stopwatch",
+    "image_links",
+    "record_links",
+    "select_frame",
+]

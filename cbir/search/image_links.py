@@ -1,0 +1,37 @@
+"""Addresses of an image on the service, in the archive and in the viewer."""
+
+from urllib.parse import quote
+
+from pydantic import BaseModel
+
+from cbir.external_links import external_links
+from cbir.settings import Settings
+from cbir.store import Record
+
+
+class Links(BaseModel):
+    """Addresses: thumbnail, image on the service; rendered in the archive and viewer where the settings name them."""
+
+    thumbnail: str
+    image: str
+    rendered: str | None = None
+    viewer: str | None = None
+
+    def in_collection(self, name: str | None) -> "Links":
+        """Return the links with the collection `name`; None for the default one."""
+        if not name:
+            return self
+        query = f"?collection={quote(name)}"
+        return self.model_copy(update={"thumbnail": self.thumbnail + query, "image": self.image + query})
+
+
+def image_links(image_id: str, **external: str | None) -> Links:
+    """Return the links of an image; `external` as `cbir.external_links.external_links` returns them."""
+    address = f"/v1/images/{quote(image_id)}"
+    return Links(thumbnail=f"{address}/thumbnail", image=address, **external)
+
+
+def record_links(settings: Settings, record: Record) -> Links:
+    """Return the links of the image of `record`; `settings` name the archive and the viewer."""
+    external = external_links(settings, record.study, record.series, record.instance, record.frame)
+    return image_links(record.image_id, **external)

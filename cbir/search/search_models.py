@@ -1,0 +1,103 @@
+"""Messages of a search: request, hits and answer, as the HTTP API has them."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from cbir.search.image_links import Links
+from cbir.store import Record
+from cbir.store.dicom_instances import DicomScope
+
+MOST_EXAMPLES = 20
+MOST_JUDGEMENTS = 300
+
+
+class Judgement(BaseModel):
+    """Relevance of an image by a person, from -1, certainly not, to 1, certainly; 0 says nothing."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    image_id: str
+    relevance: float = Field(ge=-1.0, le=1.0, allow_inf_nan=False)
+
+
+Examples = Annotated[list[str], Field(max_length=MOST_EXAMPLES)]
+Judgements = Annotated[list[Judgement], Field(max_length=MOST_JUDGEMENTS)]
+
+
+class Request(BaseModel):
+    """Parameters of a search beside the query image.
+
+    k: number of hits. rerank: name of a re-ranker, None for the settings' one; parameters: of the re-ranker,
+    where they differ from the profile's. where: conditions such as "modality=CT", all of which must hold.
+    exclude_patient: a patient key or the identifier behind it, whose images are left out.
+    outside: only DICOM images are answers, and none of this study, series or instance.
+    examples: ids of further examples, all left out of the answer. feedback: judgements of images. With either of
+    them `cbir.rerank.feedback` learns the order in place of the re-ranker, but for "none".
+    """
+
+    k: int = Field(20, ge=1)
+    rerank: str | None = None
+    parameters: dict[str, Any] = {}
+    where: list[str] = []
+    exclude_patient: str | None = None
+    outside: DicomScope | None = None
+    examples: Examples = []
+    feedback: Judgements = []
+
+
+class DicomReference(BaseModel):
+    """UIDs of an image in the archive (PS3.3); frame from 1, None for the only one."""
+
+    study: str
+    series: str
+    instance: str
+    frame: int | None
+
+    @classmethod
+    def of_record(cls, record: Record) -> "DicomReference | None":
+        """Return the reference of a record's image; None for an image that is not DICOM."""
+        if not record.instance:
+            return None
+        return cls(study=record.study, series=record.series, instance=record.instance, frame=record.frame)
+
+
+class Hit(BaseModel):
+    """One answer. rank from 1; score: larger is more relevant; distance: Euclidean, of normalised vectors."""
+
+    rank: int
+    image_id: str
+    score: float
+    distance: float
+    labels: dict[str, str]
+    patient: str | None
+    dicom: DicomReference | None
+    links: Links
+
+
+class QueryFacts(BaseModel):
+    """Facts about the query. image_id is set where the picture is in the collection, and left out of its own answer."""
+
+    image_id: str | None
+    width: int
+    height: int
+    format: str
+    frame: int | None
+
+
+class RerankFacts(BaseModel):
+    """Re-ranking method of an answer, and the part of the collection that it re-ranked."""
+
+    method: str
+    parameters: dict[str, Any]
+    scope: str
+    notes: tuple[str, ...]
+
+
+class Answer(BaseModel):
+    """Answer to a search."""
+
+    query: QueryFacts
+    rerank: RerankFacts
+    results: list[Hit]
+    timings_ms: dict[str, float]

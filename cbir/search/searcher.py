@@ -1,0 +1,315 @@
+"""Search in a collection: query vectors, ranking list, re-ranking, hits."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir import rerank
+from cbir.errors import InvalidInput, NotFound, UnreadableImage
+from cbir.gallery.candidates import rank_candidates
+from cbir.gpu.device_search import DeviceSearch
+from cbir.images import Image
+from cbir.rerank.feedback import Feedback, apply_judgements
+from cbir.rerank.none import NoReranking
+from cbir.rerank.seeded_diffusion import RelevanceFeedback
+from cbir.rerank.top_hits import TopHits, rerank_top, select_hits
+from cbir.search.image_links import record_links
+from cbir.search.search_models import (
+    MOST_EXAMPLES,
+    Answer,
+    DicomReference,
+    Hit,
+    QueryFacts,
+    Request,
+    RerankFacts,
+)
+from cbir.search.stopwatch import Stopwatch
+from cbir.settings import Settings
+from cbir.store import Collection
+from cbir.store.collection_view import View
+from cbir.store.filter_conditions import parse_filter
+
+
+@dataclass(frozen=True, eq=False)
+class RankedImages:
+    """The best images for a query, best first, without their records.
+
+    Attributes
+    ----------
+    numbers : (k,) int64
+        The collection's numbers of the images.
+    scores : (k,) floating
+        Scores that they are ordered by, falling.
+    reported : (k,) floating
+        Scores that answers report.
+    distances : (k,) float32
+        Euclidean distances to the query.
+    reranking : RerankFacts
+        Method of re-ranking.
+    """
+
+    numbers: NDArray[np.int64]
+    scores: NDArray[np.floating]
+    reported: NDArray[np.floating]
+    distances: NDArray[np.float32]
+    reranking: RerankFacts
+
+
+class Searcher:
+    """Search in one collection. Thread-safe.
+
+    Parameters
+    ----------
+    collection : Collection
+        Collection to search.
+    settings : Settings
+        Limits, default re-ranker, device, addresses of archive and viewer.
+    """
+
+    def __init__(self, collection: Collection, settings: Settings) -> None:
+        self.collection = collection
+        self.settings = settings
+        self._device = DeviceSearch(collection.folder, settings.device, settings.index)
+
+    def by_image(self, image: Image, request: Request, watch: Stopwatch) -> Answer:
+        """Search with one image; see `by_examples`."""
+        return self.by_examples([image], request, watch)
+
+    def by_id(self, image_id: str, request: Request, watch: Stopwatch) -> Answer:
+        """Search with an image of the collection; see `by_examples`."""
+        examples = [image_id, *request.examples]
+        return self.by_examples([], request.model_copy(update={"examples": examples}), watch)
+
+    def by_examples(self, images: Sequence[Image], request: Request, watch: Stopwatch) -> Answer:
+        """Search with images and the examples of the request; none of them, nor their copies, are answers.
+
+        Parameters
+        ----------
+        images : sequence of Image
+            Query images from outside.
+        request : Request
+            Parameters of the search, with ids of further examples.
+        watch : Stopwatch
+            Times the stages.
+
+        Returns
+        -------
+        Answer
+            Hits, and facts about the first query image.
+
+        Raises
+        ------
+        NotFound
+            For an unknown image id.
+        InvalidInput
+            Without any query image, or with too many.
+        """
+        count = len(images) + len(request.examples)
+        if not 1 <= count <= MOST_EXAMPLES + 1:
+            raise InvalidInput(
+                f"image_id, examples: 1 to {MOST_EXAMPLES + 1} images are needed to search with, not {count}"
+            )
+        records = [self.collection.record(image_id) for image_id in request.examples]
+        watch.lap("decode")
+        describe = self.collection.profile.load_descriptor(self.settings.device)
+        raw = [describe(image) for image in images] + [self.collection.vector(r.image_id) for r in records]
+        contents = [image.content_hash for image in images] + [record.content_hash for record in records]
+        watch.lap("describe")
+        first = images[0] if images else records[0]
+        facts = QueryFacts(
+            image_id=self.collection.first_id_showing(images[0].content_hash)
+            if images
+            else records[0].image_id,
+            width=first.width,
+            height=first.height,
+            format=first.format,
+            frame=first.frame,
+        )
+        if count == 1 and not request.feedback:
+            ranked = self.rank(raw[0], contents[0], request, watch)
+        else:
+            ranked = self.learn(np.stack(raw), contents, request, watch)
+        hits = self._load_hits(ranked)
+        return Answer(query=facts, rerank=ranked.reranking, results=hits, timings_ms=watch.done())
+
+    def rank(
+        self, raw: NDArray[np.float32], content: str, request: Request, watch: Stopwatch | None = None
+    ) -> RankedImages:
+        """Search with one vector.
+
+        Parameters
+        ----------
+        raw : (d,) float32
+            Raw query vector.
+        content : str
+            Content hash of the query image; copies of it are left out.
+        request : Request
+            Parameters of the search.
+        watch : Stopwatch or None
+            Times the stages.
+        """
+        watch = watch or Stopwatch()
+        view = self.collection.view()
+        query = view.statistics.normalise(raw)
+        rows = self._select_rows(view, [content], request)
+        method = request.rerank or self.settings.rerank
+        names = rerank.parameter_names(method)
+        profile = {name: value for name, value in self.collection.profile.rerank.items() if name in names}
+        reranker = rerank.get(method, **(profile | request.parameters))
+        scope, hits = None, self._device.search(query, view.gallery, rows, reranker, request.k)
+        if hits is None:
+            ranking, scope = rank_candidates(
+                [query],
+                view.gallery,
+                rows,
+                exact_limit=self.settings.exact_limit,
+                count=max(self.settings.candidates, request.k),
+            )
+            watch.lap("search")
+            hits = rerank_top(reranker, query, ranking, view.gallery, request.k)
+        else:
+            watch.lap("search")  # on a device the list and its re-ranking are one stage
+        watch.lap("rerank")
+        return _ranked_images(view, hits, reranker, scope)
+
+    def learn(
+        self,
+        raw: NDArray[np.float32],
+        contents: Sequence[str],
+        request: Request,
+        watch: Stopwatch | None = None,
+        judged_first: bool = True,
+    ) -> RankedImages:
+        """Search with several vectors and the judgements of the request; the nearest example counts.
+
+        Parameters
+        ----------
+        raw : (e, d) float32
+            Raw query vectors.
+        contents : sequence of str
+            Content hashes of the query images; copies of them are left out.
+        request : Request
+            Parameters of the search.
+        watch : Stopwatch or None
+            Times the stages.
+        judged_first : bool
+            Whether images judged relevant come first and those judged not relevant last; else the learned score
+            alone decides.
+        """
+        watch = watch or Stopwatch()
+        view = self.collection.view()
+        feedback = self._parse_feedback(view, request)
+        examples = np.stack([view.statistics.normalise(vector) for vector in raw])
+        rows = self._select_rows(view, contents, request)
+        ranking, scope = rank_candidates(
+            list(examples),
+            view.gallery,
+            rows,
+            exact_limit=self.settings.exact_limit,
+            count=max(self.settings.candidates, request.k),
+            include=feedback.rows,
+        )
+        watch.lap("search")
+        method = request.rerank or self.settings.rerank
+        learner: Feedback | NoReranking
+        if method == Feedback.name:
+            learner = Feedback.from_values(method, request.parameters)
+        else:  # the parameters of another re-ranker are checked and not used
+            checked = rerank.get(method, **request.parameters)
+            learner = checked if isinstance(checked, NoReranking) else Feedback()
+        if isinstance(learner, NoReranking):
+            reranked = learner(examples[0], ranking, view.gallery)
+        else:
+            reranked = learner(examples, feedback, ranking, view.gallery)
+        if judged_first:
+            reranked = replace(reranked, scores=apply_judgements(reranked.scores, feedback, ranking.rows))
+        watch.lap("rerank")
+        return _ranked_images(view, select_hits(ranking, reranked, request.k), learner, scope)
+
+    def _select_rows(self, view: View, contents: Sequence[str], request: Request) -> NDArray[np.int64] | None:
+        """Return the rows to search, without copies of the query images; None for all."""
+        conditions = [parse_filter(text) for text in request.where]
+        rows = self.collection.select_rows(
+            view, conditions, request.exclude_patient, contents[0], request.outside
+        )
+        if len(contents) == 1:
+            return rows
+        rows = np.arange(len(view.gallery)) if rows is None else rows
+        copies = view.rows_of(self.collection.numbers_showing(contents[1:]))
+        return np.setdiff1d(rows, copies, assume_unique=True)
+
+    def _parse_feedback(self, view: View, request: Request) -> RelevanceFeedback:
+        """Return the judgements of the request that are not 0; raises NotFound and InvalidInput."""
+        ids = [judgement.image_id for judgement in request.feedback]
+        repeated = next((image_id for place, image_id in enumerate(ids) if image_id in ids[:place]), None)
+        if repeated is not None:
+            raise InvalidInput(f"feedback: image {repeated} is judged more than once")
+        numbers = self.collection.numbers_of(ids)
+        rows = np.searchsorted(view.gallery.ids, numbers)
+        for image_id, number, row in zip(ids, numbers, rows, strict=True):
+            if row == len(view.gallery) or view.gallery.ids[row] != number:
+                raise NotFound(f"there is no image {image_id} in the collection")
+        relevance = np.array([judgement.relevance for judgement in request.feedback], np.float64)
+        return RelevanceFeedback(rows[relevance != 0.0], relevance[relevance != 0.0])
+
+    def _load_hits(self, ranked: RankedImages) -> list[Hit]:
+        """Load the records of ranked images; those deleted meanwhile are left out."""
+        numbers = ranked.numbers.tolist()
+        records = self.collection.records(numbers)
+        hits: list[Hit] = []
+        for number, score, distance in zip(numbers, ranked.reported, ranked.distances, strict=True):
+            if record := records.get(number):
+                hit = Hit(
+                    rank=len(hits) + 1,
+                    image_id=record.image_id,
+                    score=float(score),
+                    distance=float(distance),
+                    labels=record.labels,
+                    patient=record.patient_key,
+                    dicom=DicomReference.of_record(record),
+                    links=record_links(self.settings, record),
+                )
+                hits.append(hit)
+        return hits
+
+
+def _ranked_images(
+    view: View, hits: TopHits, method: rerank.Reranker | Feedback, scope: str | None
+) -> RankedImages:
+    """Convert rows to the collection's numbers; `scope` describes candidates, None for the re-ranker's own scope."""
+    facts = RerankFacts(
+        method=method.name,
+        parameters=method.parameters,
+        scope=scope or hits.reranked.scope,
+        notes=hits.reranked.notes,
+    )
+    return RankedImages(view.gallery.ids[hits.rows], hits.scores, hits.reported, hits.distances, facts)
+
+
+def select_frame(frames: Iterable[Image], number: int | None, name: str) -> Image:
+    """Return one frame of a query file.
+
+    Parameters
+    ----------
+    frames : iterable of Image
+        Frames of the file; no more of them than needed are decoded.
+    number : int or None
+        Frame, counted from 1; None for the first.
+    name : str
+        Name of the file, for messages.
+
+    Raises
+    ------
+    InvalidInput
+        If `number` is below 1.
+    UnreadableImage
+        If there is no such frame.
+    """
+    if number is not None and number < 1:
+        raise InvalidInput(f"frames are counted from 1; there is no frame {number}")
+    for count, image in enumerate(frames, start=1):
+        if count == (number or 1):
+            return image
+    raise UnreadableImage(f"{name} has no frame {number or 1}")

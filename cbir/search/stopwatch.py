@@ -1,0 +1,22 @@
+"""Timing of the stages of a search."""
+
+import time
+
+
+class Stopwatch:
+    """Milliseconds of named stages."""
+
+    def __init__(self) -> None:
+        self.started = self.last = time.perf_counter()
+        self.stages: dict[str, float] = {}
+
+    def lap(self, stage: str) -> None:
+        """Add the time since the last lap to `stage`."""
+        now = time.perf_counter()
+        self.stages[stage] = self.stages.get(stage, 0.0) + (now - self.last) * 1000
+        self.last = now
+
+    def done(self) -> dict[str, float]:
+        """Return all stages, rounded, with their total."""
+        total = (time.perf_counter() - self.started) * 1000
+        return {stage: round(ms, 3) for stage, ms in (self.stages | {"total": total}).items()}
