@@ -1,44 +1,12 @@
-"""Command line `cbir`: load subcommands of the entry-point group `cbir.commands` when they are called."""
+"""Command line `cbir`."""
 
 import sys
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
 
 import typer
-import typer.core
-import typer.main
 
 import cbir
+from cbir.commands.lazy_commands import LazyCommands
 from cbir.errors import CbirError
-
-GROUP = "cbir.commands"
-
-
-class LazyCommands(typer.core.TyperGroup):
-    """Import a subcommand only when it runs or shows its help."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(entry_points(group=GROUP).names)
-
-    def get_command(self, ctx: Any, name: str) -> Any:
-        entries = entry_points(group=GROUP, name=name)
-        return load_command(next(iter(entries))) if entries else None
-
-
-def load_command(entry: EntryPoint) -> Any:
-    """Load a Typer app as a group, or a plain function as a single command.
-
-    Help texts are plain: with markup on, rich swallows square brackets and the defaults in them.
-    """
-    loaded = entry.load()
-    if not isinstance(loaded, typer.Typer):
-        function, loaded = loaded, typer.Typer(add_completion=False)
-        loaded.command()(function)
-    loaded.rich_markup_mode = None  # Typer hands it down to subcommands
-    command = typer.main.get_command(loaded)
-    command.name = entry.name
-    return command
-
 
 app = typer.Typer(
     cls=LazyCommands,

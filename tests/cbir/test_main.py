@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 import typer
 
-from cbir.main import load_command
+from cbir.commands.lazy_commands import load_command
 
 
 def resize(side: int = typer.Option(64, help="Side in pixels [even numbers only].")) -> None:
