@@ -1,10 +1,11 @@
-"""Losses that teach a network to rank. A new one is a file and a line here.
+"""Losses that train a network to rank. A new one is a file and a line here.
 
-On scores and relevance (batch, d): `ScoreLoss` and its kinds. On embeddings (n, k) and labels (n,): what
-`embedding_loss` gives by name, those of the first kind included.
+`ScoreLoss` and its subclasses take scores and relevance (batch, d). `embedding_loss` makes losses on embeddings
+(n, k) and labels (n,) by name, those on scores included.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -28,9 +29,9 @@ __all__ = [
     "PosAtTopLoss",
     "RankNetLoss",
     "RecallLoss",
-    "SimilarityLoss",
     "SNdcgLoss",
     "ScoreLoss",
+    "SimilarityLoss",
     "SpearmanLoss",
     "TopRankLoss",
     "embedding_loss",
@@ -48,42 +49,55 @@ ON_SCORES: tuple[type[ScoreLoss], ...] = (
     RankNetLoss,
     SNdcgLoss,
 )
-GAMMA = {"cross-entropy": 0.0, "focal_loss": 2.0}
-ORDINAL = "ordinal"  # which takes labels for grades in their order
+GAMMA = {"cross-entropy": 0.0, "focal": 2.0}
+ORDINAL = "ordinal"  # labels are grades in ascending order
 
 
 def names() -> tuple[str, ...]:
-    """What `embedding_loss` knows."""
+    """Return the names that `embedding_loss` accepts."""
     return (*(member.name for member in ON_SCORES), *METRIC_LOSSES, *GAMMA, ORDINAL)
 
 
 def embedding_loss(name: str, dimensions: int, classes: int, **options: Any) -> nn.Module:
-    """The loss called `name`, to be called with embeddings (n, dimensions) and labels (n,) below `classes`.
+    """Make a loss on embeddings (n, dimensions) and labels (n,) from 0 to classes - 1.
 
-    It may have parameters of its own, which learn with the network. Raises InvalidInput for an unknown name, with
-    those there are, or for an option that the loss does not have or that is out of range.
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+    dimensions : int
+        Length of an embedding.
+    classes : int
+        Number of classes.
+    **options
+        Options of the loss.
+
+    Returns
+    -------
+    nn.Module
+        Its parameters, if any, are trained with the network.
+
+    Raises
+    ------
+    InvalidInput
+        If the name or an option is unknown, or an option is out of range.
     """
-    made: dict[str, Callable[..., nn.Module]] = {
-        **{member.name: _on_similarities(member) for member in ON_SCORES},
-        **{rival: _rival(rival) for rival in METRIC_LOSSES},
-        **{of: _classifier(dimensions, classes, gamma) for of, gamma in GAMMA.items()},
-        ORDINAL: lambda **options: OrdinalLoss(dimensions, classes, **options),
+    makers: dict[str, Callable[..., nn.Module]] = {
+        **{member.name: partial(_similarity_loss, member) for member in ON_SCORES},
+        **{member: partial(MetricLoss, member) for member in METRIC_LOSSES},
+        **{
+            member: partial(ClassificationLoss, dimensions, classes, gamma=gamma)
+            for member, gamma in GAMMA.items()
+        },
+        ORDINAL: partial(OrdinalLoss, dimensions, classes),
     }
-    if name not in made:
-        raise InvalidInput(f"there is no loss {name!r}; there are: {', '.join(made)}")
+    if name not in makers:
+        raise InvalidInput(f"there is no loss {name!r}; there are: {', '.join(makers)}")
     try:
-        return made[name](**options)
+        return makers[name](**options)
     except TypeError as error:
         raise InvalidInput(f"the loss {name} does not have the options {', '.join(options)}") from error
 
 
-def _on_similarities(member: type[ScoreLoss]) -> Callable[..., nn.Module]:
-    return lambda **options: SimilarityLoss(member(**options))
-
-
-def _rival(name: str) -> Callable[..., nn.Module]:
-    return lambda **options: MetricLoss(name, **options)
-
-
-def _classifier(dimensions: int, classes: int, gamma: float) -> Callable[..., nn.Module]:
-    return lambda **options: ClassificationLoss(dimensions, classes, **{"gamma": gamma, **options})
+def _similarity_loss(member: type[ScoreLoss], **options: Any) -> SimilarityLoss:
+    return SimilarityLoss(member(**options))

@@ -1,4 +1,4 @@
-"""The losses of a classifier of two classes, on one score an image."""
+"""Losses of a two-class classifier with one score per image."""
 
 import torch
 from torch import Tensor
@@ -11,9 +11,15 @@ from cbir.losses.score_loss import ScoreLoss
 class BinaryLoss(ScoreLoss):
     """Cross-entropy of two classes, whose logits differ by the score; with gamma above 0, focal loss.
 
-    -w (1 - q)^gamma log q, q = sigmoid(score) for a relevant image and sigmoid(-score) for another one: what
-    `cbir.losses.focal_loss` is on the logits (0, score). The mean is taken over all images. weights: w of those not
-    relevant and of those relevant.
+    -w (1 - q)^gamma log q, with q = sigmoid(score) for a relevant image and sigmoid(-score) for an irrelevant one:
+    `cbir.losses.focal_loss` on the logits (0, score), averaged over all images.
+
+    Parameters
+    ----------
+    gamma : float
+        At least 0.
+    weights : (float, float)
+        w of irrelevant and of relevant images.
     """
 
     name = "binary"
@@ -33,5 +39,5 @@ class BinaryLoss(ScoreLoss):
         wrong = torch.where(relevant, -scores, scores)  # the logit of the other class
         surprise = softplus(wrong)
         losses = surprise * torch.exp(-self.gamma * softplus(-wrong))
-        of_others, of_relevant = self.weights
-        return (losses * torch.where(relevant, of_relevant, of_others)).mean(dim=1)
+        irrelevant_weight, relevant_weight = self.weights
+        return (losses * torch.where(relevant, relevant_weight, irrelevant_weight)).mean(dim=1)

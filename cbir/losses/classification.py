@@ -1,4 +1,4 @@
-"""Losses of a classifier on top of the embeddings: cross-entropy and focal."""
+"""Losses of a classifier on embeddings: cross-entropy and focal loss."""
 
 import torch
 from torch import Tensor, nn
@@ -8,9 +8,18 @@ from cbir.errors import InvalidInput
 
 
 def focal_loss(logits: Tensor, labels: Tensor, gamma: float = 2.0, weights: Tensor | None = None) -> Tensor:
-    """-w (1 - p)^gamma log p, p the probability of the true class (Lin et al. 2017, eq. 5), the mean of n.
+    """Compute -w (1 - p)^gamma log p, averaged, with p the probability of the true class (Lin et al. 2017, eq. 5).
 
-    gamma 0 is cross-entropy. `weights` (classes,) are the paper's alpha.
+    Parameters
+    ----------
+    logits : (n, classes)
+        Scores of the classes.
+    labels : (n,) int
+        True classes.
+    gamma : float
+        0 is cross-entropy.
+    weights : (classes,), optional
+        The paper's alpha.
     """
     surprise = cross_entropy(logits, labels, reduction="none")
     wrong = -torch.expm1(-surprise)
@@ -20,9 +29,20 @@ def focal_loss(logits: Tensor, labels: Tensor, gamma: float = 2.0, weights: Tens
 
 
 class ClassificationLoss(nn.Module):
-    """A linear classifier that learns with the embeddings, under focal loss; gamma 0 is cross-entropy.
+    """Focal loss of a linear classifier that is trained with the embeddings.
 
-    Called with embeddings (n, dimensions) and labels (n,) from 0 to classes - 1. `classifier` gives the logits.
+    Takes embeddings (n, dimensions) and labels (n,) from 0 to classes - 1. `classifier` computes the logits.
+
+    Parameters
+    ----------
+    dimensions : int
+        Length of an embedding.
+    classes : int
+        Number of classes, at least 2.
+    gamma : float
+        0 is cross-entropy.
+    weights : (classes,), optional
+        Weights of the classes.
     """
 
     def __init__(
@@ -39,7 +59,7 @@ class ClassificationLoss(nn.Module):
         self.register_buffer("weights", weights)
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """The loss, a scalar."""
+        """Return the loss, a scalar, of `embeddings` (n, dimensions) with `labels` (n,)."""
         if embeddings.ndim != 2 or labels.shape != embeddings.shape[:1] or not len(labels):
             raise InvalidInput("a loss takes embeddings (n, k) and a label for each")
         if int(labels.min()) < 0 or int(labels.max()) >= self.classifier.out_features:
@@ -48,4 +68,6 @@ class ClassificationLoss(nn.Module):
         weights = (
             self.get_buffer("weights") if "weights" in self._buffers and self.weights is not None else None
         )
-        return focal_loss(logits if logits.dtype == torch.float64 else logits.float(), labels, self.gamma, weights)
+        return focal_loss(
+            logits if logits.dtype == torch.float64 else logits.float(), labels, self.gamma, weights
+        )

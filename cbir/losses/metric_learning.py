@@ -1,6 +1,6 @@
-"""The losses users would take instead, from pytorch-metric-learning, in the call shape of ours."""
+"""Losses of pytorch-metric-learning, called like ours."""
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from pytorch_metric_learning import losses, miners
@@ -15,10 +15,10 @@ METRIC_LOSSES: dict[str, Any] = {
 
 
 class MetricLoss(nn.Module):
-    """A loss of pytorch-metric-learning by the name it has here, with the miner it is commonly used with.
+    """A loss of pytorch-metric-learning with its usual miner.
 
-    triplet (batch-hard mining), contrastive, multi-similarity (with its miner), smooth-ap. Called with embeddings
-    (n, k) and labels (n,); embeddings are normalised inside.
+    triplet (batch-hard mining), contrastive, multi-similarity (with its miner) or smooth-ap. Takes embeddings (n, k),
+    which it normalises, and labels (n,).
     """
 
     def __init__(self, name: str, **options: Any) -> None:
@@ -27,9 +27,8 @@ class MetricLoss(nn.Module):
         self.loss, self.miner = METRIC_LOSSES[name](**options)
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """The loss, a scalar."""
+        """Return the loss, a scalar, of `embeddings` (n, k) with `labels` (n,)."""
         with torch.autocast(embeddings.device.type, enabled=False):
             vectors = embeddings if embeddings.dtype == torch.float64 else embeddings.float()
             mined = () if self.miner is None else (self.miner(vectors, labels),)
-            found: Tensor = self.loss(vectors, labels, *mined)
-            return found
+            return cast(Tensor, self.loss(vectors, labels, *mined))

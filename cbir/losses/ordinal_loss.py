@@ -1,4 +1,4 @@
-"""Ordinal regression on top of the embeddings: one direction along which severity grows, cut by thresholds."""
+"""Ordinal regression on embeddings: one direction of growing severity, cut by thresholds."""
 
 import torch
 from torch import Tensor, nn
@@ -6,15 +6,17 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from cbir.errors import InvalidInput
 
-SCALE = 10.0  # embeddings have length 1: without it the direction would have to grow for most of a training
+SCALE = (
+    10.0  # embeddings have length 1; without a factor the weights would have to grow for most of a training
+)
 
 
 class OrdinalLoss(nn.Module):
-    """Whether an image is above each step from grade to grade, told by one score and a threshold a step.
+    """Cross-entropy of being above each step between grades, by one score and a threshold per step.
 
-    W. Cao, V. Mirjalili, S. Raschka: Rank consistent ordinal regression for neural networks, 2020, eq. 4, with all
-    steps alike. Called with embeddings (n, dimensions) and labels (n,) from 0 to classes - 1, which are grades in
-    their order: unlike with cross-entropy, a grade missed by two costs more than one missed by one.
+    W. Cao, V. Mirjalili, S. Raschka: Rank consistent ordinal regression for neural networks, 2020, eq. 4, with equal
+    weights. Takes embeddings (n, dimensions) and labels (n,) from 0 to classes - 1 in the order of the grades. Unlike
+    with cross-entropy over classes, an error of two grades costs more than an error of one.
     """
 
     def __init__(self, dimensions: int, classes: int) -> None:
@@ -25,7 +27,7 @@ class OrdinalLoss(nn.Module):
         self.thresholds = nn.Parameter(torch.zeros(classes - 1))
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """The loss, a scalar: the mean over images and steps."""
+        """Return the loss, the mean over images and steps, of `embeddings` (n, dimensions) with `labels` (n,)."""
         if embeddings.ndim != 2 or labels.shape != embeddings.shape[:1] or not len(labels):
             raise InvalidInput("a loss takes embeddings (n, k) and a label for each")
         steps = len(self.thresholds)

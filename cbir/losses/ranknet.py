@@ -1,4 +1,4 @@
-"""RankNet: cross-entropy of who ranks above whom (Burges et al. 2005)."""
+"""RankNet: cross-entropy of the order of pairs (Burges et al. 2005)."""
 
 import torch
 from torch import Tensor
@@ -9,10 +9,23 @@ from cbir.losses.score_loss import ScoreLoss
 
 
 def ranknet_loss(first: Tensor, second: Tensor, above: Tensor) -> Tensor:
-    """-C log P - (1 - C) log(1 - P) with P = sigmoid(first - second), for each pair; no mean is taken.
+    """Compute -C log P - (1 - C) log(1 - P) with P = sigmoid(first - second) for each pair.
 
-    `above` is C: 1 where the first ranks above the second, 0 where below, 0.5 where they are equal. All (n,).
-    Raises InvalidInput where the shapes differ.
+    Parameters
+    ----------
+    first, second : (n,)
+        Scores.
+    above : (n,)
+        C: 1 if the first ranks above the second, 0 if below, 0.5 if they are equal.
+
+    Returns
+    -------
+    (n,)
+
+    Raises
+    ------
+    InvalidInput
+        If the shapes differ.
     """
     if not first.shape == second.shape == above.shape:
         raise InvalidInput("ranknet takes the scores of the first, of the second, and a label for each pair")
@@ -23,7 +36,7 @@ def ranknet_loss(first: Tensor, second: Tensor, above: Tensor) -> Tensor:
 
 
 class RankNetLoss(ScoreLoss):
-    """`ranknet` over every pair of a vector, equal ones included, whose label follows from their relevance."""
+    """`ranknet_loss` over every pair of a vector, equal pairs included; relevance gives the order."""
 
     name = "ranknet"
     needs = "it needs at least two images"

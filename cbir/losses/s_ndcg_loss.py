@@ -1,4 +1,4 @@
-"""S-NDCG: NDCG with smooth positions, which can be climbed by its gradient (Huang et al. 2010)."""
+"""S-NDCG: NDCG with smooth, differentiable positions (Huang et al. 2010)."""
 
 import torch
 from torch import Tensor
@@ -7,16 +7,20 @@ from cbir.errors import InvalidInput
 from cbir.losses.score_loss import ScoreLoss
 
 ALPHA = {"sigmoid": 2.0, "paper": 0.001}
-NARROWEST = 1e-3  # standard deviation that scores are taken to have at least
+NARROWEST = 1e-3  # least standard deviation of the scores
 
 
 class SNdcgLoss(ScoreLoss):
-    """1 - S-NDCG of grades (relevance, at least 0): gain 2^grade - 1, discount log2(1 + pi').
+    """1 - S-NDCG of grades (relevance, at least 0), with gain 2^grade - 1 and discount log2(1 + pi').
 
-    `form="paper"`: pi'(x) = 1 + sum over y of tanh(alpha (s_y - s_x)), as printed, alpha 0.001. That is no rank and
-    can turn negative; InvalidInput where it leaves the domain of the logarithm.
-    `form="sigmoid"`: pi'(x) = 1 + sum over y != x of (1 + tanh(alpha (s_y - s_x) / deviation of the scores)) / 2,
-    always from 1 to d, alpha 2.
+    Parameters
+    ----------
+    form : str
+        "sigmoid": pi'(x) = 1 + sum over y != x of (1 + tanh(alpha (s_y - s_x) / deviation of the scores)) / 2,
+        always from 1 to d. "paper": pi'(x) = 1 + sum over y of tanh(alpha (s_y - s_x)), as printed; that is not a
+        rank and can be negative, so that InvalidInput is raised outside the domain of the logarithm.
+    alpha : float, optional
+        By default 2 for "sigmoid" and 0.001 for "paper".
     """
 
     name = "s-ndcg"
@@ -38,9 +42,11 @@ class SNdcgLoss(ScoreLoss):
 
     def values(self, scores: Tensor, relevance: Tensor) -> Tensor:
         highest = relevance.amax(dim=1, keepdim=True)
-        gains = torch.exp2(relevance - highest) - torch.exp2(-highest)  # over 2^highest, which might overflow
-        places = torch.arange(1, scores.shape[1] + 1, device=scores.device, dtype=scores.dtype)
-        best = (gains.sort(dim=1, descending=True).values / torch.log2(1 + places)).sum(dim=1)
+        gains = torch.exp2(relevance - highest) - torch.exp2(
+            -highest
+        )  # divided by 2^highest against overflow
+        positions = torch.arange(1, scores.shape[1] + 1, device=scores.device, dtype=scores.dtype)
+        best = (gains.sort(dim=1, descending=True).values / torch.log2(1 + positions)).sum(dim=1)
         return 1 - (gains / torch.log2(1 + self._positions(scores))).sum(dim=1) / best
 
     def _positions(self, scores: Tensor) -> Tensor:
@@ -53,6 +59,6 @@ class SNdcgLoss(ScoreLoss):
         if (positions <= 0).any():
             raise InvalidInput(
                 "the scores leave the domain of s-ndcg as printed (a position is not above 0); "
-                "take a smaller alpha, or the form sigmoid"
+                "use a smaller alpha, or the form sigmoid"
             )
         return positions

@@ -1,4 +1,4 @@
-"""What every loss on scores does before its own formula."""
+"""Base of the losses on scores and relevance."""
 
 from abc import abstractmethod
 from typing import ClassVar
@@ -10,20 +10,24 @@ from cbir.errors import InvalidInput
 
 
 class ScoreLoss(nn.Module):
-    """A loss on scores and relevance, both (batch, d) or (d,): how well the scores rank what is relevant first.
+    """A loss on scores and relevance, both (batch, d) or (d,): low if relevant images have the highest scores.
 
-    One number comes back, the mean over the vectors of the batch; lower is better. Relevance is any numeric type:
-    above 0 is relevant where a loss knows only relevant and not. Vectors from which nothing can be learnt, all
-    alike for instance, are left out; InvalidInput where that leaves none, or where shapes do not agree. Half
-    precision becomes float32, inside autocast too.
+    The result is the mean over the vectors of the batch. Relevance is of any numeric type; for losses that only
+    distinguish relevant from irrelevant, above 0 is relevant. Vectors that teach nothing, such as all relevant, are
+    left out. Half precision becomes float32, inside autocast too.
     """
 
     name: ClassVar[str]
 
     def forward(self, scores: Tensor, relevance: Tensor) -> Tensor:
-        """The loss, a float32 or float64 scalar."""
+        """Return the loss, a float32 or float64 scalar.
+
+        Raises InvalidInput if the shapes of `scores` and `relevance` differ, or no vector teaches anything.
+        """
         if scores.shape != relevance.shape or scores.ndim not in (1, 2) or not scores.is_floating_point():
-            shapes = " and ".join("x".join(map(str, of.shape)) or "a number" for of in (scores, relevance))
+            shapes = " and ".join(
+                "x".join(map(str, values.shape)) or "a number" for values in (scores, relevance)
+            )
             raise InvalidInput(
                 f"{self.name} takes floating-point scores and relevance of one shape, not {shapes}"
             )
@@ -37,18 +41,20 @@ class ScoreLoss(nn.Module):
                 raise InvalidInput(f"{self.name} learns nothing from this batch: {self.needs}")
             return self.values(scores[usable], relevance[usable]).mean()
 
-    needs: ClassVar[str] = "it needs relevant and irrelevant images together; use a sampler that draws both"
+    needs: ClassVar[str] = (
+        "it needs relevant and irrelevant images together; use a sampler that provides both"
+    )
 
     def usable(self, relevance: Tensor) -> Tensor:
-        """Which vectors (batch,) teach something, of relevance (batch, d)."""
+        """Return a mask (batch,) of the vectors of `relevance` (batch, d) that teach something."""
         relevant = relevance > 0
         return relevant.any(dim=1) & ~relevant.all(dim=1)
 
     @abstractmethod
     def values(self, scores: Tensor, relevance: Tensor) -> Tensor:
-        """The loss of each vector (batch,), of usable ones alone."""
+        """Return the loss (batch,) of each vector; all are usable."""
 
 
 def mean_where(values: Tensor, where: Tensor) -> Tensor:
-    """Means (batch,) of `values` (batch, d) over the places that `where` marks, at least one a row."""
+    """Return the mean (batch,) of `values` (batch, d) over the mask `where`, which marks at least one per row."""
     return torch.where(where, values, torch.zeros_like(values)).sum(dim=1) / where.sum(dim=1)

@@ -1,4 +1,6 @@
-"""Losses on scores, put to work on embeddings: every image of a batch is a query to the others."""
+"""Losses on scores applied to embeddings: each image of a batch is a query to the others."""
+
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -9,10 +11,10 @@ from cbir.losses.score_loss import ScoreLoss
 
 
 class SimilarityLoss(nn.Module):
-    """`loss` on each anchor's cosine similarities to the other images, of which its own class is relevant.
+    """Apply `loss` to each image's cosine similarities to the others; those of its class are relevant.
 
-    Called with embeddings (n, k), floating point, and labels (n,), integers; n at least 3. Anchors alone in their
-    class teach nothing and are left out; InvalidInput where all are.
+    Takes embeddings (n, k), floating point, and labels (n,), integers, n at least 3. Images without another of their
+    class are left out; InvalidInput if that leaves none.
     """
 
     def __init__(self, loss: ScoreLoss) -> None:
@@ -20,7 +22,7 @@ class SimilarityLoss(nn.Module):
         self.loss = loss
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """The loss, a scalar."""
+        """Return the loss, a scalar, of `embeddings` (n, k) with `labels` (n,)."""
         n = len(embeddings)
         if embeddings.ndim != 2 or labels.shape != (n,) or n < 3:
             raise InvalidInput("a loss takes embeddings (n, k) and a label for each, of at least 3 images")
@@ -29,5 +31,4 @@ class SimilarityLoss(nn.Module):
             others = ~torch.eye(n, dtype=torch.bool, device=embeddings.device)
             similarities = (vectors @ vectors.T)[others].view(n, n - 1)
             relevance = (labels[:, None] == labels)[others].view(n, n - 1)
-            found: Tensor = self.loss(similarities, relevance)
-            return found
+            return cast(Tensor, self.loss(similarities, relevance))

@@ -13,7 +13,7 @@ FORMS = ("ranks", "precision", "log")  # of mAP
 
 
 class SoDeepLoss(ScoreLoss):
-    """What the three have in common: a sorter, or the name of one; scores may be in any range that it takes."""
+    """A loss on the ranks of a sorter, or of the sorter of a name; it sets the range of the scores."""
 
     def __init__(self, sorter: Sorter | str = "pairwise") -> None:
         super().__init__()
@@ -23,35 +23,38 @@ class SoDeepLoss(ScoreLoss):
 class SpearmanLoss(SoDeepLoss):
     """1 - Spearman's correlation of scores and relevance, with the sorter's ranks for the scores (eqs. 2 and 4).
 
-    The paper's sum of squares, divided by d (d^2 - 1) / 6: 0 to 2. Among equally relevant ones any order is as good,
-    so the true ranks take that of the scores; 0 is an order that agrees with relevance. Needs two degrees of it.
+    The paper's sum of squares, divided by d (d^2 - 1) / 6: 0 to 2, where 0 is an order that agrees with relevance.
+    Equally relevant images may be in any order, so their true ranks follow the scores. Needs two relevance levels.
     """
 
     name = "sodeep-spearman"
-    needs = "it needs relevance of at least two degrees"
+    needs = "it needs at least two levels of relevance"
 
     def usable(self, relevance: Tensor) -> Tensor:
         return relevance.amax(dim=1) > relevance.amin(dim=1)
 
     def values(self, scores: Tensor, relevance: Tensor) -> Tensor:
         d = scores.shape[1]
-        # in float64 d^2 + d is still told from d^2 + d - 1; the scores only decide between equals
+        # float64 distinguishes d^2 + d from d^2 + d - 1; the scores only break ties
         true = exact_ranks(-d * exact_ranks(relevance).double() - exact_ranks(scores).double())
         squares = (self.sorter(scores) - true.to(scores.dtype)).square().sum(dim=1)
         return 6 * squares / (d * (d * d - 1))
 
 
 class MapLoss(SoDeepLoss):
-    """How far the relevant stand behind the first places.
+    """Distance of the relevant images from the top of the list.
 
-    `form="ranks"` is the paper's sum of the ranks of the relevant (eq. 7), as their mean, less the best it can be,
-    over d: 0 to below 1. `form="precision"` is 1 - average precision (eqs. 5 and 6), in which the number of relevant
-    ones up to each is counted and its rank among all comes from the sorter: the top of the list weighs more.
-    `form="log"`, ours, takes the mean logarithm of these precisions in place of their mean, 0 to below log d: never
-    less than minus the logarithm of average precision, and steep where precision is low, where 1 - precision is flat.
-
-    Without a sorter it is the exact one with narrower slopes than elsewhere (NARROW): on real images those and
-    `log` teach far more in the same time, see bench/results/embeddings.md.
+    Parameters
+    ----------
+    sorter : Sorter or str, optional
+        By default the pairwise sorter with narrower slopes than elsewhere (NARROW).
+    form : str
+        "ranks": the paper's sum of the ranks of the relevant images (eq. 7), as their mean less its minimum, over d:
+        0 to below 1. "precision": 1 - average precision (eqs. 5 and 6), with counted ranks among the relevant and the
+        sorter's ranks among all; the top of the list weighs more. "log", ours: minus the mean logarithm of these
+        precisions, 0 to below log d. It bounds minus the logarithm of average precision from above, and is steep at
+        low precision, where 1 - precision is flat. In bench/results/embeddings.md, "log" with narrow slopes gives
+        far better embeddings in the same time.
     """
 
     name = "sodeep-map"
@@ -77,10 +80,10 @@ class MapLoss(SoDeepLoss):
 
 
 class RecallLoss(SoDeepLoss):
-    """A triplet loss on ranks, with the hardest irrelevant one (eqs. 9 and 10), as a share of d.
+    """Triplet loss on ranks with the hardest irrelevant image (eqs. 9 and 10), as a share of d.
 
-    The mean over the relevant of max(0, margin + its rank - the best rank of an irrelevant one), over d;
-    `margin` is the paper's alpha, in ranks.
+    The mean over relevant images of max(0, margin + rank - best rank of an irrelevant image), over d; `margin` is
+    the paper's alpha, in ranks. `sorter` is a sorter or its name.
     """
 
     name = "sodeep-recall"
@@ -96,7 +99,7 @@ class RecallLoss(SoDeepLoss):
         return mean_where((self.margin + ranks - hardest).clamp(min=0), relevant) / scores.shape[1]
 
 
-def _rank_among(scores: Tensor, chosen: Tensor) -> Tensor:
-    """Exact ranks of the chosen scores among themselves; of the others, something behind."""
-    others = exact_ranks(torch.where(chosen, scores.detach(), scores.detach().amin(dim=1, keepdim=True)))
-    return torch.where(chosen, others.minimum(chosen.sum(dim=1, keepdim=True)), others)
+def _rank_among(scores: Tensor, selected: Tensor) -> Tensor:
+    """Return exact ranks of the selected scores among themselves; the others rank behind."""
+    others = exact_ranks(torch.where(selected, scores.detach(), scores.detach().amin(dim=1, keepdim=True)))
+    return torch.where(selected, others.minimum(selected.sum(dim=1, keepdim=True)), others)

@@ -15,9 +15,9 @@ SMALL = -15.0  # below it log(softplus(z)) is z to the last bit of float32
 class TopRankLoss(ScoreLoss):
     """(1/m) sum over positives i of (sum over negatives j of softplus(s_j - s_i)^p)^(1/p): eq. 5.
 
-    The paper's eqs. 4 and 5 disagree on the sign of the argument; this is the one that falls when positives rise.
-    The p-norm is taken in the log domain, so that any p from 1 to infinity is exact and none overflows; infinity
-    is the highest negative alone.
+    The paper's eqs. 4 and 5 disagree on the sign of the argument; this sign makes the loss fall when positives rise.
+    The p-norm is computed in the log domain, exact and without overflow for any `p` from 1 to infinity; infinity is
+    the highest negative alone.
     """
 
     name = "toprank"
@@ -30,13 +30,13 @@ class TopRankLoss(ScoreLoss):
 
     def values(self, scores: Tensor, relevance: Tensor) -> Tensor:
         positive = relevance > 0
-        if len(scores) == 1:  # one list for all: only the pairs there are, not d x d
-            of_positives = self._norms(scores[:, positive[0]], scores[:, ~positive[0]])
-            return of_positives.mean(dim=1)
+        if len(scores) == 1:  # one list: positives times negatives instead of d x d
+            norms = self._norms(scores[:, positive[0]], scores[:, ~positive[0]])
+            return norms.mean(dim=1)
         return mean_where(self._norms(scores, scores.masked_fill(positive, -math.inf)), positive)
 
     def _norms(self, positives: Tensor, negatives: Tensor) -> Tensor:
-        """The norm for each positive: (batch, m) and (batch, n) give (batch, m). -infinity is no negative."""
+        """Return the norm (batch, m) of each positive (batch, m) over negatives (batch, n); -infinity is masked."""
         if math.isinf(self.p):
             return softplus(negatives.amax(dim=1, keepdim=True) - positives)
         logs = log_softplus(negatives[:, None, :] - positives[:, :, None])
@@ -53,6 +53,6 @@ class PosAtTopLoss(TopRankLoss):
 
 
 def log_softplus(z: Tensor) -> Tensor:
-    """log(log(1 + e^z)), z itself where that is small: it and its gradient are finite for every finite z."""
+    """Compute log(log(1 + e^z)), or `z` itself if that is small; finite for every finite z, as is its gradient."""
     small = z < SMALL
     return torch.where(small, z, torch.log(softplus(z.masked_fill(small, 0.0))))

@@ -1,1 +1,1 @@
-"""Networks: needs the extra `deep` (torch, torchvision, safetensors)."""
+"""Networks, which need the extra `deep` (torch, torchvision, safetensors), and linear ranking functions."""

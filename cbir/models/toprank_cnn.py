@@ -1,29 +1,35 @@
-"""The small network of Zheng et al., Top-rank CNN, section 4.3: three convolutions and two connected layers."""
+"""The small network of Zheng et al., Top-rank CNN, section 4.3: three convolutions and two fully connected layers."""
+
+from typing import cast
 
 from torch import Tensor, nn
 
 CHANNELS = (16, 32, 64)
-PLACES = 2  # a side, that are told apart after the convolutions
+POOLED_SIDE = 2  # positions per side after the convolutions
 FEATURES = 128
 
 
 class TopRankCnn(nn.Module):
-    """Images (n, channels, height, width) to features (n, 128); the second connected layer is the ranker's head.
+    """Map images (n, channels, height, width) to features (n, 128); the second connected layer is the ranker's head.
 
     ReLU and max-pooling follow each convolution, as in the paper, which gives no widths. Batch normalisation and the
-    pooling to 2 x 2 places are ours: training from scratch needs fewer steps, and images may have any size.
+    pooling to 2 x 2 are ours: training from scratch needs fewer steps, and images may have any size.
     """
 
     def __init__(self, channels: int = 1) -> None:
         super().__init__()
         layers: list[nn.Module] = []
-        for before, after in zip((channels, *CHANNELS), CHANNELS, strict=False):
-            layers += [nn.Conv2d(before, after, 3, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU()]
+        for inputs, outputs in zip((channels, *CHANNELS), CHANNELS, strict=False):
+            layers += [
+                nn.Conv2d(inputs, outputs, 3, padding=1, bias=False),
+                nn.BatchNorm2d(outputs),
+                nn.ReLU(),
+            ]
             layers += [nn.MaxPool2d(2)]
-        connected = nn.Linear(CHANNELS[-1] * PLACES**2, FEATURES)
-        self.layers = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(PLACES), nn.Flatten(), connected, nn.ReLU())
+        connected = nn.Linear(CHANNELS[-1] * POOLED_SIDE**2, FEATURES)
+        self.layers = nn.Sequential(
+            *layers, nn.AdaptiveAvgPool2d(POOLED_SIDE), nn.Flatten(), connected, nn.ReLU()
+        )
 
     def forward(self, images: Tensor) -> Tensor:
-        """Features (n, 128)."""
-        found: Tensor = self.layers(images)
-        return found
+        return cast(Tensor, self.layers(images))

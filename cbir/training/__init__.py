@@ -1,1 +1,1 @@
-"""Loops, samplers, checkpoints: needs the extra `deep`."""
+"""Training of embeddings, rankers and sorters; needs the extra `deep`."""

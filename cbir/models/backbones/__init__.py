@@ -1,25 +1,46 @@
-"""Networks that turn images into features, by name. A new one is a function and a line in `plain` or `published`."""
+"""Networks that turn images into features, by name; a new one is a function and a line in its module."""
 
 from pathlib import Path
+from typing import cast
 
 from torch import Tensor, nn
 from torch.nn import functional
 
 from cbir.errors import InvalidInput
-from cbir.models.backbones import backbone_weights as stored
-from cbir.models.backbones import small_networks, torchvision_networks
+from cbir.models.backbones import small_networks
+from cbir.models.backbones.backbone_weights import load_weights_into, read_state_dict
 from cbir.models.backbones.pooling import build_pooling
+from cbir.models.backbones.torchvision_networks import (
+    TORCHVISION_NETWORKS,
+    TorchvisionNetwork,
+    download_weights,
+    modernise_names,
+)
 from cbir.models.toprank_cnn import FEATURES, TopRankCnn
 
 __all__ = ["Backbone", "build_backbone", "names"]
 
-PLAIN = {"small": small_networks.small, "fcn10": small_networks.fcn10}
-TOPRANK = "toprank"  # which has a connected layer in place of pooling
+SMALL_NETWORKS = {"small": small_networks.small, "fcn10": small_networks.fcn10}
+TOPRANK = "toprank"  # has a fully connected layer in place of pooling
 IMAGENET = "imagenet"
 
 
 class Backbone(nn.Module):
-    """Images (n, channels, h, w) to embeddings (n, dimensions) of length 1, or to pooled features (n, features)."""
+    """Map images (n, channels, h, w) to unit vectors (n, dimensions), or to pooled features (n, features).
+
+    Parameters
+    ----------
+    network : nn.Module
+        Images to feature maps.
+    pool : nn.Module
+        Feature maps to (n, features).
+    features : int
+        Number of feature maps.
+    dimensions : int, optional
+        Length of a vector; None: pooled features.
+    channels : int
+        Channels of an image.
+    """
 
     def __init__(
         self, network: nn.Module, pool: nn.Module, features: int, dimensions: int | None, channels: int
@@ -32,15 +53,15 @@ class Backbone(nn.Module):
         self.projection = None if dimensions is None else nn.Linear(features, dimensions)
 
     def forward(self, images: Tensor) -> Tensor:
-        found: Tensor = self.pool(self.network(images))
+        pooled = cast(Tensor, self.pool(self.network(images)))
         if self.projection is None:
-            return found
-        return functional.normalize(self.projection(found).float(), dim=1)
+            return pooled
+        return functional.normalize(self.projection(pooled).float(), dim=1)
 
 
 def names() -> tuple[str, ...]:
-    """What `build` knows."""
-    return (*PLAIN, TOPRANK, *torchvision_networks.MAKERS)
+    """Return the names that `build_backbone` accepts."""
+    return (*SMALL_NETWORKS, TOPRANK, *TORCHVISION_NETWORKS)
 
 
 def build_backbone(
@@ -51,41 +72,48 @@ def build_backbone(
     pooling: str = "gem",
     weights: Path | str | None = None,
 ) -> Backbone:
-    """The network called `name`, for images of 1 or 3 `channels` from 0 to 1, of 32 x 32 or more.
+    """Build a network for images from 0 to 1, of 32 x 32 pixels or more.
 
-    dimensions: of the embedding, which has length 1; None: the pooled features as they are. pooling: gem or average
-    (toprank has its own). weights: what to start from, a file or an embedding's folder, of this network; "imagenet":
-    those that torchvision publishes; None: random ones. Raises InvalidInput for what there is not and for weights
-    that do not fit, NotFound for a missing file.
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+    dimensions : int, optional
+        Length of the vectors, which are normalised; None: pooled features.
+    channels : int
+        1 or 3.
+    pooling : str
+        gem or average; toprank has its own.
+    weights : Path or str, optional
+        Initial weights: a file, the folder of an embedding with this backbone, or "imagenet" for those of
+        torchvision; None: random.
+
+    Raises
+    ------
+    InvalidInput
+        If an option is unknown or the weights do not fit.
+    NotFound
+        If the weights are missing.
     """
     if name not in names():
         raise InvalidInput(f"there is no backbone {name!r}; there are: {', '.join(names())}")
     if channels not in (1, 3) or (dimensions is not None and dimensions < 2):
         raise InvalidInput("a backbone takes 1 or 3 channels, and an embedding has at least 2 dimensions")
     pool = build_pooling(pooling)
-    if name in torchvision_networks.MAKERS:
-        network, features = torchvision_networks.MAKERS[name]()
-        if weights == IMAGENET:
-            stored.load_weights_into(
-                network,
-                torchvision_networks.modernise_names(torchvision_networks.download_weights(name)),
-                IMAGENET,
-            )
-        elif weights is not None:
-            stored.load_weights_into(
-                network,
-                torchvision_networks.modernise_names(stored.read_state_dict(Path(weights))),
-                str(weights),
-            )
-        return Backbone(torchvision_networks.Published(network), pool, features, dimensions, channels)
-    if weights == IMAGENET:
+    from_torchvision = name in TORCHVISION_NETWORKS
+    if weights == IMAGENET and not from_torchvision:
         raise InvalidInput(
-            f"nobody publishes weights of {name}; choose one of {', '.join(torchvision_networks.MAKERS)}"
+            f"there are no published weights of {name}; choose one of {', '.join(TORCHVISION_NETWORKS)}"
         )
-    if name == TOPRANK:
+    if from_torchvision:
+        network, features = TORCHVISION_NETWORKS[name]()
+    elif name == TOPRANK:
         network, features, pool = TopRankCnn(channels), FEATURES, nn.Identity()
     else:
-        network, features = PLAIN[name](channels)
+        network, features = SMALL_NETWORKS[name](channels)
     if weights is not None:
-        stored.load_weights_into(network, stored.read_state_dict(Path(weights)), str(weights))
+        state = download_weights(name) if weights == IMAGENET else read_state_dict(Path(weights))
+        load_weights_into(network, modernise_names(state) if from_torchvision else state, str(weights))
+    if from_torchvision:
+        network = TorchvisionNetwork(network)
     return Backbone(network, pool, features, dimensions, channels)

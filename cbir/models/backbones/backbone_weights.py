@@ -1,4 +1,4 @@
-"""Weights from this machine: safetensors, what torch saved, or the folder of an embedding; never code."""
+"""Weights from local files: safetensors, saved state dicts, or the folder of an embedding; no code is loaded."""
 
 from pathlib import Path
 
@@ -11,14 +11,14 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.models import embedding_card
 from cbir.models.model_card import read_verified
 
-FOLLOWS = ("module.", "model.", "backbone.", "network.")  # what trainers put before the names
-INSIDE = "network."  # before those of the network alone, in an embedding of ours
+PREFIXES = ("module.", "model.", "backbone.", "network.")  # that trainers add to names
+NETWORK = "network."  # prefix of the layers before the pooling in our embeddings
 
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
-    """The state dict in a file, or that of the embedding that `cbir train embedding` wrote into a folder.
+    """Read the state dict of the file `path`, or of the embedding that `cbir train embedding` wrote to this folder.
 
-    Raises NotFound for a missing file, InvalidInput for one that is something else.
+    Raises NotFound if it is missing, InvalidInput if it is something else.
     """
     content = None
     if path.is_dir():
@@ -26,49 +26,61 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
             path / embedding_card.WEIGHTS, embedding_card.read_embedding_card(path)["sha256"]
         )
     elif not path.is_file():
-        raise NotFound(f"there is no file of weights {path}")
+        raise NotFound(f"there are no weights {path}")
     try:
         if content is not None:
-            return _plain(load(content))
+            return _strip_prefixes(load(content))
         if path.suffix == ".safetensors":
-            return _plain(load_file(path))
-        found = torch.load(path, map_location="cpu", weights_only=True)
+            return _strip_prefixes(load_file(path))
+        state = torch.load(path, map_location="cpu", weights_only=True)
     except SafetensorError as error:
-        raise InvalidInput(f"{path} is no safetensors file") from error
-    except Exception as error:  # torch raises whatever its readers of zip and pickle do
+        raise InvalidInput(f"{path} is not a safetensors file") from error
+    except Exception as error:  # torch passes on the errors of its zip and pickle readers
         raise InvalidInput(
-            f"{path} is no file of weights: safetensors, or a state dict that torch saved"
+            f"{path} has no weights: neither safetensors nor a state dict saved by torch"
         ) from error
-    for inside in ("state_dict", "model"):
-        if isinstance(found, dict) and isinstance(found.get(inside), dict):
-            found = found[inside]
-    if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
-        raise InvalidInput(f"{path} holds no state dict")
-    return _plain(found)
+    for key in ("state_dict", "model"):
+        if isinstance(state, dict) and isinstance(state.get(key), dict):
+            state = state[key]
+    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise InvalidInput(f"{path} has no state dict")
+    return _strip_prefixes(state)
 
 
-def load_weights_into(network: nn.Module, held: dict[str, Tensor], where: str) -> None:
-    """Put weights into `network`; a classifier that is left over is ignored. where: for the message.
+def load_weights_into(network: nn.Module, state: dict[str, Tensor], source: str) -> None:
+    """Load weights into a network; a classifier that is left over is ignored.
 
-    Raises InvalidInput where they are of another network.
+    Parameters
+    ----------
+    network : nn.Module
+        The network.
+    state : dict of Tensor
+        Weights by name.
+    source : str
+        Origin of the weights, for messages.
+
+    Raises
+    ------
+    InvalidInput
+        If the weights are of another network.
     """
-    wanted = network.state_dict()
-    missing = [name for name in wanted if name not in held and not name.endswith("num_batches_tracked")]
+    expected = network.state_dict()
+    missing = [name for name in expected if name not in state and not name.endswith("num_batches_tracked")]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise InvalidInput(f"{where} has no weights {missing[0]!r}{more}: it is of another network")
-    for name, value in wanted.items():
-        if name in held and held[name].shape != value.shape:
+        raise InvalidInput(f"{source} has no weights {missing[0]!r}{more}: it is of another network")
+    for name, value in expected.items():
+        if name in state and state[name].shape != value.shape:
             raise InvalidInput(
-                f"{where}: {name} has the shape {tuple(held[name].shape)}, not {tuple(value.shape)}"
+                f"{source}: {name} has the shape {tuple(state[name].shape)}, not {tuple(value.shape)}"
             )
-    network.load_state_dict({name: held[name] for name in wanted if name in held}, strict=False)
+    network.load_state_dict({name: state[name] for name in expected if name in state}, strict=False)
 
 
-def _plain(held: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Names without what trainers put before them; of an embedding, what is before the pooling."""
-    for before in FOLLOWS:
-        if held and all(name.startswith(before) for name in held):
-            held = {name.removeprefix(before): value for name, value in held.items()}
-    inside = {name.removeprefix(INSIDE): value for name, value in held.items() if name.startswith(INSIDE)}
-    return _plain(inside) if inside else held
+def _strip_prefixes(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Remove the prefixes of trainers; of an embedding, select the layers before the pooling."""
+    for prefix in PREFIXES:
+        if state and all(name.startswith(prefix) for name in state):
+            state = {name.removeprefix(prefix): value for name, value in state.items()}
+    network = {name.removeprefix(NETWORK): value for name, value in state.items() if name.startswith(NETWORK)}
+    return _strip_prefixes(network) if network else state

@@ -1,4 +1,4 @@
-"""What turns a map of features into one vector."""
+"""Pooling of feature maps into vectors."""
 
 import torch
 from torch import Tensor, nn
@@ -6,21 +6,21 @@ from torch.nn import functional
 
 from cbir.errors import InvalidInput
 
-LEAST = 1e-6  # of a feature: below, the power has no slope
+LEAST = 1e-6  # least value of a feature; below, the power has no slope
 
 
 class Average(nn.Module):
-    """(n, c, h, w) to (n, c): the mean over all places."""
+    """Mean over all positions, (n, c, h, w) to (n, c)."""
 
     def forward(self, features: Tensor) -> Tensor:
         return features.mean(dim=(2, 3))
 
 
 class GeneralisedMean(nn.Module):
-    """(n, c, h, w) to (n, c): (mean x^p)^(1/p), p learnt from 3 on; p = 1 is the mean, infinity the maximum.
+    """Generalised mean (mean x^p)^(1/p), (n, c, h, w) to (n, c); 1 is the mean, infinity the maximum; p is trained.
 
-    F. Radenovic, G. Tolias, O. Chum: Fine-tuning CNN image retrieval with no human annotation, 2019, eq. 3.
-    In float32 whatever the autocast, since powers leave the range of float16.
+    F. Radenovic, G. Tolias, O. Chum: Fine-tuning CNN image retrieval with no human annotation, 2019, eq. 3. Always in
+    float32: powers leave the range of float16.
     """
 
     def __init__(self) -> None:
@@ -30,15 +30,15 @@ class GeneralisedMean(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         with torch.autocast(features.device.type, enabled=False):
             raised = features.float().clamp(min=LEAST) ** self.power
-            found: Tensor = functional.adaptive_avg_pool2d(raised, 1).flatten(1) ** (1.0 / self.power)
-        return found
+            pooled: Tensor = functional.adaptive_avg_pool2d(raised, 1).flatten(1) ** (1.0 / self.power)
+        return pooled
 
 
-MAKERS: dict[str, type[nn.Module]] = {"gem": GeneralisedMean, "average": Average}
+POOLINGS: dict[str, type[nn.Module]] = {"gem": GeneralisedMean, "average": Average}
 
 
 def build_pooling(name: str) -> nn.Module:
-    """The pooling called `name`. Raises InvalidInput, which lists the names, for another."""
-    if name not in MAKERS:
-        raise InvalidInput(f"there is no pooling {name!r}; there are: {', '.join(MAKERS)}")
-    return MAKERS[name]()
+    """Make the pooling called `name`. Raises InvalidInput, with the known names, for another."""
+    if name not in POOLINGS:
+        raise InvalidInput(f"there is no pooling {name!r}; there are: {', '.join(POOLINGS)}")
+    return POOLINGS[name]()

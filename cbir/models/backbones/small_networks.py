@@ -1,17 +1,18 @@
-"""Networks of our own make, small enough for a CPU."""
+"""Convolutional networks small enough for a CPU."""
 
 from itertools import pairwise
+from typing import cast
 
 from torch import Tensor, nn
 
 
-def _block(before: int, after: int, stride: int = 1) -> list[nn.Module]:
-    convolution = nn.Conv2d(before, after, 3, stride, padding=1, bias=False)
-    return [convolution, nn.BatchNorm2d(after), nn.ReLU()]
+def _block(inputs: int, outputs: int, stride: int = 1) -> list[nn.Module]:
+    convolution = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+    return [convolution, nn.BatchNorm2d(outputs), nn.ReLU()]
 
 
 class Residual(nn.Module):
-    """Two convolutions beside a short cut (He et al. 2016), halving the sides."""
+    """Two convolutions with a shortcut (He et al. 2016); halves height and width."""
 
     def __init__(self, before: int, after: int) -> None:
         super().__init__()
@@ -21,24 +22,23 @@ class Residual(nn.Module):
         self.after = nn.ReLU()
 
     def forward(self, images: Tensor) -> Tensor:
-        found: Tensor = self.after(self.body(images) + self.short(images))
-        return found
+        return cast(Tensor, self.after(self.body(images) + self.short(images)))
 
 
 def small(channels: int) -> tuple[nn.Module, int]:
-    """For a CPU: a step of 2 at once, then three residual blocks; 1/16 of the sides, 192 features, 0.8 M weights."""
+    """Make a network for `channels`: a stride of 2, then three residual blocks; 192 features, 0.8 M weights."""
     widths = (32, 48, 96, 192)
     blocks = [Residual(before, after) for before, after in pairwise(widths)]
     return nn.Sequential(*_block(channels, widths[0], stride=2), *blocks), widths[-1]
 
 
 def fcn10(channels: int) -> tuple[nn.Module, int]:
-    """Ten convolutions and nothing else, as many as Zheng et al. have for mammograms (section 5.4, without widths).
+    """Make a network of ten 3 x 3 convolutions in pairs of stride 2, for `channels`.
 
-    Pairs of 3 x 3, each pair a step of 2.
+    Zheng et al. use as many for mammograms (section 5.4, without widths).
     """
     widths = (32, 32, 48, 48, 64, 64, 96, 96, 128, 128)
     layers: list[nn.Module] = []
-    for place, (before, after) in enumerate(zip((channels, *widths), widths, strict=False)):
-        layers += _block(before, after, stride=2 if place % 2 == 0 else 1)
+    for index, (inputs, outputs) in enumerate(zip((channels, *widths), widths, strict=False)):
+        layers += _block(inputs, outputs, stride=2 if index % 2 == 0 else 1)
     return nn.Sequential(*layers), widths[-1]

@@ -1,21 +1,22 @@
-"""torchvision's networks without their classifiers, for grey or coloured images."""
+"""Networks of torchvision without their classifiers, for grey or colour images."""
 
 import re
 from collections.abc import Callable
+from typing import cast
 from urllib.error import URLError
 
 import torch
-import torchvision.models as published
+import torchvision.models
 from torch import Tensor, nn
 
 from cbir.errors import InvalidInput
 
-MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, which published weights expect
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as the weights expect
 OLD_NAMES = re.compile(r"(denselayer\d+\.(?:norm|conv))\.([12]\.)")  # of DenseNets before torch 0.4
 
 
-class Published(nn.Module):
-    """One of torchvision's networks up to its pooling; a grey image is seen in all three channels."""
+class TorchvisionNetwork(nn.Module):
+    """A network of torchvision up to its pooling; a grey image is repeated in all three channels."""
 
     mean: Tensor
     deviation: Tensor
@@ -27,64 +28,63 @@ class Published(nn.Module):
         self.register_buffer("deviation", torch.tensor(DEVIATION)[:, None, None], persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
-        found: Tensor = self.network((images - self.mean) / self.deviation)
-        return found
+        return cast(Tensor, self.network((images - self.mean) / self.deviation))
 
 
-def _kept(whole: nn.Module, parts: tuple[str, ...]) -> nn.Sequential:
-    """Those parts one after the other, by their own names, so that published weights fit."""
-    kept = nn.Sequential()
+def _select(network: nn.Module, parts: tuple[str, ...]) -> nn.Sequential:
+    """Chain parts of a network under their names, so that published weights fit."""
+    selected = nn.Sequential()
     for name in parts:
-        kept.add_module(name, getattr(whole, name))
-    return kept
+        selected.add_module(name, getattr(network, name))
+    return selected
 
 
 def _densenet169() -> tuple[nn.Module, int]:
-    whole = published.densenet169()
-    kept = _kept(whole, ("features",))
-    kept.add_module("after", nn.ReLU())
-    return kept, whole.classifier.in_features
+    network = torchvision.models.densenet169()
+    features = _select(network, ("features",))
+    features.add_module("after", nn.ReLU())
+    return features, network.classifier.in_features
 
 
 def _mobilenetv3() -> tuple[nn.Module, int]:
-    whole = published.mobilenet_v3_large()
-    return _kept(whole, ("features",)), int(whole.classifier[0].in_features)
+    network = torchvision.models.mobilenet_v3_large()
+    return _select(network, ("features",)), int(network.classifier[0].in_features)
 
 
-def _resnet(make: Callable[[], published.ResNet]) -> Callable[[], tuple[nn.Module, int]]:
-    def made() -> tuple[nn.Module, int]:
-        whole = make()
+def _resnet(make: Callable[[], torchvision.models.ResNet]) -> Callable[[], tuple[nn.Module, int]]:
+    def build() -> tuple[nn.Module, int]:
+        network = make()
         parts = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "layer4")
-        return _kept(whole, parts), whole.fc.in_features
+        return _select(network, parts), network.fc.in_features
 
-    return made
+    return build
 
 
-MAKERS: dict[str, Callable[[], tuple[nn.Module, int]]] = {
+TORCHVISION_NETWORKS: dict[str, Callable[[], tuple[nn.Module, int]]] = {
     "densenet169": _densenet169,
-    "resnet18": _resnet(published.resnet18),
-    "resnet34": _resnet(published.resnet34),
-    "resnet50": _resnet(published.resnet50),
+    "resnet18": _resnet(torchvision.models.resnet18),
+    "resnet34": _resnet(torchvision.models.resnet34),
+    "resnet50": _resnet(torchvision.models.resnet50),
     "mobilenetv3": _mobilenetv3,
 }
 PUBLISHED_AS = {"mobilenetv3": "mobilenet_v3_large"}
 
 
 def download_weights(name: str) -> dict[str, Tensor]:
-    """The weights that torchvision publishes for `name`, by its own loader; from its cache where they are there.
+    """Load the weights that torchvision publishes for `name`, from its cache or from the network.
 
-    Raises InvalidInput where this machine cannot reach them.
+    Raises InvalidInput if they cannot be fetched.
     """
-    weights = published.get_model_weights(PUBLISHED_AS.get(name, name)).DEFAULT
+    weights = torchvision.models.get_model_weights(PUBLISHED_AS.get(name, name)).DEFAULT
     try:
-        found: dict[str, Tensor] = weights.get_state_dict(progress=False, check_hash=True)
+        state: dict[str, Tensor] = weights.get_state_dict(progress=False, check_hash=True)
     except (URLError, OSError, RuntimeError) as error:
         raise InvalidInput(
             f"the weights of {name} cannot be fetched from {weights.url}; fetch them elsewhere and name the file"
         ) from error
-    return found
+    return state
 
 
-def modernise_names(held: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Weights by the names that torchvision has today."""
-    return {OLD_NAMES.sub(r"\1\2", name): value for name, value in held.items()}
+def modernise_names(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights `state` by the names of current torchvision."""
+    return {OLD_NAMES.sub(r"\1\2", name): value for name, value in state.items()}

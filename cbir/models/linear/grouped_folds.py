@@ -1,4 +1,4 @@
-"""Folds that keep a patient's images together, and grades in like shares."""
+"""Cross-validation folds that keep a patient's images together and stratify by grade."""
 
 import warnings
 from collections.abc import Iterator
@@ -17,9 +17,26 @@ STRATA = 10
 def group_folds(
     grades: NDArray[np.float64], groups: Integers, folds: int, seed: int
 ) -> Iterator[tuple[Integers, Integers]]:
-    """Rows to train and to test with, for each fold; raises InvalidInput where there are fewer groups than folds."""
+    """Yield the rows to train and to test with, for each fold.
+
+    Parameters
+    ----------
+    grades : (n,) float64
+        Grades, to stratify by.
+    groups : (n,) int
+        Images of one group, such as a patient, stay together.
+    folds : int
+        Number of folds, at least 2.
+    seed : int
+        Seed of the random choice.
+
+    Raises
+    ------
+    InvalidInput
+        If there are fewer groups than folds.
+    """
     if folds < 2:
-        raise InvalidInput(f"there are at least 2 folds, not {folds}")
+        raise InvalidInput(f"cross-validation needs at least 2 folds, not {folds}")
     count = len(np.unique(groups))
     if count < folds:
         raise InvalidInput(f"{folds} folds need as many patients (or images without one); there are {count}")
@@ -28,12 +45,7 @@ def group_folds(
     splitter = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a stratum may be smaller than the number of folds
-        parts = list(
-            splitter.split(grades, strata if _enough(strata, folds) else np.zeros_like(strata), groups)
-        )
+        if int(np.bincount(strata).max()) < folds:  # scikit-learn refuses if no stratum fills the folds
+            strata = np.zeros_like(strata)
+        parts = list(splitter.split(grades, strata, groups))
     yield from parts
-
-
-def _enough(strata: Integers, folds: int) -> bool:
-    """scikit-learn stratifies where at least one stratum fills the folds."""
-    return int(np.bincount(strata).max()) >= folds

@@ -1,4 +1,4 @@
-"""Features, grades and groups as numbers that can be computed with, or an error that says what is wrong."""
+"""Validation of features, grades and groups."""
 
 from typing import Any
 
@@ -11,19 +11,19 @@ Floats = NDArray[np.float64]
 
 
 def check_features(X: ArrayLike, dimensions: int | None = None) -> Floats:
-    """Features (n, d) as float64; raises InvalidInput where they are not finite numbers, or d is not `dimensions`."""
-    found = _numbers(X, "features")
-    if found.ndim != 2 or not found.shape[1]:
-        raise InvalidInput(f"features have the shape (images, values), not {found.shape}")
-    if dimensions is not None and found.shape[1] != dimensions:
+    """Return features `X` (n, d) as float64; InvalidInput if they are not finite, or d is not `dimensions`."""
+    features = _numbers(X, "features")
+    if features.ndim != 2 or not features.shape[1]:
+        raise InvalidInput(f"features have the shape (images, values), not {features.shape}")
+    if dimensions is not None and features.shape[1] != dimensions:
         raise InvalidInput(
-            f"these features have {found.shape[1]} values an image; the ranker learnt {dimensions}"
+            f"these features have {features.shape[1]} values per image; the ranker was fitted with {dimensions}"
         )
-    return found
+    return features
 
 
 def check_graded(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
-    """Features (n, d) and grades (n,) as float64, at least one; raises InvalidInput."""
+    """Return features `X` (n, d) and grades `y` (n,) as float64; InvalidInput if they do not fit or are empty."""
     features, grades = check_features(X), _numbers(y, "grades")
     if grades.shape != (len(features),):
         raise InvalidInput(f"{len(features)} images need as many grades, not {grades.shape}")
@@ -33,23 +33,23 @@ def check_graded(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def number_groups(groups: Any, count: int) -> NDArray[np.int64]:
-    """The number of each image's group (n,); each its own where `groups` is None."""
+    """Return the group number (n,) of each of `count` images; without `groups`, each has a group of its own."""
     if groups is None:
         return np.arange(count)
-    found = np.unique(np.asarray(groups), return_inverse=True)[1]
-    if found.shape != (count,):
-        raise InvalidInput(f"{count} images need as many groups, not {found.shape}")
-    return found
+    numbers = np.unique(np.asarray(groups), return_inverse=True)[1]
+    if numbers.shape != (count,):
+        raise InvalidInput(f"{count} images need as many groups, not {numbers.shape}")
+    return numbers
 
 
 def _numbers(values: ArrayLike, what: str) -> Floats:
     try:
-        found = np.asarray(values)
-        if found.dtype.kind == "c":
+        numbers = np.asarray(values)
+        if numbers.dtype.kind == "c":
             raise TypeError
-        found = np.asarray(found, np.float64)
+        numbers = np.asarray(numbers, np.float64)
     except (TypeError, ValueError):
         raise InvalidInput(f"{what} must be real numbers") from None
-    if not np.isfinite(found).all():
+    if not np.isfinite(numbers).all():
         raise InvalidInput(f"{what} must be finite numbers; at least one is not")
-    return found
+    return numbers

@@ -1,4 +1,4 @@
-"""Ranking functions that are linear in the features, or in the values of RBF kernels at some of the images."""
+"""Ranking functions that are linear in the features, or in RBF kernels at landmarks."""
 
 from abc import abstractmethod
 from typing import Literal
@@ -18,18 +18,25 @@ Integers = NDArray[np.int64]
 Kernel = Literal["linear", "rbf", "auto"]
 
 KERNELS = ("linear", "rbf", "auto")
-LANDMARKS = 300  # images that kernels stand on, at most
-FOLDS = 3  # to choose the kernel with
-SAMPLE = 3000  # images that are enough for that
+LANDMARKS = 300  # images, at most
+FOLDS = 3  # to choose the kernel
+SAMPLE = 3000  # images to choose the kernel, at most
 LEAST = 1e-10  # eigenvalue of the landmarks' kernel matrix
 
 
 class KernelRanker(RankingEstimator):
-    """Scores are the products of `coef_` with standardised features, or with kernels at `landmarks_`.
+    """A ranker whose scores are the products of `coef_` with standardised features, or with kernels at `landmarks_`.
 
-    kernel: "linear", as in the paper; "rbf", exp(-|x - y|^2 / d) at 300 of the images (Nystroem's approximation:
-    Williams & Seeger 2001); "auto", the one that ranks held-out groups better by Kendall's tau, in three folds of
-    3,000 images at most. landmarks_: (m, d), m 0 where the function is linear. coef_: (d,) or (m,).
+    Attributes
+    ----------
+    kernel : str
+        "linear", as in the paper; "rbf", exp(-|x - y|^2 / d) at 300 of the images (Nystroem's approximation: Williams
+        & Seeger 2001); "auto", the one that ranks held-out groups better by Kendall's tau, in three folds of at most
+        3,000 images.
+    landmarks_ : (m, d) float64
+        m is 0 if the function is linear.
+    coef_ : (d,) or (m,) float64
+        Weights.
     """
 
     kernel: Kernel
@@ -55,19 +62,19 @@ class KernelRanker(RankingEstimator):
 
     @abstractmethod
     def _weights(self, F: Floats, grades: Floats, groups: Integers) -> Floats:
-        """The weights (m,) of features (n, m)."""
+        """Fit the weights (m,) of features `F` (n, m) to `grades` (n,); `groups` (n,) stay together in folds."""
 
     def _products(self, Z: Floats) -> Floats:
-        """Of standardised features (n, d) with what was learnt, (n,)."""
+        """Return the products (n,) of standardised features `Z` (n, d), or their kernels, with `coef_`."""
         return (_kernels(Z, self.landmarks_) if len(self.landmarks_) else Z) @ self.coef_
 
     def _scores(self, Z: Floats) -> Floats:
         return self._products(Z)
 
     def _better(self, Z: Floats, grades: Floats, groups: Integers) -> str:
-        """The kernel that ranks better what it has not seen; "linear" where there is too little to tell."""
-        chosen = np.sort(np.random.default_rng(self.seed).permutation(len(Z))[:SAMPLE])
-        Z, grades, groups = Z[chosen], grades[chosen], groups[chosen]
+        """Return the kernel that ranks held-out images better; "linear" if there are too few images."""
+        sample = np.sort(np.random.default_rng(self.seed).permutation(len(Z))[:SAMPLE])
+        Z, grades, groups = Z[sample], grades[sample], groups[sample]
         if len(np.unique(groups)) < 2 * FOLDS:
             return "linear"
         taus = dict.fromkeys(("linear", "rbf"), 0.0)
@@ -76,14 +83,14 @@ class KernelRanker(RankingEstimator):
                 return "linear"
             members = np.unique(groups[train], return_inverse=True)[1]
             for kernel in taus:
-                tried = clone(self).set_params(kernel=kernel)
-                tried._learn(Z[train], grades[train], members)
+                candidate = clone(self).set_params(kernel=kernel)
+                candidate._learn(Z[train], grades[train], members)
                 taus[kernel] += float(
-                    kendall_tau(tried._scores(Z[test]), grades[test], np.zeros(len(test), int))[0]
+                    kendall_tau(candidate._scores(Z[test]), grades[test], np.zeros(len(test), int))[0]
                 )
         return max(taus, key=lambda kernel: taus[kernel])
 
 
 def _kernels(Z: Floats, landmarks: Floats) -> Floats:
-    """(n, m) values of the kernels; a standardised feature's share of the squared distance is 1 / d."""
+    """Return the kernels (n, m), scaled by 1 / d, the share of a standardised feature in the squared distance."""
     return rbf_kernel(Z, landmarks, gamma=1.0 / Z.shape[1])

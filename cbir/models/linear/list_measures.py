@@ -1,4 +1,4 @@
-"""How well scores rank graded images: NDCG and Kendall's tau."""
+"""Agreement of scores with grades in ranking lists: NDCG and Kendall's tau."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,16 +10,16 @@ Floats = NDArray[np.float64]
 
 
 def ndcg_gains(grades: Floats) -> Floats:
-    """2^grade - 1, over 2^highest, which might overflow; grades below 0 are shifted up together."""
+    """Compute 2^grade - 1, divided by 2^highest against overflow; negative grades are shifted up together."""
     shifted = grades - min(0.0, float(grades.min(initial=0.0)))
     highest = shifted.max(initial=0.0)
     return np.exp2(shifted - highest) - np.exp2(-highest)
 
 
 def ndcg(scores: Floats, gain: Floats) -> float:
-    """NDCG (eq. 4 of Huang et al. 2010) of scores (n,) and gains (n,); nan where no gain is above 0.
+    """Compute NDCG (Huang et al. 2010, eq. 4) of `scores` (n,) and gains `gain` (n,); nan if no gain is above 0.
 
-    Equal scores share the discounts of their places.
+    Equal scores share the discounts of their positions.
     """
     discounts = 1.0 / np.log2(np.arange(2.0, len(scores) + 2.0))
     best = float(np.sort(gain)[::-1] @ discounts)
@@ -32,17 +32,42 @@ def ndcg(scores: Floats, gain: Floats) -> float:
 
 
 def mean_ndcg(scores: Floats, grades: Floats, lists: NDArray[np.int64]) -> float:
-    """The mean over lists of their NDCG, those left out that have none; nan where no list has one."""
+    """Compute the mean NDCG of lists.
+
+    Parameters
+    ----------
+    scores, grades : (n,) float64
+        Of all images.
+    lists : (n,) int
+        List of each image.
+
+    Returns
+    -------
+    float
+        Lists without NDCG are left out; nan if that leaves none.
+    """
     gain = ndcg_gains(grades)
-    found = np.array([ndcg(scores[rows], gain[rows]) for rows in rows_by_list(lists)])
-    found = found[~np.isnan(found)]
-    return float(found.mean()) if len(found) else float("nan")
+    values = np.array([ndcg(scores[rows], gain[rows]) for rows in rows_by_list(lists)])
+    values = values[~np.isnan(values)]
+    return float(values.mean()) if len(values) else float("nan")
 
 
 def kendall_tau(scores: Floats, grades: Floats, lists: NDArray[np.int64]) -> Floats:
-    """(P - Q) / (n (n - 1) / 2) of each list, P and Q its concordant and discordant pairs (Huang et al. 2010, IV.B).
+    """Compute (P - Q) / (n (n - 1) / 2) with P concordant and Q discordant pairs (Huang et al. 2010, IV.B).
 
-    Ties count on neither side. O(n log n log g) for g different grades.
+    O(n log n log g) for g different grades.
+
+    Parameters
+    ----------
+    scores, grades : (n,) float64
+        Of all images; ties count as neither concordant nor discordant.
+    lists : (n,) int
+        List of each image, numbered from 0.
+
+    Returns
+    -------
+    (m,) float64
+        Tau of each list.
     """
     ones, ranks = np.ones(len(scores)), np.unique(scores, return_inverse=True)[1].astype(np.float64)
     pairs = Pairs(grades, lists)

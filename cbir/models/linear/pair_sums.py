@@ -1,10 +1,10 @@
 """Sums over pairs of differently graded images, without forming the pairs.
 
-A pair (i, j) is of one list, i graded higher than j. Levels of grades are numbered; every pair differs first at one
-binary place of these numbers, so that pairs fall into log2(levels) rounds, each of which sets "left" images (0 at
-that place) against "right" ones (1). Within a round the partners of an image are a range of the other side sorted by
-score: found by binary search, summed by differences of running sums. (The same sums as the order-statistic trees of
-Lee & Lin 2014, Large-scale linear rankSVM, in array operations.)
+A pair (i, j) belongs to one list, with i graded higher than j. The levels of grades are numbered; the numbers of a
+pair first differ in one binary digit, so that the pairs fall into log2(levels) rounds, each with "left" images (digit
+0) and "right" images (digit 1). In a round, the partners of an image are a range of the other side sorted by score,
+which binary search and running sums evaluate. (The same sums as the order-statistic trees of Lee & Lin 2014,
+Large-scale linear rankSVM, in array operations.)
 """
 
 from dataclasses import dataclass
@@ -17,21 +17,20 @@ Integers = NDArray[np.int64]
 
 
 class Pairs:
-    """The pairs of grades (n,) within lists (n,)."""
+    """Pairs of different `grades` (n,) within `lists` (n,)."""
 
     def __init__(self, grades: Floats, lists: Integers) -> None:
         levels = np.unique(grades, return_inverse=True)[1]
-        self.rounds: list[
-            tuple[Integers, Integers, Integers]
-        ] = []  # left rows, right rows, block of every row
-        for place in range(int(levels.max()).bit_length()):
-            higher = levels >> (place + 1)
+        # left rows, right rows, block of every row
+        self.rounds: list[tuple[Integers, Integers, Integers]] = []
+        for digit in range(int(levels.max()).bit_length()):
+            higher = levels >> (digit + 1)
             block = np.unique(lists * (int(higher.max()) + 1) + higher, return_inverse=True)[1]
-            is_right = (levels >> place) & 1 == 1
+            is_right = (levels >> digit) & 1 == 1
             self.rounds.append((np.flatnonzero(~is_right), np.flatnonzero(is_right), block))
 
     def within(self, scores: Floats, margin: float) -> "Within":
-        """The pairs whose scores (n,) are in the wrong order, or in the right one by less than `margin`."""
+        """Return the pairs whose `scores` (n,) are in the wrong order, or in the right one by less than `margin`."""
         return Within(
             len(scores), [_ranges(left, right, block, scores, margin) for left, right, block in self.rounds]
         )
@@ -39,11 +38,11 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class _Ranges:
-    """One round: sorted rows of either side, and where in the other side's order each one's partners are."""
+    """Sorted rows of both sides of a round, and the range of each image's partners on the other side."""
 
     left: Integers
     right: Integers
-    left_stop: Integers  # for each of left: right partners are [left_start, left_stop)
+    left_stop: Integers  # right partners of a left image are [left_start, left_stop)
     left_start: Integers
     right_start: Integers
     right_stop: Integers
@@ -57,19 +56,19 @@ class Within:
         self.rounds = rounds
 
     def of_lower(self, values: Floats) -> Floats:
-        """For each image (n,), the sum of `values` over its partners of lower grade."""
+        """Return for each image (n,) the sum of `values` (n,) over its partners of lower grade."""
         sums = np.zeros(self.count)
-        for one in self.rounds:
-            running = _running(values[one.left])
-            sums[one.right] += running[one.right_stop] - running[one.right_start]
+        for ranges in self.rounds:
+            running = _running(values[ranges.left])
+            sums[ranges.right] += running[ranges.right_stop] - running[ranges.right_start]
         return sums
 
     def of_higher(self, values: Floats) -> Floats:
-        """For each image (n,), the sum of `values` over its partners of higher grade."""
+        """Return for each image (n,) the sum of `values` (n,) over its partners of higher grade."""
         sums = np.zeros(self.count)
-        for one in self.rounds:
-            running = _running(values[one.right])
-            sums[one.left] += running[one.left_stop] - running[one.left_start]
+        for ranges in self.rounds:
+            running = _running(values[ranges.right])
+            sums[ranges.left] += running[ranges.left_stop] - running[ranges.left_start]
         return sums
 
 
@@ -81,10 +80,10 @@ def _running(values: Floats) -> Floats:
 
 
 def _ranges(left: Integers, right: Integers, block: Integers, scores: Floats, margin: float) -> _Ranges:
-    """Partners by binary search: blocks are set one behind the other, too far apart to touch."""
+    """Find partners by binary search, with the blocks one behind the other, too far apart to overlap."""
     low, high = float(scores.min()), float(scores.max())
-    apart = (high - low) + 2.0 * margin + 1.0
-    keys = block * apart + (scores - low)
+    distance = (high - low) + 2.0 * margin + 1.0
+    keys = block * distance + (scores - low)
     left, right = left[np.argsort(keys[left])], right[np.argsort(keys[right])]
     left_keys, right_keys = keys[left], keys[right]
     left_blocks, right_blocks = block[left], block[right]

@@ -1,4 +1,4 @@
-"""What every ranking function has in common: scikit-learn's conventions, standardised features, NDCG as its score."""
+"""Base of the ranking functions: scikit-learn's conventions, standardised features, NDCG as score."""
 
 from abc import abstractmethod
 from typing import Any, ClassVar, Self
@@ -18,9 +18,9 @@ Integers = NDArray[np.int64]
 
 
 class RankingEstimator(BaseEstimator):
-    """A ranking function: the more severe a case, the higher its score.
+    """A ranking function: higher scores for more severe cases.
 
-    The constructor keeps options; `fit` learns; what is learnt ends with `_`. Features are standardised inside.
+    The constructor stores options; `fit` learns, into attributes that end with `_`. Features are standardised inside.
     """
 
     name: ClassVar[str]
@@ -28,30 +28,41 @@ class RankingEstimator(BaseEstimator):
     seed: int
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: Any = None) -> Self:
-        """Learn from features X (n, d) and grades y (n,), larger is more severe; two different ones at least.
+        """Fit the ranking function.
 
-        groups: (n,) what must not be torn apart where a ranker puts images aside, for instance patients.
-        Raises InvalidInput where these do not fit or an option is out of range.
+        Parameters
+        ----------
+        X : (n, d)
+            Features.
+        y : (n,)
+            Grades, at least two different ones; larger is more severe.
+        groups : (n,), optional
+            Images of one group, such as a patient, stay together if the ranker holds images out.
+
+        Raises
+        ------
+        InvalidInput
+            If these do not fit or an option is out of range.
         """
         features, grades = check_graded(X, y)
         if grades.min() == grades.max():
-            raise InvalidInput(f"all {len(grades)} grades are alike; there is nothing to rank")
+            raise InvalidInput(f"all {len(grades)} grades are equal; there is nothing to rank")
         deviation = features.std(axis=0)
         self.n_features_in_ = features.shape[1]
         self.mean_ = features.mean(axis=0)
-        # A constant feature, up to rounding, tells nothing: it stays 0 however a new image differs there.
+        # A feature that is constant, up to rounding, has no information: it stays 0 for new images too.
         constant = deviation <= 1e-7 * np.maximum(np.abs(self.mean_), 1e-30)
         self.scale_ = np.where(constant, np.inf, deviation)
         self._learn(self._standardised(features), grades, number_groups(groups, len(grades)))
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Scores (n,) float64 of features X (n, d); raises InvalidInput where d is not that of `fit`."""
+        """Return scores (n,) float64 of features `X` (n, d). Raises InvalidInput if d is not that of `fit`."""
         check_is_fitted(self, "scale_")
         return self._scores(self._standardised(check_features(X, self.n_features_in_)))
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Mean NDCG (eq. 4 of Huang et al. 2010) over lists of `list_size`, 0 to 1."""
+        """Return the mean NDCG, 0 to 1, of features `X` and grades `y` in lists of `list_size` (Huang et al. 2010, eq. 4)."""
         features, grades = check_graded(X, y)
         lists = assign_lists(len(grades), self.list_size, np.random.default_rng(self.seed))
         return mean_ndcg(self.predict(features), grades, lists)
@@ -61,11 +72,11 @@ class RankingEstimator(BaseEstimator):
 
     @abstractmethod
     def _learn(self, Z: Floats, grades: Floats, groups: Integers) -> None:
-        """Learn from standardised features (n, d)."""
+        """Fit to standardised features `Z` (n, d), `grades` (n,) and `groups` (n,)."""
 
     @abstractmethod
     def _scores(self, Z: Floats) -> Floats:
-        """Scores (n,) of standardised features (n, d)."""
+        """Return scores (n,) of standardised features `Z` (n, d)."""
 
 
 class LinearRanker(RankingEstimator):

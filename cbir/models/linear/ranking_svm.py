@@ -12,20 +12,31 @@ from cbir.models.linear.ranking_lists import ListSize, assign_lists
 
 Floats = NDArray[np.float64]
 
-SOLVER_STEPS = 60  # of conjugate gradients, within one of Newton's
+SOLVER_STEPS = 60  # of conjugate gradients per Newton step
 HALVINGS = 30
-SUFFICIENT = 1e-4  # share of the fall that the slope promises (Armijo)
+SUFFICIENT = 1e-4  # share of the decrease that the slope predicts (Armijo)
 
 
 class RankingSVM(KernelRanker):
     """min 1/2 |w|^2 + C sum over pairs max(0, 1 - (s_i - s_j))^2, i graded higher than j, within lists.
 
-    The squared hinge, as LinearSVC has it: with equal C this is LinearSVC without intercept on the differences of
-    all pairs. One iteration takes O(n log n) time for a fixed number of grades and memory linear in n.
+    With its squared hinge and equal C, this is LinearSVC without intercept on the differences of all pairs. One
+    iteration takes O(n log n) time for a fixed number of grades, and memory linear in n.
 
-    kernel: see `KernelRanker`.
-    C: of the whole sum. list_size: None pairs all images. tolerance: of the gradient, as a share of its first size.
-    iterations_: Newton steps taken.
+    Parameters
+    ----------
+    C : float
+        Weight of the whole sum.
+    list_size : int, optional
+        Images per list; None pairs all images.
+    tolerance : float
+        Norm of the gradient to stop at, as a share of its initial norm.
+    max_iterations : int
+        Most Newton steps; `iterations_` is the number of steps done.
+    seed : int
+        Seed of the lists.
+    kernel : str
+        See `KernelRanker`.
     """
 
     name: ClassVar[str] = "ranking-svm"
@@ -59,42 +70,42 @@ class RankingSVM(KernelRanker):
             step = self._newton(Z, active, gradient)
             along, slope, length = Z @ step, float(gradient @ step), 1.0
             for _ in range(HALVINGS):
-                tried = self._at(pairs, Z, w + length * step, scores + length * along)
-                if tried[0] <= loss + SUFFICIENT * length * slope:
+                trial = self._at(pairs, Z, w + length * step, scores + length * along)
+                if trial[0] <= loss + SUFFICIENT * length * slope:
                     break
                 length /= 2.0
             else:
-                break  # as exact as floating point is
+                break  # the limit of floating point
             w, scores = w + length * step, scores + length * along
-            loss, gradient, active = tried
+            loss, gradient, active = trial
             self.iterations_ += 1
         return w
 
     def _at(self, pairs: Pairs, Z: Floats, w: Floats, scores: Floats) -> tuple[float, Floats, "_Active"]:
-        """The loss, its gradient (d,), and the pairs within the margin."""
+        """Return the loss, its gradient (d,) and the pairs within the margin."""
         active = _Active(pairs.within(scores, 1.0))
         loss = 0.5 * float(w @ w) + self.C * active.loss(scores)
         return loss, w + Z.T @ (self.C * active.slopes(scores)), active
 
     def _newton(self, Z: Floats, active: "_Active", gradient: Floats) -> Floats:
-        """The step (d,) that solves H step = -gradient, by conjugate gradients; to a tenth is enough."""
+        """Solve H step = -gradient for the step (d,) to a tenth by conjugate gradients."""
         step, residual = np.zeros_like(gradient), -gradient
         direction, size = residual.copy(), float(residual @ residual)
-        enough = 0.01 * size
+        threshold = 0.01 * size
         for _ in range(SOLVER_STEPS):
-            bent = direction + Z.T @ (2.0 * self.C * active.times(Z @ direction))
-            length = size / float(direction @ bent)
+            product = direction + Z.T @ (2.0 * self.C * active.times(Z @ direction))
+            length = size / float(direction @ product)
             step += length * direction
-            residual -= length * bent
+            residual -= length * product
             before, size = size, float(residual @ residual)
-            if size <= enough:
+            if size <= threshold:
                 break
             direction = residual + (size / before) * direction
         return step
 
 
 class _Active:
-    """The pairs within the margin, and how many each image is in, as the higher and as the lower one."""
+    """Pairs within the margin, with their number per image as the higher and as the lower one."""
 
     def __init__(self, within: Within) -> None:
         self.within = within
@@ -102,17 +113,17 @@ class _Active:
         self.lower, self.higher = within.of_lower(ones), within.of_higher(ones)
 
     def loss(self, scores: Floats) -> float:
-        """sum of (1 - s_i + s_j)^2."""
-        own = self.lower * (1.0 - scores) ** 2 + 2.0 * (1.0 - scores) * self.within.of_lower(scores)
-        return float((own + self.within.of_lower(scores * scores)).sum())
+        """Compute the sum of (1 - s_i + s_j)^2 over the pairs."""
+        separate = self.lower * (1.0 - scores) ** 2 + 2.0 * (1.0 - scores) * self.within.of_lower(scores)
+        return float((separate + self.within.of_lower(scores * scores)).sum())
 
     def slopes(self, scores: Floats) -> Floats:
-        """The derivative (n,) of the loss by the scores."""
+        """Compute the derivative (n,) of the loss with respect to the `scores`."""
         as_higher = self.lower * (1.0 - scores) + self.within.of_lower(scores)
         as_lower = self.higher * (1.0 + scores) - self.within.of_higher(scores)
         return 2.0 * (as_lower - as_higher)
 
     def times(self, values: Floats) -> Floats:
-        """Half the second derivative of the loss times values (n,)."""
+        """Compute half the second derivative of the loss times `values` (n,)."""
         partners = self.within.of_lower(values) + self.within.of_higher(values)
         return (self.lower + self.higher) * values - partners

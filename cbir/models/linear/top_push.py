@@ -14,16 +14,22 @@ Floats = NDArray[np.float64]
 class TopPush(LinearRanker):
     """lambda/2 |w|^2 + 1/m sum over positives of max(0, 1 + max_j w . x-_j - w . x+_i)^2 (Li, Jin & Zhou 2014).
 
-    `fit(X, y)` takes features (n, d) and two grades (n,), of which the larger is positive; `coef_` is w, of
-    standardised features. Solved in its dual, which has one variable an image, by Nesterov's accelerated projected
-    gradient; momentum is dropped where it leads uphill. Each step is O(n (d + log n)), memory O(n d).
+    `fit(X, y)` takes features (n, d) and two grades (n,), of which the larger is positive; `coef_` is w, for
+    standardised features. Solved in the dual, with one variable per image, by Nesterov's accelerated projected
+    gradient with restarts. Each step takes O(n (d + log n)) time; memory is O(n d).
 
-    regularisation: lambda. It stops where primal and dual differ by less than `tolerance` of the primal, or after
-    `max_iterations`; `gap_` tells which difference was reached.
+    Parameters
+    ----------
+    regularisation : float
+        lambda.
+    tolerance : float
+        Difference of primal and dual to stop at, as a share of the primal; `gap_` is the one reached.
+    max_iterations : int
+        Most steps.
     """
 
     name: ClassVar[str] = "top-push"
-    list_size = None  # its score is the NDCG of all
+    list_size = None  # `score` is the NDCG of all images
     seed = 0
 
     def __init__(
@@ -53,7 +59,7 @@ class TopPush(LinearRanker):
             slope = signed @ w
             slope[:m] += look[:m] / 2 - 1
             moved = project_dual(look - slope / steepest, m)
-            if (look - moved) @ (moved - at) > 0:  # momentum leads uphill (O'Donoghue & Candes 2015)
+            if (look - moved) @ (moved - at) > 0:  # momentum increases the loss (O'Donoghue & Candes 2015)
                 look, momentum = at, 1.0
                 continue
             faster = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
@@ -69,7 +75,7 @@ class TopPush(LinearRanker):
         return best
 
     def _gap(self, w: Floats, dual: Floats, m: int, signed: Floats) -> float:
-        """How far above the minimum the objective at w may be, as a share of it."""
+        """Bound the distance of the objective at `w` from its minimum, as a share of the objective."""
         scores = signed @ w
         losses = np.maximum(0, 1 - scores[m:].min() - scores[:m]) ** 2
         primal = self.regularisation / 2 * (w @ w) + losses.mean()
@@ -79,27 +85,27 @@ class TopPush(LinearRanker):
 
 
 def _smaller_gram(vectors: Floats) -> Floats:
-    """The matrix of inner products with the same greatest eigenvalue, of features or of images."""
+    """Return the smaller Gram matrix, of features or of images; both have the same largest eigenvalue."""
     rows, columns = vectors.shape
     return vectors.T @ vectors if columns <= rows else vectors @ vectors.T
 
 
 def project_dual(point: Floats, m: int) -> Floats:
-    """The nearest point whose numbers are all at least 0, its first m adding up to as much as the others.
+    """Project `point` to nonnegative numbers, the first `m` with the same sum as the others.
 
-    That is max(0, a - t) and max(0, b + t) for the one t at which the sums agree.
-    The difference of the sums falls with t in straight pieces that meet at a and at -b.
+    The result is max(0, a - t) and max(0, b + t) for the only t with equal sums. The difference of the sums falls
+    with t and is linear between corners at a and -b.
     """
     first, others = np.sort(point[:m]), np.sort(-point[m:])
     corners = np.sort(np.concatenate([first, others]))
-    behind = np.concatenate([first[::-1].cumsum()[::-1], [0.0]])  # sums of the values from a place on
+    behind = np.concatenate([first[::-1].cumsum()[::-1], [0.0]])  # sums of the values from an index on
     before = np.concatenate([[0.0], others.cumsum()])
     larger = np.searchsorted(first, corners, side="right")
     smaller = np.searchsorted(others, corners, side="left")
     difference = behind[larger] - (m - larger) * corners - (smaller * corners - before[smaller])
-    after = int(np.searchsorted(-difference, 0.0))  # the first corner at which the sum is not above 0
-    corner = corners[min(after, len(corners) - 1)]  # rounding apart, it is not above 0 at the last one
-    higher = np.searchsorted(first, corner, side="left")  # what is above 0 on the piece that ends there
+    after = int(np.searchsorted(-difference, 0.0))  # the first corner with a difference of at most 0
+    corner = corners[min(after, len(corners) - 1)]  # but for rounding, that is so at the last one
+    higher = np.searchsorted(first, corner, side="left")  # terms above 0 on the piece that ends at the corner
     lower = np.searchsorted(others, corner, side="left")
     t = (behind[higher] + before[lower]) / max(m - higher + lower, 1)
     return np.concatenate([np.maximum(0, point[:m] - t), np.maximum(0, point[m:] + t)])

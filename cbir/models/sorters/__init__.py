@@ -1,4 +1,4 @@
-"""Sorters: modules that map scores (batch, d) to ranks (batch, d), 1 for the largest, and can be differentiated."""
+"""Sorters: differentiable modules that map scores (batch, d) to ranks (batch, d), 1 for the largest."""
 
 from pathlib import Path
 
@@ -29,15 +29,15 @@ UNTRAINED: dict[str, type[PairwiseSorter] | type[HandcraftedSorter]] = {
 
 
 def names() -> tuple[str, ...]:
-    """What `load` knows by name."""
+    """Return the names that `load` accepts."""
     return (*UNTRAINED, *sorter_files.TRAINABLE_SORTERS)
 
 
 def load(name: str | Path, frozen: bool = True) -> Sorter:
-    """A sorter by name, or from a file of weights (.safetensors) that `cbir train sorter` wrote.
+    """Load a sorter by name, or from weights (.safetensors) that `cbir train sorter` wrote.
 
-    A frozen one learns nothing more itself; gradients still reach the scores. Raises NotFound, which lists the
-    names, for what there is not, and InvalidInput for weights that do not fit their card.
+    With `frozen`, it is not trained any further; gradients still reach the scores. Raises NotFound, with the known
+    names, for anything else, and InvalidInput for weights that do not match their card.
     """
     if name in UNTRAINED:
         sorter: Sorter = UNTRAINED[str(name)]()

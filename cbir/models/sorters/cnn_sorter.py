@@ -1,4 +1,4 @@
-"""The convolutional sorter: eight blocks of convolution, batch normalisation and ReLU, then an affine layer."""
+"""Convolutional sorter: eight blocks of convolution, batch normalisation and ReLU, then an affine layer."""
 
 from typing import Any, NamedTuple, cast
 
@@ -11,8 +11,8 @@ from cbir.models.sorters.score_scaling import scale_to_range
 from cbir.models.sorters.sorter import Sorter
 from cbir.models.sorters.synthetic_scores import draw_scores
 
-PADDING = -1.5  # below every score, so that what is padded ranks behind and leaves the ranks before it alone
-COUNT = 0.1  # what one score adds to a bin
+PADDING = -1.5  # below every score, so that padding ranks behind and leaves the other ranks unchanged
+COUNT = 0.1  # contribution of a score to a bin
 WIDE = 5  # blocks whose kernels reach over other positions
 LONGEST = 3**WIDE
 EXAMPLES = 1000
@@ -20,22 +20,22 @@ STEEPNESS = 20.0  # scores in a bin that fade out over the width of one
 
 
 class Window(NamedTuple):
-    """The kernel of a block, over a circle of positions."""
+    """Kernel of a block, over a circle of positions."""
 
     size: int
     dilation: int
 
 
 class CircularConvolution(nn.Conv1d):
-    """A convolution over positions in a circle; the last weight of the kernel is that of the position itself."""
+    """Convolution over positions in a circle; the last weight of the kernel applies to the position itself."""
 
     def __init__(self, inputs: int, outputs: int, window: Window) -> None:
         super().__init__(inputs, outputs, window.size, dilation=window.dilation)
-        self.before = (window.size - 1) * window.dilation
+        self.padded = (window.size - 1) * window.dilation
 
     def forward(self, input: Tensor) -> Tensor:
         return super().forward(
-            functional.pad(input, (self.before, 0), mode="circular") if self.before else input
+            functional.pad(input, (self.padded, 0), mode="circular") if self.padded else input
         )
 
 
@@ -50,9 +50,9 @@ class Block(nn.Module):
     def forward(self, input: Tensor) -> Tensor:
         return torch.relu(self.normalisation(self.convolution(input)))
 
-    def leave_unchanged(self, found: Tensor) -> Tensor:
-        """Make the normalisation one that changes nothing for the input `found`; returns the block's output."""
-        convolved = self.convolution(found)
+    def make_identity(self, values: Tensor) -> Tensor:
+        """Set the normalisation so that it changes nothing for the input `values`; return the block's output."""
+        convolved = self.convolution(values)
         variance, mean = torch.var_mean(convolved, dim=(0, 2), correction=0)
         deviation = (variance + self.normalisation.eps).sqrt()
         names = ("running_mean", "running_var", "weight", "bias")
@@ -64,10 +64,16 @@ class Block(nn.Module):
 class CnnSorter(Sorter):
     """Eight blocks of Conv1d, BatchNorm1d and ReLU, and an affine layer (Engilberge et al. 2019, fig. 3b).
 
-    The paper leaves kernels and channels open. Ours: one block on single scores, five with kernels of 2 or 3 whose
-    dilations multiply up, so that each position sees every other exactly once, and two more on single positions;
-    `channels` wide. Takes up to `length` scores, at most 243; fewer are repeated, as often as they fit in whole, and
-    then padded with scores below all of them.
+    The paper does not specify kernels and channels. Ours: one block on single scores, five with kernels of 2 or 3
+    whose dilations multiply, so that each position sees every other exactly once, and two on single positions. Fewer
+    scores than `length` are repeated as often as they fit, then padded with scores below all of them.
+
+    Parameters
+    ----------
+    channels : int
+        Width, even.
+    length : int
+        Most scores per vector, up to 243.
     """
 
     name = "cnn"
@@ -92,10 +98,10 @@ class CnnSorter(Sorter):
     def ranks(self, scores: Tensor) -> Tensor:
         d = scores.shape[1]
         copies = self.length // d
-        found = self._padded(scores, copies)
+        values = self._padded(scores, copies)
         for block in self.blocks:
-            found = block(found)
-        among_copies: Tensor = self.length * self.last(found)[:, 0, :d]
+            values = block(values)
+        among_copies: Tensor = self.length * self.last(values)[:, 0, :d]
         return (1 + (among_copies - (copies + 1) / 2) / copies).to(scores.dtype)
 
     def _padded(self, scores: Tensor, copies: int) -> Tensor:
@@ -104,17 +110,15 @@ class CnnSorter(Sorter):
 
     @torch.no_grad()
     def start_counting(self) -> None:
-        """Weights with which the network counts, to start training from instead of from noise.
+        """Set weights with which the network counts, a better start of training than noise.
 
-        The first block holds each score against edges, the second makes that membership in bins, and with three
-        more sums it up over all positions; the eighth lets pass the counts of the bins below the score at hand.
-        Batch normalisation takes its statistics from scores like those of the training.
+        The first block compares each score with edges, the second turns that into membership in bins, and the next
+        sum it up over all positions; the eighth passes the counts of the bins below the current score. Batch
+        normalisation takes its statistics from scores like those of the training.
         """
         bins = (self.last.in_channels - 2) // 2
         width = 2.0 / (bins - 1)
-        own = (
-            bins + 2
-        )  # the channel that carries the score at hand; in the first block those before it are the edges
+        current = bins + 2  # channel of the current score; in the first block, those before it are the edges
         layers: list[Any] = [block.get_submodule("convolution") for block in self.blocks]
         last: Any = self.last
         for layer in (*layers, last):
@@ -122,17 +126,17 @@ class CnnSorter(Sorter):
             layer.bias.zero_()
         first, second, *sums, seventh, eighth = layers
         counted = torch.arange(bins)
-        first.weight[: own + 1] = 1
-        first.bias[:own] = 1 + width - width * torch.arange(own)
-        first.bias[own] = -PADDING
+        first.weight[: current + 1] = 1
+        first.bias[:current] = 1 + width - width * torch.arange(current)
+        first.bias[current] = -PADDING
         for edge, share in enumerate((1, -2, 1)):  # a triangle over two bins, from three hinges
             second.weight[counted, counted + edge] = share * COUNT / width
         for layer in sums:
             layer.weight[counted, counted] = 1
         for layer in (second, *sums):
-            layer.weight[own, own, -1] = 1
+            layer.weight[current, current, -1] = 1
         seventh.weight[counted, counted] = 1
-        seventh.weight[counted + bins, own] = -1
+        seventh.weight[counted + bins, current] = -1
         seventh.bias[counted + bins] = torch.linspace(-1, 1, bins) - PADDING
         eighth.weight[counted, counted] = 1
         eighth.weight[counted, counted + bins] = -STEEPNESS * COUNT / width
@@ -140,13 +144,13 @@ class CnnSorter(Sorter):
         last.weight[0, :bins] = -1 / (COUNT * self.length)
         last.weight[0, -1] = 1 / (COUNT * self.length)
         last.bias.fill_(0.5 / self.length)
-        found = self._padded(draw_scores(EXAMPLES, self.length, torch.Generator().manual_seed(0)), 1)
+        values = self._padded(draw_scores(EXAMPLES, self.length, torch.Generator().manual_seed(0)), 1)
         for block in self.blocks:
-            found = cast(Block, block).leave_unchanged(found)
+            values = cast(Block, block).make_identity(values)
 
 
 def _windows(length: int) -> list[Window]:
-    """Kernels of 2 or 3 for the wide blocks, over the smallest circle that holds `length` positions."""
+    """Return kernels of 2 or 3 for the wide blocks, over the smallest circle of at least `length` positions."""
     threes = next(n for n in range(WIDE + 1) if 2 ** (WIDE - n) * 3**n >= length)
     windows, dilation = [], 1
     for size in threes * [3] + (WIDE - threes) * [2]:

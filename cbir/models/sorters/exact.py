@@ -1,18 +1,18 @@
-"""Exact ranks, which nothing can be differentiated through: the truth that sorters learn."""
+"""Exact ranks, not differentiable: the target of trained sorters."""
 
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
-FEW = 256  # scores up to which comparing all pairs is faster than sorting
+FEW = 256  # scores; up to here comparing all pairs is faster than sorting
 PAIRS_AT_ONCE = {"cpu": 1 << 18, "cuda": 1 << 24}  # 1 MiB of float32 stays in a core's cache
 
 
 def exact_ranks(scores: Tensor) -> Tensor:
-    """Ranks (batch, d) of `scores` (batch, d): 1 for the largest; equal scores share the mean of their ranks.
+    """Compute the ranks (batch, d) of `scores` (batch, d): 1 for the largest; equal scores share their mean rank.
 
-    In the type of `scores`. A vector with NaN or infinity gives NaN.
+    The dtype is that of `scores`. A vector with NaN or infinity gives NaN.
     """
     values = scores.detach().contiguous()
     ranks = _by_pairs(values) if scores.shape[1] <= FEW else _by_sorting(values)
@@ -20,7 +20,7 @@ def exact_ranks(scores: Tensor) -> Tensor:
 
 
 def pair_chunks(scores: Tensor) -> Iterator[slice]:
-    """Runs of vectors whose pairs are worked through together; at least one vector a run."""
+    """Return slices of the vectors of `scores` (batch, d) whose pairs fit into memory together; none is empty."""
     count, d = scores.shape
     step = max(1, PAIRS_AT_ONCE.get(scores.device.type, 1 << 18) // (d * d))
     return (slice(first, first + step) for first in range(0, count, step))
@@ -30,8 +30,8 @@ def _by_pairs(values: Tensor) -> Tensor:
     ranks = torch.empty_like(values)
     middle = (values.shape[1] + 1) / 2
     for rows in pair_chunks(values):
-        some = values[rows]
-        ranks[rows] = middle + torch.sign(some[:, None, :] - some[:, :, None]).sum(dim=2) / 2
+        chunk = values[rows]
+        ranks[rows] = middle + torch.sign(chunk[:, None, :] - chunk[:, :, None]).sum(dim=2) / 2
     return ranks
 
 

@@ -1,4 +1,4 @@
-"""The sorter that needs no training: a sum of sigmoids of pairwise differences."""
+"""Handcrafted sorter: a sum of sigmoids of pairwise differences, without training."""
 
 import torch
 from torch import Tensor
@@ -10,8 +10,8 @@ from cbir.models.sorters.sorter import Sorter
 class HandcraftedSorter(Sorter):
     """rank_i = 1 + sum over j != i of sigmoid(steepness (y_j - y_i)) (Engilberge et al. 2019, eqs. 11 and 12).
 
-    The paper's sum starts at 0; ours adds the 1 so that all sorters speak of ranks 1 to d. `steepness` is the
-    paper's lambda, in units of 1 / score: for scores within [-1, 1].
+    The paper's sum starts at 0; ours adds 1 so that all sorters give ranks 1 to d. `steepness` is the paper's lambda,
+    in units of 1 / score, for scores within [-1, 1].
     """
 
     name = "handcrafted"
@@ -24,4 +24,4 @@ class HandcraftedSorter(Sorter):
 
     def ranks(self, scores: Tensor) -> Tensor:
         larger = torch.sigmoid(self.steepness * (scores[:, None, :] - scores[:, :, None]))
-        return larger.sum(dim=2) + 0.5  # a score compared with itself has given 0.5 of the 1
+        return larger.sum(dim=2) + 0.5  # comparing a score with itself contributes 0.5

@@ -1,4 +1,4 @@
-"""The recurrent sorter: a bidirectional LSTM and a linear layer."""
+"""Recurrent sorter: a bidirectional LSTM and a linear layer."""
 
 import math
 
@@ -9,15 +9,23 @@ from cbir.errors import InvalidInput
 from cbir.models.sorters.score_scaling import scale_to_range
 from cbir.models.sorters.sorter import Sorter
 
-COUNT = 3e-4  # what one score adds to a cell, so that hundreds stay where tanh is straight
+COUNT = 3e-4  # contribution of a score to a cell: hundreds stay where tanh is linear
 SATURATED = 12.0
 
 
 class LstmSorter(Sorter):
     """Bidirectional LSTM over the scores, then one linear layer for all positions (Engilberge et al. 2019, fig. 3a).
 
-    Takes any length; it is as good as its training only up to about the length trained for. `hidden` units in
-    each direction, `layers` deep (the paper's code: 512 and 2).
+    Accepts any length, but is accurate only up to about the length it was trained for.
+
+    Parameters
+    ----------
+    hidden : int
+        Units per direction; 512 in the paper's code.
+    layers : int
+        Layers; 2 in the paper's code.
+    length : int
+        Scores per vector in training.
     """
 
     name = "lstm"
@@ -38,19 +46,19 @@ class LstmSorter(Sorter):
         return ranks.to(scores.dtype)
 
     def train(self, mode: bool = True) -> "LstmSorter":
-        """Always in training mode, without which cuDNN refuses gradients; nothing in here depends on it."""
+        """Keep the LSTM in training mode, without which cuDNN has no gradients; its results do not depend on it."""
         super().train(mode)
         self.recurrent.train(True)
         return self
 
     @torch.no_grad()
     def start_counting(self) -> None:
-        """Weights with which a one-layer network counts, to start training from instead of from noise.
+        """Set weights with which a one-layer network counts, a better start of training than noise.
 
-        Half of the units have a bin of scores each: the candidate of a cell says whether a score is above its middle,
-        the cell sums that up, and pairs of output gates let pass the cell in whose bin the score at hand lies.
-        The two directions count what came before and what comes after; the bins of one are shifted by half a bin,
-        so that what a score adds by counting itself cancels. The last two units count all scores.
+        Each unit of a half has a bin of scores: the candidate of its cell indicates a score above the middle of the
+        bin, the cell sums these up, and pairs of output gates pass the cell whose bin contains the current score.
+        The two directions count earlier and later scores; the bins of one are shifted by half a bin, so that the
+        contribution of a score to its own count cancels. The last two units count all scores.
         """
         if self.recurrent.num_layers != 1:
             raise InvalidInput(
@@ -67,17 +75,17 @@ class LstmSorter(Sorter):
             into, within, bias, other = (getattr(self.recurrent, f"{name}_l0{suffix}") for name in names)
             for weights in (into, within, bias, other):
                 weights.zero_()
-            writes, keeps, candidate, shows = bias.view(4, hidden)
-            into_candidate, into_shows = into.view(4, hidden)[2:]
-            writes.fill_(math.log(COUNT))
-            for always in (keeps, candidate[used:], shows[used:]):
-                always.fill_(SATURATED)
+            inputs, forgets, candidate, outputs = bias.view(4, hidden)
+            into_candidate, into_outputs = into.view(4, hidden)[2:]
+            inputs.fill_(math.log(COUNT))
+            for saturated in (forgets, candidate[used:], outputs[used:]):
+                saturated.fill_(SATURATED)
             into_candidate[:used] = 4 / width
             candidate[:used] = -4 / width * torch.cat([middles, middles])
-            into_shows[:used] = 6 / width
-            shows[:used] = -6 / width * torch.cat([edges[:-1], edges[1:]])
-            into_shows[[0, used - 1]] = 0  # what lies beyond the outer edges belongs to the outer bins
-            shows[0], shows[used - 1] = SATURATED, -SATURATED
+            into_outputs[:used] = 6 / width
+            outputs[:used] = -6 / width * torch.cat([edges[:-1], edges[1:]])
+            into_outputs[[0, used - 1]] = 0  # scores beyond the outer edges belong to the outer bins
+            outputs[0], outputs[used - 1] = SATURATED, -SATURATED
         once = 0.5 / (COUNT * self.length)
         counters = torch.full((hidden - used,), once / (hidden - used))
         signs = torch.ones(bins)

@@ -1,4 +1,4 @@
-"""The exact sorter: true ranks forward, the slope of a sum of sigmoids backward."""
+"""Pairwise sorter: exact ranks forward, the slope of a sum of sigmoids backward."""
 
 from typing import Any
 
@@ -10,15 +10,15 @@ from cbir.errors import InvalidInput
 from cbir.models.sorters.exact import exact_ranks, pair_chunks
 from cbir.models.sorters.sorter import Sorter
 
-NARROWEST = 1e-3  # of the sigmoids, in units of the scores: alike scores must not make gradients explode
+NARROWEST = 1e-3  # least width of the sigmoids in score units, or equal scores would make gradients explode
 
 
 class PairwiseSorter(Sorter):
     """Exact ranks, differentiated as if they were 1 + sum over j != i of sigmoid((y_j - y_i) / width).
 
-    That is the handcrafted sorter (Engilberge et al. 2019, eqs. 11 and 12) with a width that follows the scores:
-    `temperature` times their standard deviation, for each vector, at least 1e-3. `exact=False` gives the sum of
-    sigmoids itself. Any length; the pairs are worked through in portions, so memory stays bounded.
+    This is the handcrafted sorter (Engilberge et al. 2019, eqs. 11 and 12) with a width that follows the scores:
+    `temperature` times the standard deviation of each vector, at least 1e-3. `exact=False` gives the sum of sigmoids
+    itself. Supports any length; pairs are processed in chunks, so memory stays bounded.
     """
 
     name = "pairwise"
@@ -41,7 +41,7 @@ class PairwiseSorter(Sorter):
 
 
 class _Ranks(torch.autograd.Function):
-    """Ranks of the scores; the gradient goes to the scaled scores, by the relaxation."""
+    """Exact ranks of the scores, with the gradient of the relaxation for the scaled scores."""
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, scaled: Tensor) -> Tensor:
@@ -53,14 +53,14 @@ class _Ranks(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
         (scaled,) = ctx.saved_tensors
         (gradient,) = gradients
-        found = torch.empty_like(gradient)
+        scaled_gradient = torch.empty_like(gradient)
         for rows in pair_chunks(scaled):
-            found[rows] = _pulled_back(scaled[rows], gradient[rows])
-        return None, found
+            scaled_gradient[rows] = _relaxed_gradient(scaled[rows], gradient[rows])
+        return None, scaled_gradient
 
 
-def _pulled_back(scaled: Tensor, gradient: Tensor) -> Tensor:
-    """The gradient for the scaled scores: slopes are symmetric, so one matrix serves both sides of a pair."""
+def _relaxed_gradient(scaled: Tensor, gradient: Tensor) -> Tensor:
+    """Return the gradient for the scaled scores; slopes are symmetric, so one matrix serves both sides of a pair."""
     larger = torch.sigmoid(scaled[:, None, :] - scaled[:, :, None])
     slope = larger.mul_(1 - larger)
     pulled = torch.bmm(slope, gradient[:, :, None])[:, :, 0]

@@ -1,13 +1,13 @@
-"""Scores into the range that learned sorters know."""
+"""Scaling of scores to the range that trained sorters expect."""
 
 import torch
 from torch import Tensor
 
 
 def scale_to_range(scores: Tensor) -> Tensor:
-    """Each vector of (batch, d) shifted and scaled to run from -1 to 1; a constant one becomes 0.
+    """Shift and scale each vector of `scores` (batch, d) to the range -1 to 1; a constant vector becomes 0.
 
-    Ranks do not change with shift and scale, so no gradient flows through the two: only through the scores.
+    Ranks do not depend on shift and scale, so the gradient flows through the scores alone.
     """
     low, high = torch.aminmax(scores.detach(), dim=1, keepdim=True)
     half = high / 2 - low / 2  # their difference might overflow

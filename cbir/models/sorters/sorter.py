@@ -1,4 +1,4 @@
-"""What every sorter does before and after its own arithmetic."""
+"""Base of the sorters."""
 
 from abc import abstractmethod
 from typing import Any, ClassVar
@@ -10,12 +10,11 @@ from cbir.errors import InvalidInput
 
 
 class Sorter(nn.Module):
-    """Maps scores (batch, d) to ranks (batch, d): about 1 for the largest score, d for the smallest.
+    """Map scores (batch, d) to ranks (batch, d): about 1 for the largest score, d for the smallest.
 
-    Equal scores share the mean of their ranks. Scores in float16 or bfloat16 give float32 ranks, and autocast
-    does not reach inside: differences of close scores do not survive half precision. A vector with NaN or infinity
-    gives NaN ranks, so that a gradient scaler skips the step. No scores (batch, 0) or another number of axes, and
-    more scores than the sorter can take, raise InvalidInput.
+    Equal scores share the mean of their ranks. Scores in float16 or bfloat16 give float32 ranks, and autocast has no
+    effect inside: differences of close scores do not survive half precision. A vector with NaN or infinity gives NaN
+    ranks, so that a gradient scaler skips the step.
     """
 
     name: ClassVar[str]
@@ -26,28 +25,31 @@ class Sorter(nn.Module):
         self.frozen = False
 
     def forward(self, scores: Tensor) -> Tensor:
-        """The ranks of `scores` (batch, d), floating point; float64 stays float64."""
+        """Return the ranks of `scores` (batch, d), floating point; float64 stays float64.
+
+        Raises InvalidInput for another number of axes, no scores, or more than the sorter supports.
+        """
         if scores.ndim != 2 or scores.shape[1] == 0 or not scores.is_floating_point():
             shape = "x".join(map(str, scores.shape)) or "a single number"
             raise InvalidInput(f"a sorter takes floating-point scores (batch, d), not {shape} {scores.dtype}")
         if self.longest is not None and scores.shape[1] > self.longest:
             raise InvalidInput(
                 f"the sorter {self.name!r} takes up to {self.longest} scores, not {scores.shape[1]}; "
-                "train a longer one, or take 'pairwise'"
+                "train a longer one, or use 'pairwise'"
             )
         with torch.autocast(scores.device.type, enabled=False):
             return self.ranks(scores if scores.dtype == torch.float64 else scores.float())
 
     @abstractmethod
     def ranks(self, scores: Tensor) -> Tensor:
-        """The ranks of scores that `forward` has checked: float32 or float64, at least one."""
+        """Return the ranks of `scores` (batch, d), d at least 1, float32 or float64."""
 
     def freeze(self) -> "Sorter":
-        """From now on its weights and statistics stay as they are; gradients still reach the scores."""
+        """Fix weights and statistics; gradients still reach the scores."""
         self.frozen = True
         self.requires_grad_(False)
         return self.train(False)
 
     def train(self, mode: bool = True) -> Any:
-        """As in torch, but a frozen sorter stays in evaluation mode when the model around it trains."""
+        """Set training mode as in torch; a frozen sorter stays in evaluation mode."""
         return super().train(mode and not self.frozen)

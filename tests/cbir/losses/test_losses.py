@@ -205,7 +205,7 @@ def test_s_ndcg_of_sigmoids_becomes_ndcg():
 
 
 def test_s_ndcg_leaves_its_domain():
-    with pytest.raises(InvalidInput, match="take a smaller alpha"):
+    with pytest.raises(InvalidInput, match="use a smaller alpha"):
         SNdcgLoss("paper", alpha=10)(scores_of(2, 5), GRADES)
     with pytest.raises(InvalidInput, match="at least 0"):
         SNdcgLoss()(scores_of(2, 5), -GRADES)
@@ -284,7 +284,7 @@ def test_nothing_to_learn_from(name):
 
 def test_one_class_alone_is_refused():
     for loss in (TopRankLoss(), PosAtTopLoss(), MapLoss(), RecallLoss()):
-        with pytest.raises(InvalidInput, match="a sampler that draws both"):
+        with pytest.raises(InvalidInput, match="a sampler that provides both"):
             loss(scores_of(5), torch.ones(5))
 
 

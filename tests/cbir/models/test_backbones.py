@@ -50,7 +50,7 @@ def test_what_there_is_not():
         build_backbone("small", channels=2)
     with pytest.raises(InvalidInput, match="dimensions"):
         build_backbone("small", dimensions=0)
-    with pytest.raises(InvalidInput, match="nobody publishes"):
+    with pytest.raises(InvalidInput, match="no published weights"):
         build_backbone("small", weights="imagenet")
 
 
@@ -106,13 +106,13 @@ def test_weights_that_are_none(tmp_path, capsys):
         build_backbone("small", weights=coloured)
     for name, content in (("text.pth", b"no"), ("text.safetensors", b"no")):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(InvalidInput, match="is no"):
+        with pytest.raises(InvalidInput, match="is not"):
             build_backbone("small", weights=tmp_path / name)
     for held in ([1, 2], {"a": 1}):
         torch.save(held, other)
         with pytest.raises(InvalidInput, match="state dict"):
             build_backbone("small", weights=other)
     torch.save({"state_dict": Code()}, other)
-    with pytest.raises(InvalidInput, match="is no file of weights"):
+    with pytest.raises(InvalidInput, match="has no weights"):
         build_backbone("small", weights=other)
     assert "run" not in capsys.readouterr().out

@@ -237,7 +237,7 @@ def test_saved_and_read(sorter, tmp_path):
 
 def test_files_that_do_not_belong_together(tmp_path):
     weights = tmp_path / "mine.safetensors"
-    with pytest.raises(NotFound, match="there is no card"):
+    with pytest.raises(NotFound, match="train sorter"):
         sorters.load(weights)
     sorter_files.save_sorter(LstmSorter(hidden=8), weights, {})
     card = weights.with_suffix(".json")
@@ -282,7 +282,7 @@ def test_options_out_of_range(make):
 
 
 def test_torch_is_imported_here_only():
-    code = "import sys, cbir.main, cbir.search, cbir.commands.train; print('torch' in sys.modules)"
+    code = "import sys, cbir.main, cbir.search, cbir.commands.train_models; print('torch' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
