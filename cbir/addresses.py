@@ -60,7 +60,7 @@ def _split(text: str) -> SplitResult:
     if parts.scheme not in ("http", "https") or not parts.hostname or not valid_port:
         raise ValueError(f"{text} is not an http or https URL")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("credentials do not belong in a URL that clients see")
+        raise ValueError("credentials do not belong in a URL; clients may see it")
     if NOT_IN_URL.search(text):
         raise ValueError(f"{text!r} has a character that is not allowed in a URL")
     return parts

@@ -6,6 +6,7 @@ Uses the standard library only, so that thumbnails need no extra. `indexer.dicom
 import base64
 import json
 import os
+import re
 import secrets
 import time
 import urllib.error
@@ -39,7 +40,7 @@ class ArchiveClient:
     def __init__(self, url: str, seconds: float = SECONDS) -> None:
         self.url = url
         self.seconds = seconds
-        self._headers = _credentials()
+        self._headers = authorization_header()
         # no proxy from the environment
         self._opener = urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
 
@@ -124,12 +125,16 @@ def _read_limited(response: Any, deadline: float) -> bytes:
     return b"".join(parts)
 
 
-def _credentials() -> dict[str, str]:
+def authorization_header() -> dict[str, str]:
+    """Return the Authorization header of the credentials in the environment, empty without any.
+
+    Raises InvalidInput if there are both basic credentials and a token, or the token is malformed.
+    """
     user, token = os.environ.get(USER), os.environ.get(TOKEN)
     if user and token:
         raise InvalidInput(f"{USER} and {TOKEN} are both set; set only one of them")
     if token:
-        if not all("!" <= character <= "~" for character in token):
+        if not re.fullmatch("[!-~]+", token):
             raise InvalidInput(
                 f"{TOKEN} is not valid: a token consists of printable ASCII characters without spaces"
             )

@@ -1,21 +1,18 @@
 """HTTP sessions for an archive: credentials from the environment, TLS, answers of bounded size."""
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import requests
-from requests.auth import HTTPBasicAuth
 
+from cbir.addresses import validate_http_url
+from cbir.archive_client import authorization_header
 from cbir.errors import InvalidInput
 
 READ_BYTES = 2**20
 HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):\s*([ -~]*)")
-TOKEN_TEXT = re.compile(r"[!-~]+")
-USER, PASSWORD, TOKEN = "CBIR_DICOMWEB_USER", "CBIR_DICOMWEB_PASSWORD", "CBIR_DICOMWEB_TOKEN"
 
 
 class BoundedSession(requests.Session):
@@ -77,27 +74,13 @@ def open_session(
         if not match:
             raise InvalidInput("--header must be of the form 'Name: value'")  # it may hold a secret
         session.headers[match.group(1)] = match.group(2)
-    user, token = os.environ.get(USER), os.environ.get(TOKEN)
-    if user and token:
-        raise InvalidInput(f"{USER} and {TOKEN} are both set; unset one of them")
-    if user:  # as UTF-8 (RFC 7617, 2.1); text would be sent as Latin-1
-        session.auth = HTTPBasicAuth(user.encode(), os.environ.get(PASSWORD, "").encode())
-    if token:
-        if not TOKEN_TEXT.fullmatch(token):
-            raise InvalidInput(f"{TOKEN} holds a space, a line break or another character that no token has")
-        session.headers["Authorization"] = f"Bearer {token}"
+    session.headers.update(authorization_header())
     return session
 
 
 def check_url(url: str) -> str:
-    """Return the URL without a trailing slash. Raises InvalidInput for one that is no archive's address."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidInput(
-            f"{url} is not an http or https address, for instance http://localhost:8042/dicom-web"
-        )
-    if parts.username or parts.password:
-        raise InvalidInput(f"credentials do not belong in the address; set {USER} and {PASSWORD}, or {TOKEN}")
-    if parts.query or parts.fragment:
-        raise InvalidInput("the address of an archive has no ? and no #; name the part before them")
-    return url.rstrip("/")
+    """Return the URL without a trailing slash; raise InvalidInput if it is not an archive's address."""
+    try:
+        return validate_http_url(url)
+    except ValueError as error:
+        raise InvalidInput(str(error)) from error

@@ -9,12 +9,13 @@ from threading import Event
 
 import pytest
 
+from cbir.archive_client import PASSWORD, TOKEN, USER
 from cbir.errors import ArchiveFailed, InvalidInput
 from cbir.images import Limits
 from indexer.dicom.instance_filter import InstanceFilter
 from indexer.dicom.intake import Intake
 from indexer.dicomweb import dicomweb_archive as archives
-from indexer.dicomweb.archive_session import PASSWORD, TOKEN, USER, open_session
+from indexer.dicomweb.archive_session import open_session
 from indexer.dicomweb.crawl import Crawl, StudyFilter
 from indexer.dicomweb.dicomweb_archive import DicomwebArchive
 from indexer.index_request import open_collection
