@@ -98,7 +98,7 @@ def main() -> None:
         folder = options.data
         if folder is None:
             folder = Path(scratch)
-            phantoms.write(folder, options.count or 600)
+            phantoms.write_phantoms(folder, options.count or 600)
         paths = list(find_images([folder]))
         count = options.count or len(paths)
         sample = paths[:count][:: max(1, count // 2000)]

@@ -1,4 +1,4 @@
-"""Finds image files below folders."""
+"""Find image files in folders."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -14,62 +14,62 @@ SIGNATURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\0", b"MM\0*", b"II+\0
 
 
 def find_images(sources: Sequence[Path], within: Sequence[Path] = ()) -> Iterator[Path]:
-    """Absolute paths of all images, in the order of their names; a file named outright always counts.
+    """Yield the absolute paths of all images in `sources`, sorted by name; a source that is a file always counts.
 
-    Links are followed, each folder once. Hidden files and folders are passed over, as is what by name and first
-    bytes is no image (csv, text, ...). What cannot be looked into comes too, folders included: reading it will say
-    why. A folder or file named twice, or inside another source, comes once. Raises NotFound for a missing source.
+    Links are followed, each folder once. Hidden files and folders are skipped, and files that by name and first
+    bytes are not images (csv, text, ...). What cannot be opened is yielded too, folders included: reading it gives
+    the reason. A file that is in several sources comes once. Raises NotFound for a missing source.
 
-    within: folders that links may not lead out of; what does comes by the name of the link, and is not looked at.
+    within: folders that links may not lead out of; a link that does is yielded under its own name and not followed.
     """
     seen: set[tuple[int, int]] = set()
     for source in sources:
         if not source.exists():
             raise NotFound(f"there is no file or folder {source}")
         if source.is_dir():
-            yield from _below(source, seen, within)
-        elif _first_time(source, seen):
+            yield from _images_below(source, seen, within)
+        elif _is_first_visit(source, seen):
             yield canonical_path(source)
 
 
-def _below(folder: Path, seen: set[tuple[int, int]], within: Sequence[Path]) -> Iterator[Path]:
-    closed: list[OSError] = []
-    for where, folders, files in os.walk(folder, followlinks=True, onerror=closed.append):
-        here = os.path.realpath(where)
-        if within and not is_inside(Path(here), within):
+def _images_below(folder: Path, seen: set[tuple[int, int]], within: Sequence[Path]) -> Iterator[Path]:
+    errors: list[OSError] = []
+    for parent, folders, files in os.walk(folder, followlinks=True, onerror=errors.append):
+        real = os.path.realpath(parent)
+        if within and not is_inside(Path(real), within):
             folders.clear()
-            yield canonical_path(Path(where))
+            yield canonical_path(Path(parent))
             continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        if not _first_time(here, seen):
+        if not _is_first_visit(real, seen):
             folders.clear()
             continue
         for name in sorted(files):
             if name.startswith("."):
                 continue
-            path = os.path.join(here, name)  # a Path only for what is an image: there may be a million files
+            path = os.path.join(real, name)  # a Path only for images: there may be a million files
             leads_out = bool(within) and os.path.islink(path) and not is_inside(Path(path), within)
-            if (leads_out or looks_like_image(path)) and _first_time(path, seen):
+            if (leads_out or looks_like_image(path)) and _is_first_visit(path, seen):
                 yield Path(path)
-    yield from (Path(error.filename) for error in closed)
+    yield from (Path(error.filename) for error in errors)
 
 
-def _first_time(path: Path | str, seen: set[tuple[int, int]]) -> bool:
-    """Whether this very file or folder was not met before; what cannot be looked at always is new."""
+def _is_first_visit(path: Path | str, seen: set[tuple[int, int]]) -> bool:
+    """Note a file or folder as seen; return whether it is new. What cannot be examined is always new."""
     try:
         status = os.lstat(path)
     except OSError:
         return True
-    this = status.st_dev, status.st_ino
-    met = this in seen
-    seen.add(this)
-    return not met
+    identity = status.st_dev, status.st_ino
+    is_new = identity not in seen
+    seen.add(identity)
+    return is_new
 
 
 def looks_like_image(path: Path | str) -> bool:
-    """Whether a file is worth decoding: by its suffix, else by its first bytes (archives often drop suffixes).
+    """Return whether a file is worth decoding, by its suffix or else its first bytes (archives often drop suffixes).
 
-    Pipes and devices never are; what cannot be opened is, so that reading it says why.
+    Pipes and devices never are; what cannot be opened is, so that reading it gives the reason.
     """
     try:
         if not S_ISREG(os.stat(path).st_mode):
@@ -85,6 +85,6 @@ def looks_like_image(path: Path | str) -> bool:
 
 
 def file_stamp(path: Path) -> str:
-    """Changes when the file does: its size and its time of modification."""
+    """Return a text that changes when the file does: its size and time of modification."""
     status = path.stat()
     return f"{status.st_size}-{status.st_mtime_ns}"

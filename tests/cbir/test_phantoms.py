@@ -12,16 +12,22 @@ import numpy as np
 import pydicom
 import pytest
 
-from cbir.datasets.phantoms import Phantom, classes, draw, facts, write
-from cbir.datasets.phantoms.canvas import Body, Canvas
+from cbir.datasets.phantoms import (
+    PhantomRadiograph,
+    draw_phantom,
+    phantom_classes,
+    phantom_facts,
+    write_phantoms,
+)
+from cbir.datasets.phantoms.canvas import Canvas, PatientBody
 from cbir.datasets.phantoms.shapes import ellipse, tube
 from cbir.errors import InvalidInput
 from cbir.images import read_images
 
-NAMES = [row.name for row in classes()]
+NAMES = [row.name for row in phantom_classes()]
 
 
-def thumbnail(phantom: Phantom) -> np.ndarray:
+def thumbnail(phantom: PhantomRadiograph) -> np.ndarray:
     """32 x 32, blurred, zero mean, unit length."""
     small = cv2.resize(cv2.GaussianBlur(phantom.pixels, (0, 0), 2), (32, 32), interpolation=cv2.INTER_AREA)
     centred = small.astype(float) - small.mean()
@@ -30,13 +36,16 @@ def thumbnail(phantom: Phantom) -> np.ndarray:
 
 def test_the_same_numbers_give_the_same_picture():
     for name in NAMES:
-        first, again = draw(5, 3, 64, name), draw(5, 3, 64, name)
+        first, again = draw_phantom(5, 3, 64, name), draw_phantom(5, 3, 64, name)
         np.testing.assert_array_equal(first.pixels, again.pixels)
         assert (first.code, first.patient, first.laterality) == (again.code, again.patient, again.laterality)
 
 
 def test_another_process_draws_the_same():
-    ask = "from cbir.datasets.phantoms import draw; import zlib; print(zlib.crc32(draw(20, 1, 96).pixels.tobytes()))"
+    ask = (
+        "from cbir.datasets.phantoms import draw_phantom; import zlib; "
+        "print(zlib.crc32(draw_phantom(20, 1, 96).pixels.tobytes()))"
+    )
     asked = [
         subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True) for _ in "ab"
     ]
@@ -44,21 +53,21 @@ def test_another_process_draws_the_same():
 
 
 def test_index_and_seed_change_the_picture():
-    base = draw(0, 0, 64)
-    for other in (draw(len(NAMES), 0, 64), draw(0, 1, 64)):
+    base = draw_phantom(0, 0, 64)
+    for other in (draw_phantom(len(NAMES), 0, 64), draw_phantom(0, 1, 64)):
         assert other.label == base.label
         assert np.abs(other.pixels.astype(int) - base.pixels).mean() > 3
 
 
 def test_the_index_runs_through_the_classes():
-    assert [facts(i).label for i in range(2 * len(NAMES))] == NAMES * 2
-    assert facts(7) == facts(7, region=NAMES[7])
+    assert [phantom_facts(i).label for i in range(2 * len(NAMES))] == NAMES * 2
+    assert phantom_facts(7) == phantom_facts(7, region=NAMES[7])
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", [32, 64, 256])
 def test_every_class_is_drawn_at_every_size(name, size):
-    phantom = draw(1, 0, size, name)
+    phantom = draw_phantom(1, 0, size, name)
     assert phantom.pixels.dtype == np.uint8
     assert phantom.pixels.flags.c_contiguous
     assert max(phantom.pixels.shape) == size
@@ -69,27 +78,28 @@ def test_every_class_is_drawn_at_every_size(name, size):
 
 def test_the_anatomy_does_not_depend_on_the_size():
     for name in NAMES:
-        large, small = thumbnail(draw(2, 0, 512, name)), thumbnail(draw(2, 0, 128, name))
+        large, small = thumbnail(draw_phantom(2, 0, 512, name)), thumbnail(draw_phantom(2, 0, 128, name))
         assert large @ small > 0.9, name
 
 
 def test_a_large_phantom_is_a_small_one_with_more_pixels():
-    large = draw(15, 0, 2048)
+    large = draw_phantom(15, 0, 2048)
     assert max(large.pixels.shape) == 2048
-    assert thumbnail(large) @ thumbnail(draw(15, 0, 512)) > 0.9
+    assert thumbnail(large) @ thumbnail(draw_phantom(15, 0, 512)) > 0.9
 
 
 def test_codes_are_well_formed_and_classes_distinct():
     assert len(NAMES) >= 20
-    assert (
-        len(set(NAMES)) == len({row.code for row in classes()}) == len({row.description for row in classes()})
+    codes, descriptions = (
+        {getattr(row, name) for row in phantom_classes()} for name in ("code", "description")
     )
+    assert len(set(NAMES)) == len(codes) == len(descriptions)
     for index in range(4 * len(NAMES)):
-        assert re.fullmatch(r"[0-9a-z]{4}(-[0-9a-z]{3}){3}", facts(index).code)
+        assert re.fullmatch(r"[0-9a-z]{4}(-[0-9a-z]{3}){3}", phantom_facts(index).code)
 
 
 def test_sides_are_in_code_and_picture():
-    hands = [draw(i, 0, 128, "hand-pa") for i in range(20)]
+    hands = [draw_phantom(i, 0, 128, "hand-pa") for i in range(20)]
     assert {(hand.laterality, hand.code[9:12]) for hand in hands} == {("L", "414"), ("R", "415")}
     left, right = (np.mean([thumbnail(h) for h in hands if h.laterality == side], 0) for side in "LR")
     flipped = left.reshape(32, 32)[:, ::-1].ravel()
@@ -113,7 +123,7 @@ def test_codes_stand_in_the_irma_tree():
     if path is None or not path.is_file():
         pytest.skip("needs the IRMA code tree next to the folder CBIR_DATA names: irma/code_tree_2008.txt")
     nodes = tree_nodes(path)
-    codes = {row.code for row in classes()} | {facts(i).code for i in range(8 * len(NAMES))}
+    codes = {row.code for row in phantom_classes()} | {phantom_facts(i).code for i in range(8 * len(NAMES))}
     assert len(codes) > len(NAMES)
     for code in codes:
         for axis, part in zip(
@@ -125,7 +135,7 @@ def test_codes_stand_in_the_irma_tree():
 
 
 def test_the_nearest_thumbnail_is_of_the_same_class():
-    made = [draw(50 * k + i, 0, 96, name) for i in range(10) for k, name in enumerate(NAMES)]
+    made = [draw_phantom(50 * k + i, 0, 96, name) for i in range(10) for k, name in enumerate(NAMES)]
     vectors = np.stack([thumbnail(phantom) for phantom in made])
     labels = np.array([phantom.label for phantom in made])
     patients = np.array([phantom.patient for phantom in made])
@@ -139,7 +149,7 @@ def test_the_nearest_thumbnail_is_of_the_same_class():
 
 
 def test_about_four_images_share_a_patient_and_a_body():
-    known = [facts(i) for i in range(4 * len(NAMES))]
+    known = [phantom_facts(i) for i in range(4 * len(NAMES))]
     groups: dict[str, list] = {}
     for one in known:
         groups.setdefault(one.patient, []).append(one)
@@ -163,11 +173,11 @@ def test_about_four_images_share_a_patient_and_a_body():
 )
 def test_bad_arguments_are_refused(arguments, says):
     with pytest.raises(InvalidInput, match=says):
-        draw(**arguments)
+        draw_phantom(**arguments)
 
 
 def plain_canvas() -> Canvas:
-    body = Body(build=1, density=1, age=40, female=0, warp=np.zeros((2, 2, 3)))
+    body = PatientBody(build=1, density=1, age=40, female=0, warp=np.zeros((2, 2, 3)))
     return Canvas(100, 100, 400, body, np.random.default_rng(0), np.random.default_rng(0))
 
 
@@ -208,13 +218,13 @@ def rows(manifest: Path) -> list[dict[str, str]]:
 
 def test_a_folder_of_png_and_its_manifest(tmp_path):
     told: list[int] = []
-    manifest = write(tmp_path / "new" / "folder", 30, size=64, on_progress=told.append)
+    manifest = write_phantoms(tmp_path / "new" / "folder", 30, size=64, on_progress=told.append)
     assert told == list(range(1, 31))
     found = rows(manifest)
     assert list(found[0]) == ["path", "label", "irma_code", "patient", "modality", "anatomy", "view"]
     assert {row["path"] for row in found} == {p.name for p in manifest.parent.glob("*.png")}
     for index, row in enumerate(found):
-        phantom = draw(index, 0, 64)
+        phantom = draw_phantom(index, 0, 64)
         (image,) = read_images(manifest.parent / row["path"])
         np.testing.assert_array_equal(image.pixels, phantom.pixels)
         assert (row["label"], row["irma_code"], row["patient"]) == (
@@ -234,28 +244,28 @@ def test_writing_goes_on_where_it_stopped(tmp_path):
             raise Stop
 
     with pytest.raises(Stop):
-        write(tmp_path, 8, size=32, on_progress=stop)
+        write_phantoms(tmp_path, 8, size=32, on_progress=stop)
     assert len(list(tmp_path.glob("*.png"))) == 4
     assert not (tmp_path / "manifest.csv").exists()
     kept = (tmp_path / "phantom-000002.png").stat().st_mtime_ns
-    write(tmp_path, 8, size=32)
+    write_phantoms(tmp_path, 8, size=32)
     assert (tmp_path / "phantom-000002.png").stat().st_mtime_ns == kept
     assert len(rows(tmp_path / "manifest.csv")) == len(list(tmp_path.glob("*.png"))) == 8
 
 
 def test_a_folder_holds_phantoms_of_one_kind(tmp_path):
-    write(tmp_path, 2, size=32)
+    write_phantoms(tmp_path, 2, size=32)
     for other in ({"seed": 1, "size": 32}, {"size": 64}, {"size": 32, "format": "dicom"}):
         with pytest.raises(InvalidInput, match="another folder"):
-            write(tmp_path, 2, **other)
+            write_phantoms(tmp_path, 2, **other)
 
 
 def test_dicom_files_are_valid_and_give_the_pixels_back(tmp_path):
     count = 2 * len(NAMES)
-    found = rows(write(tmp_path, count, format="dicom", size=48, seed=2))
+    found = rows(write_phantoms(tmp_path, count, format="dicom", size=48, seed=2))
     seen, studies = set(), {}
     for index, row in enumerate(found):
-        phantom, ds = draw(index, 2, 48), pydicom.dcmread(tmp_path / row["path"])
+        phantom, ds = draw_phantom(index, 2, 48), pydicom.dcmread(tmp_path / row["path"])
         stored = ds.pixel_array
         assert stored.max() <= 4095
         grey = (4095 - stored if ds.PhotometricInterpretation == "MONOCHROME1" else stored) // 16
@@ -286,7 +296,7 @@ def test_dicom_files_are_valid_and_give_the_pixels_back(tmp_path):
 
 def test_dicom_bytes_are_the_same_every_time(tmp_path):
     for folder in "ab":
-        write(tmp_path / folder, 5, format="dicom", size=32)
+        write_phantoms(tmp_path / folder, 5, format="dicom", size=32)
     for path in (tmp_path / "a").glob("*.dcm"):
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
 
@@ -302,7 +312,7 @@ def test_dicom_bytes_are_the_same_every_time(tmp_path):
 )
 def test_bad_options_are_refused_before_anything_is_written(tmp_path, options, says):
     with pytest.raises(InvalidInput, match=says):
-        write(tmp_path / "out", **options)
+        write_phantoms(tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
 
 

@@ -17,8 +17,8 @@ from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
 from pynetdicom import AE, StoragePresentationContexts
 from pynetdicom.association import Association
 
-from cbir.datasets.phantoms.dicom import encode
-from cbir.datasets.phantoms.phantom import draw
+from cbir.datasets.phantoms.dicom_encoding import encode_dicom
+from cbir.datasets.phantoms.drawing import draw_phantom
 from cbir.store import Collection
 
 CBIR = [sys.executable, "-m", "cbir.main"]
@@ -26,7 +26,7 @@ CBIR = [sys.executable, "-m", "cbir.main"]
 
 def phantom(index: int, size: int = 64) -> Dataset:
     """Phantom number `index` as a data set with file meta information."""
-    return dcmread(BytesIO(encode(draw(index, 0, size), index, 0)))
+    return dcmread(BytesIO(encode_dicom(draw_phantom(index, 0, size), index, 0)))
 
 
 def slices(count: int, side: int, study: str = "", seed: int = 0) -> Iterator[Dataset]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydicom import Dataset
 
-from cbir.datasets.phantoms import write
+from cbir.datasets.phantoms import write_phantoms
 from tests.indexer.receiving import file_of, slices
 from tests.service.conftest import cbir
 
@@ -19,8 +19,8 @@ def make(temporary: pytest.TempPathFactory) -> tuple[Path, list[Dataset]]:
     if not _made:
         folder = temporary.mktemp("dicom")
         images = folder / "images"
-        write(images / "phantoms", 20, format="dicom", size=64)
-        write(images / "pictures", 4, format="png", size=64, seed=9)
+        write_phantoms(images / "phantoms", 20, format="dicom", size=64)
+        write_phantoms(images / "pictures", 4, format="png", size=64, seed=9)
         ct = [one for seed in (1, 2) for one in slices(SLICES, 48, seed=seed)]
         for number, one in enumerate(ct):
             (images / f"{number}.dcm").write_bytes(file_of(one))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydicom import dcmread
 
-from cbir.datasets.phantoms import write
+from cbir.datasets.phantoms import write_phantoms
 from cbir.store import Collection
 from tests.cbir.validation import check
 from tests.indexer.orthanc import DICOM, URL, Namespace, namespace, needs_orthanc, orthanc
@@ -59,7 +59,7 @@ def network() -> Iterator[Namespace]:
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Three radiographs larger than thumbnails, and two small CT slices."""
     folder = tmp_path_factory.mktemp("files")
-    write(folder, 3, format="dicom", size=600)
+    write_phantoms(folder, 3, format="dicom", size=600)
     for number, one in enumerate(slices(2, 48)):
         (folder / f"slice-{number}.dcm").write_bytes(file_of(one))
     return sorted(folder.glob("*.dcm"))
@@ -109,7 +109,7 @@ def test_pictures_that_are_not_kept_come_from_the_archive(
 ) -> None:
     place = tmp_path / "collection"
     some = tmp_path / "some"
-    write(some, 1, size=64)
+    write_phantoms(some, 1, size=64)
     cbir("index", some, "--collection", place, "--jobs", "1")
     environment = {
         "CBIR_ARCHIVE_URL": ARCHIVE,

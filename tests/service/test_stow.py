@@ -11,12 +11,12 @@ from pydicom.uid import BasicTextSRStorage
 
 from cbir import settings
 from cbir.client import Client
-from cbir.datasets.phantoms.dicom import encode
-from cbir.datasets.phantoms.phantom import draw
+from cbir.datasets.phantoms.dicom_encoding import encode_dicom
+from cbir.datasets.phantoms.drawing import draw_phantom
 from cbir.store import Collection
-from indexer.dicom.instance import Fate
+from indexer.dicom.describe_instance import Fate
 from service.app import create_app
-from service.related import parts
+from service.http.multipart_related import split_parts
 from tests.indexer.damaged import DAMAGED
 from tests.indexer.receiving import instances_in
 from tests.service.conftest import serving
@@ -25,7 +25,7 @@ SENT, FAILED = "00081199", "00081198"
 
 
 def instance(index: int) -> bytes:
-    return encode(draw(index, 5, 64), index, 5)
+    return encode_dicom(draw_phantom(index, 5, 64), index, 5)
 
 
 def post(client: FlaskClient, *files: bytes, kind: str = "application/dicom", end: bytes = b"--"):
@@ -113,4 +113,4 @@ def test_bodies_that_are_none(changing: FlaskClient) -> None:
 
 def test_parts_keep_every_byte() -> None:
     inside = b"\r\n--edg\r\n\r\n\0--\xff"
-    assert parts(b"preamble\r\n--edge\r\n\r\n" + inside + b"\r\n--edge--\r\nepilogue", b"edge") == [inside]
+    assert split_parts(b"preamble\r\n--edge\r\n\r\n" + inside + b"\r\n--edge--\r\nepilogue", b"edge") == [inside]

@@ -1,6 +1,21 @@
-"""Synthetic radiographs with true classes and codes, drawn by code, to demonstrate, test and measure on."""
+"""Synthetic radiographs with classes and codes, for demonstrations, tests and benchmarks."""
 
-from cbir.datasets.phantoms.files import write
-from cbir.datasets.phantoms.phantom import Class, Facts, Phantom, classes, draw, facts
+from cbir.datasets.phantoms.drawing import (
+    PhantomClass,
+    PhantomFacts,
+    PhantomRadiograph,
+    draw_phantom,
+    phantom_classes,
+    phantom_facts,
+)
+from cbir.datasets.phantoms.phantom_files import write_phantoms
 
-__all__ = ["Class", "Facts", "Phantom", "classes", "draw", "facts", "write"]
+__all__ = [
+    "PhantomClass",
+    "PhantomFacts",
+    "PhantomRadiograph",
+    "draw_phantom",
+    "phantom_classes",
+    "phantom_facts",
+    "write_phantoms",
+]

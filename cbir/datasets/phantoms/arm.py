@@ -6,12 +6,12 @@
 import numpy as np
 
 from cbir.datasets.phantoms.canvas import Canvas
-from cbir.datasets.phantoms.shapes import Points, Profile, ellipse, placed, tube, turned
+from cbir.datasets.phantoms.shapes import Points, Profile, ellipse, rotate, transform_shape, tube
 from cbir.datasets.phantoms.thorax import ribs
 
 
 def even(*rows: tuple[float, float]) -> Profile:
-    """A profile that is alike on both sides."""
+    """Return a profile that is equal on both sides."""
     return [(place, width, width) for place, width in rows]
 
 
@@ -54,7 +54,7 @@ CARPALS = (
 
 
 def _finger(c: Canvas, row: int, spread: float) -> tuple[list[Points], list[Points], Points]:
-    """Bones of the palm and of the finger, and the skin of one finger."""
+    """Return the bones of the palm and of the finger, and the skin of one finger."""
     x, y, lean, width, lengths = FINGERS[row]
     angle = lean * spread + c.pose.normal(0, 1.5)
     at = np.array([x, y])
@@ -118,13 +118,13 @@ RADIUS_PROXIMAL = even((0, 1.2), (0.03, 1.42), (0.09, 1.35), (0.13, 0.95), (0.22
 
 
 def _elbow_joint(c: Canvas, reach: float) -> None:
-    """Distal humerus over the joint at (0, 0), radius (left) and ulna (right) down to `reach`."""
+    """Draw the distal humerus over the joint at (0, 0), radius (left) and ulna (right) down to `reach`."""
     carry = c.pose.normal(8, 2.5)
     c.bone(HUMERUS, amount=0.72, radius=6.0, cortex=1.6, inner=0.38)
     c.soft(ellipse(1.5, -8.5, 4.6, 3.8), amount=-0.13, edge=3, blur=0.6)
     c.bone(tube([(1.6, -13), (4.5, 6)], 5.2), amount=0.26, radius=5, cortex=0.9, inner=0.3)  # olecranon
-    ulna = turned([(4.5, 2.6), (5, 25), (4, reach)], carry * 0.6)
-    radius = turned([(-8.2, 4.0), (-8.0, 20), (-10.5, 34), (-10, reach)], carry * 0.6)
+    ulna = rotate([(4.5, 2.6), (5, 25), (4, reach)], carry * 0.6)
+    radius = rotate([(-8.2, 4.0), (-8.0, 20), (-10.5, 34), (-10, reach)], carry * 0.6)
     c.bone(tube(ulna, ULNA_PROXIMAL, 4.6), amount=0.66, radius=4.2, cortex=1.25, inner=0.36)
     c.bone(tube(radius, RADIUS_PROXIMAL, 3.7), amount=0.62, radius=3.8, cortex=1.15, inner=0.36)
 
@@ -140,8 +140,8 @@ def elbow_ap(c: Canvas) -> None:
 def elbow_lateral(c: Canvas) -> None:
     f, flex = 0.7 + 0.3 * c.body.build, c.pose.normal(0, 7)
     c.look((-6, -2), 1.12, c.pose.normal(0, 4))
-    c.soft(tube([(10, -70), (10, -20), (9, 14)], 14 * f), tube([turned([(14, 8)], flex, (6, 8))[0],
-        *turned([(-15, 6), (-70, 7)], flex, (6, 8))], 13.5 * f), ellipse(8, 10, 15 * f, 15 * f),
+    c.soft(tube([(10, -70), (10, -20), (9, 14)], 14 * f), tube([rotate([(14, 8)], flex, (6, 8))[0],
+        *rotate([(-15, 6), (-70, 7)], flex, (6, 8))], 13.5 * f), ellipse(8, 10, 15 * f, 15 * f),
         amount=0.55, edge=13)
     shaft: Profile = [(0, 1, 1), (0.5, 0.95, 0.95), (0.75, 0.95, 1.0), (0.88, 0.75, 1.15),
         (0.95, 0.65, 0.95), (1, 0.3, 0.4)]
@@ -151,9 +151,9 @@ def elbow_lateral(c: Canvas) -> None:
     ulna = [(16.0, -2.5), (18.4, 3), (18.8, 12), (15, 18), (6, 19.3), (-8, 20), (-28, 19), (-66, 18),
         (-66, 11), (-28, 11.5), (-10, 11.5), (-4.8, 9.0), (-3.0, 10.5), (0.5, 14.2), (6, 15.6),
         (11.2, 13.0), (13.2, 7), (12.8, 0.5)]
-    c.bone(turned(ulna, flex, (6, 8)), amount=0.66, radius=4.3, cortex=1.2, inner=0.36)
+    c.bone(rotate(ulna, flex, (6, 8)), amount=0.66, radius=4.3, cortex=1.2, inner=0.36)
     radius: Profile = RADIUS_PROXIMAL
-    c.bone(tube(turned([(-3.6, 5.5), (-24, 5), (-66, 7)], flex, (6, 8)), radius, 4.0), amount=0.5,
+    c.bone(tube(rotate([(-3.6, 5.5), (-24, 5), (-66, 7)], flex, (6, 8)), radius, 4.0), amount=0.5,
         radius=3.8, cortex=1.1, inner=0.36)
 
 
@@ -163,7 +163,7 @@ def forearm_ap(c: Canvas) -> None:
     c.soft([(-10 * f, -65), (-11 * f, -38), (-15 * f, -22), (-14 * f, 2), (-9 * f, 26), (-8.5 * f, 38),
         (-10.5, 52), (-9.5, 65), (9.5, 65), (10.5, 52), (8.5 * f, 38), (9 * f, 26), (13 * f, 2),
         (14 * f, -22), (11 * f, -38), (10 * f, -65)], amount=0.5, edge=12)
-    c.bone(placed(HUMERUS, 0, -36, 0.56), amount=0.6, radius=3.4, cortex=0.9, inner=0.38)
+    c.bone(transform_shape(HUMERUS, 0, -36, 0.56), amount=0.6, radius=3.4, cortex=0.9, inner=0.38)
     c.soft(ellipse(0.6, -40, 2.6, 2.2), amount=-0.1, edge=2, blur=0.5)
     c.bone(tube([(0.8, -42.5), (2.6, -32)], 2.8), amount=0.22, radius=2.8, cortex=0.5, inner=0.3)
     turn = c.pose.normal(0, 0.8)
@@ -176,7 +176,7 @@ def forearm_ap(c: Canvas) -> None:
         radius=2.4, cortex=0.9, inner=0.3)
     c.bone(tube([(-4.6, -33), (-4.2, -24), (-6.6 - turn, 2), (-3.2, 38.6)], radius, 2.05), amount=0.58,
         radius=2.3, cortex=0.85, inner=0.3)
-    carpals = [placed(p, 0.4, 56.2, (0.52, -0.5)) for p in CARPALS]
+    carpals = [transform_shape(p, 0.4, 56.2, (0.52, -0.5)) for p in CARPALS]
     c.bone(*carpals, amount=0.42, radius=1.4, cortex=0.3, inner=0.6)
     rays = [tube([(x * 0.55, 47.4), (x * 0.75, 62)], METACARPAL, 1.1) for x in (-7.8, -1.8, 4, 9.2)]
     c.bone(*rays, tube([(-6.6, 44.8), (-12, 53)], METACARPAL, 1.1), amount=0.4, radius=1.1, cortex=0.35)
@@ -210,5 +210,5 @@ def shoulder_ap(c: Canvas) -> None:
     humerus = [(-17, -18.5), (-10.5, -16.8), (-6.8, -11), (-6.3, -3.5), (-8.8, 3.0), (-13.5, 8),
         (-16.3, 14), (-17.5, 24), (-18.5, 70), (-31.5, 70), (-29.3, 24), (-29, 12), (-29.6, 2),
         (-29.2, -6), (-26.5, -11.5), (-23.6, -13.3), (-21.8, -16.5)]
-    c.bone(turned(humerus, raise_, (-16, -5)), amount=0.72, radius=7, cortex=1.5, inner=0.42, grain=0.09)
-    c.strokes([(turned([(-23.5, -12.5), (-21, -4), (-15, 5)], raise_, (-16, -5)), 1.0)], 0.1, 0.6)
+    c.bone(rotate(humerus, raise_, (-16, -5)), amount=0.72, radius=7, cortex=1.5, inner=0.42, grain=0.09)
+    c.strokes([(rotate([(-23.5, -12.5), (-21, -4), (-15, 5)], raise_, (-16, -5)), 1.0)], 0.1, 0.6)

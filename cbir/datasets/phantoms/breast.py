@@ -6,11 +6,11 @@
 import numpy as np
 
 from cbir.datasets.phantoms.canvas import Canvas
-from cbir.datasets.phantoms.shapes import Points, curve, ellipse
+from cbir.datasets.phantoms.shapes import Points, ellipse, open_curve
 
 
 def _gland(c: Canvas, nipple: Points, back: Points, spread: float, size: float) -> None:
-    """Ducts and lobules that fan out from the nipple towards the chest wall, and fat between them."""
+    """Draw ducts and lobules that fan out from the nipple towards the chest wall, and fat between them."""
     # glands give way to fat with age
     share = float(np.clip(c.person.normal(0.9 - 0.006 * c.body.age, 0.2), 0.15, 1.0))
     axis = back - nipple
@@ -34,14 +34,14 @@ def _gland(c: Canvas, nipple: Points, back: Points, spread: float, size: float) 
             np.sin(turn + bend)], 1), c.person.uniform(0.3, 0.7)))
         fork = strands[-1][0][3]
         off = turn + c.person.normal(0, 0.5)
-        strands.append((curve([fork, fork + size * 1.3 * np.array([np.cos(off), np.sin(off)]),
+        strands.append((open_curve([fork, fork + size * 1.3 * np.array([np.cos(off), np.sin(off)]),
             fork + size * 2.2 * np.array([np.cos(off), np.sin(off * 0.9)])]), 0.45))
     c.strokes(strands[0::2], 0.075, 0.3)
     c.strokes(strands[1::2], 0.06, 0.25)
 
 
 def _findings(c: Canvas, x: float, y: float) -> None:
-    """Now and then a mass with spicules or a group of microcalcifications."""
+    """Draw, in some images, a mass with spicules or a group of microcalcifications."""
     chance = c.pose.random()
     if chance < 0.15:
         c.soft(ellipse(x, y, 3.0, 2.6), amount=0.32, edge=2.2, blur=0.4)

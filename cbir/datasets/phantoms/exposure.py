@@ -1,4 +1,4 @@
-"""From attenuation to a picture: scatter, quantum noise, window and tone curve, collimation, marker."""
+"""Attenuation to pixels: scatter, quantum noise, window and tone curve, collimation, marker."""
 
 import cv2
 import numpy as np
@@ -11,9 +11,18 @@ LEAD = 2.2
 
 
 def expose(mu: Attenuation, photons: float, scatter: float, noise: Generator) -> Attenuation:
-    """Attenuation as the detector sees it: Beer-Lambert, scattered light, quantum noise, logarithm.
+    """Return the attenuation that the detector measures: Beer-Lambert, scatter, quantum noise, logarithm.
 
-    photons: quanta in one pixel without a patient; scatter: scattered over primary radiation.
+    Parameters
+    ----------
+    mu : (height, width) float32
+        Attenuation.
+    photons : float
+        Quanta in one pixel without a patient.
+    scatter : float
+        Scattered over primary radiation.
+    noise : Generator
+        Random numbers of the quantum noise.
     """
     primary = np.exp(-mu)
     small = cv2.resize(primary, (mu.shape[1] // 8 + 1, mu.shape[0] // 8 + 1), interpolation=cv2.INTER_AREA)
@@ -24,25 +33,34 @@ def expose(mu: Attenuation, photons: float, scatter: float, noise: Generator) ->
 
 
 def develop(
-    seen: Attenuation, field: NDArray[np.bool_], low: float, high: float, gamma: float
+    detected: Attenuation, field: NDArray[np.bool_], low: float, high: float, gamma: float
 ) -> Attenuation:
-    """Grey values 0..1: the window spans the attenuations inside the field, then a soft S-shaped tone curve.
+    """Return grey values 0 to 1: a window over the attenuations inside the field, then a soft S-shaped tone curve.
 
-    low, high: where the window begins and ends, as shares of the range between the 1 % and 99.7 % points.
+    Parameters
+    ----------
+    detected : (height, width) float32
+        Attenuation.
+    field : (height, width) bool
+        Pixels inside the collimation.
+    low, high : float
+        Ends of the window, as shares of the range between the 1 % and 99.7 % points.
+    gamma : float
+        Exponent of the tone curve.
     """
-    sample = seen[::2, ::2][field[::2, ::2]]
+    sample = detected[::2, ::2][field[::2, ::2]]
     if not sample.size:
-        sample = seen.ravel()
+        sample = detected.ravel()
     bottom, middle, top = np.percentile(sample, [1, 50, 99.7])
     bottom = min(bottom, 0.5 * middle)  # without air in the field, flesh is not black
     span = max(top - bottom, 1e-3)
-    grey = np.clip((seen - (bottom + low * span)) / ((high - low) * span), 0, 1)
+    grey = np.clip((detected - (bottom + low * span)) / ((high - low) * span), 0, 1)
     grey = np.power(grey, np.float32(gamma))
     return np.asarray(0.75 * grey + 0.25 * grey * grey * (3 - 2 * grey), np.float32)
 
 
 def collimation(shape: tuple[int, int], pose: Generator) -> NDArray[np.float32]:
-    """1 inside the rectangle that the collimator lets through, 0 outside; often the whole picture."""
+    """Return 1 inside the rectangle that the collimator leaves open, 0 outside; often it is the whole picture."""
     height, width = shape
     mask = np.ones(shape, np.float32)
     inset = pose.uniform(0.0, 0.075, 4) * (width, width, height, height)
@@ -60,7 +78,19 @@ def collimation(shape: tuple[int, int], pose: Generator) -> NDArray[np.float32]:
 
 
 def lead_letter(mu: Attenuation, letter: str, x: float, y: float, pose: Generator) -> None:
-    """The lead L or R that lay on the cassette, centred at (x, y) as shares of width and height."""
+    """Add the lead letter on the cassette, in place.
+
+    Parameters
+    ----------
+    mu : (height, width) float32
+        Attenuation.
+    letter : {"L", "R"}
+        Letter.
+    x, y : float
+        Centre, as shares of width and height.
+    pose : Generator
+        Random numbers of size, frame and tilt.
+    """
     height, width = mu.shape
     size = max(mu.shape)
     scale = size / 640 * pose.uniform(0.9, 1.3)
@@ -87,7 +117,17 @@ def lead_letter(mu: Attenuation, letter: str, x: float, y: float, pose: Generato
 
 
 def text_strip(pixels: NDArray[np.uint8], words: str, above: bool) -> None:
-    """Burned-in words along the upper or lower edge, in place."""
+    """Burn text into the upper or lower edge, in place.
+
+    Parameters
+    ----------
+    pixels : (height, width) uint8
+        Picture.
+    words : str
+        Text.
+    above : bool
+        At the upper edge.
+    """
     height = pixels.shape[0]
     scale = max(pixels.shape) / 900
     line = cv2.FONT_HERSHEY_SIMPLEX

@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cbir.datasets.phantoms.canvas import Canvas
-from cbir.datasets.phantoms.shapes import Points, curve, ellipse, mirrored, moved, tube
+from cbir.datasets.phantoms.shapes import Points, ellipse, mirror, open_curve, translate, tube
 from cbir.datasets.phantoms.spine import along, spine_front, spine_side
 
 
 def _crooked(c: Canvas, path: list[tuple[float, float]], size: float) -> Points:
-    """A suture: a line that zigzags a little, the same in every image of the patient."""
-    line = curve(path)
+    """Return a suture: a line with a slight zigzag, the same in every image of the patient."""
+    line = open_curve(path)
     return line + size * c.person.standard_normal(line.shape)
 
 
@@ -34,22 +34,22 @@ def skull_ap(c: Canvas) -> None:
     c.soft([(-24, 3), (-10, 6), (0, 8), (10, 6), (24, 3), (23, 13), (10, 14), (0, 15), (-10, 14),
         (-23, 13)], amount=0.15, edge=5, blur=1.5)
     petrous = tube([(-25, 9 + nod), (-15, 5.5 + nod), (-5, 7 + nod)], 3.0)
-    c.bone(petrous, mirrored(petrous), amount=0.24, radius=3, cortex=0.8, inner=0.6)
+    c.bone(petrous, mirror(petrous), amount=0.24, radius=3, cortex=0.8, inner=0.6)
     orbit = [(-3.6, -1), (-6, -6.6), (-12.5, -9), (-19, -6.4), (-21.2, 0), (-18.8, 5.8), (-12, 8.6),
         (-6, 6.6)]
-    c.soft(orbit, mirrored(orbit), amount=-0.34, edge=3.5, blur=0.4)
-    rims = [(np.array([*orbit, orbit[0]]), 1.0), (mirrored([*orbit, orbit[0]]), 1.0)]
+    c.soft(orbit, mirror(orbit), amount=-0.34, edge=3.5, blur=0.4)
+    rims = [(np.array([*orbit, orbit[0]]), 1.0), (mirror([*orbit, orbit[0]]), 1.0)]
     c.strokes(rims, 0.24, 0.35)
-    c.strokes([(p if s else mirrored(p), 0.8) for p in ([(-20, -7), (-17.5, 0), (-17.2, 6)], [(-6, -1),
+    c.strokes([(p if s else mirror(p), 0.8) for p in ([(-20, -7), (-17.5, 0), (-17.2, 6)], [(-6, -1),
         (-12, -3.5), (-19, -2.6)]) for s in (0, 1)], 0.14, 0.3)
     nose = [(-1, 3), (-3.4, 8), (-5.6, 14), (-5.4, 19.5), (0, 21), (5.4, 19.5), (5.6, 14), (3.4, 8), (1, 3)]
     c.soft(nose, amount=-0.36, edge=3, blur=0.35)
     c.strokes([([(0, 2), (0.5, 10), (0, 20.5)], 0.8), ([(-4.4, 12), (-3, 14.5), (-2.6, 18)], 1.6),
         ([(4.4, 12), (3, 14.5), (2.6, 18)], 1.6)], 0.22, 0.3)
     antrum = [(-8, 10.5), (-16, 10), (-19, 13), (-14, 20), (-9.5, 21.5), (-7.4, 16)]
-    c.soft(antrum, mirrored(antrum), amount=-0.26, edge=3, blur=0.4)
+    c.soft(antrum, mirror(antrum), amount=-0.26, edge=3, blur=0.4)
     frontal = [(0.6, -7), (2, -13), (5, -14.4), (8, -11), (5, -7.6)]
-    c.soft(frontal, mirrored(np.array(frontal) * (1, c.person.uniform(0.85, 1.1))), amount=-0.2, edge=1.6,
+    c.soft(frontal, mirror(np.array(frontal) * (1, c.person.uniform(0.85, 1.1))), amount=-0.2, edge=1.6,
         blur=0.3)
     _jaw_front(c)
     c.strokes([(_crooked(c, [(0, -47), (0, -38), (0.5, -26)], 0.25), 0.4), (_crooked(c, [(-26, -22),
@@ -57,12 +57,12 @@ def skull_ap(c: Canvas) -> None:
 
 
 def _jaw_front(c: Canvas) -> None:
-    """Mandible and both rows of teeth, seen from the front."""
+    """Draw the mandible and both rows of teeth from the front."""
     drop = abs(c.pose.normal(0, 0.6))
     jaw = [(-24.5, 12), (-21.2, 12), (-20.4, 22), (-18.4, 30), (-12, 36), (-6, 37.4), (0, 37), (6, 37.4),
         (12, 36), (18.4, 30), (20.4, 22), (21.2, 12), (24.5, 12), (24.6, 24), (22.2, 35.4), (14, 43.4),
         (6, 46.4), (0, 46.8), (-6, 46.4), (-14, 43.4), (-22.2, 35.4), (-24.6, 24)]
-    c.bone(moved(jaw, 0, drop), amount=0.66, radius=3.6, cortex=1.1, inner=0.5, grain=0.09)
+    c.bone(translate(jaw, 0, drop), amount=0.66, radius=3.6, cortex=1.1, inner=0.5, grain=0.09)
     teeth = [tube([(x, 22.5 - 0.03 * x * x), (x * 0.94, 31.2 - 0.02 * x * x)], [(0, 0.35, 0.35),
         (0.4, 0.8, 0.8), (0.75, 1.2, 1.2), (1, 0.9, 0.9)], 1.15) for x in np.arange(-11.2, 11.3, 2.8)]
     lower = [tube([(x * 0.94, 31.8 - 0.02 * x * x + drop), (x * 0.9, 40 - 0.03 * x * x + drop)],
@@ -115,13 +115,13 @@ def skull_lateral(c: Canvas) -> None:
 
 
 def _jaw_side(c: Canvas) -> None:
-    """Mandible and teeth, seen from the side; the two halves a little apart."""
+    """Draw the mandible and teeth from the side; the two halves a little apart."""
     gape = abs(c.pose.normal(0, 0.8))
     jaw = np.array([(-1.8, 11.5), (1.2, 12), (0.2, 18), (-2.4, 28), (-5.6, 33.6), (-14, 37.4), (-28, 41.2),
         (-37, 42), (-39.8, 38.6), (-38.4, 32.6), (-24, 31.2), (-13.5, 29.5), (-9.8, 24), (-9, 15),
         (-7, 13), (-5, 17)])
-    c.bone(moved(jaw, 0, gape), amount=0.5, radius=3, cortex=0.9, inner=0.42)
-    c.bone(moved(jaw * 0.97, 0.8, gape - 0.4), amount=0.26, radius=3, cortex=0.8, inner=0.3)
+    c.bone(translate(jaw, 0, gape), amount=0.5, radius=3, cortex=0.9, inner=0.42)
+    c.bone(translate(jaw * 0.97, 0.8, gape - 0.4), amount=0.26, radius=3, cortex=0.8, inner=0.3)
     upper = [tube([(-37.5 + 3.1 * i, 22.5), (-38.2 + 3.2 * i, 29.4)], [(0, 0.5, 0.5), (0.5, 0.9, 0.9),
         (0.8, 1.25, 1.25), (1, 0.8, 0.8)], 1.3) for i in range(7)]
     lower = [tube([(-37.8 + 3.1 * i, 30 + gape), (-36.8 + 3.0 * i, 37 + gape)], [(0, 0.8, 0.8),
@@ -158,7 +158,7 @@ def panoramic(c: Canvas) -> None:
 
 
 def _jaw_panoramic(c: Canvas, bow: float) -> None:
-    """Mandible with both rami, unrolled."""
+    """Draw the mandible with both rami, unrolled."""
     body = [(x, 21.5 - 1.1 * bow * x * x) for x in np.arange(-32, 33, 8)]
     top = [(x, 6.5 - bow * x * x) for x in np.arange(30, -31, -6)]
     right = [(38, 13), (42.6, 2), (44.6, -10), (46.6, -19), (43.6, -21.2), (41.4, -17.5), (39.6, -12.5),
@@ -166,11 +166,11 @@ def _jaw_panoramic(c: Canvas, bow: float) -> None:
     left = [(-x, y) for x, y in right[::-1]]
     c.bone(np.array([*body, *right, *top, *left]), amount=0.5, radius=5, cortex=1.3, inner=0.5, grain=0.16)
     canal = [(36, -3), (34, 6), (26, 12.5), (16, 15)]
-    c.strokes([(canal, 1.1), (mirrored(canal), 1.1)], -0.1, 0.25)
+    c.strokes([(canal, 1.1), (mirror(canal), 1.1)], -0.1, 0.25)
 
 
 def _teeth(c: Canvas, bow: float) -> None:
-    """Both rows, some teeth missing, some filled."""
+    """Draw both rows of teeth, some missing, some filled."""
     crowns, roots, pulps, x = [], [], [], 0.0
     missing = c.person.random((2, 2, 8)) < np.array([0.01] * 5 + [0.06, 0.04, 0.4])
     for place, (half, crown, root) in enumerate(TEETH):

@@ -7,7 +7,7 @@ import numpy as np
 
 from cbir.datasets.phantoms.arm import METACARPAL, PHALANX, TIP, even
 from cbir.datasets.phantoms.canvas import Canvas
-from cbir.datasets.phantoms.shapes import Points, Profile, ellipse, tube, turned
+from cbir.datasets.phantoms.shapes import Points, Profile, ellipse, rotate, tube
 
 
 def knee_ap(c: Canvas) -> None:
@@ -18,7 +18,7 @@ def knee_ap(c: Canvas) -> None:
     femur = [(-8, -70), (-7.6, -40), (-9, -28), (-13.5, -19), (-17.3, -12), (-16.8, -5), (-13, -1.2),
         (-8, -0.6), (-4.6, -3.2), (-2.2, -7.6), (0.8, -8.4), (3.8, -4), (7.5, -0.2), (13, -0.6),
         (17.2, -4.5), (18.3, -11), (15.8, -18), (10.5, -27), (8.6, -40), (9, -70)]
-    c.bone(turned(femur, varus, (0, -2)), amount=0.75, radius=8.5, cortex=1.7, inner=0.42, grain=0.09)
+    c.bone(rotate(femur, varus, (0, -2)), amount=0.75, radius=8.5, cortex=1.7, inner=0.42, grain=0.09)
     tibia = [(-17.6, 3.6), (-12, 2.6), (-5, 3.0), (-2.6, 0.2), (-0.6, 2.2), (1.6, -0.4), (4.2, 2.8),
         (11, 2.8), (17.4, 3.2), (18.6, 7.5), (15.5, 15), (11.5, 24), (9, 38), (8.6, 70), (-6.5, 70),
         (-6.6, 38), (-8.6, 24), (-13, 15), (-17.8, 9)]
@@ -35,27 +35,27 @@ def knee_lateral(c: Canvas) -> None:
     f, flex = 0.5 + 0.5 * c.body.build, c.pose.normal(22, 7)
     c.look((4, 0), 1.0)
     hip = (3.0, -4.0)
-    thigh = turned([(-17 * f, -75), (-16 * f, -30), (-21 * f, -14), (-20, 0), (0, 10), (20 * f, 4),
+    thigh = rotate([(-17 * f, -75), (-16 * f, -30), (-21 * f, -14), (-20, 0), (0, 10), (20 * f, 4),
         (24 * f, -30), (30 * f, -75)], flex * 0.55, hip)
-    shank = turned([(-17, -6), (-14.5 * f, 12), (-11 * f, 30), (-10 * f, 75), (28 * f, 75), (28 * f, 35),
+    shank = rotate([(-17, -6), (-14.5 * f, 12), (-11 * f, 30), (-10 * f, 75), (28 * f, 75), (28 * f, 35),
         (22 * f, 10), (15, -8)], -flex * 0.45, hip)
     c.soft(thigh, shank, amount=0.72, edge=18)
     femur = [(-4.5, -80), (-4.5, -34), (-5.5, -22), (-9.3, -14), (-11.2, -7), (-9.8, -1), (-4.5, 3.2),
         (3, 4.2), (11, 3.0), (17, -1.2), (19.3, -7.5), (17.5, -13.3), (12.8, -16.2), (9.5, -22),
         (8.5, -34), (9, -80)]
-    turned_femur = turned(femur, flex * 0.55, hip)
+    turned_femur = rotate(femur, flex * 0.55, hip)
     c.bone(turned_femur, amount=0.75, radius=8, cortex=1.6, inner=0.42, grain=0.09)
-    c.bone(turned(ellipse(11, -6.2, 8.9, 8.9), flex * 0.55, hip), amount=0.16, radius=8, cortex=1, inner=0.3)
+    c.bone(rotate(ellipse(11, -6.2, 8.9, 8.9), flex * 0.55, hip), amount=0.16, radius=8, cortex=1, inner=0.3)
     tibia = [(-10.5, 7.2), (-3, 5.6), (2, 4.3), (5, 5.6), (12, 6.0), (18.2, 7.0), (18.4, 10.5), (14.5, 16),
         (11, 26), (9.5, 40), (9.5, 80), (-5.5, 80), (-6, 40), (-8.0, 27), (-11.3, 20), (-11.2, 14)]
-    c.bone(turned(tibia, -flex * 0.45, hip), amount=0.72, radius=7.5, cortex=1.5, inner=0.42, grain=0.09)
+    c.bone(rotate(tibia, -flex * 0.45, hip), amount=0.72, radius=7.5, cortex=1.5, inner=0.42, grain=0.09)
     fibula = even((0, 0.7), (0.04, 1.35), (0.1, 1.35), (0.2, 0.85), (1, 0.85))
-    c.bone(tube(turned([(17.5, 11.5), (15, 32), (13.5, 80)], -flex * 0.45, hip), fibula, 2.9), amount=0.4,
+    c.bone(tube(rotate([(17.5, 11.5), (15, 32), (13.5, 80)], -flex * 0.45, hip), fibula, 2.9), amount=0.4,
         radius=2.7, cortex=0.9, inner=0.35)
     patella = [(-17.5, -19), (-13.5, -18.8), (-12.2, -14), (-13.2, -8.6), (-16.6, -5.8), (-19.4, -9),
         (-19.6, -15)]
-    c.bone(turned(patella, flex * 0.25, hip), amount=0.5, radius=3.5, cortex=0.8, inner=0.5)
-    c.soft(turned(ellipse(-11.5, 4.5, 3.5, 6, -15), 0), amount=-0.1, edge=3, blur=1)  # fat pad of Hoffa
+    c.bone(rotate(patella, flex * 0.25, hip), amount=0.5, radius=3.5, cortex=0.8, inner=0.5)
+    c.soft(rotate(ellipse(-11.5, 4.5, 3.5, 6, -15), 0), amount=-0.1, edge=3, blur=1)  # fat pad of Hoffa
 
 
 def ankle_ap(c: Canvas) -> None:
@@ -65,12 +65,12 @@ def ankle_ap(c: Canvas) -> None:
         (21, 65), (18 * f, 32), (19.5 * f, 15), (16.5 * f, 0), (15 * f, -25), (18 * f, -65)], amount=0.7,
         edge=14)
     heel = [(-8, 31), (0, 29), (9, 31), (11.5, 40), (10, 58), (-10, 58), (-12, 42)]
-    c.bone(turned(heel, tilt, (0, 15)), amount=0.2, radius=7, cortex=0.9, inner=0.6)
+    c.bone(rotate(heel, tilt, (0, 15)), amount=0.2, radius=7, cortex=0.9, inner=0.6)
     c.bone([(-20, 44), (-14, 36), (0, 40), (14, 36), (19, 44), (18, 62), (-20, 62)], amount=0.22, radius=6,
         cortex=0.8, inner=0.6)
     talus = [(-11.6, 13.8), (-6, 12.4), (0, 12.9), (6, 12.2), (10.2, 13.2), (11.4, 20), (11.6, 27),
         (8, 30.5), (0, 29), (-8, 31), (-12.6, 27), (-12.4, 19)]
-    c.bone(turned(talus, tilt, (0, 15)), amount=0.62, radius=6.5, cortex=1.2, inner=0.48, grain=0.09)
+    c.bone(rotate(talus, tilt, (0, 15)), amount=0.62, radius=6.5, cortex=1.2, inner=0.48, grain=0.09)
     tibia = [(-7.5, -70), (-7.6, -25), (-10, -8), (-12.6, 2), (-12.0, 8.6), (-6, 9.8), (0, 9.6),
         (6.5, 9.6), (11.2, 11.0), (12.2, 17), (13.8, 21.6), (16.6, 20.5), (17.6, 13), (16.2, 3),
         (12.2, -8), (8.8, -25), (8, -70)]
@@ -84,15 +84,15 @@ def ankle_lateral(c: Canvas) -> None:
     f, flex = 0.6 + 0.4 * c.body.build, c.pose.normal(0, 5)
     c.look((0, 2), 1.05)
     about = (6, 10)
-    leg = turned([(-9 * f, -75), (-8 * f, -25), (-9, -5), (-20, 14), (10, 20), (24, 18), (21 * f, -5),
+    leg = rotate([(-9 * f, -75), (-8 * f, -25), (-9, -5), (-20, 14), (10, 20), (24, 18), (21 * f, -5),
         (22 * f, -25), (26 * f, -75)], flex, about)
     sole = [(-75, 14), (-48, 15), (-22, 6), (-6, -6), (20, -4), (33, 12), (38, 28), (35, 41), (22, 44),
         (2, 39), (-20, 36), (-48, 40), (-75, 43)]
     c.soft(leg, sole, amount=0.62, edge=14)
     tibia = [(0, -80), (0, -25), (-3, -6), (-5.6, 3), (-3.8, 6.6), (3, 4.6), (9.5, 5.4), (14.2, 9.8),
         (16.6, 5.5), (15.6, -5), (13.6, -25), (14, -80)]
-    c.bone(turned(tibia, flex, about), amount=0.72, radius=6.5, cortex=1.4, inner=0.42, grain=0.09)
-    c.bone(turned(tube([(17, -80), (13.5, -25), (7.5, 17)], even((0, 1), (0.7, 1.0), (0.88, 1.5),
+    c.bone(rotate(tibia, flex, about), amount=0.72, radius=6.5, cortex=1.4, inner=0.42, grain=0.09)
+    c.bone(rotate(tube([(17, -80), (13.5, -25), (7.5, 17)], even((0, 1), (0.7, 1.0), (0.88, 1.5),
         (0.95, 1.4), (1, 0.6)), 2.9), flex, about), amount=0.36, radius=3, cortex=0.8, inner=0.35)
     talus = [(-8, 12), (-3.6, 8.6), (3, 6.8), (9, 7.6), (13.6, 11.6), (19, 14.6), (19, 17.6), (12.6, 17.4),
         (6, 20.6), (-1, 21.5), (-7, 21.8), (-12.5, 20.2), (-15.4, 16), (-13.6, 11.8)]

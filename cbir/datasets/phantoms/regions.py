@@ -1,4 +1,4 @@
-"""The table of what can be drawn: a row a class, in IRMA's terms and DICOM's."""
+"""Table of the classes of phantoms, in the terms of IRMA and DICOM."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ VIEWS = {
 
 
 @dataclass(frozen=True)
-class Region:
-    """One class.
+class PhantomRegion:
+    """A class of phantoms.
 
     name: the label. code: IRMA code; for regions with `sides` (the anatomy axis of the left and the right one)
     the code where the side is unknown. body_part: BodyPartExamined (PS3.16 annex L). view: ViewPosition (PS3.3
@@ -51,7 +51,7 @@ class Region:
         return f"{self.anatomy}, {VIEWS.get(self.direction, self.direction)}"
 
     def code_of(self, laterality: str) -> str:
-        """The code with the side, "L" or "R", filled in where the region has sides."""
+        """Return the code with the side, "L" or "R", if the region has sides."""
         if self.sides is None:
             return self.code
         technique, direction, _, system = self.code.split("-")
@@ -59,7 +59,7 @@ class Region:
 
 
 # fmt: off
-REGIONS = tuple(Region(*row) for row in (
+REGIONS = tuple(PhantomRegion(*row) for row in (
     ("chest-pa", "1113-110-500-000", "DX", "CHEST", "PA", 90, 100, 430, thorax.chest_pa),
     ("chest-lateral", "1113-210-500-000", "DX", "CHEST", "LL", 82, 100, 430, thorax.chest_lateral),
     ("abdomen-ap", "1111-127-700-400", "DX", "ABDOMEN", "AP", 84, 100, 430, trunk.abdomen_ap),

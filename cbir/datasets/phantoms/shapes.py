@@ -9,13 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 Points = NDArray[np.float64]  # (n, 2): x to the right, y down
 
 SAMPLES = 6  # points between two control points of a curve
-Profile = Sequence[
-    tuple[float, float, float]
-]  # (place along the axis 0..1, half width right, half width left)
+# (position along the axis 0..1, half width right, half width left)
+Profile = Sequence[tuple[float, float, float]]
 
 
 def _blend(steps: int) -> NDArray[np.float64]:
-    """(steps, 4) weights of four neighbouring control points: Catmull-Rom (Catmull and Rom 1974)."""
+    """Return (steps, 4) weights of four neighbouring control points: Catmull-Rom (Catmull and Rom 1974)."""
     t = np.linspace(0, 1, steps, endpoint=False)[:, None]
     return 0.5 * np.hstack(
         [-t + 2 * t**2 - t**3, 2 - 5 * t**2 + 3 * t**3, t + 4 * t**2 - 3 * t**3, t**3 - t**2]
@@ -43,53 +42,104 @@ def _open_basis(count: int) -> NDArray[np.float64]:
     return basis
 
 
-def closed(points: ArrayLike) -> Points:
-    """A smooth closed curve through the control points."""
+def closed_curve(points: ArrayLike) -> Points:
+    """Return a smooth closed curve through the control points."""
     control = np.asarray(points, float)
     return _closed_basis(len(control)) @ control
 
 
-def curve(points: ArrayLike) -> Points:
-    """A smooth open curve through the control points."""
+def open_curve(points: ArrayLike) -> Points:
+    """Return a smooth open curve through the control points."""
     control = np.asarray(points, float)
     return _open_basis(len(control)) @ control
 
 
 def ellipse(x: float, y: float, rx: float, ry: float, angle: float = 0.0, count: int = 12) -> Points:
-    """Control points of an ellipse; angle in degrees, clockwise on the screen."""
+    """Return control points of an ellipse.
+
+    Parameters
+    ----------
+    x, y : float
+        Centre.
+    rx, ry : float
+        Semi-axes.
+    angle : float
+        Rotation in degrees, clockwise on the screen.
+    count : int
+        Number of points.
+    """
     t = np.linspace(0, 2 * np.pi, count, endpoint=False)
-    return turned(np.stack([x + rx * np.cos(t), y + ry * np.sin(t)], 1), angle, (x, y))
+    return rotate(np.stack([x + rx * np.cos(t), y + ry * np.sin(t)], 1), angle, (x, y))
 
 
-def turned(points: ArrayLike, degrees: float, about: ArrayLike = (0.0, 0.0)) -> Points:
-    """Rotated clockwise on the screen about a point."""
+def rotate(points: ArrayLike, degrees: float, about: ArrayLike = (0.0, 0.0)) -> Points:
+    """Rotate points.
+
+    Parameters
+    ----------
+    points : (n, 2) array_like
+        Points.
+    degrees : float
+        Angle, clockwise on the screen.
+    about : (2,) array_like
+        Centre of the rotation.
+    """
     c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
     centre = np.asarray(about, float)
     return (np.asarray(points, float) - centre) @ np.array([[c, s], [-s, c]]) + centre
 
 
-def moved(points: ArrayLike, x: float, y: float) -> Points:
-    """Shifted to the right and down."""
+def translate(points: ArrayLike, x: float, y: float) -> Points:
+    """Shift points.
+
+    Parameters
+    ----------
+    points : (n, 2) array_like
+        Points.
+    x, y : float
+        Distance to the right and down.
+    """
     return np.asarray(points, float) + np.array([x, y])
 
 
-def placed(points: ArrayLike, x: float, y: float, scale: ArrayLike = 1.0, degrees: float = 0.0) -> Points:
-    """A shape drawn about the origin, scaled, rotated and moved to (x, y)."""
-    return moved(turned(np.asarray(points, float) * np.asarray(scale, float), degrees), x, y)
+def transform_shape(
+    points: ArrayLike, x: float, y: float, scale: ArrayLike = 1.0, degrees: float = 0.0
+) -> Points:
+    """Scale and rotate a shape about the origin, and shift it.
+
+    Parameters
+    ----------
+    points : (n, 2) array_like
+        Shape around the origin.
+    x, y : float
+        New position of the origin.
+    scale : float or (2,) array_like
+        Enlargement.
+    degrees : float
+        Rotation, clockwise on the screen.
+    """
+    return translate(rotate(np.asarray(points, float) * np.asarray(scale, float), degrees), x, y)
 
 
-def mirrored(points: ArrayLike) -> Points:
-    """Left and right exchanged about x = 0."""
+def mirror(points: ArrayLike) -> Points:
+    """Mirror points about x = 0."""
     return np.asarray(points, float) * (-1.0, 1.0)
 
 
 def tube(path: ArrayLike, profile: Profile | float, width: float = 1.0) -> Points:
-    """Outline of a bone along a path: half widths = profile * width, on the two sides of the axis.
+    """Return the outline of a bone along a path.
 
-    path: (n, 2), n >= 2, made smooth. profile: rows (place, right, left), "right" as the screen shows it when
-    the path runs down the page; a number stands for that half width everywhere, with rounded ends.
+    Parameters
+    ----------
+    path : (n, 2) array_like
+        Control points of the axis, n >= 2; it is smoothed.
+    profile : float or sequence of (position, right, left)
+        Half widths along the axis, "right" as on the screen when the path runs down the page; a number is a
+        constant half width with rounded ends.
+    width : float
+        Factor of the half widths.
     """
-    line = curve(path)
+    line = open_curve(path)
     steps = np.hypot(*np.diff(line, axis=0).T)
     along = np.concatenate([[0], np.cumsum(steps)])
     if isinstance(profile, int | float):

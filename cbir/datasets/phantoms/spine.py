@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cbir.datasets.phantoms.canvas import Canvas
-from cbir.datasets.phantoms.shapes import Points, curve, ellipse, mirrored, moved, placed, tube
+from cbir.datasets.phantoms.shapes import (
+    Points,
+    ellipse,
+    mirror,
+    open_curve,
+    transform_shape,
+    translate,
+    tube,
+)
 from cbir.datasets.phantoms.thorax import ribs
 
 # bodies in a box of -1..1: waisted, with end plates a little hollow
@@ -23,26 +31,26 @@ SIDE = [(-0.92, -0.98), (-0.4, -0.93), (0.2, -0.92), (0.9, -0.96), (0.98, -0.7),
 
 
 def along(path: ArrayLike, count: int, growth: float = 1.0) -> list[tuple[Points, float, float]]:
-    """Places down a spine: centre, height of the segment and lean in degrees, each `growth` times taller."""
-    line = curve(path)
+    """Return segments down a spine: centre, height and lean in degrees, each `growth` times taller."""
+    line = open_curve(path)
     lengths = growth ** np.arange(count)
     way = np.concatenate([[0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))])
     edges = np.concatenate([[0], np.cumsum(lengths)]) / lengths.sum() * way[-1]
     corners = np.stack([np.interp(edges, way, line[:, k]) for k in (0, 1)], 1)
-    found = []
+    segments = []
     for a, b in pairwise(corners):
         d = b - a
-        found.append(((a + b) / 2, float(np.hypot(*d)), float(np.degrees(np.arctan2(-d[0], d[1])))))
-    return found
+        segments.append(((a + b) / 2, float(np.hypot(*d)), float(np.degrees(np.arctan2(-d[0], d[1])))))
+    return segments
 
 
 def spine_front(c: Canvas, places: Sequence[tuple[Points, float, float]], width: float, amount: float,
     process: float) -> None:
-    """Vertebrae seen from the front. width: half width of the first body; process: their reach."""
+    """Draw vertebrae from the front. width: half width of the first body; process: reach of the processes."""
     bodies, pedicles, holes, spinous, transverse = [], [], [], [], []
     for index, (centre, height, lean) in enumerate(places):
         half = width * (1 + 0.035 * index)
-        fit = partial(placed, x=centre[0], y=centre[1], scale=(half, height / 2), degrees=lean)
+        fit = partial(transform_shape, x=centre[0], y=centre[1], scale=(half, height / 2), degrees=lean)
         bodies.append(fit(np.array(FRONT) * (1, 0.82)))
         for side in (-1, 1):
             pedicles.append(fit(ellipse(side * 0.62, -0.3, 0.17, 0.27)))
@@ -62,11 +70,11 @@ def spine_front(c: Canvas, places: Sequence[tuple[Points, float, float]], width:
 
 def spine_side(c: Canvas, places: Sequence[tuple[Points, float, float]], depth: float, amount: float,
     process: float) -> None:
-    """Vertebrae seen from the side, facing left. depth: half depth of the first; process: length behind."""
+    """Draw vertebrae from the side, facing left. depth: half depth of the first; process: length behind."""
     bodies, arches, facets = [], [], []
     for index, (centre, height, lean) in enumerate(places):
         half = depth * (1 + 0.02 * index)
-        fit = partial(placed, x=centre[0], y=centre[1], scale=(half, height / 2), degrees=lean)
+        fit = partial(transform_shape, x=centre[0], y=centre[1], scale=(half, height / 2), degrees=lean)
         bodies.append(fit(np.array(SIDE) * (1, 0.8)))
         arches.append(fit(tube([(1.0, -0.25), (1.5, 0.0), (1.9, 0.35), (1.5 + process, 0.7)],
             [(0, 0.22, 0.22), (0.25, 0.2, 0.2), (0.6, 0.26, 0.26), (0.92, 0.4, 0.4), (1, 0.2, 0.2)])))
@@ -79,24 +87,24 @@ def spine_side(c: Canvas, places: Sequence[tuple[Points, float, float]], depth: 
 
 
 def sacrum(c: Canvas, x: float, y: float, scale: float, amount: float) -> None:
-    """From the front; (x, y) is the middle of its upper end plate, scale its half width."""
+    """Draw from the front; (x, y) is the middle of the upper end plate, scale the half width."""
     outline = [(-1, 0.15), (-0.6, 0.12), (-0.45, 0), (0, 0.04), (0.45, 0), (0.6, 0.12), (1, 0.15),
         (1.05, 0.6), (0.85, 1.2), (0.5, 1.75), (0.25, 2.3), (0, 2.4), (-0.25, 2.3), (-0.5, 1.75),
         (-0.85, 1.2), (-1.05, 0.6)]
-    c.bone(placed(outline, x, y, scale), amount=amount, radius=scale * 0.6, cortex=scale * 0.07, inner=0.5,
+    c.bone(transform_shape(outline, x, y, scale), amount=amount, radius=scale * 0.6, cortex=scale * 0.07, inner=0.5,
         grain=0.09)
-    foramina = [placed(ellipse(side * (0.5 - 0.07 * i), 0.5 + 0.42 * i, 0.13, 0.1, side * 25), x, y,
+    foramina = [transform_shape(ellipse(side * (0.5 - 0.07 * i), 0.5 + 0.42 * i, 0.13, 0.1, side * 25), x, y,
         scale) for i in range(4) for side in (-1, 1)]
     c.soft(*foramina, amount=-amount * 0.4, edge=scale * 0.1, blur=scale * 0.02)
-    crest = [placed(ellipse(0, 0.55 + 0.4 * i, 0.07, 0.14), x, y, scale) for i in range(4)]
+    crest = [transform_shape(ellipse(0, 0.55 + 0.4 * i, 0.07, 0.14), x, y, scale) for i in range(4)]
     c.bone(*crest, amount=amount * 0.35, radius=scale * 0.07, cortex=scale * 0.03)
-    arcs = [(placed(mirrored(p) if s else p, x, y, scale), scale * 0.05) for p in ([(0.2, 0.42),
+    arcs = [(transform_shape(mirror(p) if s else p, x, y, scale), scale * 0.05) for p in ([(0.2, 0.42),
         (0.5, 0.36), (0.85, 0.5)], [(0.2, 0.84), (0.45, 0.78), (0.75, 0.9)]) for s in (0, 1)]
     c.strokes(arcs, amount * 0.18, scale * 0.02)
 
 
 def gas(c: Canvas, places: Sequence[tuple[float, float, float]], amount: float) -> None:
-    """Gas in the bowel: lumps about the places (x, y, size), different in every exposure."""
+    """Draw gas in the bowel: lumps around (x, y, size), different in every exposure."""
     bubbles = []
     for x, y, size in places:
         if c.pose.random() < 0.75:
@@ -110,7 +118,7 @@ def gas(c: Canvas, places: Sequence[tuple[float, float, float]], amount: float) 
 
 
 def scoliosis(c: Canvas, top: float, bottom: float) -> list[tuple[float, float]]:
-    """A nearly straight axis with the patient's own slight curve."""
+    """Return a nearly straight axis with the patient's slight curve."""
     bend = c.person.normal(0, 1.1)
     return [(0, top), (bend, top * 0.6 + bottom * 0.4), (-bend * 0.5, top * 0.2 + bottom * 0.8), (0, bottom)]
 
@@ -121,11 +129,11 @@ def lumbar_ap(c: Canvas) -> None:
     c.soft([(-39 * f, -70), (-36 * f, -20), (-34 * f, 5), (-40 * f, 30), (-46, 70), (46, 70), (40 * f, 30),
         (34 * f, 5), (36 * f, -20), (39 * f, -70)], amount=1.5, edge=30)
     psoas = [(6, -34), (9, -22), (15, 2), (21, 24), (23, 50), (8, 50), (5, 0)]
-    c.soft(psoas, mirrored(psoas), amount=0.14, edge=5, blur=0.7)
+    c.soft(psoas, mirror(psoas), amount=0.14, edge=5, blur=0.7)
     ribs(c, [[(s * 7, -45 + 9 * i), (s * 16, -41.5 + 9 * i),
         (s * (28 - 7 * i), -33 + 8 * i)] for i in range(3) for s in (-1, 1)], 2.2, 0.2)
     wing = [(10, 33), (14, 27), (24, 20), (34, 19), (44, 26), (46, 45), (40, 70), (14, 70), (11, 50)]
-    c.bone(wing, mirrored(wing), amount=0.5, radius=4, cortex=1, inner=0.25)
+    c.bone(wing, mirror(wing), amount=0.5, radius=4, cortex=1, inner=0.25)
     sacrum(c, 0, 29, 15, 0.55)
     gas(c, [(-26, -14, 6), (27, -24, 6), (29, -6, 5), (-25, 8, 6), (25, 14, 5), (4, 44, 5), (-10, -8, 4),
         (12, 8, 4)], 0.3)
@@ -147,7 +155,7 @@ def lumbar_lateral(c: Canvas) -> None:
         (18.5, 52), (10, 44)]
     c.bone(bone, amount=0.7, radius=6, cortex=1.0, inner=0.48, grain=0.09)
     for dx, dy in ((0.0, 0.0), (2.5, 1.5)):
-        wing = placed([(-14, 24), (-6, 18.5), (6, 17), (20, 22), (27, 31), (22, 44), (10, 50), (-6, 62),
+        wing = transform_shape([(-14, 24), (-6, 18.5), (6, 17), (20, 22), (27, 31), (22, 44), (10, 50), (-6, 62),
             (-18, 62), (-19, 40)], dx, dy)
         c.bone(wing, amount=0.22, radius=2.4, cortex=0.7, inner=0.12)
     ribs(c, [[(14, -44 + 9 * i), (4, -36 + 9 * i), (-9, -24 + 9 * i)] for i in range(-1, 2)], 2.1, 0.16)
@@ -158,7 +166,7 @@ def thoracic_ap(c: Canvas) -> None:
     c.look((0, 0), c.pose.uniform(0.98, 1.07))
     c.soft([(-40, -70), (-40, 70), (40, 70), (40, -70)], amount=1.3 + 0.2 * f, edge=30)
     right = [(-8, -36), (-17, -37), (-30, -24), (-40, 0), (-46, 30), (-30, 24), (-16, 22), (-8, 26), (-6, 0)]
-    left = moved(mirrored(right), 1, 2)
+    left = translate(mirror(right), 1, 2)
     c.soft(right, left, amount=-0.42, edge=9, blur=0.6)
     c.soft([(-5, -20), (-8, 8), (-7, 24), (10, 28), (22, 24), (19, 10), (9, -8), (6, -20)], amount=0.4,
         edge=10, blur=1)
@@ -168,7 +176,7 @@ def thoracic_ap(c: Canvas) -> None:
             (side * 40, y + 13 + 0.1 * y)] for y in np.arange(-46, 50, 7.8)]
         ribs(c, back, 2.9, 0.2)
     clavicle = tube([(-5, -36), (-15, -39), (-30, -45), (-44, -44)], 1.7)
-    c.bone(clavicle, mirrored(clavicle), amount=0.28, radius=1.6, cortex=0.5)
+    c.bone(clavicle, mirror(clavicle), amount=0.28, radius=1.6, cortex=0.5)
     c.soft(ellipse(20, 31, 7, 4), amount=-0.22, edge=4, blur=0.6)
     spine_front(c, along(scoliosis(c, -58, 56), 15, 1.025), 4.4, 0.6, 0.75)
 
@@ -201,9 +209,9 @@ def cervical_lateral(c: Canvas) -> None:
     places = along(path, 7, 1.01)
     spine_side(c, places, 5.4, 0.62, 2.3)
     top = path[0]
-    dens = tube([moved(top, 0.5, 4), moved(top, -0.6, -5), moved(top, -1.2, -10.5)],
+    dens = tube([translate(top, 0.5, 4), translate(top, -0.6, -5), translate(top, -1.2, -10.5)],
         [(0, 1.4, 1.4), (0.5, 1.05, 1.05), (0.9, 0.9, 0.9), (1, 0.4, 0.4)], 2.5)
     c.bone(dens, amount=0.5, radius=2.3, cortex=0.6)
-    c.bone(ellipse(top[0] - 5.2, top[1] - 6.2, 1.4, 2.5, 10), tube([moved(top, 3, -6), moved(top, 11, -5.5),
-        moved(top, 17.5, -4)], [(0, 0.7, 0.7), (0.6, 0.8, 0.8), (0.9, 1.5, 1.5), (1, 0.8, 0.8)], 1.5),
+    c.bone(ellipse(top[0] - 5.2, top[1] - 6.2, 1.4, 2.5, 10), tube([translate(top, 3, -6), translate(top, 11, -5.5),
+        translate(top, 17.5, -4)], [(0, 0.7, 0.7), (0.6, 0.8, 0.8), (0.9, 1.5, 1.5), (1, 0.8, 0.8)], 1.5),
         amount=0.42, radius=1.5, cortex=0.5)

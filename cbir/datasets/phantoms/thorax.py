@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cbir.datasets.phantoms.canvas import Canvas
-from cbir.datasets.phantoms.shapes import Points, curve, ellipse, mirrored, moved, tube
+from cbir.datasets.phantoms.shapes import Points, ellipse, mirror, open_curve, translate, tube
 
 
 def ribs(c: Canvas, paths: Sequence[ArrayLike], width: float, amount: float) -> None:
-    """Curved bands of bone; neighbours do not overlap and are drawn together."""
+    """Draw curved bands of bone; neighbours do not overlap and are drawn together."""
     c.bone(
         *(tube(path, width / 2) for path in paths),
         amount=amount,
@@ -30,7 +30,7 @@ def _step(degrees: float, far: float) -> Points:
 
 def _branches(c: Canvas, root: tuple[float, float], heading: float, length: float, width: float,
     depth: int) -> list[tuple[Points, float]]:
-    """A vessel and its branches as strokes, thinner and shorter each time."""
+    """Return a vessel and its branches as strokes, thinner and shorter each time."""
     bend = c.person.normal(0, 14)
     a = np.array(root)
     b = a + _step(heading, length / 2)
@@ -84,46 +84,46 @@ def chest_pa(c: Canvas) -> None:
     clavicle = tube([(-4, -29.5), (-12, -31), (-22, -34.5), (-33, -36), (-42, -33)], [(0, 1.3, 1.3),
         (0.2, 1, 1), (0.6, 0.9, 0.9), (1, 1.2, 1.2)], 1.35)
     tilt = c.pose.normal(0, 1.2)
-    c.bone(moved(clavicle, 0, tilt), moved(mirrored(clavicle), 0, -tilt), amount=0.3, radius=1.4, cortex=0.5,
+    c.bone(translate(clavicle, 0, tilt), translate(mirror(clavicle), 0, -tilt), amount=0.3, radius=1.4, cortex=0.5,
         inner=0.4)
     blade = np.array([(-30, -34), (-36, -30), (-41, -22), (-40, -8), (-36.5, 3), (-34.5, 4), (-34.5, -8),
         (-33, -20), (-30, -29)]) - (c.pose.uniform(0, 2.5), 0)
-    c.bone(blade, mirrored(blade), amount=0.2, radius=1.6, cortex=0.5, inner=0.22)
+    c.bone(blade, mirror(blade), amount=0.2, radius=1.6, cortex=0.5, inner=0.22)
     head = ellipse(-46, -30, 5.5, 5.5)
-    c.bone(head, mirrored(head), amount=0.4, radius=5, cortex=0.8, inner=0.45)
+    c.bone(head, mirror(head), amount=0.4, radius=5, cortex=0.8, inner=0.45)
     # gas in the stomach
     c.soft(ellipse(17, floor + 8, 5.5 * c.pose.uniform(0.6, 1.1), 3), amount=-0.3, edge=3, blur=0.5)
     if c.body.female:
         breast = ellipse(-21, 15, 13 * wide, 12)
-        c.soft(breast, mirrored(breast), amount=0.16, edge=9, blur=0.8)
+        c.soft(breast, mirror(breast), amount=0.16, edge=9, blur=0.8)
     _chest_findings(c)
 
 
 def _half_chest(y: float) -> float:
-    """From the middle to the inside of the ribs at this height."""
+    """Return the distance from the middle to the inside of the ribs at this height."""
     return float(np.interp(y, [-38, -30, -20, -5, 10, 30], [12, 22, 29, 34, 36, 37]))
 
 
 def _rib_cage(c: Canvas, breath: float) -> None:
-    """Ten pairs of ribs: the level part at the back, the slanting part in front."""
+    """Draw ten pairs of ribs: the level part at the back, the slanting part in front."""
     back: list[ArrayLike] = []
     front: list[ArrayLike] = []
     for i in range(10):
         y = -37 + 5.9 * i + breath * i / 10
         w = _half_chest(y + 8)
         path = [(3.8, y + 1), (0.3 * w, y - 1.6), (0.62 * w, y - 0.6), (0.88 * w, y + 3.6), (w + 0.4, y + 10)]
-        back += [path, mirrored(path)]
+        back += [path, mirror(path)]
         if i < 7:
             w2 = _half_chest(y + 16)
             path = [(w + 0.2, y + 9.6), (0.93 * w2, y + 15.5), (0.72 * w2, y + 20.5), (0.46 * w2, y + 23.5)]
-            front += [path, mirrored(path)]
+            front += [path, mirror(path)]
     ribs(c, back[0::4] + back[1::4], 2.3, 0.17)
     ribs(c, back[2::4] + back[3::4], 2.3, 0.17)
     ribs(c, front, 2.2, 0.1)
 
 
 def _chest_findings(c: Canvas) -> None:
-    """Now and then a pacemaker, a nodule, an effusion or leads on the skin."""
+    """Draw, in some images, a pacemaker, a nodule, an effusion or leads on the skin."""
     chance = c.pose.random()
     if chance < 0.05:
         c.soft(ellipse(24, -24, 4.2, 3.4, 15), amount=1.4, edge=0.8)
@@ -179,8 +179,8 @@ def chest_lateral(c: Canvas) -> None:
 
 
 def _lateral_spine(c: Canvas) -> None:
-    """Thoracic vertebrae from the side, one under the other along the kyphosis, and their processes."""
-    line = curve([(10, -50), (17, -34), (22.5, -16), (24, 2), (22, 20), (17, 38), (14, 56)])
+    """Draw thoracic vertebrae from the side along the kyphosis, and their processes."""
+    line = open_curve([(10, -50), (17, -34), (22.5, -16), (24, 2), (22, 20), (17, 38), (14, 56)])
     steps = np.linspace(0, len(line) - 1, 17)
     centres = np.stack([np.interp(steps, np.arange(len(line)), line[:, k]) for k in (0, 1)], 1)
     bodies, arches = [], []
@@ -189,6 +189,6 @@ def _lateral_spine(c: Canvas) -> None:
         gap = (b - a) * 0.1
         bodies.append(tube([a + gap, b - gap], [(0, 0.9, 0.9), (0.1, 1, 1), (0.5, 0.86, 0.86), (0.9, 1, 1),
             (1, 0.9, 0.9)], 3.3))
-        arches.append(tube([moved(a, 3, 1), moved(a, 7, 3.5), moved(a, 10, 8)], 1.0))
+        arches.append(tube([translate(a, 3, 1), translate(a, 7, 3.5), translate(a, 10, 8)], 1.0))
     c.bone(*bodies, amount=0.34, radius=2.8, cortex=0.6, inner=0.5)
     c.bone(*arches, amount=0.12, radius=1, cortex=0.4)

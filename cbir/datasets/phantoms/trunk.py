@@ -6,7 +6,7 @@
 import numpy as np
 
 from cbir.datasets.phantoms.canvas import Canvas
-from cbir.datasets.phantoms.shapes import Points, ellipse, mirrored, moved, placed, tube, turned
+from cbir.datasets.phantoms.shapes import Points, ellipse, mirror, rotate, transform_shape, translate, tube
 from cbir.datasets.phantoms.spine import along, gas, sacrum, scoliosis, spine_front
 from cbir.datasets.phantoms.thorax import ribs
 
@@ -24,7 +24,7 @@ FEMUR = [(20.4, 4.8), (20.5, 1), (22.6, -1.8), (26, -2.8), (29.4, -1.4), (31.2, 
 
 
 def pelvis_bones(c: Canvas, amount: float) -> None:
-    """Hip bones, sacrum and both femora; (0, 0) is the middle of the inlet, 33 units the half width."""
+    """Draw hip bones, sacrum and both femora; (0, 0) is the middle of the inlet, 33 units the half width."""
     wide = 1.06 if c.body.female else 0.98
     tall = 0.96 if c.body.female else 1.03
     sides = [np.array([wide, tall]), np.array([-wide, tall])]
@@ -50,9 +50,9 @@ def pelvis_bones(c: Canvas, amount: float) -> None:
             0.25,
         )
         turn = c.pose.normal(0, 3)
-        femur = turned(np.array(FEMUR) * s, turn, np.array([26, 3.2]) * s)
+        femur = rotate(np.array(FEMUR) * s, turn, np.array([26, 3.2]) * s)
         c.bone(femur, amount=amount * 0.85, radius=4.8, cortex=1.1, inner=0.44, grain=0.12)
-        c.strokes([(turned(np.array([(32.2, 19), (33.4, 12), (38, 4)]) * s, turn, np.array([26, 3.2]) * s),
+        c.strokes([(rotate(np.array([(32.2, 19), (33.4, 12), (38, 4)]) * s, turn, np.array([26, 3.2]) * s),
             0.9)], amount * 0.14, 0.4)
 
 
@@ -65,7 +65,7 @@ def _hips_soft(c: Canvas, amount: float) -> None:
 
 
 def _implant(c: Canvas, side: float) -> None:
-    """A total hip replacement: cup, head and stem of metal."""
+    """Draw a total hip replacement: cup, head and stem of metal."""
     c.soft(ellipse(26 * side, 1.5, 6.6, 6.0), amount=1.0, edge=1.0)
     c.soft(ellipse(26 * side, 3.2, 3.6, 3.6), tube([(27 * side, 4), (35.5 * side, 11)], 1.6), amount=1.2,
         edge=1)
@@ -93,7 +93,7 @@ def hip_ap(c: Canvas) -> None:
 
 
 def _kidney(c: Canvas, x: float, y: float, lean: float) -> Points:
-    return placed([(-3.6, -5), (-1, -7), (2.6, -6), (3.8, -2), (4, 3), (2, 7), (-1.6, 7), (-3.8, 4),
+    return transform_shape([(-3.6, -5), (-1, -7), (2.6, -6), (3.8, -2), (4, 3), (2, 7), (-1.6, 7), (-3.8, 4),
         (-2.2, 0)], x, y, c.person.uniform(0.95, 1.15), lean)
 
 
@@ -103,26 +103,26 @@ def abdomen_ap(c: Canvas) -> None:
     c.soft([(-38 * f, -70), (-38 * f, -30), (-36 * f, 0), (-38 * f, 25), (-42 * f, 70), (42 * f, 70),
         (38 * f, 25), (36 * f, 0), (38 * f, -30), (38 * f, -70)], amount=1.5, edge=24)
     lung = [(-10, -56), (-14, -46), (-24, -44.5), (-34, -37), (-40, -60)]
-    c.soft(lung, moved(mirrored(lung), 0, 1), amount=-0.6, edge=7, blur=0.7)
+    c.soft(lung, translate(mirror(lung), 0, 1), amount=-0.6, edge=7, blur=0.7)
     c.soft([(-35 * f, -38), (-24, -45), (-6, -43), (8, -38), (-4, -26), (-16, -14), (-30 * f, -4),
         (-35 * f, -10)], amount=0.16, edge=7, blur=0.8)  # liver
     # spleen
     c.soft([(24, -40), (33 * f, -34), (33 * f, -22), (27, -20), (23, -30)], amount=0.12, edge=4, blur=0.8)
-    c.soft(_kidney(c, -15, -10, 12), mirrored(_kidney(c, -15, -13, 12)), amount=0.14, edge=4, blur=0.6)
+    c.soft(_kidney(c, -15, -10, 12), mirror(_kidney(c, -15, -13, 12)), amount=0.14, edge=4, blur=0.6)
     psoas = [(4, -22), (6, -14), (12, 8), (16, 24), (8, 26), (4, 0)]
-    c.soft(psoas, mirrored(psoas), amount=0.13, edge=4, blur=0.6)
+    c.soft(psoas, mirror(psoas), amount=0.13, edge=4, blur=0.6)
     for i, (x, y) in enumerate(((-19, -52), (-21, -45), (-20, -38), (-16, -31), (-12, -27.5))):
         reach = (38, 38, 35, 27, 18)[i]
         path = [(-4, y + 1), (x, y + 1), (-reach, y + 11 - i)]
-        ribs(c, [path, mirrored(path)], 1.9, 0.17)
+        ribs(c, [path, mirror(path)], 1.9, 0.17)
     spine_front(c, along(scoliosis(c, -54, 18.5), 9, 1.03), 4.9, 0.55, 0.7)
     low = np.array([(x * 0.78, y * 0.78 + 33.5) for x, y in WING])
-    c.bone(low, mirrored(low), amount=0.42, radius=3.2, cortex=0.75, inner=0.22, grain=0.12)
+    c.bone(low, mirror(low), amount=0.42, radius=3.2, cortex=0.75, inner=0.22, grain=0.12)
     ring = np.array([(x * 0.78, y * 0.78 + 33.5) for x, y in RING])
     hole = np.array([(x * 0.78, y * 0.78 + 33.5) for x, y in FORAMEN])
-    c.bone(ring, mirrored(ring), amount=0.45, radius=3, cortex=0.8, inner=0.42, holes=[hole, mirrored(hole)])
+    c.bone(ring, mirror(ring), amount=0.45, radius=3, cortex=0.8, inner=0.42, holes=[hole, mirror(hole)])
     femur = np.array([(x * 0.78, y * 0.78 + 33.5) for x, y in FEMUR])
-    c.bone(femur, mirrored(femur), amount=0.55, radius=3.8, cortex=0.9, inner=0.44)
+    c.bone(femur, mirror(femur), amount=0.55, radius=3.8, cortex=0.9, inner=0.44)
     sacrum(c, 0, 19, 8, 0.4)
     colon = [(-26, 20, 4.5), (-27, 11, 4.5), (-27, 2, 4), (-24, -8, 4), (-15, -14, 4), (-5, -15, 3.6),
         (6, -17, 3.8), (17, -21, 4.2), (26, -22, 4.4), (28, -11, 3.6), (28.5, 0, 3.4), (28, 10, 3.4),

@@ -22,11 +22,11 @@ TEST_HEADER = "image_id;a;b;c;d;e;f;05_class;g;06_class;07_irma_code;08_irma_cod
 
 @cache
 def png(number: int) -> bytes:
-    return cv2.imencode(".png", phantoms.draw(number, seed=3, size=32).pixels)[1].tobytes()
+    return cv2.imencode(".png", phantoms.draw_phantom(number, seed=3, size=32).pixels)[1].tobytes()
 
 
 def code(number: int) -> str:
-    return phantoms.draw(number, seed=3, size=32).code
+    return phantoms.draw_phantom(number, seed=3, size=32).code
 
 
 def picture(folder: Path, name: str, number: int) -> None:

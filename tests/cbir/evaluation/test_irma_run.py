@@ -33,7 +33,7 @@ def benchmark(tmp_path_factory):
     for split, numbers in drawn.items():
         (root / split).mkdir()
         for number in numbers:
-            phantom = phantoms.draw(number, seed=5, size=64)
+            phantom = phantoms.draw_phantom(number, seed=5, size=64)
             truth[number] = phantom.code
             assert cv2.imwrite(str(root / split / f"{number}.png"), phantom.pixels)
     lines = "".join(f"  {number} {code}\n" for number, code in truth.items())
@@ -84,7 +84,7 @@ def test_the_same_question_has_the_same_answer(benchmark):
 
 
 def test_a_folder_of_images_and_one_that_is_none(benchmark, tmp_path):
-    pixels = phantoms.draw(3, seed=9, size=64).pixels
+    pixels = phantoms.draw_phantom(3, seed=9, size=64).pixels
     cv2.imwrite(str(tmp_path / "0007.png"), pixels)
     (tmp_path / "8.png").write_text("no picture")
     shown = submit(benchmark, "--rule", "2007", queries=tmp_path)

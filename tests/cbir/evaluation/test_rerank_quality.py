@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cbir.datasets.phantoms import write
+from cbir.datasets.phantoms import write_phantoms
 from cbir.store import Collection
 
 BENCH = Path(__file__).parents[3] / "bench" / "rerank_quality.py"
@@ -23,7 +23,7 @@ def bench(*arguments, code=0):
 @pytest.fixture(scope="module")
 def phantoms(tmp_path_factory):
     folder = tmp_path_factory.mktemp("phantoms")
-    write(folder, 120, size=48)
+    write_phantoms(folder, 120, size=48)
     return folder
 
 

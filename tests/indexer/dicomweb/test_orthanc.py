@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydicom import dcmread
 
-from cbir.datasets.phantoms import write
+from cbir.datasets.phantoms import write_phantoms
 from tests.indexer.orthanc import DICOM, RECEIVER, URL, Namespace, namespace, needs_orthanc, orthanc
 from tests.indexer.receiving import CBIR, file_of, instances_in, slices
 
@@ -23,7 +23,7 @@ SCRIPT = Path(__file__).parents[3] / "docs" / "orthanc.md"
 @pytest.fixture(scope="module")
 def phantoms(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("phantoms")
-    write(folder, 12, format="dicom", size=64)
+    write_phantoms(folder, 12, format="dicom", size=64)
     return folder
 
 

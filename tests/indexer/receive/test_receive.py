@@ -18,7 +18,7 @@ from pydicom.uid import BasicTextSRStorage, JPEGBaseline8Bit, SecondaryCaptureIm
 from pynetdicom import AE, build_context
 from pynetdicom.sop_class import CTImageStorage, Verification
 
-from cbir.datasets.phantoms import write
+from cbir.datasets.phantoms import write_phantoms
 from cbir.errors import InvalidInput
 from cbir.ingest.description import DescribeTask
 from cbir.store import Collection
@@ -47,7 +47,7 @@ needs_dcmtk = pytest.mark.skipif(
 
 @needs_dcmtk
 def test_dcmtk_sends_a_folder_twice_and_nothing_is_there_twice(tmp_path: Path) -> None:
-    write(tmp_path / "phantoms", 12, format="dicom", size=64)
+    write_phantoms(tmp_path / "phantoms", 12, format="dicom", size=64)
     files = sorted(map(str, (tmp_path / "phantoms").glob("*.dcm")))
     compressed = [name for name in files if dcmread(name).file_meta.TransferSyntaxUID.is_compressed]
     plain = [name for name in files if name not in compressed]

@@ -1,4 +1,4 @@
-"""One synthetic radiograph: the region drawn, exposed, windowed and marked."""
+"""Draw one synthetic radiograph: anatomy, exposure, windowing and markers."""
 
 from dataclasses import dataclass, field
 
@@ -8,19 +8,19 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from cbir.datasets.phantoms import exposure
-from cbir.datasets.phantoms.canvas import Attenuation, Body, Canvas
-from cbir.datasets.phantoms.regions import REGIONS, Region
+from cbir.datasets.phantoms.canvas import Attenuation, Canvas, PatientBody
+from cbir.datasets.phantoms.regions import REGIONS, PhantomRegion
 from cbir.errors import InvalidInput
 
-SMALLEST, LARGEST = 32, 4096
-FINEST = 1024  # anatomy is drawn at this many pixels at most and enlarged; the noise is always at full size
-COARSEST = 144  # and at this many at least, then reduced: thin bones need it
+MIN_SIZE, MAX_SIZE = 32, 4096
+MAX_DRAWN = 1024  # pixels that anatomy is drawn at, then enlarged; the noise is always at full size
+MIN_DRAWN = 144  # and at least this many, then reduced: thin bones need it
 BY_NAME = {region.name: region for region in REGIONS}
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What is true of a phantom.
+class PhantomFacts:
+    """Ground truth of a phantom.
 
     label: class name. code: IRMA code TTTT-DDD-AAA-BBB. anatomy, view: in words. patient: synthetic id, shared
     by about four images; age in years, sex "F" or "M". visit: 0 or 1, a patient comes twice. modality ("CR",
@@ -44,58 +44,79 @@ class Facts:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Phantom(Facts):
-    """A synthetic radiograph; pixels: (height, width) uint8, longer side as asked for, bright is dense."""
+class PhantomRadiograph(PhantomFacts):
+    """A synthetic radiograph. pixels: (height, width) uint8, bright is dense."""
 
     pixels: NDArray[np.uint8] = field(repr=False)
 
 
 @dataclass(frozen=True)
-class Class:
-    """A row of the table of classes; code is the one without a side."""
+class PhantomClass:
+    """A row of the table of classes. code: IRMA code without a side."""
 
     name: str
     code: str
     description: str
 
 
-def classes() -> tuple[Class, ...]:
-    """The classes, in the order in which `draw` cycles through them."""
-    return tuple(Class(region.name, region.code, region.description) for region in REGIONS)
+def phantom_classes() -> tuple[PhantomClass, ...]:
+    """Return the classes, in the order in which `draw_phantom` cycles through them."""
+    return tuple(PhantomClass(region.name, region.code, region.description) for region in REGIONS)
 
 
-def draw(index: int, seed: int = 0, size: int = 256, region: str | None = None) -> Phantom:
-    """The phantom of this number: a function of its four arguments alone.
+def draw_phantom(index: int, seed: int = 0, size: int = 256, region: str | None = None) -> PhantomRadiograph:
+    """Draw a phantom, determined by the four arguments alone.
 
-    index: 0 or more; without `region` the class is number index % len(classes()). seed: 0 or more, another set
-    of patients. size: pixels of the longer side, 32..4096; the anatomy does not depend on it. region: a class
-    name.
-    Raises InvalidInput for anything else.
+    Parameters
+    ----------
+    index : int
+        Number of the phantom, at least 0. Without `region` its class is number index % len(phantom_classes()).
+    seed : int
+        Seed of the patients, at least 0.
+    size : int
+        Pixels of the longer side, 32 to 4096; the anatomy does not depend on it.
+    region : str, optional
+        Class name.
+
+    Raises
+    ------
+    InvalidInput
+        For an unknown region or a number out of range.
     """
     check_size(size)
-    known, kind, body, person, pose = _plan(index, seed, region)
-    pixels = _picture(kind, known.laterality, size, body, person, pose)
-    return Phantom(**vars(known), pixels=pixels)
+    facts, kind, body, person, pose = _plan(index, seed, region)
+    pixels = _draw_pixels(kind, facts.laterality, size, body, person, pose)
+    return PhantomRadiograph(**vars(facts), pixels=pixels)
 
 
-def facts(index: int, seed: int = 0, region: str | None = None) -> Facts:
-    """What `draw` would say of this phantom, without drawing it."""
+def phantom_facts(index: int, seed: int = 0, region: str | None = None) -> PhantomFacts:
+    """Return the ground truth of a phantom without drawing it.
+
+    Parameters
+    ----------
+    index, seed : int
+        As for `draw_phantom`.
+    region : str, optional
+        Class name.
+    """
     return _plan(index, seed, region)[0]
 
 
-def _plan(index: int, seed: int, region: str | None) -> tuple[Facts, Region, Body, Generator, Generator]:
+def _plan(
+    index: int, seed: int, region: str | None
+) -> tuple[PhantomFacts, PhantomRegion, PatientBody, Generator, Generator]:
     if index < 0 or seed < 0:
         raise InvalidInput(f"index {index} and seed {seed} of a phantom must not be negative")
     if region is not None and region not in BY_NAME:
         raise InvalidInput(f"there is no phantom of {region!r}; there are {', '.join(BY_NAME)}")
     kind = BY_NAME[region] if region is not None else REGIONS[index % len(REGIONS)]
     number = patient_number(index)
-    place = REGIONS.index(kind)
+    region_number = REGIONS.index(kind)
     body = _body(np.random.default_rng([seed, number]), kind)
-    person = np.random.default_rng([seed, number, place])
-    pose = np.random.default_rng([seed, index, place, 1])
+    person = np.random.default_rng([seed, number, region_number])
+    pose = np.random.default_rng([seed, index, region_number, 1])
     side = ("L" if pose.random() < 0.5 else "R") if kind.sides else ""
-    known = Facts(
+    facts = PhantomFacts(
         label=kind.name,
         code=kind.code_of(side),
         anatomy=kind.anatomy,
@@ -110,25 +131,25 @@ def _plan(index: int, seed: int, region: str | None) -> tuple[Facts, Region, Bod
         laterality=side,
         length=kind.length,
     )
-    return known, kind, body, person, pose
+    return facts, kind, body, person, pose
 
 
 def check_size(size: int) -> None:
-    """Raises InvalidInput for a size that cannot be drawn."""
-    if not SMALLEST <= size <= LARGEST:
-        raise InvalidInput(f"size {size} is out of range: the longer side is {SMALLEST} to {LARGEST} pixels")
+    """Raise InvalidInput for a size out of range."""
+    if not MIN_SIZE <= size <= MAX_SIZE:
+        raise InvalidInput(f"size {size} is out of range: the longer side is {MIN_SIZE} to {MAX_SIZE} pixels")
 
 
 def patient_number(index: int) -> int:
-    """Four images a patient: two neighbouring classes, each in two rounds through the classes."""
-    rounds, place = divmod(index, len(REGIONS))
-    return rounds // 2 * ((len(REGIONS) + 1) // 2) + place // 2
+    """Return the patient's number. Each has four images: two adjacent classes, in two rounds through all classes."""
+    rounds, region_number = divmod(index, len(REGIONS))
+    return rounds // 2 * ((len(REGIONS) + 1) // 2) + region_number // 2
 
 
-def _body(rng: Generator, kind: Region) -> Body:
+def _body(rng: Generator, kind: PhantomRegion) -> PatientBody:
     age = float(rng.uniform(20, 90))
     female = max(int(rng.integers(2)), int(kind.modality == "MG"))
-    return Body(
+    return PatientBody(
         build=float(np.clip(rng.normal(1.0, 0.1), 0.8, 1.25)),
         density=float(np.clip(rng.normal(1.08 - 0.0025 * (age - 20) * (1 + 0.4 * female), 0.08), 0.65, 1.3)),
         age=age,
@@ -137,10 +158,10 @@ def _body(rng: Generator, kind: Region) -> Body:
     )
 
 
-def _picture(
-    kind: Region, side: str, size: int, body: Body, person: Generator, pose: Generator
+def _draw_pixels(
+    kind: PhantomRegion, side: str, size: int, body: PatientBody, person: Generator, pose: Generator
 ) -> NDArray[np.uint8]:
-    canvas = Canvas(kind.width, kind.height, min(max(size, COARSEST), FINEST), body, person, pose)
+    canvas = Canvas(kind.width, kind.height, min(max(size, MIN_DRAWN), MAX_DRAWN), body, person, pose)
     stature = person.normal(1.0, 0.03)
     turn = pose.normal(0, 3.2 if kind.sides and kind.modality == "CR" else 1.3)
     canvas.look(
@@ -151,17 +172,17 @@ def _picture(
     kind.draw(canvas)
     unsharp = cv2.GaussianBlur(canvas.mu, (0, 0), 0.55 + canvas.unit * 0.06)
     width, height = (round(n * size / 100) for n in (kind.width, kind.height))
-    reduce = cv2.INTER_AREA if size < COARSEST else cv2.INTER_CUBIC
+    reduce = cv2.INTER_AREA if size < MIN_DRAWN else cv2.INTER_CUBIC
     mu = (
         unsharp
         if unsharp.shape == (height, width)
         else cv2.resize(unsharp, (width, height), interpolation=reduce)
     )
-    return _film(kind, side, np.maximum(mu, 0), pose)
+    return _develop_film(kind, side, np.maximum(mu, 0), pose)
 
 
-def _film(kind: Region, side: str, mu: Attenuation, pose: Generator) -> NDArray[np.uint8]:
-    """Exposure, tone and the things that are written on a radiograph."""
+def _develop_film(kind: PhantomRegion, side: str, mu: Attenuation, pose: Generator) -> NDArray[np.uint8]:
+    """Apply exposure, tone curve, markers and burned-in text."""
     inside = exposure.collimation(mu.shape, pose)
     low, high = pose.normal(0.02, 0.03), pose.normal(1.06, 0.05)
     gamma, scatter = float(np.exp(pose.normal(0.0, 0.14))), pose.uniform(0.02, 0.12)
@@ -170,13 +191,13 @@ def _film(kind: Region, side: str, mu: Attenuation, pose: Generator) -> NDArray[
     breast = kind.modality == "MG"
     letter = side or ("R" if lead < 0.5 else "L")
     if lead < 0.8:
-        # the patient's right is on the left of the picture; a breast has its letter away from the chest wall
+        # the patient's right is on the left of the picture; the letter of a breast is away from the chest wall
         left = letter == "R" if breast or not side else corner < 0.5
         exposure.lead_letter(
             mu, letter, 0.12 if left else 0.88, 0.1 if breast or corner < 0.7 else 0.88, pose
         )
-    seen = exposure.expose(mu, photons, scatter, pose)
-    grey = exposure.develop(seen, inside > 0.5, float(low), float(high), gamma)
+    detected = exposure.expose(mu, photons, scatter, pose)
+    grey = exposure.develop(detected, inside > 0.5, float(low), float(high), gamma)
     border = 0.95 if edge < 0.07 and not breast else 0.01
     pixels = np.asarray(255 * (grey * inside + border * (1 - inside)) + 0.5, np.uint8)
     if strip < 0.15:

@@ -1,4 +1,4 @@
-"""A folder of phantoms with their manifest: a collection to try everything on."""
+"""Folders of phantoms with their manifest."""
 
 import csv
 import json
@@ -10,8 +10,8 @@ from pathlib import Path
 import cv2
 
 from cbir.atomic import write_bytes
-from cbir.datasets.phantoms.dicom import encode
-from cbir.datasets.phantoms.phantom import check_size, draw, facts
+from cbir.datasets.phantoms.dicom_encoding import encode_dicom
+from cbir.datasets.phantoms.drawing import check_size, draw_phantom, phantom_facts
 from cbir.errors import InvalidInput
 
 SUFFIX = {"png": ".png", "dicom": ".dcm"}
@@ -19,7 +19,7 @@ COLUMNS = ("path", "label", "irma_code", "patient", "modality", "anatomy", "view
 RECIPE = "phantoms.json"
 
 
-def write(
+def write_phantoms(
     folder: Path,
     count: int,
     *,
@@ -28,12 +28,34 @@ def write(
     size: int = 256,
     on_progress: Callable[[int], None] | None = None,
 ) -> Path:
-    """Write phantoms 0 .. count - 1 as phantom-000000.png (or .dcm) and, last, `manifest.csv`; returns its path.
+    """Write phantoms 0 to count - 1 as phantom-000000.png (or .dcm), and their manifest last.
 
-    A file is complete or absent, and kept where it is there: run an interrupted call again to go on with it.
-    on_progress is told after every image how many there are. Raises InvalidInput for a count below 1, a size or
-    a format that cannot be, a folder that cannot be written or that holds phantoms of another seed, size or
-    format.
+    Files are complete or absent, and existing ones stay: repeat an interrupted call to continue it.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder, created if needed.
+    count : int
+        Number of phantoms, at least 1.
+    format : {"png", "dicom"}
+        Format of the files.
+    seed : int
+        Seed of the patients, at least 0.
+    size : int
+        Pixels of the longer side, 32 to 4096.
+    on_progress : callable, optional
+        Called after every image with their number so far.
+
+    Returns
+    -------
+    Path
+        The manifest, `manifest.csv`.
+
+    Raises
+    ------
+    InvalidInput
+        For a value out of range, or a folder that cannot be written or holds phantoms of other settings.
     """
     if count < 1:
         raise InvalidInput(f"count {count} is too small: at least 1 phantom")
@@ -47,38 +69,38 @@ def write(
         raise InvalidInput(f"{folder} is a file; name a folder to write the phantoms into")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _same_recipe(folder, {"format": format, "seed": seed, "size": size})
+        _check_recipe(folder, {"format": format, "seed": seed, "size": size})
         for index in range(count):
             path = folder / f"phantom-{index:06d}{SUFFIX[format]}"
             if not path.exists():
-                _put(path, _encoded(index, seed, size, format))
+                _write_file(path, _encoded(index, seed, size, format))
             if on_progress is not None:
                 on_progress(index + 1)
         manifest = folder / "manifest.csv"
-        _put(manifest, _manifest(count, seed, SUFFIX[format]).encode())
+        _write_file(manifest, _manifest(count, seed, SUFFIX[format]).encode())
     except OSError as error:
         raise InvalidInput(f"the phantoms cannot be written into {folder}: {error.strerror}") from error
     return manifest
 
 
-def _same_recipe(folder: Path, recipe: dict[str, str | int]) -> None:
-    """The folder's phantoms were asked for in the same way, or there are none."""
+def _check_recipe(folder: Path, recipe: dict[str, str | int]) -> None:
+    """Store the settings of the phantoms, or compare them with those stored."""
     path = folder / RECIPE
     if not path.exists():
-        _put(path, json.dumps(recipe).encode())
+        _write_file(path, json.dumps(recipe).encode())
         return
     try:
-        found = json.loads(path.read_text())
+        stored = json.loads(path.read_text())
     except ValueError:
-        found = "something else"
-    if found != recipe:
-        raise InvalidInput(f"{folder} holds phantoms of {found}, not {recipe}; name another folder")
+        stored = "unknown settings"
+    if stored != recipe:
+        raise InvalidInput(f"{folder} holds phantoms of {stored}, not {recipe}; name another folder")
 
 
 def _encoded(index: int, seed: int, size: int, format: str) -> bytes:
-    phantom = draw(index, seed, size)
+    phantom = draw_phantom(index, seed, size)
     if format == "dicom":
-        return encode(phantom, index, seed)
+        return encode_dicom(phantom, index, seed)
     return bytes(cv2.imencode(".png", phantom.pixels)[1])
 
 
@@ -87,14 +109,14 @@ def _manifest(count: int, seed: int, suffix: str) -> str:
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(COLUMNS)
     for index in range(count):
-        known = facts(index, seed)
+        facts = phantom_facts(index, seed)
         name = f"phantom-{index:06d}{suffix}"
         rows.writerow(
-            (name, known.label, known.code, known.patient, known.modality, known.anatomy, known.view)
+            (name, facts.label, facts.code, facts.patient, facts.modality, facts.anatomy, facts.view)
         )
     return text.getvalue()
 
 
-def _put(path: Path, data: bytes) -> None:
-    """All of the file or nothing."""
+def _write_file(path: Path, data: bytes) -> None:
+    # Not durable: a phantom that a power cut takes is drawn again.
     write_bytes(path, data, suffix=f".{os.getpid()}.partial", durable=False)

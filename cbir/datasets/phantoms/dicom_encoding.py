@@ -15,7 +15,7 @@ from pydicom.uid import (
     generate_uid,
 )
 
-from cbir.datasets.phantoms.phantom import Phantom
+from cbir.datasets.phantoms.drawing import PhantomRadiograph
 
 STORAGE = {
     "CR": ComputedRadiographyImageStorage,
@@ -27,11 +27,18 @@ BREAST_VIEWS = {"MLO": ("399368009", "medio-lateral oblique"), "CC": ("399162004
 FIRST_DAY = date(2020, 1, 1)
 
 
-def encode(phantom: Phantom, index: int, seed: int) -> bytes:
-    """The bytes of a DICOM file, the same for the same arguments.
+def encode_dicom(phantom: PhantomRadiograph, index: int, seed: int) -> bytes:
+    """Encode a phantom as a DICOM file, the same bytes for the same arguments.
 
     12 bits stored of 16, so that a stored value divided by 16 is the 8-bit grey value; every fifth image is
     MONOCHROME1 (inverted), every fourth is RLE-compressed, the rest is explicit VR little endian.
+
+    Parameters
+    ----------
+    phantom : PhantomRadiograph
+        Pixels and ground truth.
+    index, seed : int
+        Those the phantom was drawn with; UIDs and dates depend on them.
     """
     ds = Dataset()
     _patient_and_study(ds, phantom, index, seed)
@@ -60,7 +67,7 @@ def encode(phantom: Phantom, index: int, seed: int) -> bytes:
     return file.getvalue()
 
 
-def _patient_and_study(ds: Dataset, phantom: Phantom, index: int, seed: int) -> None:
+def _patient_and_study(ds: Dataset, phantom: PhantomRadiograph, index: int, seed: int) -> None:
     number = int(phantom.patient.rpartition("-")[2])
     day = FIRST_DAY + timedelta(days=number % 1500 + 200 * phantom.visit)
     ds.SOPClassUID = STORAGE[phantom.modality]
@@ -86,7 +93,7 @@ def _uid(*parts: object) -> str:
     return generate_uid(entropy_srcs=["phantom", *map(str, parts)])
 
 
-def _equipment(ds: Dataset, phantom: Phantom) -> None:
+def _equipment(ds: Dataset, phantom: PhantomRadiograph) -> None:
     ds.Modality = phantom.modality
     ds.Manufacturer = "cbir phantoms"
     ds.ImageType = ["DERIVED", "PRIMARY"]

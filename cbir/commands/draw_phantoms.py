@@ -1,0 +1,38 @@
+"""`cbir phantoms`."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cbir.commands.output import StageBars
+from cbir.datasets.phantoms import write_phantoms
+
+
+class ImageFormat(StrEnum):
+    """Formats of the files."""
+
+    png = "png"
+    dicom = "dicom"
+
+
+def draw_phantoms(
+    out: Annotated[Path, typer.Argument(help="Folder for the images.")],
+    count: Annotated[int, typer.Option(help="Number of images.")] = 200,
+    format: Annotated[ImageFormat, typer.Option(help="Format of the files.")] = ImageFormat.png,
+    seed: Annotated[int, typer.Option(help="Random seed; another one gives other patients.")] = 0,
+    size: Annotated[int, typer.Option(help="Pixels of the longer side, 32 to 4096.")] = 256,
+) -> None:
+    """Draw synthetic radiographs with labels, for trying out the program."""
+    with StageBars() as bars:
+        manifest = write_phantoms(
+            out,
+            count,
+            format=format.value,
+            seed=seed,
+            size=size,
+            on_progress=lambda done: bars.show("drawing", done, max(count, 1)),
+        )
+    typer.echo(f"{count} phantoms in {out}, labels in {manifest}")
+    typer.echo(f"next: cbir index {out} --collection DIR --labels {manifest}")
