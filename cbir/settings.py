@@ -59,16 +59,10 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="address the service listens on")
     port: int = Field(8000, ge=0, le=65535, description="port the service listens on")
     threads: int = Field(8, ge=1, le=256, description="requests handled at the same time")
-    queue: int = Field(
-        64, ge=0, description="requests that may wait for a thread; further ones are refused with 429"
-    )
-    request_seconds: float = Field(
-        60, gt=0, description="time limit of a request, including body and response"
-    )
+    queue: int = Field(64, ge=0, description="requests that may wait for a thread; others get status 429")
+    request_seconds: float = Field(60, gt=0, description="time limit of a request, transfer included")
     max_upload_bytes: int = Field(64 * 2**20, ge=1, description="maximum size of a query image over HTTP")
-    max_pixels: int = Field(
-        100_000_000, ge=1, description="maximum number of pixels of a frame; larger images are refused"
-    )
+    max_pixels: int = Field(100_000_000, ge=1, description="pixels of a frame; larger images are refused")
     max_results: int = Field(1000, ge=1, description="maximum k of a search over HTTP")
     rerank: str = Field("auto", description="re-ranking of searches that name none; auto: the best available")
     device: Literal["auto", "cpu", "cuda"] = Field(
@@ -77,13 +71,8 @@ class Settings(BaseSettings):
     index: Literal["exact", "flat", "ivf"] = Field(
         "exact", description="index of nearest neighbours for re-rankers of the top; flat, ivf: FAISS"
     )
-    keep_originals: bool = Field(
-        False, description="store the files sent to a collection, not only thumbnails"
-    )
-    store_thumbnails: bool = Field(
-        True,
-        description="store thumbnails of images that are sent; false: show the archive's",
-    )
+    keep_originals: bool = Field(False, description="store the files sent, not only thumbnails")
+    store_thumbnails: bool = Field(True, description="store thumbnails; false: show the archive's")
     archive_url: WebAddress | None = Field(
         None, description="DICOMweb URL of the archive, without /studies; for links, thumbnails and reports"
     )
@@ -91,34 +80,23 @@ class Settings(BaseSettings):
         None, description="the same URL as clients reach it, for links; unset: archive_url"
     )
     viewer_link: ViewerTemplate | None = Field(
-        None,
-        description="URL of a study in a viewer, with {study} and optionally {series}, {instance}, {frame}",
+        None, description="URL of a study in a viewer, with {study}; also {series}, {instance}, {frame}"
     )
     frame_origins: Origins = Field((), description="origins whose pages may embed /similar; empty: none")
     index_roots: Words = Field((), description="folders that jobs may index; empty: none")
-    exact_limit: int = Field(
-        2_000_000, ge=1, description="largest collection that is re-ranked as a whole, in images"
-    )
-    candidates: int = Field(
-        50_000,
-        ge=1,
-        description="best images that are re-ranked in a larger collection, with a sample of equal size",
-    )
+    exact_limit: int = Field(2_000_000, ge=1, description="largest collection that is re-ranked as a whole")
+    candidates: int = Field(50_000, ge=1, description="images re-ranked in a larger one, plus a sample")
     require_tokens: bool | None = Field(
         None, description="require a token for every request; unset: unless the service listens on loopback"
     )
-    state_folder: Path = Field(
-        default_factory=_state_folder, description="private folder for tokens and audit log"
-    )
+    state_folder: Path = Field(default_factory=_state_folder, description="folder of tokens and audit log")
     allowed_hosts: Words = Field((), description="host names of the service besides localhost")
-    trusted_proxies: Networks = Field(
-        (), description="addresses or networks of proxies whose X-Forwarded-* headers are trusted"
-    )
+    trusted_proxies: Networks = Field((), description="proxies whose X-Forwarded-* headers are trusted")
     tls_certificate: Path | None = Field(None, description="PEM file with the certificate chain for https")
     tls_key: Path | None = Field(None, description="PEM file with the private key")
     failed_attempts: int = Field(10, ge=1, description="wrong tokens from one address before it is blocked")
     failed_attempts_seconds: int = Field(
-        300, ge=1, description="time window for failed_attempts, and length of the block"
+        300, ge=1, description="time window of failed_attempts; length of block"
     )
     audit_log: Path | None = Field(
         None, description="audit log file; unset: audit.jsonl in state_folder if tokens are required"
