@@ -1,7 +1,7 @@
-"""From images that were found to the instances, series or studies they are of.
+"""Grouping of hits by instance, series or study.
 
 Slices are combined as in Khun Jush et al. 2024, Content-based image retrieval for multi-class volumetric radiology
-images: by the best score, the sum of scores, or how many were found.
+images: by the best score, the sum of scores, or the number of hits.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +12,7 @@ from cbir.search import Hit
 
 
 class Level(StrEnum):
-    """What an answer is of; each holds the one before."""
+    """Level of an answer; each contains the one before."""
 
     instance = "instance"
     series = "series"
@@ -20,7 +20,7 @@ class Level(StrEnum):
 
 
 class Combination(StrEnum):
-    """How the scores of a group's images become its own."""
+    """Score of a group, from those of its images."""
 
     max = "max"
     sum = "sum"
@@ -33,45 +33,55 @@ def _sum(scores: Sequence[float]) -> float:
 
 COMBINE: dict[Combination, Callable[[Sequence[float]], float]] = {
     Combination.max: max,
-    Combination.sum: _sum,  # scores below 0 say "not relevant": finding such an image too is no argument against
+    Combination.sum: _sum,  # a score below 0 says "not relevant", and is no argument against the group
     Combination.frequency: len,
 }
 
 
 @dataclass(frozen=True)
 class ImageGroup:
-    """An instance, series or study that was found.
+    """An instance, series or study among the hits.
 
-    score: combined. found: how often its images are in the lists. best: the image with the greatest score.
+    score: combined. count: number of hits. best: the hit with the largest score.
     """
 
     score: float
-    found: int
+    count: int
     best: Hit
 
 
 def group_key(hit: Hit, level: Level) -> tuple[str, ...]:
-    """The UIDs that name what a hit is of; hits without them are passed over by `combine`."""
+    """Return the UIDs that identify a hit at `level`; empty for an image that is not DICOM."""
     if hit.dicom is None:
         return ()
     uids = (hit.dicom.study, hit.dicom.series, hit.dicom.instance)
     return uids[: {Level.study: 1, Level.series: 2, Level.instance: 3}[level]]
 
 
-def group_hits(lists: Iterable[Sequence[Hit]], level: Level, how: Combination) -> list[ImageGroup]:
-    """The groups of one or several ranked lists, best first; equal ones by their best image, then by first sight.
+def group_hits(lists: Iterable[Sequence[Hit]], level: Level, combination: Combination) -> list[ImageGroup]:
+    """Group the hits of ranked lists; images that are not DICOM are left out.
 
-    With several lists, one for each slice of the query, an image counts once in each list that it is in.
+    Parameters
+    ----------
+    lists : iterable of sequences of Hit
+        One list for each query; an image counts once in each list that it is in.
+    level : Level
+        Instance, series or study.
+    combination : Combination
+        How the scores of a group are combined.
+
+    Returns
+    -------
+    list of ImageGroup
+        Best first; equal ones by their best image, then by first occurrence.
     """
     members: dict[tuple[str, ...], list[Hit]] = {}
     for hits in lists:
         for hit in hits:
-            if named := group_key(hit, level):
-                members.setdefault(named, []).append(hit)
-    groups = [
-        ImageGroup(
-            float(COMBINE[how]([hit.score for hit in hits])), len(hits), max(hits, key=lambda hit: hit.score)
-        )
-        for hits in members.values()
-    ]
+            if uids := group_key(hit, level):
+                members.setdefault(uids, []).append(hit)
+    groups = []
+    for hits in members.values():
+        score = float(COMBINE[combination]([hit.score for hit in hits]))
+        groups.append(ImageGroup(score, len(hits), max(hits, key=lambda hit: hit.score)))
     return sorted(groups, key=lambda group: (-group.score, -group.best.score))

@@ -1,4 +1,4 @@
-"""What is like an instance, a series or a study of the collection: instances, series or studies."""
+"""Search for instances, series or studies similar to an instance, a series or a study of the collection."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from cbir.search import MOST_EXAMPLES, Request, RerankFacts, Searcher, Stopwatch
 from cbir.store import Record
 from cbir.store.dicom_instances import DicomScope
 
-DEPTH = 100  # images of a list that count where series or studies are asked for
+DEPTH = 100  # images of each list that count at level series or study
 
 
 class Exclude(StrEnum):
-    """What of the query's is left out of the answers; each holds the one before."""
+    """Part of the query's own patient to leave out of the answers; each level contains the one before."""
 
     instance = "instance"
     series = "series"
@@ -25,10 +25,11 @@ class Exclude(StrEnum):
 
 
 @dataclass(frozen=True)
-class SimilarOptions:
-    """exclude: at least what `level` says, since nothing is an answer to itself.
+class SimilarRequest:
+    """Parameters of a search for similar cases.
 
-    depth: images of each list that count; None for DEPTH, at level instance as many as may be answered.
+    exclude: at least what `level` says, since nothing is an answer to itself.
+    depth: images of each list that count; None for DEPTH, at level instance for the settings' `max_results`.
     """
 
     level: Level = Level.instance
@@ -41,58 +42,68 @@ class SimilarOptions:
 
 @dataclass(frozen=True)
 class SimilarGroups:
-    """groups: all that were found, best first. queries: the images that were searched with."""
+    """Similar cases, best first. queries: the images that were searched with."""
 
     groups: list[ImageGroup]
     queries: list[Record]
-    how: RerankFacts
+    reranking: RerankFacts
     timings_ms: dict[str, float]
 
 
 def find_similar(
-    searcher: Searcher, scope: DicomScope, wanted: SimilarOptions, watch: Stopwatch
+    searcher: Searcher, scope: DicomScope, request: SimilarRequest, watch: Stopwatch
 ) -> SimilarGroups:
-    """What is most like the images in `scope`, of which at most MOST_EXAMPLES are searched with, evenly spread.
+    """Search with at most MOST_EXAMPLES images of a scope, evenly spread, each by itself, and combine the lists.
 
-    Each is searched with by itself, and the lists are combined. Raises NotFound where the collection has none.
+    Parameters
+    ----------
+    searcher : Searcher
+        Search of the collection.
+    scope : DicomScope
+        Instance, series or study to search with.
+    request : SimilarRequest
+        Parameters of the search.
+    watch : Stopwatch
+        Times the stages.
+
+    Raises
+    ------
+    NotFound
+        If the collection has no image of `scope`.
     """
-    queries = _queries(searcher, scope)
-    lists, total = [], dict[str, float]()
-    for record in queries:
-        answer = searcher.by_id(record.image_id, _request(searcher, scope, record, wanted), watch)
-        lists.append(answer.results)
-        total = answer.timings_ms
-    groups = group_hits(lists, wanted.level, wanted.combine)
-    return SimilarGroups(groups, queries, answer.rerank, total)
+    queries = _query_records(searcher, scope)
+    answers = [
+        searcher.by_id(record.image_id, _image_request(searcher, scope, record, request), watch)
+        for record in queries
+    ]
+    groups = group_hits([answer.results for answer in answers], request.level, request.combine)
+    return SimilarGroups(groups, queries, answers[-1].rerank, answers[-1].timings_ms)
 
 
-def _queries(searcher: Searcher, scope: DicomScope) -> list[Record]:
-    numbers = searcher.collection.numbers_in(scope)
-    places = np.unique(np.linspace(0, len(numbers) - 1, min(len(numbers), MOST_EXAMPLES)).round().astype(int))
-    chosen = [numbers[place] for place in places]
-    records = searcher.collection.records(chosen)
-    found = [records[number] for number in chosen if number in records]
-    if not found:
-        what, uid = ("study", scope.study)
+def _query_records(searcher: Searcher, scope: DicomScope) -> list[Record]:
+    numbers = np.array(searcher.collection.numbers_in(scope), np.int64)
+    spread = np.linspace(0, len(numbers) - 1, min(len(numbers), MOST_EXAMPLES)).round().astype(int)
+    queries = numbers[np.unique(spread)].tolist()
+    records = searcher.collection.records(queries)
+    if not records:
+        level, uid = ("study", scope.study)
         if scope.series:
-            what, uid = ("instance", scope.instance) if scope.instance else ("series", scope.series)
-        raise NotFound(f"there is no image of the {what} {uid} in the collection")
-    return found
+            level, uid = ("instance", scope.instance) if scope.instance else ("series", scope.series)
+        raise NotFound(f"there is no image of the {level} {uid} in the collection")
+    return [records[number] for number in queries if number in records]
 
 
-def _request(searcher: Searcher, scope: DicomScope, record: Record, wanted: SimilarOptions) -> Request:
+def _image_request(searcher: Searcher, scope: DicomScope, record: Record, request: SimilarRequest) -> Request:
+    """Return the request for one image of `scope`, which excludes the scope at least."""
     most = searcher.settings.max_results
-    depth = wanted.depth or (most if wanted.level is Level.instance else DEPTH)
+    depth = request.depth or (most if request.level is Level.instance else DEPTH)
+    excluded = max(list(Exclude).index(request.exclude), list(Level).index(request.level))
     return Request(
         k=min(depth, most),
-        rerank=wanted.rerank,
-        where=list(wanted.where),
-        exclude_patient=record.patient_key if wanted.exclude is Exclude.patient else None,
-        outside=_outside(scope, wanted),
+        rerank=request.rerank,
+        where=list(request.where),
+        exclude_patient=record.patient_key if request.exclude is Exclude.patient else None,
+        outside=DicomScope(
+            scope.study, scope.series if excluded < 2 else "", scope.instance if excluded < 1 else ""
+        ),
     )
-
-
-def _outside(scope: DicomScope, wanted: SimilarOptions) -> DicomScope:
-    """The query's own, as far as it is left out; the whole query at least."""
-    level = max(list(Exclude).index(wanted.exclude), list(Level).index(wanted.level))
-    return DicomScope(scope.study, scope.series if level < 2 else "", scope.instance if level < 1 else "")

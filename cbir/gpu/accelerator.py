@@ -89,9 +89,9 @@ class Accelerator:
                 ranked_rows, reranked = reranker.rerank(backend)
             except NeedsFullList:
                 return None
-            places = top_k(reranked.scores, k)
-            hits = ranked_rows[places]
-            return TopHits(hits, reranked.scores[places], gallery.exact_distances(query, hits), reranked)
+            top = top_k(reranked.scores, k)
+            hits = ranked_rows[top]
+            return TopHits(hits, reranked.scores[top], gallery.exact_distances(query, hits), reranked)
 
     def _graph_of(self, gallery: Gallery) -> TorchGraph:
         assert gallery.neighbourhood is not None
@@ -125,9 +125,9 @@ def _report_out_of_memory(gallery: Gallery) -> Iterator[None]:
 
 def excluded_rows(rows: Rows, count: int) -> Rows:
     """Return the rows of 0..count-1 that are not in ascending `rows`, by bisection: O(log n) for each."""
-    places = range(len(rows))
+    indices = range(len(rows))
     # rows[i] - i rows are excluded before rows[i]
     excluded = [
-        bisect_right(places, gap, key=lambda i: int(rows[i]) - i) + gap for gap in range(count - len(rows))
+        bisect_right(indices, gap, key=lambda i: int(rows[i]) - i) + gap for gap in range(count - len(rows))
     ]
     return np.array(excluded, np.int64)

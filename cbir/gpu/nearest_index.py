@@ -140,5 +140,6 @@ class NearestIndex:
 
 def _is_among(candidates: Rows, rows: Rows) -> NDArray[np.bool_]:
     """Return whether each candidate is in ascending `rows`."""
-    places = np.minimum(np.searchsorted(rows, candidates), len(rows) - 1)
-    return rows[places] == candidates
+    positions = np.minimum(np.searchsorted(rows, candidates), len(rows) - 1)
+    among: NDArray[np.bool_] = rows[positions] == candidates
+    return among

@@ -78,10 +78,10 @@ class TorchGraph:
         return arriving
 
     def within(self, nodes: Tensor) -> Callable[[Tensor], Tensor]:
-        place = torch.full((len(self),), len(nodes), dtype=torch.int32, device=nodes.device)
-        place[nodes] = torch.arange(len(nodes), dtype=torch.int32, device=nodes.device)
+        index = torch.full((len(self),), len(nodes), dtype=torch.int32, device=nodes.device)
+        index[nodes] = torch.arange(len(nodes), dtype=torch.int32, device=nodes.device)
         counts, ends, weights = self._edges_of(nodes)
-        neighbour = place[ends].long()  # the last place, one beyond the nodes, is always 0
+        neighbour = index[ends].long()  # one beyond the nodes is always 0
         zero = self.degrees.new_zeros(1)
 
         def multiply(values: Tensor) -> Tensor:
@@ -97,5 +97,5 @@ class TorchGraph:
         before = counts.cumsum(0) - counts
         total = int(counts.sum())
         shift = torch.repeat_interleave(first - before, counts, output_size=total)
-        places = torch.arange(total, device=rows.device) + shift
-        return counts, self._ends[places].long(), self._weights[places]
+        edges = torch.arange(total, device=rows.device) + shift
+        return counts, self._ends[edges].long(), self._weights[edges]

@@ -60,7 +60,7 @@ class TorchList:
 
     def is_distinct(self) -> bool:
         """Return whether distances differ by more than rounding; False where all images are alike."""
-        return self.farthest**2 - float(self.squared.min()) > self.rounding
+        return bool(self.farthest**2 - float(self.squared.min()) > self.rounding)
 
     def head(self, count: int) -> RankingList:
         """Return at least the best `count` rows, with exact distances and the similarities of the full list."""
@@ -80,7 +80,7 @@ class TorchList:
         """Return the similarities (n,) float32 of all rows, exact in the head; -inf for excluded rows."""
         assert self._head is not None, "similarities are scaled by the distances of the head"
         spread = self.farthest - self.nearest
-        similarities = 1.0 - (self.squared.sqrt() - self.nearest) / spread
+        similarities: Tensor = 1.0 - (self.squared.sqrt() - self.nearest) / spread
         similarities[self.on_device(self._head.rows)] = self.on_device(self._head.similarities)
         return similarities
 
@@ -142,8 +142,8 @@ def rows_at_ranks(scores: Tensor, pool: int, ranks: NDArray[np.int64]) -> Rows:
     sample = scores[:: max(1, len(scores) // SAMPLE)]
     sample = sample[sample > -torch.inf].sort().values
     share = pool / max(int(listed.sum()), 1)
-    place = min(int(len(sample) * (1.1 * share + 0.01)), len(sample) - 1)
-    rows = torch.nonzero(listed & (scores <= sample[place]))[:, 0] if place >= 0 else listed.nonzero()[:, 0]
+    index = min(int(len(sample) * (1.1 * share + 0.01)), len(sample) - 1)
+    rows = torch.nonzero(listed & (scores <= sample[index]))[:, 0] if index >= 0 else listed.nonzero()[:, 0]
     if len(rows) < pool:
         rows = torch.nonzero(listed)[:, 0]
     rows = rows.flip(0)

@@ -43,8 +43,8 @@ class AlphaQueryExpansion(CollectionReranker):
     def _expanded(self, backend: Backend) -> NDArray[np.float32]:
         """Return q' (d,)."""
         query, head = backend.query, backend.head(self.P)
-        places = top_k(head.similarities, self.P)
-        weights = head.similarities[places].astype(np.float64) ** self.alpha
-        differences = backend.gallery.vectors(head.rows[places]).astype(np.float64) - query
-        expanded = query + weights @ differences / (1.0 + weights.sum())
+        nearest = top_k(head.similarities, self.P)
+        weights = head.similarities[nearest].astype(np.float64) ** self.alpha
+        differences = backend.gallery.vectors(head.rows[nearest]).astype(np.float64) - query
+        expanded: NDArray[np.float64] = query + weights @ differences / (1.0 + weights.sum())
         return expanded.astype(np.float32)

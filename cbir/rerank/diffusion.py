@@ -26,7 +26,8 @@ class LogFlow(Reranked):
     """Scores are logarithms, 0 for the best, reported as their exponentials."""
 
     def reported(self, scores: NDArray[np.floating]) -> NDArray[np.floating]:
-        return np.exp(scores)
+        flow: NDArray[np.floating] = np.exp(scores)
+        return flow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +61,9 @@ class Diffusion(CollectionReranker):
         reached, flow = self.spread(graph, squared)
         rows = backend.to_host(reached)
         ranking = backend.list_including(rows)
-        places = np.searchsorted(ranking.rows, rows)
+        positions = np.searchsorted(ranking.rows, rows)
         scores = log_scores(
-            backend.to_host(flow), backend.to_host(squared[reached]), places, ranking.similarities
+            backend.to_host(flow), backend.to_host(squared[reached]), positions, ranking.similarities
         )
         return ranking.rows, LogFlow(scores)
 
@@ -162,7 +163,7 @@ def _local_graph(query: Floats, vectors: Floats, space: Space) -> tuple[Graph, F
 
 
 def log_scores(
-    flow: Floats, squared: Floats, places: NDArray[np.int64], similarities: NDArray[np.floating]
+    flow: Floats, squared: Floats, positions: NDArray[np.int64], similarities: NDArray[np.floating]
 ) -> NDArray[np.float64]:
     """Score images by the logarithm of their flow plus their cosine with the query; the others by similarity.
 
@@ -170,8 +171,8 @@ def log_scores(
     ----------
     flow, squared : (r,) float32
         Flow, above 0, and squared distance to the query of the images that relevance reaches.
-    places : (r,) int64
-        Their places in the ranking list.
+    positions : (r,) int64
+        Their positions in the ranking list.
     similarities : (m,) floating
         Similarities of the list.
 
@@ -186,5 +187,5 @@ def log_scores(
     reached -= reached.max()
     scores = similarities.astype(np.float64)
     scores += reached.min() - UNREACHED
-    scores[places] = reached
+    scores[positions] = reached
     return scores

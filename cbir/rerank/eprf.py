@@ -24,7 +24,8 @@ SVM_GRID: Grid = {"P": POSITIVES, "gamma": (0.5, 1.0, 2.0), "C": (1.0, 10.0)}
 
 def sigmoid(values: NDArray[np.floating]) -> NDArray[np.floating]:
     """1 / (1 + exp(-x)), without overflow."""
-    return 0.5 * (1.0 + np.tanh(0.5 * values))
+    probabilities: NDArray[np.floating] = 0.5 * (1.0 + np.tanh(0.5 * values))
+    return probabilities
 
 
 class ProbabilityScores(Reranked):
@@ -98,8 +99,10 @@ class Eprf(CollectionReranker):
     def _relevance(self, training_sets: TrainingSets, rho: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return R (P,) of the positives, within [0.01, 1]: Huang et al. 2012, eqs. 4 to 6."""
         decisions = training_sets.train(slice(0, self.T1), self.C, ()).positive_decisions()
-        relevance = self.alpha * sigmoid(decisions).mean(axis=0) + (1.0 - self.alpha) * rho
-        return np.clip(relevance, LEAST_MEMBERSHIP, 1.0)
+        relevance: NDArray[np.float64] = (
+            self.alpha * sigmoid(decisions).mean(axis=0) + (1.0 - self.alpha) * rho
+        )
+        return relevance.clip(LEAST_MEMBERSHIP, 1.0)
 
 
 class NoSimilarityUpdate(Eprf):

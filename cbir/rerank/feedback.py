@@ -87,12 +87,12 @@ class Feedback(ParameterSet):
         fill = top_k(scores[unjudged], max(self.P - len(relevant.rows), 0))
         others = np.delete(unjudged, fill)
         centre = examples.mean(axis=0, dtype=np.float32)
-        drawn = others[
+        unjudged_negatives = others[
             negatives.draw_negatives(
                 centre, scores[others], P=self.M, sets=self.T, lowest=self.lowest, seed=self.seed
             )
         ]
-        if not drawn.shape[1] and not len(irrelevant.rows):
+        if not unjudged_negatives.shape[1] and not len(irrelevant.rows):
             return None
         shared = np.concatenate([relevant.rows, ranking.rows[unjudged[fill]], irrelevant.rows])
         memberships = np.concatenate(
@@ -101,17 +101,19 @@ class Feedback(ParameterSet):
                 relevant.relevance,
                 np.full(len(fill), self.trust),
                 -irrelevant.relevance,
-                np.full(drawn.shape[1], self.distrust),
+                np.full(unjudged_negatives.shape[1], self.distrust),
             ]
         )
         positives = len(examples) + len(relevant.rows) + len(fill)
         signs = np.where(np.arange(len(memberships)) < positives, 1.0, -1.0)
-        vectors = np.vstack([examples, gallery.vectors(shared), gallery.vectors(ranking.rows[drawn.ravel()])])
+        vectors = np.vstack(
+            [examples, gallery.vectors(shared), gallery.vectors(ranking.rows[unjudged_negatives.ravel()])]
+        )
         first = len(examples) + len(shared)
         members = np.hstack(
             [
                 np.tile(np.arange(first), (self.T, 1)),
-                first + np.arange(drawn.size).reshape(drawn.shape),
+                first + np.arange(unjudged_negatives.size).reshape(unjudged_negatives.shape),
             ]
         )
         training_sets = TrainingSets(vectors, members, signs, self.gamma / gallery.dimensions, centre)
@@ -139,16 +141,18 @@ def apply_judgements(
     (m,) floating
         Scores with the judged images above and below all others.
     """
-    places = np.searchsorted(rows, feedback.rows)
+    positions = np.searchsorted(rows, feedback.rows)
     listed = (
-        (places < len(rows)) & (rows[np.minimum(places, len(rows) - 1)] == feedback.rows) if len(rows) else []
+        (positions < len(rows)) & (rows[np.minimum(positions, len(rows) - 1)] == feedback.rows)
+        if len(rows)
+        else []
     )
-    places, relevance = places[listed], feedback.relevance[listed]
-    if not len(places):
+    positions, relevance = positions[listed], feedback.relevance[listed]
+    if not len(positions):
         return scores
     least, most = float(scores.min()), float(scores.max())
-    within = (scores[places] - least) / max(most - least, 1e-12)  # in [0, 1], of small weight
+    within = (scores[positions] - least) / max(most - least, 1e-12)  # in [0, 1], of small weight
     result = scores.astype(np.float64)
     edge = np.where(relevance > 0.0, most + 1.0, least - 1.0)
-    result[places] = edge + 10.0 * relevance + 1e-3 * within
+    result[positions] = edge + 10.0 * relevance + 1e-3 * within
     return result

@@ -24,7 +24,7 @@ class KReciprocal(Reranker):
     """Jaccard distance between sets of mutual neighbours, for one query and its M best images.
 
     Z. Zhong, L. Zheng, D. Cao, S. Li: Re-ranking person re-identification with k-reciprocal encoding, CVPR 2017.
-    The query and these images are all there is: neighbours of an image are looked for among them alone.
+    Neighbours are searched for among the query and these images alone.
     d is the squared Euclidean distance over the image's largest one, as in the authors' program.
 
         R(i, k): images that have i among their k nearest and are among those of i (section 3.2)
@@ -52,29 +52,29 @@ class KReciprocal(Reranker):
         return self.M
 
     def __call__(self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery) -> Reranked:
-        places = top_k(ranking.similarities, self.M)
+        top = top_k(ranking.similarities, self.M)
         with OneBlasThread():
-            squared = pairwise_squared_distances(gallery.vectors(ranking.rows[places]), query)
+            squared = pairwise_squared_distances(gallery.vectors(ranking.rows[top]), query)
         largest = squared.max(axis=1, keepdims=True)
         scaled = np.divide(squared, largest, out=np.zeros_like(squared), where=largest > 0.0)
         neighbours = nearest_neighbours(squared, max(self.k1 + 1, self.k2))
         encoded = encode_neighbours(scaled, neighbours, self.k1)
-        own = np.flatnonzero(encoded[neighbours[0, : self.k2]].any(axis=0))
-        expanded = encoded[:, own][neighbours[:, : self.k2]].mean(axis=1)
+        nonzero = np.flatnonzero(encoded[neighbours[0, : self.k2]].any(axis=0))
+        expanded = encoded[:, nonzero][neighbours[:, : self.k2]].mean(axis=1)
         shared = np.minimum(expanded, expanded[0]).sum(axis=1)
         jaccard = 1.0 - shared / (2.0 - shared)
         distance = (1.0 - self.lam) * jaccard + self.lam * scaled[0]
         closeness = np.clip(1.0 - distance[1:], 0.0, 1.0)
-        return Reranked(score_above_rest(ranking, places, closeness), scope="top")
+        return Reranked(score_above_rest(ranking, top, closeness), scope="top")
 
 
 def pairwise_squared_distances(images: Floats, query: Floats) -> Floats:
-    """(m + 1, m + 1) float32 between the query, which comes first, and images (m, d); 0 between equal ones."""
-    near = np.zeros((len(images) + 1, len(query)))
-    near[1:] = images.astype(np.float64) - query
-    norms = np.einsum("ij,ij->i", near, near)
+    """Return squared distances (m + 1, m + 1) between the query, which comes first, and `images` (m, d)."""
+    offsets = np.zeros((len(images) + 1, len(query)))
+    offsets[1:] = images.astype(np.float64) - query
+    norms = np.einsum("ij,ij->i", offsets, offsets)
     norms = norms[:, None] + norms
-    squared = near @ near.T
+    squared = offsets @ offsets.T
     squared *= -2.0
     squared += norms
     squared[squared < ROUNDING * norms] = 0.0
@@ -82,9 +82,9 @@ def pairwise_squared_distances(images: Floats, query: Floats) -> Floats:
 
 
 def nearest_neighbours(squared: Floats, count: int) -> NDArray[np.int64]:
-    """(m, count) neighbours of each image, or all m of them: itself, then by distance and place."""
+    """Return neighbours (m, count) of each image, m at most: itself, then by distance and position."""
     m = len(squared)
-    # Distances are not negative, so the order of their bits is theirs; the place below them orders equal ones.
+    # Distances are not negative, so the order of their bits is theirs; the position below them orders equal ones.
     keys = (squared + np.float32(0.0)).view(np.int32).astype(np.int64)
     np.fill_diagonal(keys, -1)
     keys <<= 32
@@ -96,23 +96,38 @@ def nearest_neighbours(squared: Floats, count: int) -> NDArray[np.int64]:
 
 
 def reciprocal(neighbours: NDArray[np.int64], k: int) -> Truths:
-    """(m, m): whether two images are each among the k nearest of the other, or the same one."""
+    """Return a mask (m, m) of pairs that are each among the k nearest of the other, and of equal ones."""
     near = np.zeros((len(neighbours), len(neighbours)), np.bool_)
     np.put_along_axis(near, neighbours[:, : k + 1], True, axis=1)
-    found: Truths = near & near.T
-    return found
+    mutual: Truths = near & near.T
+    return mutual
 
 
 def encode_neighbours(scaled: Floats, neighbours: NDArray[np.int64], k1: int) -> Floats:
-    """V (m, m): a row per image, with sum 1, over the images of its expanded reciprocal set."""
+    """Encode images by their expanded reciprocal sets.
+
+    Parameters
+    ----------
+    scaled : (m, m) float32
+        Scaled distances d(i, j).
+    neighbours : (m, n) int64
+        Neighbours of each image, nearest first.
+    k1 : int
+        Size of the neighbourhoods.
+
+    Returns
+    -------
+    (m, m) float32
+        V, a row with sum 1 for each image.
+    """
     wide = reciprocal(neighbours, k1)
     narrow = csr_array(reciprocal(neighbours, round(k1 / 2)), dtype=np.int32)
-    # Sparse: a set holds k1 + 1 images at most.
+    # Sparse: a set has k1 + 1 images at most.
     shared = csr_array(wide, dtype=np.int32) @ narrow.T
     sizes = narrow.sum(axis=1)
     candidate = shared.multiply(wide).tocoo()
-    taken = 3 * candidate.data >= 2 * sizes[candidate.col]
-    pairs = (candidate.row[taken], candidate.col[taken])
+    large = 3 * candidate.data >= 2 * sizes[candidate.col]
+    pairs = (candidate.row[large], candidate.col[large])
     accepted = csr_array((np.ones(len(pairs[0]), np.int32), pairs), shape=wide.shape)
     members = wide | ((accepted @ narrow).toarray() > 0)
     encoded: Floats = np.exp(-scaled) * members

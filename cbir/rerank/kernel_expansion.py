@@ -1,4 +1,4 @@
-"""Kernel expansions sum_v a_v exp(-gamma |x - v|^2) + b: an ensemble of RBF machines as one function."""
+"""Kernel expansions sum_v a_v exp(-gamma |x - v|^2) + b: an ensemble of RBF SVMs as one function."""
 
 from dataclasses import dataclass
 
@@ -10,26 +10,38 @@ from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import CHUNK, Rows
 from cbir.threads import cores, for_each
 
-REFINED = 1000  # best places whose values are recomputed in float64
+REFINED = 1000  # best images, whose values are recomputed in float64
 
 
 def kernel(
     left: NDArray[np.floating], right: NDArray[np.floating], gamma: float, centre: NDArray[np.floating]
 ) -> NDArray[np.float64]:
-    """exp(-gamma |x - v|^2) (m, k) float64 of vectors (m, d) and (k, d).
+    """Compute the RBF kernel exp(-gamma |x - v|^2).
 
-    centre: (d,), a point near them: distances are taken as |x|^2 - 2 x.v + |v|^2 about it.
+    Parameters
+    ----------
+    left, right : (m, d) and (k, d) floating
+        Vectors x and v.
+    gamma : float
+        Above 0.
+    centre : (d,) floating
+        A point near the vectors: distances are computed as |x|^2 - 2 x.v + |v|^2 about it.
+
+    Returns
+    -------
+    (m, k) float64
     """
     left = left.astype(np.float64) - centre
     right = right.astype(np.float64) - centre
     squared = np.einsum("ij,ij->i", left, left)[:, None] + np.einsum("ij,ij->i", right, right)
     squared -= 2.0 * (left @ right.T)
-    return np.exp(-gamma * np.maximum(squared, 0.0))
+    similar: NDArray[np.float64] = np.exp(-gamma * np.maximum(squared, 0.0))
+    return similar
 
 
 @dataclass(frozen=True, eq=False)
 class KernelExpansion:
-    """vectors: (k, d) float32. coefficients: (k,) float64. bias: the b above. gamma: above 0."""
+    """A kernel expansion with vectors (k, d) float32, coefficients (k,) float64, bias b and gamma above 0."""
 
     vectors: NDArray[np.float32]
     coefficients: NDArray[np.float64]
@@ -37,20 +49,20 @@ class KernelExpansion:
     gamma: float
 
     def merged(self) -> "KernelExpansion":
-        """The same function with equal vectors put together and those of no weight left out."""
+        """Return the same function with equal vectors merged and those of weight 0 dropped."""
         contents = np.ascontiguousarray(self.vectors).view(
             f"V{self.vectors.itemsize * self.vectors.shape[1]}"
         )
-        _, first, which = np.unique(contents[:, 0], return_index=True, return_inverse=True)
-        coefficients = np.bincount(which, self.coefficients, minlength=len(first))
-        kept = np.abs(coefficients) > 1e-12 * np.abs(self.coefficients).max(initial=0.0)
-        return KernelExpansion(self.vectors[first[kept]], coefficients[kept], self.bias, self.gamma)
+        _, first, inverse = np.unique(contents[:, 0], return_index=True, return_inverse=True)
+        coefficients = np.bincount(inverse, self.coefficients, minlength=len(first))
+        used = np.abs(coefficients) > 1e-12 * np.abs(self.coefficients).max(initial=0.0)
+        return KernelExpansion(self.vectors[first[used]], coefficients[used], self.bias, self.gamma)
 
     def values(self, gallery: Gallery, rows: Rows) -> NDArray[np.float32]:
-        """Its value (m,) float32 at the named rows (ascending): one product in float32, both cores.
+        """Return the values (m,) float32 at `rows` (ascending) of `gallery`: one product in float32, on all cores.
 
-        The largest REFINED values are computed again in float64, so that the head of a ranking neither depends
-        on how a product was split nor tells equal vectors apart.
+        The largest REFINED values are recomputed in float64, so that the head of a ranking does not depend on how a
+        product was split, and equal vectors tie.
         """
         scores = self._approximate(gallery, rows)
         head = top_k(scores, REFINED)
@@ -58,7 +70,7 @@ class KernelExpansion:
         return scores
 
     def exact_values(self, images: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Its value (m,) float64 at images (m, d)."""
+        """Return the values (m,) float64 at `images` (m, d)."""
         centre = self.vectors.mean(axis=0) if len(self.vectors) else np.zeros(images.shape[1])
         return kernel(images, self.vectors, self.gamma, centre) @ self.coefficients + self.bias
 
@@ -69,15 +81,15 @@ class KernelExpansion:
         gamma = np.float32(self.gamma)
         pull = -gamma * gallery.squared_norms[rows]
         doubled = 2 * gamma * self.vectors
-        own = -gamma * np.einsum("ij,ij->i", self.vectors, self.vectors)[:, None]
+        offsets = -gamma * np.einsum("ij,ij->i", self.vectors, self.vectors)[:, None]
 
-        def add(where: slice, vectors: NDArray[np.float32]) -> None:
+        def add(part: slice, vectors: NDArray[np.float32]) -> None:
             exponents = doubled @ vectors.T
-            exponents += own
-            exponents += pull[where]
+            exponents += offsets
+            exponents += pull[part]
             np.minimum(exponents, 0, out=exponents)
             np.exp(exponents, out=exponents)
-            np.dot(coefficients, exponents, out=scores[where])
+            np.dot(coefficients, exponents, out=scores[part])
 
         for_each(gallery.chunks(rows), add, min(cores(), -(-len(rows) // CHUNK)))
         scores += np.float32(self.bias)

@@ -71,10 +71,10 @@ def _without_replacement(
     generator: np.random.Generator, pool: int, count: int, sets: int
 ) -> NDArray[np.int64]:
     """Draw (sets, count) numbers below `pool`, distinct within a row, every subset equally likely (Floyd 1987)."""
-    drawn = np.empty((sets, count), np.int64)
+    ranks = np.empty((sets, count), np.int64)
     for column in range(count):
         last = pool - count + column
         number = generator.integers(0, last, size=sets, endpoint=True)
-        repeated = (drawn[:, :column] == number[:, None]).any(axis=1)
-        drawn[:, column] = np.where(repeated, last, number)
-    return drawn
+        repeated = (ranks[:, :column] == number[:, None]).any(axis=1)
+        ranks[:, column] = np.where(repeated, last, number)
+    return ranks

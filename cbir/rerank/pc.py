@@ -43,16 +43,16 @@ class PostRetrievalClustering(Reranker):
         return self.M
 
     def __call__(self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery) -> Reranked:
-        places = top_k(ranking.similarities, self.M)
-        if len(places) < 2:
+        top = top_k(ranking.similarities, self.M)
+        if len(top) < 2:
             return Reranked(ranking.similarities, scope="top")
-        offsets = gallery.vectors(ranking.rows[places]).astype(np.float64) - query
+        offsets = gallery.vectors(ranking.rows[top]).astype(np.float64) - query
         cluster = fcluster(linkage(pdist(offsets), "average"), self.clusters, "maxclust") - 1
         centres = np.zeros((cluster.max() + 1, offsets.shape[1]))
         np.add.at(centres, cluster, offsets)
         centres /= np.bincount(cluster)[:, None]
         to_cluster = np.sqrt(np.einsum("ij,ij->i", centres, centres))[cluster]
-        adjusted = (1.0 - self.weight) * ranking.distances[places] + self.weight * to_cluster
+        adjusted = (1.0 - self.weight) * ranking.distances[top] + self.weight * to_cluster
         farthest = adjusted.max()
-        closeness = 1.0 - adjusted / farthest if farthest > 0.0 else np.ones(len(places))
-        return Reranked(score_above_rest(ranking, places, closeness), scope="top")
+        closeness = 1.0 - adjusted / farthest if farthest > 0.0 else np.ones(len(top))
+        return Reranked(score_above_rest(ranking, top, closeness), scope="top")

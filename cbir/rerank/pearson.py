@@ -45,7 +45,8 @@ class References:
         norms = np.einsum("ij,ij->i", differences, differences)[:, None] + self.squared_norms
         squared = norms - 2.0 * (differences @ self.vectors.T)
         squared[squared < ROUNDING * norms] = 0.0
-        return np.clip(_standardised(np.sqrt(squared)) @ self.list, -1.0, 1.0)
+        rho: NDArray[np.float64] = np.clip(_standardised(np.sqrt(squared)) @ self.list, -1.0, 1.0)
+        return rho
 
 
 def _standardised(lists: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -55,7 +56,8 @@ def _standardised(lists: NDArray[np.float64]) -> NDArray[np.float64]:
     centred = lists - lists.mean(axis=1, keepdims=True)
     length = np.sqrt(np.einsum("ij,ij->i", centred, centred))[:, None]
     constant = np.ptp(lists, axis=1, keepdims=True) <= np.sqrt(ROUNDING) * lists.max(axis=1, keepdims=True)
-    return np.divide(centred, length, out=np.zeros_like(lists), where=~constant)
+    scaled: NDArray[np.float64] = np.divide(centred, length, out=np.zeros_like(lists), where=~constant)
+    return scaled
 
 
 def update_similarities(
@@ -82,9 +84,9 @@ def update_similarities(
         Updated similarities.
     """
     updated = ranking.similarities.copy()
-    places = top_k(updated, K)
-    rho = references.correlations(gallery.vectors(ranking.rows[places]))
-    updated[places] += (lam * rho).astype(np.float32)
+    top = top_k(updated, K)
+    rho = references.correlations(gallery.vectors(ranking.rows[top]))
+    updated[top] += (lam * rho).astype(np.float32)
     return updated
 
 

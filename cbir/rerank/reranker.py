@@ -112,7 +112,7 @@ class CollectionReranker(Reranker):
 
 
 def score_above_rest(
-    ranking: RankingList, places: NDArray[np.int64], closeness: NDArray[np.floating]
+    ranking: RankingList, positions: NDArray[np.int64], closeness: NDArray[np.floating]
 ) -> NDArray[np.float64]:
     """Score re-ranked top candidates above all other images of a list.
 
@@ -120,7 +120,7 @@ def score_above_rest(
     ----------
     ranking : RankingList
         List of m images.
-    places : (p,) int64
+    positions : (p,) int64
         Places of the top candidates in the list.
     closeness : (p,) floating, in [0, 1]
         Rounded to float32, so that equal images, whose sums may differ in the last bits, tie.
@@ -128,8 +128,8 @@ def score_above_rest(
     Returns
     -------
     (m,) float64
-        1 + closeness at `places`, the similarity elsewhere.
+        1 + closeness at `positions`, the similarity elsewhere.
     """
     scores = ranking.similarities.astype(np.float64)
-    scores[places] = 1.0 + closeness.astype(np.float32) + TIE * (1.0 + scores[places])
+    scores[positions] = 1.0 + closeness.astype(np.float32) + TIE * (1.0 + scores[positions])
     return scores

@@ -1,4 +1,4 @@
-"""Many tiny support vector machines at once: C-SVC with one upper bound a sample, solved together."""
+"""Many tiny support vector machines at once: C-SVC with an upper bound per sample."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,24 +7,35 @@ Floats = NDArray[np.float64]
 Truths = NDArray[np.bool_]
 
 ITERATIONS = 60  # a bound, not a setting: 8 to 25 are enough
-TOLERANCE = 1e-12  # of the complementarity, where multipliers are scaled to [0, 1]
+TOLERANCE = 1e-12  # of the complementarity, with multipliers scaled to [0, 1]
 RESIDUAL = 1e-10  # of the gradient, as a share of its size at the start
 NEGLIGIBLE = 1e-9  # a multiplier below this share of its bound belongs to no support vector
 STEP = 0.995  # share of the way to the boundary
 
 
 def solve_svms(kernel: Floats, signs: Floats, bounds: Floats) -> tuple[Floats, Floats]:
-    """Train T machines; f_t(x) = sum_i coefficients[t, i] k(x, x_ti) + bias[t].
+    """Train T SVMs; f_t(x) = sum_i coefficients[t, i] k(x, x_ti) + bias[t].
 
     min 1/2 a'Qa - sum a, Q_ij = y_i y_j k(x_i, x_j), 0 <= a_i <= bounds_i, y'a = 0: the dual of the C-SVC, and
     with bounds C mu_i of the fuzzy SVM (Lin & Wang 2002). A primal-dual interior point method with Mehrotra's
     predictor and corrector; equal samples (a singular Q) do no harm.
 
-    kernel: (T, m, m) float64, positive semi-definite. signs: (m,) of +1 and -1, both present.
-    bounds: (T, m) float64, above 0.
-    Returns coefficients (T, m) = y a, exactly 0 for samples that are no support vectors, and bias (T,), by the
-    rule of LIBSVM (Chang & Lin 2011, section 4.1.5): the mean over the samples strictly between their
-    bounds, or the middle of the interval that the others leave.
+    Parameters
+    ----------
+    kernel : (T, m, m) float64
+        Positive semi-definite kernel matrices.
+    signs : (m,) float64
+        1 and -1, both present.
+    bounds : (T, m) float64
+        Upper bounds, above 0.
+
+    Returns
+    -------
+    coefficients : (T, m) float64
+        y a, exactly 0 for samples that are no support vectors.
+    bias : (T,) float64
+        By the rule of LIBSVM (Chang & Lin 2011, section 4.1.5): the mean over the samples strictly between their
+        bounds, or the middle of the interval that the others leave.
     """
     scaled = signs * bounds
     shares, at_low, at_high = _shares(scaled[:, :, None] * kernel * scaled[:, None, :], bounds, scaled)
@@ -34,19 +45,20 @@ def solve_svms(kernel: Floats, signs: Floats, bounds: Floats) -> tuple[Floats, F
 
 
 def _bias(needed: Floats, positive: Truths, at_low: Truths, at_high: Truths) -> Floats:
-    """The bias (T,) from what each sample (T, m) needs, and whether its multiplier is at 0 or at its bound."""
+    """Return the bias (T,) from the one that each sample (T, m) needs; multipliers may be at 0 or at their bound."""
     free = ~(at_low | at_high)
     count = free.sum(axis=1)
     mean = (needed * free).sum(axis=1) / np.maximum(count, 1)
-    # A positive at 0 lies beyond its margin, one at its bound on the wrong side of it; negatives mirror that.
+    # A positive at 0 is beyond its margin, one at its bound on the wrong side of it; negatives mirror that.
     least = np.where(at_low == positive, needed, -np.inf).max(axis=1)
     most = np.where(at_low != positive, needed, np.inf).min(axis=1)
     middle = least / 2.0 + most / 2.0 if np.isfinite(least).all() and np.isfinite(most).all() else mean
-    return np.where(count > 0, mean, middle)
+    bias: Floats = np.where(count > 0, mean, middle)
+    return bias
 
 
 class _Point:
-    """Where T interior point iterations stand: a, its distance to 1, and the duals of both, all above 0."""
+    """State of T interior point iterations: a, its distance to 1, and the duals of both, all above 0."""
 
     def __init__(self, Q: Floats, linear: Floats) -> None:
         gradient = 0.5 * Q.sum(axis=2) - linear
@@ -66,14 +78,15 @@ class _Point:
         self.high_dual += length * high_step
 
     def reach(self, direction: tuple[Floats, Floats, Floats, Floats]) -> Floats:
-        """The longest step (T, 1), at most 1, at which nothing turns negative."""
+        """Return the longest step (T, 1), at most 1, that keeps all values non-negative."""
         step, _, low_step, high_step = direction
         ratios = [-step / self.low, step / self.high, -low_step / self.low_dual, -high_step / self.high_dual]
         steepest = np.maximum.reduce(ratios).max(axis=1, keepdims=True)
-        return 1.0 / np.maximum(steepest, 1.0)
+        longest: Floats = 1.0 / np.maximum(steepest, 1.0)
+        return longest
 
     def lowest(self, direction: tuple[Floats, Floats, Floats, Floats]) -> Floats:
-        """The step (T, 1) at which the gap, a parabola along the direction, is smallest; 1 where it only falls."""
+        """Return the step (T, 1) with the smallest gap, a parabola along the direction; 1 where it only falls."""
         step, _, low_step, high_step = direction
         slope = self.low * low_step + self.low_dual * step + self.high * high_step - self.high_dual * step
         bend = step * (low_step - high_step)
@@ -84,9 +97,9 @@ class _Point:
 
 
 def _shares(Q: Floats, linear: Floats, equality: Floats) -> tuple[Floats, Truths, Truths]:
-    """The minimum (T, m) of 1/2 a'Qa - linear'a over 0 <= a <= 1, equality'a = 0, for T problems at once.
+    """Minimise 1/2 a'Qa - linear'a over 0 <= a <= 1, equality'a = 0, for T problems at once.
 
-    With it, which of its values are at 0 and which at 1.
+    Return a (T, m), and masks of its values that are at 0 and at 1.
     """
     at = _Point(Q, linear)
     enough = TOLERANCE * linear.min(axis=1, keepdims=True)
@@ -107,7 +120,7 @@ def _shares(Q: Floats, linear: Floats, equality: Floats) -> tuple[Floats, Truths
 def _iterate(
     at: _Point, Q: Floats, equality: Floats, residual: Floats, gap: Floats, softest: Floats, moving: Truths
 ) -> None:
-    """One predictor and corrector step of the problems that are `moving`."""
+    """Take a predictor and corrector step in the problems that are `moving`."""
     diagonal = np.maximum(at.low_dual / at.low + at.high_dual / at.high, softest)
     # Inverted in a scaling whose eigenvalues are at least 1.
     scale = 1.0 / np.sqrt(diagonal)
@@ -137,5 +150,5 @@ def _iterate(
 
 
 def _times(matrices: Floats, vectors: Floats) -> Floats:
-    """(T, m, m) times (T, m)."""
+    """Multiply matrices (T, m, m) by vectors (T, m)."""
     return (matrices @ vectors[:, :, None])[:, :, 0]

@@ -121,7 +121,10 @@ class SvmEnsemble:
         """Return the decision values (T, P) of the positive examples, which all sets share."""
         positives = self.members[0, self.training_sets.signs > 0.0]
         similar = self.training_sets.kernel[positives[None, :, None], self.members[:, None, :]]
-        return (similar @ self.coefficients[:, :, None])[:, :, 0] + self.bias[:, None]
+        decisions: NDArray[np.float64] = (similar @ self.coefficients[:, :, None])[:, :, 0] + self.bias[
+            :, None
+        ]
+        return decisions
 
     def sum(self) -> KernelExpansion:
         """Return the sum of the decision values as a function of the image."""

@@ -54,8 +54,8 @@ def select_hits(ranking: RankingList, reranked: Reranked, k: int) -> TopHits:
     k : int
         Number of hits; fewer where the list is shorter.
     """
-    places = top_k(reranked.scores, k)
-    return TopHits(ranking.rows[places], reranked.scores[places], ranking.distances[places], reranked)
+    top = top_k(reranked.scores, k)
+    return TopHits(ranking.rows[top], reranked.scores[top], ranking.distances[top], reranked)
 
 
 def rerank_top(

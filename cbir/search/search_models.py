@@ -46,7 +46,7 @@ class Request(BaseModel):
     feedback: Judgements = []
 
 
-class DicomReference(BaseModel):
+class DicomPlace(BaseModel):
     """UIDs of an image in the archive (PS3.3); frame from 1, None for the only one."""
 
     study: str
@@ -55,7 +55,7 @@ class DicomReference(BaseModel):
     frame: int | None
 
     @classmethod
-    def of_record(cls, record: Record) -> "DicomReference | None":
+    def of_record(cls, record: Record) -> "DicomPlace | None":
         """Return the reference of a record's image; None for an image that is not DICOM."""
         if not record.instance:
             return None
@@ -71,12 +71,12 @@ class Hit(BaseModel):
     distance: float
     labels: dict[str, str]
     patient: str | None
-    dicom: DicomReference | None
+    dicom: DicomPlace | None
     links: Links
 
 
 class QueryFacts(BaseModel):
-    """Facts about the query. image_id is set where the picture is in the collection, and left out of its own answer."""
+    """Facts about the query. image_id: of the same picture in the collection, which is left out of the answer."""
 
     image_id: str | None
     width: int

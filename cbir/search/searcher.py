@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cbir import rerank
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
-from cbir.gallery.candidates import rank_candidates
+from cbir.gallery.candidate_list import rank_candidates
 from cbir.gpu.device_search import DeviceSearch
 from cbir.images import Image
 from cbir.rerank.feedback import Feedback, apply_judgements
@@ -19,7 +19,7 @@ from cbir.search.image_links import record_links
 from cbir.search.search_models import (
     MOST_EXAMPLES,
     Answer,
-    DicomReference,
+    DicomPlace,
     Hit,
     QueryFacts,
     Request,
@@ -243,7 +243,7 @@ class Searcher:
     def _parse_feedback(self, view: View, request: Request) -> RelevanceFeedback:
         """Return the judgements of the request that are not 0; raises NotFound and InvalidInput."""
         ids = [judgement.image_id for judgement in request.feedback]
-        repeated = next((image_id for place, image_id in enumerate(ids) if image_id in ids[:place]), None)
+        repeated = next((image_id for index, image_id in enumerate(ids) if image_id in ids[:index]), None)
         if repeated is not None:
             raise InvalidInput(f"feedback: image {repeated} is judged more than once")
         numbers = self.collection.numbers_of(ids)
@@ -268,7 +268,7 @@ class Searcher:
                     distance=float(distance),
                     labels=record.labels,
                     patient=record.patient_key,
-                    dicom=DicomReference.of_record(record),
+                    dicom=DicomPlace.of_record(record),
                     links=record_links(self.settings, record),
                 )
                 hits.append(hit)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbir.dicom_levels import Combination, Level, group_hits, group_key
-from cbir.search import DicomReference, Hit, Links
+from cbir.search import DicomPlace, Hit, Links
 
 SCORES = st.floats(-2, 2).map(lambda score: round(score, 3))
 
@@ -14,7 +14,7 @@ def hit(rank: int, uids: tuple[int, int, int] | None, score: float) -> Hit:
     place = None
     if uids is not None:
         study, series, instance = (f"1.{uids[0]}", f"1.{uids[0]}.{uids[1]}", ".".join(map(str, (1, *uids))))
-        place = DicomReference(study=study, series=series, instance=instance, frame=None)
+        place = DicomPlace(study=study, series=series, instance=instance, frame=None)
     return Hit(
         rank=rank, image_id=f"{rank:032x}", score=score, distance=0.0, labels={}, patient=None, dicom=place,
         links=Links(thumbnail="t", image="i"),
@@ -47,7 +47,7 @@ def test_combined_as_the_plain_version(lists: list[list[Hit]], level: Level, how
     for group in found:
         score, count, best = plain[group_key(group.best, level)]
         assert group.score == pytest.approx(score)
-        assert (group.found, group.best.score) == (count, best)
+        assert (group.count, group.best.score) == (count, best)
     order = [(group.score, group.best.score) for group in found]
     assert order == sorted(order, reverse=True)
 

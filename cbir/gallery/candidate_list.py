@@ -51,7 +51,7 @@ def rank_candidates(
         return ranking, None
     count = min(count, total)
     sample = np.random.default_rng(SAMPLE_SEED).choice(total, count, replace=False)
-    places = np.union1d(top_k(ranking.similarities, count), sample)
+    positions = np.union1d(top_k(ranking.similarities, count), sample)
     if include is not None:
-        places = np.union1d(places, np.flatnonzero(np.isin(ranking.rows, include)))
-    return take(ranking, places), f"the best {count} of {total} and a sample of {count}"
+        positions = np.union1d(positions, np.flatnonzero(np.isin(ranking.rows, include)))
+    return take(ranking, positions), f"the best {count} of {total} and a sample of {count}"
