@@ -71,6 +71,19 @@ class ServiceWorker(TimeoutWorker):
         os._exit(0)
 
     def handle_error(self, req: Any, client: socket.socket, addr: Any, exc: Exception) -> None:
+        """Answer `exc`, raised before the app was called, with a problem.
+
+        Parameters
+        ----------
+        req : gunicorn.http.message.Request or None
+            Not used, as addr; gunicorn passes it.
+        client : socket
+            Connection to the client.
+        addr : tuple
+            Address of the client.
+        exc : Exception
+            Error of gunicorn's parser, of TLS, or a defect.
+        """
         if isinstance(exc, ssl.SSLError):
             return  # no TLS or an unsupported version: the client could not read a response
         if is_not_http(exc):
@@ -89,7 +102,7 @@ class ServiceWorker(TimeoutWorker):
             self.log.debug("the client left before the error response")
 
 
-class GunicornServer(BaseApplication):
+class GunicornServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     """gunicorn application that serves collections until it is stopped.
 
     Parameters

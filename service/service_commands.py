@@ -17,9 +17,7 @@ def serve(
         typer.Option(help="Folder of a collection; requests name it by the folder name. Repeatable."),
     ],
     host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Port to listen on, 0 for a free one [8000].")
-    ] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [8000].")] = None,
 ) -> None:
     """Serve collections over HTTP, as an API and as web pages; on this machine only, unless tokens exist."""
     from cbir.archive_client import ArchiveClient

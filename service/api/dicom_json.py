@@ -104,7 +104,7 @@ ATTRIBUTES = (
 PRIVATE_ATTRIBUTES = (
     QidoAttribute(Level.study, "00771001", "FD", lambda match: match.group.score),
     QidoAttribute(Level.study, "00771002", "UL", lambda match: match.rank),
-    QidoAttribute(Level.study, "00771003", "UL", lambda match: match.group.found),
+    QidoAttribute(Level.study, "00771003", "UL", lambda match: match.group.count),
     QidoAttribute(Level.study, "00771004", "FD", lambda match: match.group.best.distance),
     QidoAttribute(Level.study, "00771005", "UI", lambda match: match.record.instance),
     QidoAttribute(Level.study, "00771006", "UL", lambda match: match.record.frame, omit_if_empty=True),

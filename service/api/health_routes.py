@@ -1,10 +1,10 @@
 """Health endpoints: /healthz, /livez and /readyz."""
 
 from flask import Blueprint, Response
-from cbir.store import DatabaseError
 
 from cbir.client.messages import Health, Readiness
 from cbir.errors import CbirError
+from cbir.store import DatabaseError
 from service.access.auth import access_control, is_anonymous
 from service.api.operations import json_response, operation
 from service.collections.app_state import current_state

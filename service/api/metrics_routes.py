@@ -8,9 +8,9 @@ from flask import Blueprint, Flask, Response, current_app, g, request
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from cbir.store import DatabaseError
 
 from cbir.errors import CbirError
+from cbir.store import DatabaseError
 from service.api.operations import operation
 from service.collections.app_state import AppState
 

@@ -17,6 +17,7 @@ from service.http.request_params import (
     ById,
     ByImage,
     Rendering,
+    SearchParameters,
     decode_upload,
     request_parameters,
     uploaded_examples,
@@ -48,25 +49,27 @@ def post_search() -> Response:
     them; images judged relevant then come first, those judged not relevant last. Examples are excluded from the
     results.
     """
-    state = current_state()
+    state, query_id = current_state(), None
+    params: SearchParameters
     with state.concurrency.admit():
         if request.mimetype == JSON:
-            params: ById | ByImage = request_parameters(ById)
-            answer, query_ids = _search_by_id(state, params)
+            params = by_id = request_parameters(ById)
+            answer, query_id = _search_by_id(state, by_id), by_id.image_id
         else:
             files = uploaded_examples(state.settings)
-            params = request_parameters(ByImage)
-            answer = _search_by_upload(state, files, params)
-            query_ids = [answer.query.image_id]
+            params = by_image = request_parameters(ByImage)
+            answer = _search_by_upload(state, files, by_image)
     metrics_routes.observe_stages(answer.timings_ms)
     if params.collection:
         for hit in answer.results:
             hit.links = hit.links.in_collection(params.collection)
-    log_images([*query_ids, *params.examples, *(hit.image_id for hit in answer.results)])
+    log_images(
+        [query_id or answer.query.image_id, *params.examples, *(hit.image_id for hit in answer.results)]
+    )
     return json_response(answer)
 
 
-def _search_by_id(state: AppState, params: ById) -> tuple[Answer, list[str | None]]:
+def _search_by_id(state: AppState, params: ById) -> Answer:
     search_request = params.to_request(state.settings)
     if params.region and not params.image_id:
         raise InvalidInput("region: needs image_id, the image it is a region of")
@@ -75,12 +78,10 @@ def _search_by_id(state: AppState, params: ById) -> tuple[Answer, list[str | Non
         if params.image_id and params.region:
             record = searcher.collection.record(params.image_id)
             image = read_source_image(searcher.collection, record, state.settings.max_pixels, deadline)
-            answer = searcher.by_image(crop(image, params.region), search_request, deadline)
-        elif params.image_id:
-            answer = searcher.by_id(params.image_id, search_request, deadline)
-        else:
-            answer = searcher.by_examples([], search_request, deadline)
-    return answer, [params.image_id or answer.query.image_id]
+            return searcher.by_image(crop(image, params.region), search_request, deadline)
+        if params.image_id:
+            return searcher.by_id(params.image_id, search_request, deadline)
+        return searcher.by_examples([], search_request, deadline)
 
 
 def _search_by_upload(state: AppState, files: list[bytes], params: ByImage) -> Answer:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from flask import Blueprint, Response, request
@@ -13,12 +14,12 @@ from cbir.dicom_levels import Combination, ImageGroup, Level, group_key
 from cbir.errors import InvalidInput
 from cbir.external_links import public_archive_url
 from cbir.search import Searcher
-from cbir.similar import Exclude, SimilarGroups, SimilarOptions, find_similar
+from cbir.similar import Exclude, SimilarGroups, SimilarRequest, find_similar
 from cbir.store.dicom_instances import DicomScope
 from service.access.audit import log_images
 from service.api import dicom_json, metrics_routes
 from service.api.image_routes import CollectionParameters
-from service.api.operations import json_response, operation
+from service.api.operations import View, json_response, operation
 from service.collections.app_state import current_state
 from service.http.problems import Malformed
 from service.http.request_params import Where, as_list, query_parameters
@@ -49,9 +50,9 @@ class SimilarParameters(CollectionParameters):
     limit: int = Field(20, ge=1)
     offset: int = Field(0, ge=0, le=MAX_OFFSET)
 
-    def to_options(self) -> SimilarOptions:
-        """Return the options of `find_similar`."""
-        return SimilarOptions(
+    def to_request(self) -> SimilarRequest:
+        """Return the request for `find_similar`."""
+        return SimilarRequest(
             self.level, self.combine, self.exclude, self.depth, self.rerank, tuple(self.where)
         )
 
@@ -116,14 +117,14 @@ def get_similar() -> Response:
     return json_response(answer)
 
 
-def _dicom_operation(name: str) -> Any:
+def _dicom_operation(name: str) -> Callable[[View], View]:
     return operation(name, {200: DICOM_JSON, 204: None}, query=SimilarByDicom, problems=PROBLEMS)
 
 
 @blueprint.get("/dicomweb/studies/<study>/series/<series>/instances/<instance>/similar")
 @_dicom_operation("similar_to_instance")
 def get_similar_to_instance(study: str, series: str, instance: str) -> Response:
-    """Find similar instances, series or studies of an instance, as DICOM JSON with the attributes of QIDO-RS.
+    """Find instances, series or studies similar to an instance of a study, as DICOM JSON like that of QIDO-RS.
 
     The score is (0077,1001) of the private creator CBIR SIMILARITY. 204 if there are no results at the offset.
     """
@@ -133,14 +134,14 @@ def get_similar_to_instance(study: str, series: str, instance: str) -> Response:
 @blueprint.get("/dicomweb/studies/<study>/series/<series>/similar")
 @_dicom_operation("similar_to_series")
 def get_similar_to_series(study: str, series: str) -> Response:
-    """Find similar instances, series or studies of a series, as DICOM JSON; see `similar_to_instance`."""
+    """Find instances, series or studies similar to a series, as DICOM JSON; see `similar_to_instance`."""
     return _qido_response(study, series)
 
 
 @blueprint.get("/dicomweb/studies/<study>/similar")
 @_dicom_operation("similar_to_study")
 def get_similar_to_study(study: str) -> Response:
-    """Find similar instances, series or studies of a study, as DICOM JSON; see `similar_to_instance`."""
+    """Find instances, series or studies similar to a study, as DICOM JSON; see `similar_to_instance`."""
     return _qido_response(study)
 
 
@@ -181,7 +182,7 @@ def search_similar(
     state = current_state()
     with state.concurrency.admit(), state.concurrency.slot():
         searcher = state.searcher(params.collection)
-        similar = find_similar(searcher, scope, params.to_options(), Deadline())
+        similar = find_similar(searcher, scope, params.to_request(), Deadline())
     metrics_routes.observe_stages(similar.timings_ms)
     page = similar.groups[params.offset :][: min(params.limit, state.settings.max_results)]
     log_images([*(record.image_id for record in similar.queries), *(group.best.image_id for group in page)])
@@ -218,7 +219,7 @@ def _result(params: SimilarParameters, rank: int, group: ImageGroup) -> SimilarP
     return SimilarPlace(
         rank=rank,
         score=group.score,
-        found=group.found,
+        found=group.count,
         study=study,
         series=series,
         instance=instance,

@@ -6,7 +6,6 @@ import traceback
 from http import HTTPStatus
 
 from flask import Flask, Response
-from cbir.store import DatabaseError
 from werkzeug.exceptions import HTTPException
 
 from cbir.errors import (
@@ -18,6 +17,7 @@ from cbir.errors import (
     StorageFull,
     UnreadableImage,
 )
+from cbir.store import DatabaseError
 from service.http.problem_kinds import BY_STATUS, KINDS, problem_type
 
 MEDIA_TYPE = "application/problem+json"

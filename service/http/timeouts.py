@@ -59,7 +59,7 @@ def is_closed(connection: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
-class TimeoutWorker(ThreadWorker):
+class TimeoutWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     """gunicorn's threaded worker; shuts down connections of requests older than `request_seconds`.
 
     The age counts from the first byte of the request to the last byte of the response.

@@ -10,9 +10,10 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from cbir.client import Client
-from service import operations, write_docs
+from service import write_docs
 from service.access import scopes
-from service.problem_kinds import KINDS, address
+from service.api import operations
+from service.http.problem_kinds import KINDS, problem_type
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -20,7 +21,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.mark.parametrize("name", ["openapi.json", "errors.md"])
 def test_committed_is_what_is_generated(name: str) -> None:
     committed = (DOCS / name).read_text(encoding="utf-8")
-    assert committed == write_docs.texts()[name], "run python -m service.write_docs docs"
+    assert committed == write_docs.generated_docs()[name], "run python -m service.write_docs docs"
 
 
 def test_served_is_what_is_committed(client: FlaskClient) -> None:
@@ -36,7 +37,7 @@ def test_every_address_of_the_api_is_described(app: Flask, client: FlaskClient) 
             path = re.sub(r"<([^>]*)>", r"{\1}", rule.rule)
             for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
                 assert method.lower() in described[path], rule
-                assert scopes.entry(method, rule.rule), f"{method} {rule} has no scope"
+                assert scopes.find_rule(method, rule.rule), f"{method} {rule} has no scope"
 
 
 def test_every_reference_leads_somewhere(client: FlaskClient) -> None:
@@ -51,14 +52,14 @@ def test_every_reference_leads_somewhere(client: FlaskClient) -> None:
 
 
 def test_operations_have_names_of_their_own(app: Flask) -> None:
-    found = [one.name for one in map(operations.of, app.view_functions.values()) if one]
+    found = [one.name for one in map(operations.operation_of, app.view_functions.values()) if one]
     assert len(found) == len(set(found))
 
 
 def test_the_client_has_a_method_for_every_operation(app: Flask) -> None:
     methods = {name for name, _ in inspect.getmembers(Client, inspect.isfunction)}
     for view in app.view_functions.values():
-        one = operations.of(view)
+        one = operations.operation_of(view)
         if one:
             assert one.name in methods, one.name
 
@@ -126,6 +127,6 @@ def test_every_type_of_problem_is_explained(client: FlaskClient) -> None:
     page, text = client.get("/docs/errors").text, (DOCS / "errors.md").read_text()
     for name in KINDS:
         assert f'id="{name}"' in page
-        assert address(name) in text
+        assert problem_type(name) in text
     unknown = client.get("/v1/nothing").json["type"]
     assert unknown == "/docs/errors#not-found"

@@ -1,4 +1,4 @@
-"""Write docs/openapi.json and docs/errors.md: `python -m service.api.write_docs docs`."""
+"""Write docs/openapi.json and docs/errors.md: `python -m service.write_docs docs`."""
 
 import json
 import sys
