@@ -48,7 +48,7 @@ class QidoAttribute(NamedTuple):
     vr: str
     value: Callable[[QidoMatch], Any]
     by_default: bool = True
-    omit_if_empty: bool = False  # else it is returned without a value
+    optional: bool = False  # else it is returned without a value
 
 
 def _label(name: str) -> Callable[[QidoMatch], Any]:
@@ -107,14 +107,12 @@ PRIVATE_ATTRIBUTES = (
     QidoAttribute(Level.study, "00771003", "UL", lambda match: match.group.count),
     QidoAttribute(Level.study, "00771004", "FD", lambda match: match.group.best.distance),
     QidoAttribute(Level.study, "00771005", "UI", lambda match: match.record.instance),
-    QidoAttribute(Level.study, "00771006", "UL", lambda match: match.record.frame, omit_if_empty=True),
+    QidoAttribute(Level.study, "00771006", "UL", lambda match: match.record.frame, optional=True),
     QidoAttribute(Level.study, "00771007", "UR", lambda match: match.thumbnail),
     QidoAttribute(
-        Level.study, "00771008", "UR", lambda match: match.group.best.links.rendered, omit_if_empty=True
+        Level.study, "00771008", "UR", lambda match: match.group.best.links.rendered, optional=True
     ),
-    QidoAttribute(
-        Level.study, "00771009", "UR", lambda match: match.group.best.links.viewer, omit_if_empty=True
-    ),
+    QidoAttribute(Level.study, "00771009", "UR", lambda match: match.group.best.links.viewer, optional=True),
 )
 
 
@@ -154,5 +152,5 @@ def _element(attribute: QidoAttribute, match: QidoMatch) -> Mapping[str, Any] | 
     value = attribute.value(match)
     values = value if isinstance(value, list) else [] if value in (None, "") else [value]
     if not values:
-        return None if attribute.omit_if_empty else {"vr": attribute.vr}
+        return None if attribute.optional else {"vr": attribute.vr}
     return {"vr": attribute.vr, "Value": values}

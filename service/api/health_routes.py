@@ -46,16 +46,14 @@ def get_readyz() -> Response:
         if not anonymous:
             raise
         raise NotReady(_without_path(handle, str(error))) from error
-    show_collections = len(state.collections) > 1 and not anonymous
+    others = state.collections if len(state.collections) > 1 and not anonymous else {}
     warning = handle.snapshot_problem()
     facts = Readiness(
         status="ready",
         images=len(view),
         generation=view.generation,
         profile=collection.profile.name,
-        collections={name: _status(handle) for name, handle in state.collections.items()}
-        if show_collections
-        else None,
+        collections={name: _status(other) for name, other in others.items()} or None,
         warning=_without_path(handle, warning) if anonymous and warning else warning,
     )
     return Response(facts.model_dump_json(exclude_none=True), mimetype="application/json")

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from flask import Blueprint, Response, request, send_file
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -35,6 +35,9 @@ class CollectionParameters(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     collection: str | None = None
+
+
+CACHEABLE: dict[str, Any] = {"query": CollectionParameters, "headers": ("If-None-Match",)}
 
 
 def check_cursor(text: str | None) -> str | None:
@@ -70,13 +73,7 @@ def get_images() -> Response:
 
 
 @blueprint.get("/<image_id>")
-@operation(
-    "image",
-    {200: ImageRecord, 304: None},
-    query=CollectionParameters,
-    headers=("If-None-Match",),
-    problems=(404, 412, 422),
-)
+@operation("image", {200: ImageRecord, 304: None}, **CACHEABLE, problems=(404, 412, 422))
 def get_image(image_id: str) -> Response:
     """Return the record of an image, without its source path."""
     name, collection = _collection()
@@ -125,13 +122,7 @@ def delete_image(image_id: str) -> tuple[str, int]:
 
 
 @blueprint.get("/<image_id>/thumbnail")
-@operation(
-    "thumbnail",
-    {200: "image/jpeg", 304: None},
-    query=CollectionParameters,
-    headers=("If-None-Match",),
-    problems=(404, 410, 412, 422),
-)
+@operation("thumbnail", {200: "image/jpeg", 304: None}, **CACHEABLE, problems=(404, 410, 412, 422))
 def get_thumbnail(image_id: str) -> Response:
     """Return a JPEG thumbnail; its longer side has at most 256 pixels."""
     _, collection = _collection()
@@ -140,11 +131,7 @@ def get_thumbnail(image_id: str) -> Response:
 
 @blueprint.get("/<image_id>/original")
 @operation(
-    "original",
-    {200: "application/octet-stream", 304: None},
-    query=CollectionParameters,
-    headers=("If-None-Match",),
-    problems=(404, 410, 412, 422),
+    "original", {200: "application/octet-stream", 304: None}, **CACHEABLE, problems=(404, 410, 412, 422)
 )
 def get_original(image_id: str) -> Response:
     """Return the uploaded file of an image, if the setting `keep_originals` stored it."""

@@ -68,15 +68,12 @@ def post_studies() -> Response:
         instances = [_read_instance(data) for data in files]
         existing = collection.known_instances([instance.uid for instance in instances])
         new = [
-            index
-            for index, instance in enumerate(instances)
-            if not instance.reason and instance.uid not in existing
+            i for i, instance in enumerate(instances) if not instance.reason and instance.uid not in existing
         ]
         with state.concurrency.slot():
             data = [instances[index].data for index in new]
-            uploads = dict(
-                zip(new, describe_uploads(collection, state.settings, data, [{}] * len(new)), strict=True)
-            )
+            described = describe_uploads(collection, state.settings, data, [{}] * len(new))
+        uploads = dict(zip(new, described, strict=True))
         for index, upload in uploads.items():
             if upload.refused:
                 instances[index] = replace(instances[index], reason=_reason(upload))

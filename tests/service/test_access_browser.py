@@ -65,7 +65,7 @@ def test_log_in_search_and_log_out(
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
     page.get_by_label("Token").fill("cbir_wrong_token")
     page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("alert")).to_contain_text("not known")
+    expect(page.get_by_role("alert")).to_contain_text("unknown")
     token_id = log_in(page, tokens)
     expect(page).to_have_url(re.compile(rf"/\?image={ids[0]}"))  # where it was going
     expect(page.locator("#columns .card").first).to_be_visible()  # the search sent what it must
@@ -86,7 +86,7 @@ def test_revoked_while_the_page_is_open(
     expect(page.locator(".examples .card").first).to_be_visible()
     tokens.revoke(token_id)
     page.locator(".examples .card").first.click()
-    expect(page.get_by_role("alert").filter(has_text="not logged in")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="no longer logged in")).to_be_visible()
 
 
 def test_link_on_another_site(

@@ -117,7 +117,7 @@ def test_certificates_that_do_not_fit(certificate: tuple[Path, Path], tmp_path: 
     (tmp_path / "text").write_text("no PEM")
     assert "must be set together" in refusal(tls_certificate=right)
     assert "must be set together" in refusal(tls_key=key)
-    assert "not there" in refusal(tls_certificate=right, tls_key=tmp_path / "none")
+    assert "does not exist" in refusal(tls_certificate=right, tls_key=tmp_path / "none")
     for files in ((key, right), (tmp_path / "text", key), (right, tmp_path / "text")):
         assert "cannot be used" in refusal(tls_certificate=files[0], tls_key=files[1])
     openssl = shutil.which("openssl") or ""

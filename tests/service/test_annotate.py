@@ -13,9 +13,9 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from cbir import settings
-from cbir.severity.severity_estimate import SeverityEstimate
 from cbir.active.study import study_models, study_plan
 from cbir.errors import InvalidInput, NotFound
+from cbir.severity.severity_estimate import SeverityEstimate
 from cbir.store import Collection, profile
 from service.access import scopes
 from service.access.scopes import OpenTo
@@ -37,7 +37,7 @@ def study(tmp_path: Path) -> Path:
 @pytest.fixture
 def app(own: Path, study: Path) -> Iterator[Flask]:
     made = create_app(own, study, settings.load())
-    made.extensions[EXTENSION].learner.state = "learning"  # nobody learns here
+    made.extensions[EXTENSION].trainer.state = "learning"  # nobody learns here
     yield made
     made.extensions[EXTENSION].study.close()
 
@@ -241,7 +241,7 @@ def test_severity_as_a_label(client: FlaskClient, app: Flask, own: Path, ids: li
 
     said = SeverityEstimate(values, values**2, values[:, None])
     study_models.store_model(study.folder, Ranker(), 1, 5, ids, said)  # type: ignore[arg-type]
-    study.learnt()
+    study.reload_model()
     assert pairs(client)["progress"]["learnt"] == 1
     answer = client.post("/annotate/severity", json={})
     assert answer.json == {"label": "severity", "images": len(ids), "changed": len(ids), "after": 1}
@@ -274,7 +274,7 @@ def test_what_cannot_be_served_is_told_before_anything_is_made(indexed: Path, tm
         ({"collection": indexed, "host": "0.0.0.0"}, InvalidInput, "loopback"),
         ({"collection": indexed, "strategy": "magic"}, InvalidInput, "magic"),
         ({"collection": indexed, "rounds": 0}, InvalidInput, "--rounds"),
-        ({"collection": indexed, "backbone": "large"}, InvalidInput, "no backbone 'large'"),
+        ({"collection": indexed, "backbone": "large"}, InvalidInput, "unknown backbone 'large'"),
         ({"collection": indexed, "weights": str(tmp_path / "no.pth")}, NotFound, "no.pth"),
         ({"collection": indexed, "weights": str(indexed)}, NotFound, "embedding.json"),
     ):
@@ -295,7 +295,7 @@ def test_weights_that_no_longer_fit_are_told_before_people_judge(indexed: Path, 
         serve(collection=indexed, study_dir=study, backbone="small")
     assert study_plan.read_plan(study).backbone == "toprank"
     model.rename(tmp_path / "elsewhere")
-    with pytest.raises(NotFound, match="no file of weights"):
+    with pytest.raises(NotFound, match="no weights"):
         serve(collection=indexed, study_dir=study)
     with pytest.raises(InvalidInput, match="strategy"):  # the weights are no reason any more
         serve(collection=indexed, study_dir=study, weights="none", strategy="magic")

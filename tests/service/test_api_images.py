@@ -17,9 +17,9 @@ from werkzeug.datastructures import MultiDict
 
 from cbir import settings
 from cbir.store import Collection, originals
-from cbir.store.lock import writer_lock
+from cbir.store.writer_lock import writer_lock
 from service.app import create_app
-from service.state import EXTENSION
+from service.collections.app_state import EXTENSION
 from tests.service.conftest import problem
 
 IMAGES = "/v1/images"

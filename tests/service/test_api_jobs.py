@@ -14,9 +14,9 @@ from flask.testing import FlaskClient
 from cbir import settings
 from cbir.store import Collection
 from cbir.store import profile as profiles
-from service.ingest import index_jobs
 from service.app import create_app
 from service.collections.app_state import EXTENSION
+from service.ingest import index_jobs
 from tests.service.conftest import problem
 
 JOBS = "/v1/jobs"

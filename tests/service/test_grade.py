@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from cbir import settings
 from cbir.client import Client, ServiceError
 from cbir.errors import InvalidInput
-from cbir.grading import ranker
-from cbir.grading.grader import Grader, fit
+from cbir.grading import make_ranker
+from cbir.grading.grader import Grader, fit_grader
 from cbir.main import app as commands
 from cbir.store import Collection
 from service.app import create_app
@@ -25,7 +25,7 @@ from tests.service.conftest import problem
 def learn(folder: Path, column: str = "severity", name: str = "s-ndcg") -> None:
     """What `cbir grade fit` does."""
     with Collection(folder) as collection:
-        fit(collection, column, ranker(name))
+        fit_grader(collection, column, make_ranker(name))
 
 
 @pytest.fixture(scope="module")

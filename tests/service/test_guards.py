@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
-from service.guards import is_loopback
+from service.access.security import is_loopback
 from tests.service.conftest import problem, serving
 
 

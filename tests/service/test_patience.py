@@ -13,7 +13,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from service.patience import has_left
+from service.http.timeouts import is_closed
 from tests.service.conftest import cbir, serving
 
 HEAD = (
@@ -89,12 +89,12 @@ def test_those_that_keep_the_time_are_served(indexed: Path, pictures: list[Path]
 def test_leaving_is_noticed() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        assert not has_left(ours)
+        assert not is_closed(ours)
         theirs.sendall(b"the next request")
-        assert not has_left(ours)
+        assert not is_closed(ours)
         theirs.close()
-        assert has_left(ours)
-    assert has_left(ours)
+        assert is_closed(ours)
+    assert is_closed(ours)
 
 
 def leave(port: int, request: bytes, times: int) -> None:

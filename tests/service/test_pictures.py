@@ -5,7 +5,7 @@ import numpy as np
 
 from cbir.images import read_images
 from cbir.store import Collection, profile
-from service.pages.label_filters import MOST_VALUES, offered
+from service.pages.label_filters import MOST_VALUES, label_filters_of
 
 
 def test_picture_has_the_pixels_of_the_image(client, indexed, ids):
@@ -31,13 +31,13 @@ def test_no_such_picture(client):
 
 def test_filters_are_counted_and_follow_the_collection(own, ids):
     with Collection(own) as collection:
-        assert offered(collection)["label"] == [("even", 15), ("odd", 15)]
-        assert "severity" not in offered(collection)  # another for every image
+        assert label_filters_of(collection)["label"] == [("even", 15), ("odd", 15)]
+        assert "severity" not in label_filters_of(collection)  # another for every image
         source = collection.record(ids[0]).source
         with collection.writer() as writer:
             writer.relabel(source, {"label": "new", "note": "one; two"})
-        assert offered(collection)["label"] == [("odd", 15), ("even", 14), ("new", 1)]
-        assert "note" not in offered(collection)
+        assert label_filters_of(collection)["label"] == [("odd", 15), ("even", 14), ("new", 1)]
+        assert "note" not in label_filters_of(collection)
 
 
 def test_no_more_values_than_a_list_can_show(own, ids):
@@ -46,11 +46,11 @@ def test_no_more_values_than_a_list_can_show(own, ids):
         with collection.writer() as writer:
             for number, source in enumerate(sources):
                 writer.relabel(source, {"ward": str(max(number, 1))})
-        wards = offered(collection)["ward"]
+        wards = label_filters_of(collection)["ward"]
         assert len(wards) == MOST_VALUES
         assert wards[0] == ("1", 2)
 
 
 def test_filters_of_an_empty_collection(tmp_path):
     with Collection.create(tmp_path / "empty", profile.get("huang2012")) as collection:
-        assert offered(collection) == {}
+        assert label_filters_of(collection) == {}

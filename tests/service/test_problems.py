@@ -10,9 +10,9 @@ from flask.testing import FlaskClient
 
 from cbir import settings
 from service.app import create_app
-from service.gate import Gate
-from service.problems import TooManyRequests
-from service.state import EXTENSION, State
+from service.collections.app_state import EXTENSION, AppState
+from service.http.concurrency import ConcurrencyLimit
+from service.http.problems import TooManyRequests
 from tests.service.conftest import problem
 
 
@@ -46,9 +46,9 @@ def test_unexpected_error_tells_nothing(app: Flask, caplog: pytest.LogCaptureFix
 
 def test_one_request_too_many(indexed: Path, ids: list[str]) -> None:
     app = create_app(indexed, settings.load(threads=1, queue=1))
-    state: State = app.extensions[EXTENSION]
+    state: AppState = app.extensions[EXTENSION]
     client = app.test_client()
-    with state.gate.place(), state.gate.place():
+    with state.concurrency.admit(), state.concurrency.admit():
         for refused in (
             client.post("/v1/search", json={"image_id": ids[0]}),
             client.post("/v1/render", data=b"x", content_type="image/png"),
@@ -69,10 +69,10 @@ def test_refused_requests_give_their_place_back(indexed: Path, ids: list[str]) -
 
 
 def test_gate_counts() -> None:
-    gate = Gate(threads=1, queue=1)
-    with gate.place(), gate.place(), pytest.raises(TooManyRequests), gate.place():
+    gate = ConcurrencyLimit(threads=1, queue=1)
+    with gate.admit(), gate.admit(), pytest.raises(TooManyRequests), gate.admit():
         pass
-    with gate.place(), gate.turn():
+    with gate.admit(), gate.slot():
         pass
 
 

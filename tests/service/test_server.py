@@ -73,7 +73,11 @@ def test_what_is_not_http(served: Served) -> None:
         (b"GARBAGE\r\n\r\n", 400, b"not valid HTTP"),
         (b"GET / HTTP/9.9\r\n" + host + b"\r\n", 400, b"not valid HTTP"),
         (b"GET /" + b"a" * 10_000 + b" HTTP/1.1\r\n" + host + b"\r\n", 414, b"the address is too long"),
-        (b"GET / HTTP/1.1\r\n" + host + b"X: " + b"a" * 20_000 + b"\r\n\r\n", 431, b"the headers are too long"),
+        (
+            b"GET / HTTP/1.1\r\n" + host + b"X: " + b"a" * 20_000 + b"\r\n\r\n",
+            431,
+            b"the headers are too long",
+        ),
     ):
         head, _, body = talk(served.port, request).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 %d " % status), head

@@ -113,4 +113,6 @@ def test_bodies_that_are_none(changing: FlaskClient) -> None:
 
 def test_parts_keep_every_byte() -> None:
     inside = b"\r\n--edg\r\n\r\n\0--\xff"
-    assert split_parts(b"preamble\r\n--edge\r\n\r\n" + inside + b"\r\n--edge--\r\nepilogue", b"edge") == [inside]
+    assert split_parts(b"preamble\r\n--edge\r\n\r\n" + inside + b"\r\n--edge--\r\nepilogue", b"edge") == [
+        inside
+    ]
