@@ -1,4 +1,4 @@
-"""Addresses that an operator may get wrong."""
+"""Validation of URLs in the settings."""
 
 import pytest
 from hypothesis import given
@@ -38,27 +38,27 @@ from cbir.external_links import external_links, resource_url
         ("archive_url", "http://archive.example.org/bücher"),
     ],
 )
-def test_what_does_not_fit_is_told_at_start(name: str, value: str) -> None:
+def test_invalid_urls_are_reported_by_load(name: str, value: str) -> None:
     with pytest.raises(InvalidInput, match=f"setting {name}") as refused:
         settings.load(**{name: value})
     assert "geheim" not in str(refused.value)
 
 
 def test_links_of_an_image() -> None:
-    here = settings.load(
+    current = settings.load(
         archive_url="http://10.0.0.1:8042/dicom-web/",
         archive_public_url="https://pacs.example.org/dicom-web/",
         viewer_link="https://v.example.org/view?StudyInstanceUIDs={study}&s={series}&i={instance}#f={frame}",
         frame_origins="https://A.example.org, http://localhost:3000",
     )
-    assert here.frame_origins == ("https://a.example.org", "http://localhost:3000")
-    found = external_links(here, "1.2", "1.3", "1.4", 7)
+    assert current.frame_origins == ("https://a.example.org", "http://localhost:3000")
+    result = external_links(current, "1.2", "1.3", "1.4", 7)
     archive = "https://pacs.example.org/dicom-web/studies/1.2/series/1.3/instances/1.4"
-    assert found["rendered"] == f"{archive}/frames/7/rendered"
-    assert found["viewer"] == "https://v.example.org/view?StudyInstanceUIDs=1.2&s=1.3&i=1.4#f=7"
-    assert external_links(here, "1.2", "1.3", "1.4", None)["rendered"] == f"{archive}/rendered"
+    assert result["rendered"] == f"{archive}/frames/7/rendered"
+    assert result["viewer"] == "https://v.example.org/view?StudyInstanceUIDs=1.2&s=1.3&i=1.4#f=7"
+    assert external_links(current, "1.2", "1.3", "1.4", None)["rendered"] == f"{archive}/rendered"
     for bad in ("", "..", ".", "1.2/3", "1..2", "1.2\n", "1" * 65):
-        assert external_links(here, "1.2", bad, "1.4", None) == {"rendered": None, "viewer": None}
+        assert external_links(current, "1.2", bad, "1.4", None) == {"rendered": None, "viewer": None}
         with pytest.raises(InvalidInput, match="series"):
             resource_url("https://pacs.example.org", "1.2", bad or "x", "1.4")
     assert external_links(settings.load(), "1.2", "1.3", "1.4", None) == {"rendered": None, "viewer": None}

@@ -16,7 +16,7 @@ SEEN: list[dict[str, str]] = []
 
 
 class Bad(BaseHTTPRequestHandler):
-    """The first part of the path says how bad."""
+    """Misbehave as the first part of the path says."""
 
     def do_GET(self) -> None:
         SEEN.append(dict(self.headers))
@@ -44,7 +44,7 @@ class Bad(BaseHTTPRequestHandler):
     do_POST = do_GET  # noqa: N815
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -66,14 +66,14 @@ def address() -> Iterator[str]:
         ("empty", True),
     ],
 )
-def test_what_is_no_archive_is_told(address: str, how: str, answered: bool) -> None:
-    asked = ArchiveClient(f"{address}/{how}", seconds=0.5 if how == "slow" else 60)
+def test_misbehaving_archives_are_reported(address: str, how: str, answered: bool) -> None:
+    requested = ArchiveClient(f"{address}/{how}", seconds=0.5 if how == "slow" else 60)
     began, count = time.monotonic(), len(SEEN)
     with pytest.raises(ArchiveFailed, match=address) as failed:
-        asked.metadata(*UIDS)
+        requested.metadata(*UIDS)
     assert failed.value.answered is answered
     with pytest.raises(ArchiveFailed, match=address):
-        asked.store(b"no object")
+        requested.store(b"no object")
     assert time.monotonic() - began < 60
     assert len(SEEN) == count + 2  # a redirect is not followed
 

@@ -1,4 +1,4 @@
-"""The client, against the real service: in this process, and once over the network."""
+"""Client tests against the real service, in this process and once over the network."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,14 +35,14 @@ def test_search(client: Client, pictures: list[Path], ids: list[str]) -> None:  
 
 
 def test_search_with_examples_and_judgements(client: Client, pictures: list[Path], ids: list[str]) -> None:  # noqa: F811
-    said = {ids[4]: 1.0, ids[5]: -1.0}
-    found = [hit.image_id for hit in client.search(None, examples=ids[:2], feedback=said, k=100).results]
-    assert (found[0], found[-1]) == (ids[4], ids[5])
-    assert not {*ids[:2]} & {*found}
+    stated = {ids[4]: 1.0, ids[5]: -1.0}
+    result = [hit.image_id for hit in client.search(None, examples=ids[:2], feedback=stated, k=100).results]
+    assert (result[0], result[-1]) == (ids[4], ids[5])
+    assert not {*ids[:2]} & {*result}
     assert [
-        hit.image_id for hit in client.search(ids[0], examples=ids[1:2], feedback=said, k=100).results
-    ] == found
-    by_file = client.search(pictures[:2], examples=ids[2:3], feedback=said, k=100)
+        hit.image_id for hit in client.search(ids[0], examples=ids[1:2], feedback=stated, k=100).results
+    ] == result
+    by_file = client.search(pictures[:2], examples=ids[2:3], feedback=stated, k=100)
     assert by_file.results[0].image_id == ids[4]
     assert ids[2] not in {hit.image_id for hit in by_file.results}
 
@@ -67,10 +67,10 @@ def test_the_service_itself(client: Client) -> None:
     assert "/v1/search" in client.openapi()["paths"]
 
 
-def test_an_image_from_its_coming_to_its_going(client: Client, pictures: list[Path]) -> None:  # noqa: F811
+def test_life_cycle_of_an_image(client: Client, pictures: list[Path]) -> None:  # noqa: F811
     data = pictures[-1].read_bytes()
     added = client.add([pictures[-1], data], {"label": "new", "patient": "Jane"}, idempotency_key="1")
-    assert [one.outcome for one in added.images] == ["added", "duplicate"]
+    assert [item.outcome for item in added.images] == ["added", "duplicate"]
     image_id = added.ids[0]
     assert client.original(image_id) == data
     assert client.thumbnail(image_id).startswith(b"\xff\xd8")
@@ -116,7 +116,7 @@ def test_jobs(client: Client, pictures: list[Path]) -> None:  # noqa: F811
 
 
 def test_problems(client: Client, own: Path) -> None:  # noqa: F811
-    from cbir.store.lock import writer_lock
+    from cbir.store.writer_lock import writer_lock
 
     with writer_lock(own), pytest.raises(ServiceError) as busy:
         client.set_labels("x", {"a": "b"})
@@ -128,7 +128,7 @@ def test_problems(client: Client, own: Path) -> None:  # noqa: F811
     assert missing.value.retry_after is None
 
 
-def test_an_answer_of_something_between() -> None:
+def test_response_of_a_proxy() -> None:
     gateway = httpx.MockTransport(lambda _: httpx.Response(502, text="no upstream"))
     with Client("http://localhost", transport=gateway) as client, pytest.raises(ServiceError) as error:
         client.ready()

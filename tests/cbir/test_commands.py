@@ -1,4 +1,4 @@
-"""The command line as a user meets it."""
+"""Command line end to end."""
 
 import json
 import subprocess
@@ -54,7 +54,7 @@ def test_info(folder):
     assert "tamura" in run("collection", "info", "--collection", folder)
 
 
-def test_verify_finds_nothing_and_then_something(folder):
+def test_verify_reports_damage(folder):
     assert collection("verify", folder=folder) == {"ok": True, "problems": []}
     (snapshot,) = (folder / "snapshots").glob("*.index")
     snapshot.write_bytes(snapshot.read_bytes()[:-1] + b"\xff")

@@ -1,11 +1,11 @@
-"""Where settings come from."""
+"""Origins of settings."""
 
 import json
 
 import pytest
 
 from cbir import settings
-from cbir.commands.config import Format, config
+from cbir.commands.show_config import Format, show_config
 from cbir.errors import InvalidInput
 
 
@@ -14,7 +14,7 @@ def in_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_options_before_environment_before_file_before_defaults(tmp_path, monkeypatch):
+def test_precedence_of_options_environment_file_and_defaults(tmp_path, monkeypatch):
     assert settings.load().port == 8000
     (tmp_path / "cbir.toml").write_text("port = 8001\nthreads = 3\n")
     assert settings.load().port == 8001
@@ -26,14 +26,14 @@ def test_options_before_environment_before_file_before_defaults(tmp_path, monkey
     assert (places["port"], places["threads"], places["host"]) == ("environment", "cbir.toml", "default")
 
 
-def test_another_file_can_be_named(tmp_path, monkeypatch):
+def test_settings_file_from_the_environment(tmp_path, monkeypatch):
     (tmp_path / "other.toml").write_text("port = 9000\n")
     monkeypatch.setenv("CBIR_CONFIG", str(tmp_path / "other.toml"))
     assert settings.load().port == 9000
 
 
 @pytest.mark.parametrize("text", ["port = 70000", "unknown = 1", "port = 'x'", "not toml"])
-def test_what_does_not_fit_is_named(tmp_path, text):
+def test_invalid_settings_are_named(tmp_path, text):
     (tmp_path / "cbir.toml").write_text(text + "\n")
     with pytest.raises(InvalidInput, match=r"setting|cbir\.toml"):
         settings.load()
@@ -41,7 +41,7 @@ def test_what_does_not_fit_is_named(tmp_path, text):
 
 def test_config_prints_value_origin_and_meaning(capsys, monkeypatch):
     monkeypatch.setenv("CBIR_PORT", "8002")
-    config(Format.json)
+    show_config(Format.json)
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert rows["port"]["value"] == 8002
     assert rows["port"]["from"] == "environment"

@@ -1,4 +1,4 @@
-"""Structured Reports of answers: valid, readable, and of the query's patient."""
+"""Structured Reports are valid, readable, and belong to the query's patient."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ from pydicom import Dataset, dcmread
 from pydicom.uid import EnhancedSRStorage
 
 from cbir import settings
-from cbir.commands.report import report
+from cbir.commands.report_hits import report_hits
 from cbir.errors import CbirError
 from cbir.similar import Exclude
 from cbir.store import Collection
@@ -25,14 +25,14 @@ from tests.service.dicom_collection import SLICES, make
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Dataset]]:
+def created(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Dataset]]:
     return make(tmp_path_factory)
 
 
 @pytest.fixture
-def query(made: tuple[Path, list[Dataset]], tmp_path: Path) -> Path:
+def query(created: tuple[Path, list[Dataset]], tmp_path: Path) -> Path:
     """A slice as its archive would export it, of a patient whose name is not in ASCII."""
-    ds = dcmread(BytesIO(file_of(made[1][0])))
+    ds = dcmread(BytesIO(file_of(created[1][0])))
     ds.SpecificCharacterSet, ds.PatientName = "ISO_IR 192", "SECRÉT^ŇAME"
     ds.PatientBirthDate, ds.AccessionNumber = "19500101", "A-1"
     path = tmp_path / "query.dcm"
@@ -40,38 +40,38 @@ def query(made: tuple[Path, list[Dataset]], tmp_path: Path) -> Path:
     return path
 
 
-def test_a_report_is_valid_and_says_what_was_found(
-    made: tuple[Path, list[Dataset]], query: Path, tmp_path: Path
+def test_report_is_valid_and_lists_the_hits(
+    created: tuple[Path, list[Dataset]], query: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "report.dcm"
-    report(str(query), made[0], k=5, out=out, exclude=Exclude.instance)
+    report_hits(str(query), created[0], k=5, out=out, exclude=Exclude.instance)
     check(out)
-    asked, found = dcmread(query), sr.EnhancedSR.from_dataset(dcmread(out))
-    assert found.SOPClassUID == EnhancedSRStorage
+    requested, result = dcmread(query), sr.EnhancedSR.from_dataset(dcmread(out))
+    assert result.SOPClassUID == EnhancedSRStorage
     for keyword in ("PatientID", "PatientName", "PatientBirthDate", "AccessionNumber", "StudyInstanceUID"):
-        assert found[keyword].value == asked[keyword].value
-    assert found.SeriesInstanceUID != asked.SeriesInstanceUID
-    groups = found.content.get_image_measurement_groups()
+        assert result[keyword].value == requested[keyword].value
+    assert result.SeriesInstanceUID != requested.SeriesInstanceUID
+    groups = result.content.get_image_measurement_groups()
     assert len(groups) == 5
-    with Collection(made[0]) as collection:
+    with Collection(created[0]) as collection:
         by_uid = {record.instance: record for _, record in collection.iterate()}
     scores = []
-    for place, group in enumerate(groups, start=1):
+    for position, group in enumerate(groups, start=1):
         rank, score = group.get_measurements()
-        assert rank.value == place
+        assert rank.value == position
         scores.append(score.value)
         (of_query,) = score.referenced_images
-        assert of_query.referenced_sop_instance_uid == asked.SOPInstanceUID
+        assert of_query.referenced_sop_instance_uid == requested.SOPInstanceUID
         (image,) = group.source_images
         record = by_uid[image.referenced_sop_instance_uid]
         assert image.referenced_sop_class_uid == record.sop_class
-        assert record.instance != asked.SOPInstanceUID
+        assert record.instance != requested.SOPInstanceUID
     assert scores == sorted(scores, reverse=True)
-    studies = {study for study, _, _, _ in found.get_evidence()}
-    assert {study for study, _, _, _ in found.get_evidence(current_procedure_only=True)} == {
-        asked.StudyInstanceUID
+    studies = {study for study, _, _, _ in result.get_evidence()}
+    assert {study for study, _, _, _ in result.get_evidence(current_procedure_only=True)} == {
+        requested.StudyInstanceUID
     }
-    assert asked.StudyInstanceUID in studies
+    assert requested.StudyInstanceUID in studies
 
 
 @pytest.mark.parametrize(
@@ -79,27 +79,27 @@ def test_a_report_is_valid_and_says_what_was_found(
     [(Exclude.instance, 2 * SLICES - 1), (Exclude.study, SLICES), (Exclude.patient, 0)],
 )
 def test_what_is_left_out(
-    made: tuple[Path, list[Dataset]], query: Path, tmp_path: Path, exclude: Exclude, left: int
+    created: tuple[Path, list[Dataset]], query: Path, tmp_path: Path, exclude: Exclude, left: int
 ) -> None:
     out = tmp_path / "report.dcm"
     if not left:
         with pytest.raises(CbirError, match="no DICOM image is left"):
-            report(str(query), made[0], out=out, exclude=exclude, where=["modality=CT"])
+            report_hits(str(query), created[0], out=out, exclude=exclude, where=["modality=CT"])
         assert not out.exists()
         return
-    report(str(query), made[0], k=100, out=out, exclude=exclude, where=["modality=CT"])
+    report_hits(str(query), created[0], k=100, out=out, exclude=exclude, where=["modality=CT"])
     check(out)
     assert len(sr.EnhancedSR.from_dataset(dcmread(out)).content.get_image_measurement_groups()) == left
 
 
 @pytest.mark.parametrize("declared", ["ISO_IR 192", ["", "ISO 2022 IR 87"]])
 def test_names_in_any_character_set(
-    made: tuple[Path, list[Dataset]], tmp_path: Path, declared: str | list[str]
+    created: tuple[Path, list[Dataset]], tmp_path: Path, declared: str | list[str]
 ) -> None:
-    ds = dcmread(BytesIO(file_of(made[1][0])))
+    ds = dcmread(BytesIO(file_of(created[1][0])))
     ds.SpecificCharacterSet, ds.PatientName = declared, "Yamada^Tarou=山田^太郎"
     ds.save_as(tmp_path / "query.dcm")
-    report(str(tmp_path / "query.dcm"), made[0], k=1, out=tmp_path / "report.dcm")
+    report_hits(str(tmp_path / "query.dcm"), created[0], k=1, out=tmp_path / "report.dcm")
     check(tmp_path / "report.dcm")
     assert str(dcmread(tmp_path / "report.dcm").PatientName) == "Yamada^Tarou=山田^太郎"
 
@@ -118,77 +118,75 @@ class Mistaken(BaseHTTPRequestHandler):
         """Nothing."""
 
 
-def test_what_an_archive_mistakes_is_not_reported(
-    made: tuple[Path, list[Dataset]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_wrong_metadata_of_an_archive_are_refused(
+    created: tuple[Path, list[Dataset]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Collection(made[0]) as collection:
+    with Collection(created[0]) as collection:
         records = [record for _, record in collection.iterate()]
     slice_ = next(record for record in records if record.labels.get("modality") == "CT")
-    other = next(ds for ds in made[1] if ds.SOPInstanceUID != slice_.instance).to_json_dict()
+    other = next(ds for ds in created[1] if ds.SOPInstanceUID != slice_.instance).to_json_dict()
     nonsense = {"00101030": {"vr": "DS", "Value": ["SECRET"]}}
     with ThreadingHTTPServer(("127.0.0.1", 0), Mistaken) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        for metadata, said in ((other, "another instance"), (nonsense, "is no DICOM")):
+        for metadata, stated in ((other, "another instance"), (nonsense, "is no DICOM")):
             monkeypatch.setattr(Mistaken, "metadata", metadata)
-            with pytest.raises(CbirError, match=said) as told:
-                report(
-                    f"id:{slice_.image_id}", made[0], out=tmp_path / "report.dcm",
+            with pytest.raises(CbirError, match=stated) as message:
+                report_hits(
+                    f"id:{slice_.image_id}", created[0], out=tmp_path / "report.dcm",
                     archive=f"http://127.0.0.1:{server.server_port}",
                 )  # fmt: skip
-            assert "SECRET" not in str(told.value)
+            assert "SECRET" not in str(message.value)
         server.shutdown()
     assert not (tmp_path / "report.dcm").exists()
 
 
 def test_an_image_of_the_collection_takes_its_patient_from_its_file(
-    made: tuple[Path, list[Dataset]], tmp_path: Path
+    created: tuple[Path, list[Dataset]], tmp_path: Path
 ) -> None:
-    with Collection(made[0]) as collection:
+    with Collection(created[0]) as collection:
         records = [record for _, record in collection.iterate()]
     slice_ = next(record for record in records if record.labels.get("modality") == "CT")
-    report(f"id:{slice_.image_id}", made[0], k=3, out=tmp_path / "report.dcm")
+    report_hits(f"id:{slice_.image_id}", created[0], k=3, out=tmp_path / "report.dcm")
     check(tmp_path / "report.dcm")
     assert dcmread(tmp_path / "report.dcm").PatientID == "secret-patient"
     picture = next(record for record in records if not record.instance)
     with pytest.raises(CbirError, match="is no DICOM image"):
-        report(f"id:{picture.image_id}", made[0], out=tmp_path / "other.dcm")
+        report_hits(f"id:{picture.image_id}", created[0], out=tmp_path / "other.dcm")
 
 
-def test_what_cannot_be_reported_is_told(
-    made: tuple[Path, list[Dataset]], query: Path, tmp_path: Path
+def test_hits_without_dicom_are_refused(
+    created: tuple[Path, list[Dataset]], query: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "report.dcm"
     (tmp_path / "broken.dcm").write_bytes(query.read_bytes()[:300])
     ds = dcmread(query)
     ds.add_new(0x00100030, "LO", "SECRET day")
     ds.save_as(tmp_path / "odd.dcm")
-    there = tmp_path / "there.dcm"
-    there.touch()
+    present = tmp_path / "there.dcm"
+    present.touch()
     for image, options, words in (
         (query, {}, "--out"),
         (query, {"store": True}, "--archive"),
         (query, {"store": True, "archive": "nonsense"}, "archive_url"),
         (query, {"store": True, "archive": "http://127.0.0.1:1/x"}, "http://127.0.0.1:1/x does not answer"),
-        (query, {"out": there}, "is there already"),
+        (query, {"out": present}, "is there already"),
         (tmp_path / "nothing.dcm", {"out": out}, "nothing.dcm"),
         (tmp_path / "broken.dcm", {"out": out}, "broken.dcm"),
         (tmp_path / "odd.dcm", {"out": out}, "odd.dcm cannot be taken over"),
         ("id:nobody", {"out": out}, "nobody"),
         ("id:nobody", {"out": out, "frame": 2}, "--frame is of a file"),
     ):
-        with pytest.raises(CbirError, match=words) as told:
-            report(str(image), made[0], **options)
-        assert "SECR" not in str(told.value)
+        with pytest.raises(CbirError, match=words) as message:
+            report_hits(str(image), created[0], **options)
+        assert "SECR" not in str(message.value)
         assert not out.exists()
-    assert there.read_bytes() == b""
+    assert present.read_bytes() == b""
 
 
-def test_the_collection_does_not_know_whose_images_are(
-    made: tuple[Path, list[Dataset]], tmp_path: Path
-) -> None:
-    own = Path(shutil.copytree(made[0], tmp_path / "own"))
+def test_collection_stores_no_patient_identity(created: tuple[Path, list[Dataset]], tmp_path: Path) -> None:
+    collection_folder = Path(shutil.copytree(created[0], tmp_path / "own"))
     sent = next(slices(1, 40, seed=3))
-    client = create_app(own, settings.load()).test_client()
+    client = create_app(collection_folder, settings.load()).test_client()
     (image_id,) = client.post("/v1/images", data=file_of(sent), content_type="application/dicom").json["ids"]
     with pytest.raises(CbirError, match="only the archive knows: name it with --archive"):
-        report(f"id:{image_id}", own, out=tmp_path / "report.dcm")
+        report_hits(f"id:{image_id}", collection_folder, out=tmp_path / "report.dcm")

@@ -1,4 +1,4 @@
-"""Images to describe: drawn from formulas or from random numbers."""
+"""Test images from formulas and random numbers."""
 
 import cv2
 import numpy as np
@@ -54,18 +54,18 @@ def formulas() -> dict[str, Image]:
         y, x = np.mgrid[:height, :width]
         return x, y
 
-    drawn = {}
+    image = {}
     x, y = grid(192, 128)
-    drawn["ramp_192x128"] = rgb(x * 255 // 191, y * 255 // 127, (x + y) * 255 // 318)
+    image["ramp_192x128"] = rgb(x * 255 // 191, y * 255 // 127, (x + y) * 255 // 318)
     x, y = grid(176, 144)
-    drawn["vstripes_176x144"] = rgb(*[np.where(x // 6 % 2 == 0, 200, 40)] * 3)
-    drawn["hstripes_176x144"] = rgb(*[np.where(y // 6 % 2 == 0, 200, 40)] * 3)
+    image["vstripes_176x144"] = rgb(*[np.where(x // 6 % 2 == 0, 200, 40)] * 3)
+    image["hstripes_176x144"] = rgb(*[np.where(y // 6 % 2 == 0, 200, 40)] * 3)
     x, y = grid(256, 256)
-    drawn["diag_256x256"] = rgb(*[np.where((x + y) // 16 % 2, 255, 1)] * 3)
+    image["diag_256x256"] = rgb(*[np.where((x + y) // 16 % 2, 255, 1)] * 3)
     x, y = grid(200, 150)
-    drawn["rings_200x150"] = rgb(*[((x - 100) ** 2 + (y - 75) ** 2) // 61 % 256] * 3)
+    image["rings_200x150"] = rgb(*[((x - 100) ** 2 + (y - 75) ** 2) // 61 % 256] * 3)
     x, y = grid(160, 160)
-    drawn["checker_160x160"] = rgb(*[np.where((x // 5 + y // 5) % 2, 220, 30)] * 3)
+    image["checker_160x160"] = rgb(*[np.where((x // 5 + y // 5) % 2, 220, 30)] * 3)
     x, y = grid(128, 128)
-    drawn["flat_128x128"] = rgb(x * 0 + 120, x * 0 + 60, x * 0 + 200)
-    return drawn
+    image["flat_128x128"] = rgb(x * 0 + 120, x * 0 + 60, x * 0 + 200)
+    return image

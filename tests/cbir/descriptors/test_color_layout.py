@@ -1,4 +1,4 @@
-"""Color Layout against a slow, obvious form, pixel by pixel."""
+"""Color Layout against a slow, simple implementation, pixel by pixel."""
 
 import math
 from typing import Any
@@ -74,8 +74,8 @@ def dct(block: list[list[int]]) -> list[list[int]]:
 
 def zigzag() -> list[tuple[int, int]]:
     """Anti-diagonal after anti-diagonal, upwards on the even ones."""
-    places = [(y, x) for y in range(8) for x in range(8)]
-    return sorted(places, key=lambda p: (sum(p), p[0] if sum(p) % 2 else p[1]))
+    positions = [(y, x) for y in range(8) for x in range(8)]
+    return sorted(positions, key=lambda p: (sum(p), p[0] if sum(p) % 2 else p[1]))
 
 
 def luma(scan: list[int]) -> list[int]:

@@ -27,7 +27,7 @@ SIZE = 16  # of the embedding
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A network that has learnt nothing."""
+    """Untrained network."""
     folder = tmp_path_factory.mktemp("models") / "stripes"
     folder.mkdir()
     torch.manual_seed(0)
@@ -39,21 +39,21 @@ def model(tmp_path_factory):
 def images(tmp_path_factory):
     folder = tmp_path_factory.mktemp("images")
     random = np.random.default_rng(0)
-    for place in range(12):
-        soft = cv2.GaussianBlur(random.integers(0, 256, (48, 40), np.uint8), (0, 0), 1 + place / 4)
-        cv2.imwrite(str(folder / f"{place:02d}.png"), soft)
+    for position in range(12):
+        soft = cv2.GaussianBlur(random.integers(0, 256, (48, 40), np.uint8), (0, 0), 1 + position / 4)
+        cv2.imwrite(str(folder / f"{position:02d}.png"), soft)
     return folder
 
 
 def run(*arguments):
-    found = CliRunner().invoke(app, list(map(str, arguments)))
-    assert found.exit_code == 0, (found.output, found.exception)
-    return found.output
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.output
 
 
-def test_values_of_both_one_after_the_other(model, images):
+def test_values_are_concatenated(model, images):
     describe = profiles.get(f"{model}+color_layout").load_descriptor()
-    pictures = [next(read_images(images / f"{place:02d}.png")) for place in range(5)]
+    pictures = [next(read_images(images / f"{position:02d}.png")) for position in range(5)]
     assert isinstance(describe, Batched)
     together = describe.describe_batch([describe.prepare(picture) for picture in pictures])
     alone = np.array([describe(picture) for picture in pictures])
@@ -66,19 +66,19 @@ def test_values_of_both_one_after_the_other(model, images):
     assert parts == [("embedding", 0, SIZE), ("color_layout", SIZE, SIZE + 12)]
 
 
-def test_the_embedding_stays_and_the_other_is_weighed(model, images):
+def test_only_the_other_descriptor_is_weighted(model, images):
     profile = profiles.get(f"{model}+edge_histogram")
     describe = profile.load_descriptor()
     raw = np.array([describe(next(read_images(path))) for path in sorted(images.iterdir())])
-    found = normalisation.fit_statistics(raw, profile).normalise(raw)
+    result = normalisation.fit_statistics(raw, profile).normalise(raw)
     assert profile.normalisation == "beside"
-    assert (found[:, :SIZE] ** 2).sum(axis=1) == pytest.approx(
+    assert (result[:, :SIZE] ** 2).sum(axis=1) == pytest.approx(
         np.full(len(raw), describe.dimensions), rel=1e-4
     )
-    assert found[:, :SIZE] == pytest.approx(raw[:, :SIZE] * describe.dimensions**0.5, rel=1e-5)
+    assert result[:, :SIZE] == pytest.approx(raw[:, :SIZE] * describe.dimensions**0.5, rel=1e-5)
     varying = (raw[:, SIZE:].std(axis=0) > 0).mean()
     assert varying > 0.5
-    squared = (found[:, SIZE:] ** 2).sum(axis=1).mean() / describe.dimensions
+    squared = (result[:, SIZE:] ** 2).sum(axis=1).mean() / describe.dimensions
     assert squared == pytest.approx(profiles.BESIDE_WEIGHT * varying, rel=1e-3)
     heavier = normalisation.fit_statistics(
         raw, profiles.get(f"{model}+edge_histogram", {"edge_histogram": 2.0})
@@ -102,7 +102,7 @@ def test_a_folder_with_a_plus_in_its_name(model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("{model}+Huang2012", "there is no descriptor 'Huang2012'"),
         ("{model}+", "there is no descriptor ''"),
@@ -113,40 +113,40 @@ def test_a_folder_with_a_plus_in_its_name(model, tmp_path):
         ("tamura+", "there is no descriptor ''"),
     ],
 )
-def test_what_is_none_is_told(name, told, model, tmp_path, monkeypatch):
+def test_unknown_profiles_are_refused(name, message, model, tmp_path, monkeypatch):
     monkeypatch.chdir(model)  # where an empty name of a folder would be one
-    with pytest.raises(InvalidInput, match=told):
+    with pytest.raises(InvalidInput, match=message):
         profiles.get(name.format(model=model, nothing=tmp_path / "nothing"))
 
 
-def test_the_title_is_of_the_folder_however_it_is_written(model, tmp_path, monkeypatch):
+def test_title_is_the_folder_name_for_any_spelling_of_the_path(model, tmp_path, monkeypatch):
     monkeypatch.chdir(model)
     for folder in (".", "../stripes", f"{model}/", f"{model}//.", str(model)):
         assert profiles.get(f"{folder}+tamura").name == "stripes+tamura"
         assert profiles.get(folder).name == "stripes"
 
 
-def test_a_part_that_there_is_not(model):
+def test_unknown_part_is_refused(model):
     with pytest.raises(
         InvalidInput, match=r"stripes\+tamura has no part huang2012; it has embedding, tamura"
     ):
         profiles.get(f"{model}+tamura", {"huang2012": 1.0})
 
 
-def test_the_benchmark_weighs_as_a_collection_does(model, images):
+def test_benchmark_weights_like_a_collection(model, images):
     bench = loaded("embeddings")
     profile = profiles.get(f"{model}+edge_histogram")
     describe = profile.load_descriptor()
     raw = np.array([describe(next(read_images(path))) for path in sorted(images.iterdir())])
     alone = profiles.get("edge_histogram")
     rival = normalisation.fit_statistics(raw[:, SIZE:], alone).normalise(raw[:, SIZE:])
-    both, parts = bench.with_rival(raw[:, :SIZE], rival, ((0, rival.shape[1]),))
+    both, parts = bench.combine(raw[:, :SIZE], rival, ((0, rival.shape[1]),))
     assert both == pytest.approx(normalisation.fit_statistics(raw, profile).normalise(raw), abs=1e-5)
     assert parts == tuple((part.start, part.stop) for part in describe.parts)
 
 
 def test_files_of_one_batch_keep_their_vectors(model, images, tmp_path):
-    frames = [cv2.imread(str(images / f"{place:02d}.png"), cv2.IMREAD_GRAYSCALE) for place in (3, 4, 5)]
+    frames = [cv2.imread(str(images / f"{position:02d}.png"), cv2.IMREAD_GRAYSCALE) for position in (3, 4, 5)]
     cv2.imwritemulti(str(tmp_path / "three.tiff"), frames)
     (tmp_path / "broken.png").write_bytes(b"no image")
     paths = [
@@ -167,9 +167,9 @@ def test_files_of_one_batch_keep_their_vectors(model, images, tmp_path):
 
 
 def test_indexed_searched_and_verified_without_the_original(model, images, tmp_path):
-    kept, collection = shutil.copytree(model, tmp_path / "stripes"), tmp_path / "c"
-    run("index", images, "--profile", f"{kept}+huang2012", "--collection", collection)
-    shutil.rmtree(kept)
+    stored, collection = shutil.copytree(model, tmp_path / "stripes"), tmp_path / "c"
+    run("index", images, "--profile", f"{stored}+huang2012", "--collection", collection)
+    shutil.rmtree(stored)
     digest = embedding_card.read_embedding_card(model)["sha256"][:16]
     with Collection(collection) as opened:
         assert opened.profile.descriptor == f"embedding:{digest}:{SIZE}+huang2012"

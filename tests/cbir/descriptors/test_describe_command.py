@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cbir import descriptors
-from cbir.commands.describe import printable
+from cbir.commands.describe_image import printable_values
 from cbir.images import Image
 from tests.cbir.descriptors.pictures import draw
 
@@ -76,5 +76,5 @@ def refused(done: subprocess.CompletedProcess, words: str) -> None:
 
 def test_decimals_are_short_and_exact():
     vector = np.array([0.1, 1 / 3, 2.0], np.float32)
-    assert printable(vector)[0] == 0.1
-    assert np.array(printable(vector), np.float32).tolist() == vector.tolist()
+    assert printable_values(vector)[0] == 0.1
+    assert np.array(printable_values(vector), np.float32).tolist() == vector.tolist()

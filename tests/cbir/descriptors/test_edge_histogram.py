@@ -1,4 +1,4 @@
-"""Edge Histogram, 80 and 150 values, against slow, obvious forms, block by block."""
+"""Edge Histogram, 80 and 150 values, against slow, simple implementations, block by block."""
 
 import math
 
@@ -67,8 +67,8 @@ def test_equals_the_slow_form(image: Image):
 def test_long_images_equal_the_slow_form_where_it_is_defined(short: int, ratio: int, seed: int, turned: bool):
     grey = draw("few levels", (short, short * ratio), seed)
     grey = np.ascontiguousarray(grey.T) if turned else grey
-    expected, found = slow(grey), local_bins(Image(grey)).tolist()
-    assert found == expected if expected else len(found) == 80
+    expected, result = slow(grey), local_bins(Image(grey)).tolist()
+    assert result == expected if expected else len(result) == 80
 
 
 def test_longer_images_have_blocks_everywhere():
@@ -108,6 +108,6 @@ def test_150_values(image: Image):
     for top, left in ((0, 0), (0, 2), (2, 0), (2, 2), (1, 1)):
         groups.append(local[top : top + 2, left : left + 2].reshape(4, 5))
     expected = [*local.ravel(), *np.ravel([group.mean(axis=0) for group in groups])]
-    found = descriptors.get("edge_histogram_150")(image)
-    assert found.shape == (150,)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    result = descriptors.get("edge_histogram_150")(image)
+    assert result.shape == (150,)
+    np.testing.assert_allclose(result, expected, rtol=1e-6)

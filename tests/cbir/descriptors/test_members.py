@@ -1,4 +1,4 @@
-"""What every descriptor must do, whichever it is."""
+"""Common tests of all descriptors."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -55,8 +55,8 @@ def test_edge_histogram_as_published(name):
 
 
 def test_edge_histogram_of_rings():
-    found = {i: bins.tolist() for i, bins in enumerate(edges(IMAGES["rings_200x150"])) if bins.any()}
-    assert found == EDGE_HISTOGRAM_RINGS
+    result = {i: bins.tolist() for i, bins in enumerate(edges(IMAGES["rings_200x150"])) if bins.any()}
+    assert result == EDGE_HISTOGRAM_RINGS
 
 
 @pytest.mark.parametrize("name", IMAGES)

@@ -1,4 +1,4 @@
-"""Tamura against a slow, obvious form, pixel by pixel, and against what its values are to mean."""
+"""Tamura against a slow, simple implementation, pixel by pixel, and properties of its values."""
 
 import math
 from collections import Counter
@@ -81,22 +81,22 @@ class Slow:
         return float(math.sqrt(variance) / kurtosis**0.25)
 
     def directionality(self, pixels: list[tuple[int, int]]) -> float:
-        found = Counter(d for p in pixels if (d := self.directions[p]) is not None)
-        total = found.total()
+        result = Counter(d for p in pixels if (d := self.directions[p]) is not None)
+        total = result.total()
         if not total:
             return 0.0
-        highest = max(found.values())
+        highest = max(result.values())
         peaks = [
             k
             for k in range(16)
-            if found[k] > found[(k - 1) % 16]
-            and found[k] >= found[(k + 1) % 16]
-            and (found[k] == highest or found[k] * 16 >= 2 * total)
+            if result[k] > result[(k - 1) % 16]
+            and result[k] >= result[(k + 1) % 16]
+            and (result[k] == highest or result[k] * 16 >= 2 * total)
         ] or [0]
         spread = 0.0
         for k in range(16):
-            apart = min(min((k - p) % 16, (p - k) % 16) for p in peaks)
-            spread += (apart * math.pi / 16) ** 2 * found[k] / total
+            distance = min(min((k - p) % 16, (p - k) % 16) for p in peaks)
+            spread += (distance * math.pi / 16) ** 2 * result[k] / total
         return min(max(1 - 12 / math.pi**2 * len(peaks) * spread, 0.0), 1.0)
 
     def line_likeness(self, pixels: list[tuple[int, int]]) -> float:

@@ -1,4 +1,4 @@
-"""DICOM files of others: those that come with pydicom, and the folder named by CBIR_DATA."""
+"""Third-party DICOM files: those of pydicom, and those in the folder CBIR_DATA."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ HEADER_ALONE = "has no pixels, though it is of class "
 DIRECTORY = NO_PIXELS + "Media Storage Directory Storage"
 OTHER_KIND = "is not a PNG, JPEG, TIFF, BMP or DICOM file"
 
-REFUSED = {  # every file of pydicom's that is not decoded, and why
+REFUSED = {  # pydicom's files that are refused, with the reason
     "ExplVR_BigEndNoMeta.dcm": NO_PIXELS + "RT Ion Plan Storage",
     "ExplVR_LitEndNoMeta.dcm": NO_PIXELS + "RT Ion Plan Storage",
     "JPEG2000-embedded-sequence-delimiter.dcm": "has a compressed frame of 3722445056 x 1024 pixels",
@@ -70,7 +70,7 @@ def first(name):
     return next(read_images(SHIPPED / name)).pixels
 
 
-def test_all_of_pydicoms_files_are_decoded_or_refused_for_the_reason_known():
+def test_pydicom_files_are_decoded_or_refused_with_the_expected_reason():
     decoded, refused = {}, {}
     for name, path in shipped().items():
         try:
@@ -102,7 +102,7 @@ def test_all_of_pydicoms_files_are_decoded_or_refused_for_the_reason_known():
         ["JPEG-lossy.dcm", "JPGExtended.dcm"],
     ],
 )  # fmt: skip
-def test_one_picture_in_many_encodings(names):
+def test_one_image_in_many_encodings(names):
     for name in names[1:]:
         np.testing.assert_array_equal(first(name), first(names[0]), err_msg=name)
 
@@ -122,7 +122,9 @@ def test_colour_bars_keep_their_colours(name):
 @pytest.mark.parametrize("name", ["ExplVR_BigEnd.dcm", "examples_rgb_color.dcm", "examples_ybr_color.dcm"])
 def test_eight_bit_colours_are_pydicoms_own(name):
     stored = pydicom.dcmread(SHIPPED / name).pixel_array
-    for image, frame in zip(read_images(SHIPPED / name), stored if stored.ndim == 4 else [stored], strict=True):
+    for image, frame in zip(
+        read_images(SHIPPED / name), stored if stored.ndim == 4 else [stored], strict=True
+    ):
         np.testing.assert_array_equal(image.pixels, frame)
 
 
@@ -152,6 +154,6 @@ def test_lossless_variants_are_identical_and_lossy_ones_alike(corpus):
             if {variant, other.split("_")[1]} <= LOSSLESS:
                 np.testing.assert_array_equal(image.pixels, twin.pixels, err_msg=f"{name} {other}")
                 compared += 1
-            one, two = image.pixels.astype(float).ravel(), twin.pixels.astype(float).ravel()
-            assert np.corrcoef(one, two)[0, 1] > 0.85, f"{name} {other}"
+            item, two = image.pixels.astype(float).ravel(), twin.pixels.astype(float).ravel()
+            assert np.corrcoef(item, two)[0, 1] > 0.85, f"{name} {other}"
     assert compared == 6  # CT2, MR3, MR4: one pair each; NM1: three

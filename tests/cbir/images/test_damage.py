@@ -1,4 +1,4 @@
-"""Whatever bytes come, an image or UnreadableImage: small files of every kind, changed and cut at random."""
+"""Random changes and truncation of small files give an image or UnreadableImage."""
 
 import cv2
 import numpy as np
@@ -85,11 +85,11 @@ def attempt(data):
 @pytest.mark.parametrize("kind", SEEDS)
 @settings(max_examples=120, deadline=None)
 @given(changes=changes, early=st.booleans(), length=st.one_of(st.just(1.0), st.floats(0, 1)))
-def test_changed_and_cut(kind, changes, early, length):
+def test_changed_and_truncated_files(kind, changes, early, length):
     data = bytearray(SEEDS[kind])
     reach = min(len(data), 600) if early else len(data)  # headers are where damage does most
-    for place, value in changes:
-        data[int(place * reach)] = value
+    for offset, value in changes:
+        data[int(offset * reach)] = value
     del data[int(length * len(data)) :]
     attempt(bytes(data))
     if kind.startswith("png"):
@@ -98,7 +98,7 @@ def test_changed_and_cut(kind, changes, early, length):
 
 @given(st.binary(max_size=400), st.sampled_from([b"", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\0", b"MM\0*",
        b"II+\0", b"BM", bytes(128) + b"DICM", b"\x08\0\x05\0CS\x0a\0", b"\x02\0\0\0UL\x04\0"]))  # fmt: skip
-def test_any_bytes_behind_any_beginning(rest, beginning):
+def test_any_bytes_after_any_signature(rest, beginning):
     attempt(beginning + rest)
 
 

@@ -1,4 +1,4 @@
-"""DICOM written on the spot: what each attribute does to the pixels, and what is refused."""
+"""Synthetic DICOM files: effect of each attribute on the pixels, and refusals."""
 
 import logging
 import struct
@@ -72,7 +72,7 @@ def written(dataset):
     return file.getvalue()
 
 
-def shown(stored=STORED, **attributes):
+def displayed(stored=STORED, **attributes):
     """The pixels of a file with one frame."""
     (image,) = decode(written(dicom_set(stored, **attributes)))
     assert image.format == "dicom"
@@ -131,28 +131,30 @@ FUNCTIONS = {"LINEAR": linear, "LINEAR_EXACT": linear_exact, "SIGMOID": sigmoid}
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(c=st.floats(-900, 2900).map(lambda c: round(c, 2)), w=st.floats(1, 4000).map(lambda w: round(w, 2)))
-def test_windows_are_those_of_the_standard(function, c, w):
-    found = shown(WindowCenter=c, WindowWidth=w, VOILUTFunction=function)
+def test_windows_follow_the_standard(function, c, w):
+    result = displayed(WindowCenter=c, WindowWidth=w, VOILUTFunction=function)
     expected = np.vectorize(FUNCTIONS[function], otypes=[float])(STORED.astype(float), c, w)
-    assert np.abs(found - expected).max() <= 0.5 + 1e-6
+    assert np.abs(result - expected).max() <= 0.5 + 1e-6
 
 
-def test_the_first_window_counts_and_comes_after_rescaling():
-    found = shown(WindowCenter=[40, 500], WindowWidth=[400, 2000], RescaleSlope=2, RescaleIntercept=-1024)
+def test_first_window_applies_after_rescaling():
+    result = displayed(
+        WindowCenter=[40, 500], WindowWidth=[400, 2000], RescaleSlope=2, RescaleIntercept=-1024
+    )
     np.testing.assert_allclose(
-        found, np.vectorize(linear, otypes=[float])(STORED * 2.0 - 1024, 40.0, 400.0), atol=0.5 + 1e-6
+        result, np.vectorize(linear, otypes=[float])(STORED * 2.0 - 1024, 40.0, 400.0), atol=0.5 + 1e-6
     )
 
 
 def test_width_one_is_a_threshold():
-    np.testing.assert_array_equal(shown(WindowCenter=100, WindowWidth=1), np.where(STORED > 99.5, 255, 0))
+    np.testing.assert_array_equal(displayed(WindowCenter=100, WindowWidth=1), np.where(STORED > 99.5, 255, 0))
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32])
 def test_without_a_window_the_percentiles(dtype):
     info = np.iinfo(dtype)
     stored = RNG.integers(info.min, info.max, (20, 30), dtype=dtype, endpoint=True)
-    np.testing.assert_array_equal(shown(stored), by_percentiles(stored.astype(float)))
+    np.testing.assert_array_equal(displayed(stored), by_percentiles(stored.astype(float)))
 
 
 @pytest.mark.parametrize(
@@ -160,11 +162,11 @@ def test_without_a_window_the_percentiles(dtype):
     [{"WindowCenter": 0, "WindowWidth": 0}, {"WindowCenter": 9, "WindowWidth": -5}, {"WindowCenter": 9},
      {"WindowWidth": 9}, {"WindowCenter": None, "WindowWidth": None}, {"RescaleSlope": 0}],
 )  # fmt: skip
-def test_windows_that_mean_nothing_are_passed_over(window):
-    np.testing.assert_array_equal(shown(**window), by_percentiles(STORED.astype(float)))
+def test_invalid_windows_are_ignored(window):
+    np.testing.assert_array_equal(displayed(**window), by_percentiles(STORED.astype(float)))
 
 
-def test_a_window_in_words_is_passed_over():
+def test_window_with_text_is_ignored():
     data = written(dicom_set(WindowCenter=40, WindowWidth=400)).replace(b"400.0 ", b"wide  ")
     (image,) = decode(data)
     np.testing.assert_array_equal(image.pixels, by_percentiles(STORED.astype(float)))
@@ -173,22 +175,24 @@ def test_a_window_in_words_is_passed_over():
 def test_a_width_below_one_is_exact():
     stored = np.arange(100, dtype=np.uint8).reshape(10, 10)
     values = stored / 100
-    found = shown(stored, RescaleSlope=0.01, RescaleIntercept=0, WindowCenter=0.5, WindowWidth=0.5)
+    result = displayed(stored, RescaleSlope=0.01, RescaleIntercept=0, WindowCenter=0.5, WindowWidth=0.5)
     np.testing.assert_allclose(
-        found, np.vectorize(linear_exact, otypes=[float])(values, 0.5, 0.5), atol=0.5 + 1e-6
+        result, np.vectorize(linear_exact, otypes=[float])(values, 0.5, 0.5), atol=0.5 + 1e-6
     )
 
 
 @pytest.mark.parametrize("value", [0, 7, 255])
 def test_a_flat_image_is_black(value):
-    assert not shown(np.full((4, 6), value, np.uint8)).any()
-    assert not shown(np.full((4, 6), value, np.float32)).any()
+    assert not displayed(np.full((4, 6), value, np.uint8)).any()
+    assert not displayed(np.full((4, 6), value, np.float32)).any()
 
 
 def test_monochrome1_is_inverted_after_the_window():
     for window in ({}, {"WindowCenter": 300, "WindowWidth": 900}, {"VOILUTSequence": [lut([0, 65535], 0)]}):
-        plain = shown(**window)
-        np.testing.assert_array_equal(shown(PhotometricInterpretation="MONOCHROME1", **window), 255 - plain)
+        plain = displayed(**window)
+        np.testing.assert_array_equal(
+            displayed(PhotometricInterpretation="MONOCHROME1", **window), 255 - plain
+        )
 
 
 def test_modality_table():
@@ -196,91 +200,91 @@ def test_modality_table():
     stored = RNG.integers(0, 128, (9, 9), dtype=np.uint8)
     expected = entries[np.clip(stored.astype(int) - 20, 0, 63)].astype(float)
     for vr in ("US", "OW"):
-        found = shown(stored, ModalityLUTSequence=[lut(entries, 20, vr=vr)])
-        np.testing.assert_array_equal(found, by_percentiles(expected))
+        result = displayed(stored, ModalityLUTSequence=[lut(entries, 20, vr=vr)])
+        np.testing.assert_array_equal(result, by_percentiles(expected))
 
 
 @pytest.mark.parametrize("bits", [8, 10, 12, 16])
 @pytest.mark.parametrize("first", [-1000, 0, 50])
-def test_voi_table_goes_before_a_window(bits, first):
+def test_voi_table_precedes_window(bits, first):
     entries = RNG.integers(0, 2**bits, 500)
-    found = shown(VOILUTSequence=[lut(entries, first, bits)], WindowCenter=1, WindowWidth=1)
+    result = displayed(VOILUTSequence=[lut(entries, first, bits)], WindowCenter=1, WindowWidth=1)
     expected = entries[np.clip(STORED.astype(int) - first, 0, 499)] * 255 / (2**bits - 1)
-    assert np.abs(found - expected).max() <= 0.5 + 1e-6
+    assert np.abs(result - expected).max() <= 0.5 + 1e-6
 
 
 def test_voi_table_after_rescaling_into_the_negative():
     stored = np.arange(200, dtype=np.uint16).reshape(10, 20)
     table = lut(range(200), 65536 - 100, 8)
-    found = shown(stored, RescaleSlope=1, RescaleIntercept=-100, VOILUTSequence=[table])
-    np.testing.assert_array_equal(found, stored)
+    result = displayed(stored, RescaleSlope=1, RescaleIntercept=-100, VOILUTSequence=[table])
+    np.testing.assert_array_equal(result, stored)
 
 
-def test_a_table_larger_than_it_says_does_not_overflow():
+def test_table_larger_than_declared_does_not_overflow():
     entries = [0, 4095, 40000, 65535]
-    found = shown(np.array([[0, 1, 2, 3]], np.uint8), VOILUTSequence=[lut(entries, 0, 12)])
-    assert found.tolist() == [[0, 16, 156, 255]]
+    result = displayed(np.array([[0, 1, 2, 3]], np.uint8), VOILUTSequence=[lut(entries, 0, 12)])
+    assert result.tolist() == [[0, 16, 156, 255]]
 
 
 def test_padding_does_not_count_for_the_percentiles():
     stored = STORED.copy()
     stored[:6] = -2000
-    found = shown(stored, PixelPaddingValue=-2000)
-    np.testing.assert_array_equal(found[6:], by_percentiles(stored[6:].astype(float)))
-    assert not found[:6].any()
+    result = displayed(stored, PixelPaddingValue=-2000)
+    np.testing.assert_array_equal(result[6:], by_percentiles(stored[6:].astype(float)))
+    assert not result[:6].any()
     stored[:6] = RNG.integers(-2100, -1999, (6, 17))
-    found = shown(stored, PixelPaddingValue=-2000, PixelPaddingRangeLimit=-2100)
-    np.testing.assert_array_equal(found[6:], by_percentiles(stored[6:].astype(float)))
+    result = displayed(stored, PixelPaddingValue=-2000, PixelPaddingRangeLimit=-2100)
+    np.testing.assert_array_equal(result[6:], by_percentiles(stored[6:].astype(float)))
 
 
-def test_nothing_but_padding():
-    assert not shown(np.full((3, 3), 9, np.int16), PixelPaddingValue=9).any()
+def test_only_padding():
+    assert not displayed(np.full((3, 3), 9, np.int16), PixelPaddingValue=9).any()
 
 
-def test_bits_beyond_those_stored_are_no_pixels():
+def test_bits_above_bits_stored_are_ignored():
     stored = RNG.integers(0, 4096, (8, 8), dtype=np.uint16)
-    found = shown(stored | 0xF000, BitsStored=12, HighBit=11)
-    np.testing.assert_array_equal(found, by_percentiles(stored.astype(float)))
+    result = displayed(stored | 0xF000, BitsStored=12, HighBit=11)
+    np.testing.assert_array_equal(result, by_percentiles(stored.astype(float)))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_float_pixels(dtype):
     stored = RNG.normal(0, 1e5, (12, 17)).astype(dtype)
-    np.testing.assert_array_equal(shown(stored), by_percentiles(stored.astype(float)))
+    np.testing.assert_array_equal(displayed(stored), by_percentiles(stored.astype(float)))
     for bad in (np.nan, np.inf):
         stored[0, 0] = bad
         with pytest.raises(UnreadableImage, match="not finite"):
-            shown(stored)
+            displayed(stored)
 
 
-def test_rescaling_beyond_all_numbers():
+def test_rescaling_to_infinity_is_refused():
     with pytest.raises(UnreadableImage, match="not finite"):
-        shown(RescaleSlope="1e308", RescaleIntercept=0)
+        displayed(RescaleSlope="1e308", RescaleIntercept=0)
 
 
 def test_one_bit():
     mask = STORED > 900
     packed = np.packbits(mask.reshape(-1), bitorder="little").tobytes()
-    found = shown(BitsAllocated=1, BitsStored=1, HighBit=0, PixelRepresentation=0, PixelData=packed)
-    np.testing.assert_array_equal(found, mask * 255)
+    result = displayed(BitsAllocated=1, BitsStored=1, HighBit=0, PixelRepresentation=0, PixelData=packed)
+    np.testing.assert_array_equal(result, mask * 255)
 
 
 def test_colours():
-    np.testing.assert_array_equal(shown(COLOUR), COLOUR)
+    np.testing.assert_array_equal(displayed(COLOUR), COLOUR)
     planes = np.ascontiguousarray(COLOUR.transpose(2, 0, 1)).tobytes()
-    np.testing.assert_array_equal(shown(COLOUR, PlanarConfiguration=1, PixelData=planes), COLOUR)
-    np.testing.assert_array_equal(shown(COLOUR.astype(np.uint16) * 257), COLOUR)
+    np.testing.assert_array_equal(displayed(COLOUR, PlanarConfiguration=1, PixelData=planes), COLOUR)
+    np.testing.assert_array_equal(displayed(COLOUR.astype(np.uint16) * 257), COLOUR)
     twelve = COLOUR.astype(np.uint16) * 16
-    found = shown(twelve, BitsStored=12, HighBit=11)
-    assert np.abs(found - twelve * (255 / 4095)).max() <= 0.5
-    np.testing.assert_array_equal(shown(np.dstack([COLOUR[..., 0]] * 3)), COLOUR[..., 0])
+    result = displayed(twelve, BitsStored=12, HighBit=11)
+    assert np.abs(result - twelve * (255 / 4095)).max() <= 0.5
+    np.testing.assert_array_equal(displayed(np.dstack([COLOUR[..., 0]] * 3)), COLOUR[..., 0])
 
 
 def test_luma_and_chroma_become_rgb():
     smooth = cv2.GaussianBlur(COLOUR, (0, 0), 2)
     ybr = cv2.cvtColor(smooth, cv2.COLOR_RGB2YCrCb)[..., [0, 2, 1]]
-    found = shown(np.ascontiguousarray(ybr), PhotometricInterpretation="YBR_FULL")
-    assert np.abs(found.astype(int) - smooth).max() <= 3
+    result = displayed(np.ascontiguousarray(ybr), PhotometricInterpretation="YBR_FULL")
+    assert np.abs(result.astype(int) - smooth).max() <= 3
 
 
 @pytest.mark.parametrize(
@@ -294,20 +298,20 @@ def test_palettes(count, first, bits):
     for name, row in zip(("Red", "Green", "Blue"), entries, strict=True):
         attributes[f"{name}PaletteColorLookupTableDescriptor"] = [count, first, bits]
         attributes[f"{name}PaletteColorLookupTableData"] = row.astype(f"<u{bits // 8}").tobytes()
-    found = shown(stored, PhotometricInterpretation="PALETTE COLOR", **attributes)
-    places = np.clip(stored.astype(int) - first, 0, (count or 65536) - 1)
-    expected = entries.T[places] * 255 / (2**bits - 1)
-    assert np.abs(found - expected).max() <= 0.5 + 1e-6
+    result = displayed(stored, PhotometricInterpretation="PALETTE COLOR", **attributes)
+    positions = np.clip(stored.astype(int) - first, 0, (count or 65536) - 1)
+    expected = entries.T[positions] * 255 / (2**bits - 1)
+    assert np.abs(result - expected).max() <= 0.5 + 1e-6
 
 
-def test_a_palette_of_bytes_said_to_be_words():
+def test_byte_palette_declared_as_words():
     attributes = {}
     for name in ("Red", "Green", "Blue"):
         attributes[f"{name}PaletteColorLookupTableDescriptor"] = [256, 0, 16]
         attributes[f"{name}PaletteColorLookupTableData"] = np.arange(256, dtype="<u2").tobytes()
     stored = COLOUR[..., 0]
     np.testing.assert_array_equal(
-        shown(stored, PhotometricInterpretation="PALETTE COLOR", **attributes), stored
+        displayed(stored, PhotometricInterpretation="PALETTE COLOR", **attributes), stored
     )
 
 
@@ -320,7 +324,7 @@ def test_segmented_palette():
         attributes[f"Segmented{name}PaletteColorLookupTableData"] = segments
     stored = COLOUR[..., 0]
     np.testing.assert_array_equal(
-        shown(stored, PhotometricInterpretation="PALETTE COLOR", **attributes), stored
+        displayed(stored, PhotometricInterpretation="PALETTE COLOR", **attributes), stored
     )
 
 
@@ -336,7 +340,7 @@ def test_frames_one_at_a_time():
 
 
 @pytest.mark.parametrize("where", ["each", "shared", "both"])
-def test_enhanced_objects_say_it_by_frame(where):
+def test_functional_groups_of_enhanced_objects(where):
     stored = RNG.integers(0, 4000, (3, 6, 7), dtype=np.uint16)
 
     def group(number):
@@ -367,7 +371,7 @@ def test_encodings_of_the_data_set(syntax):
         dataset.PixelData = STORED.astype(">i2").tobytes()
     dataset.file_meta.TransferSyntaxUID = syntax
     (image,) = decode(written(dataset))
-    np.testing.assert_array_equal(image.pixels, shown())
+    np.testing.assert_array_equal(image.pixels, displayed())
 
 
 @pytest.mark.parametrize("syntax", [ImplicitVRLittleEndian, ExplicitVRLittleEndian, ExplicitVRBigEndian])
@@ -380,7 +384,7 @@ def test_files_without_preamble(syntax):
     order = {"implicit_vr": syntax.is_implicit_VR, "little_endian": syntax.is_little_endian}
     pydicom.dcmwrite(file, dataset, enforce_file_format=False, **order)
     (image,) = decode(file.getvalue())
-    np.testing.assert_array_equal(image.pixels, shown())
+    np.testing.assert_array_equal(image.pixels, displayed())
 
 
 def test_run_lengths_and_frames():
@@ -400,7 +404,7 @@ def compressed(coded, rows, columns, syntax=JPEGBaseline8Bit):
     return written(dataset)
 
 
-def test_a_compressed_frame_of_another_size_is_refused_before_it_is_decoded():
+def test_compressed_frame_of_another_size_is_refused_before_decoding():
     for kind, syntax in (("JPEG", JPEGBaseline8Bit), ("JPEG2000", JPEG2000Lossless)):
         file = BytesIO()
         PIL.Image.fromarray(np.full((32, 48), 77, np.uint8)).save(file, kind)
@@ -465,7 +469,7 @@ def test_objects_without_pixels():
         ({"VOILUTSequence": [Dataset()]}, "damaged"),
     ],
 )
-def test_what_does_not_fit_is_refused(attributes, reason):
+def test_inconsistent_attributes_are_refused(attributes, reason):
     assert reason in refused(dicom_set(**attributes))
 
 
@@ -476,7 +480,7 @@ def test_missing_attributes():
         assert reason in refused(dataset)
 
 
-def test_transfer_syntaxes_that_are_not_decoded_are_named():
+def test_unsupported_transfer_syntaxes_are_named():
     dataset = dicom_set()
     dataset.PixelData = encapsulate([bytes(64)])
     dataset.file_meta.TransferSyntaxUID = MPEG2MPML
@@ -485,7 +489,7 @@ def test_transfer_syntaxes_that_are_not_decoded_are_named():
     assert "1.2.840.10008.7.7.7" in refused(data)
 
 
-def test_a_data_set_that_inflates_beyond_the_limit():
+def test_deflated_data_set_beyond_the_limit():
     dataset = dicom_set(np.zeros((2000, 2000), np.uint16))
     dataset.file_meta.TransferSyntaxUID = DeflatedExplicitVRLittleEndian
     data = written(dataset)
@@ -495,13 +499,13 @@ def test_a_data_set_that_inflates_beyond_the_limit():
     assert "truncated" in refused(data[:-300])
 
 
-def test_a_file_cut_short_anywhere_is_refused():
+def test_truncated_files_are_refused():
     data = written(dicom_set())
     for length in range(132, len(data), 7):
         refused(data[:length])
 
 
-def test_what_a_header_says_of_a_patient_is_nowhere_to_be_read(caplog, capfd):
+def test_messages_contain_no_patient_data(caplog, capfd):
     """Neither in errors, warnings, logs nor on the terminal: for values that pydicom warns of, and damage."""
     caplog.set_level(logging.DEBUG)
     secret = "DOE^JOHN"
@@ -510,17 +514,17 @@ def test_what_a_header_says_of_a_patient_is_nowhere_to_be_read(caplog, capfd):
     dataset.add_new("NumberOfFrames", "LO", secret)
     dataset.add_new("WindowCenter", "LO", secret)
     data = written(dataset)
-    said = [refused(data)]
+    stated = [refused(data)]
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        for place in range(0, len(data), 5):
+        for position in range(0, len(data), 5):
             damaged = bytearray(data)
-            damaged[place] ^= 0xFF
+            damaged[position] ^= 0xFF
             try:
                 list(decode(bytes(damaged)))
             except UnreadableImage as error:
-                said.append(str(error))
-    assert secret not in "".join(said)
+                stated.append(str(error))
+    assert secret not in "".join(stated)
     assert not warned
     assert not [record for record in caplog.records if record.name.startswith("pydicom")]
     assert capfd.readouterr() == ("", "")

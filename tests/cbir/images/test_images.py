@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from cbir.errors import UnreadableImage
 from cbir.images import Image, Limits, decode, from_array, read_images
-from cbir.images.bit_depth import weighted_percentiles, percentiles, apply_window
+from cbir.images.bit_depth import apply_window, percentiles, weighted_percentiles
 from cbir.images.suppress_logs import suppress_decoder_logs
 
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 6))
@@ -31,7 +31,7 @@ def noise():
 
 
 @given(hnp.arrays(np.uint8, SHAPES))
-def test_bytes_come_back_from_every_type_that_holds_them(grey):
+def test_byte_values_survive_every_wider_type(grey):
     for samples in (
         grey,
         grey[:, :, None],
@@ -45,7 +45,7 @@ def test_bytes_come_back_from_every_type_that_holds_them(grey):
 
 
 @given(hnp.arrays(np.uint8, SHAPES))
-def test_bytes_times_257_come_back(grey):
+def test_bytes_times_257_are_inverted(grey):
     wide = np.vstack([grey, np.full_like(grey[:1], 255)]).astype(np.uint16) * 257
     for samples in (wide, wide.astype(">u2")):
         np.testing.assert_array_equal(from_array(samples).pixels[:-1], grey)
@@ -77,10 +77,10 @@ def test_wide_ranges_use_the_percentiles():
     hnp.arrays(np.float64, st.integers(1, 30), elements=st.floats(-1e308, 1e308)),
     st.lists(st.integers(0, 29), min_size=1, max_size=300),
 )
-def test_percentiles_of_counted_values_are_those_of_all_of_them(values, places):
-    places = np.array(places) % values.size
-    counts = np.bincount(places, minlength=values.size)
-    assert weighted_percentiles(values, counts) == percentiles(values[places])
+def test_weighted_percentiles_equal_percentiles(values, positions):
+    positions = np.array(positions) % values.size
+    counts = np.bincount(positions, minlength=values.size)
+    assert weighted_percentiles(values, counts) == percentiles(values[positions])
 
 
 def test_equal_percentiles_give_way_to_the_range():
@@ -121,7 +121,7 @@ def test_window_is_the_clipped_line(low, high, values):
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, np.int32])
-def test_alpha_lays_colours_onto_black(dtype):
+def test_alpha_blends_onto_black(dtype):
     scale = {np.uint16: 257, np.float32: 1 / 255}.get(dtype, 1)
     rgba = np.array([[[255, 100, 0, 255], [255, 100, 0, 0], [255, 100, 0, 128]]])
     expected = [[[255, 100, 0], [0, 0, 0], [128, 50, 0]]]
@@ -156,7 +156,7 @@ def test_three_equal_channels_are_grey_and_one_pixel_of_colour_is_colour(noise):
         (np.full((2, 2, 4), -1), "alpha"),
     ],
 )
-def test_arrays_that_are_no_image(samples, reason):
+def test_invalid_arrays_are_refused(samples, reason):
     with pytest.raises(UnreadableImage, match=reason) as refused:
         from_array(samples, "the mask")
     assert str(refused.value).startswith("the mask ")
@@ -165,12 +165,12 @@ def test_arrays_that_are_no_image(samples, reason):
 def test_read_and_decode_agree(tmp_path, noise):
     path = tmp_path / "without suffix"
     path.write_bytes(png(noise))
-    (one,), (other,) = read_images(path), decode(png(noise), "x")
-    assert (one.source, one.format, one.frame, one.dicom) == ("without suffix", "png", None, None)
+    (item,), (other,) = read_images(path), decode(png(noise), "x")
+    assert (item.source, item.format, item.frame, item.dicom) == ("without suffix", "png", None, None)
     assert other.source == "x"
-    np.testing.assert_array_equal(one.pixels, noise)
-    assert one.content_hash == other.content_hash == Image(noise).content_hash
-    assert one.pixels.flags.c_contiguous
+    np.testing.assert_array_equal(item.pixels, noise)
+    assert item.content_hash == other.content_hash == Image(noise).content_hash
+    assert item.pixels.flags.c_contiguous
 
 
 def test_files_that_cannot_be_opened(tmp_path):
@@ -204,7 +204,7 @@ def test_files_that_cannot_be_opened(tmp_path):
         (None, "of type NoneType"),
     ],
 )
-def test_bytes_that_are_no_image(data, reason):
+def test_invalid_bytes_are_refused(data, reason):
     with pytest.raises(UnreadableImage, match=reason):
         list(decode(data))
 
@@ -235,12 +235,13 @@ def test_import_is_cheap():
 def test_an_ordinary_png_needs_no_pillow(tmp_path, noise):
     (tmp_path / "a.png").write_bytes(png(noise))
     check = (
-        "import sys; from cbir.images import read_images; list(read_images(sys.argv[1])); sys.exit('PIL' in sys.modules)"
+        "import sys; from cbir.images import read_images; list(read_images(sys.argv[1])); "
+        "sys.exit('PIL' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", check, tmp_path / "a.png"]).returncode == 0
 
 
-def test_damage_is_told_by_the_error_alone(tmp_path, noise):
+def test_damage_writes_nothing_to_stdout_or_stderr(tmp_path, noise):
     """No library writes to stdout or stderr about broken PNG, JPEG and BMP files."""
     rng = np.random.default_rng(0)
     for suffix in (".png", ".jpg", ".bmp"):
@@ -255,11 +256,11 @@ def test_damage_is_told_by_the_error_alone(tmp_path, noise):
         "    try: list(read_images(path))\n"
         "    except UnreadableImage: pass\n"
     )
-    said = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, check=True)
-    assert said.stdout + said.stderr == b""
+    stated = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, check=True)
+    assert stated.stdout + stated.stderr == b""
 
 
-def test_quiet_leaves_the_filters_as_they_were():
+def test_suppressing_logs_restores_filters():
     """Also when threads leave in another order than they came."""
     before = list(warnings.filters)
     first_in, second_in, first_out = threading.Event(), threading.Event(), threading.Event()
@@ -289,17 +290,17 @@ def test_quiet_leaves_the_filters_as_they_were():
     assert list(warnings.filters) == before
 
 
-def test_decoding_in_threads_gives_what_one_gives(noise):
+def test_decoding_in_threads_equals_one_thread(noise):
     pictures = [np.roll(noise, step) for step in range(16)]
-    found: dict[int, np.ndarray] = {}
+    result: dict[int, np.ndarray] = {}
 
     def work(start):
         for number in range(start, 16, 4):
-            found[number] = next(decode(png(pictures[number]))).pixels
+            result[number] = next(decode(png(pictures[number]))).pixels
 
     threads = [threading.Thread(target=work, args=(start,)) for start in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert all((found[number] == picture).all() for number, picture in enumerate(pictures))
+    assert all((result[number] == picture).all() for number, picture in enumerate(pictures))

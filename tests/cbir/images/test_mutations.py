@@ -1,4 +1,4 @@
-"""Damaged files by the ten thousand: no crash, no hang, no more memory than the limits allow.
+"""Ten thousand damaged files: no crash, no hang, no more memory than the limits allow.
 
 CBIR_MUTATIONS says how many are decoded (4,000 if unset; 100,000 takes some minutes). They are decoded in processes
 of their own, whose memory the kernel bounds: one that dies, or needs too long for a file, fails the test with the
@@ -49,36 +49,36 @@ def change(data: bytearray, choose: random.Random) -> None:
     reach = len(data) if choose.random() < 0.5 else min(len(data), 600)  # headers are where damage does most
     if reach < 16:
         return
-    place, length = choose.randrange(reach - 8), choose.choice((1, 2, 4, 8, choose.randint(1, reach)))
+    position, length = choose.randrange(reach - 8), choose.choice((1, 2, 4, 8, choose.randint(1, reach)))
     match choose.choice(("bit", "byte", "bytes", "number", "cut", "repeat", "remove", "swap", "splice")):
         case "bit":
-            data[place] ^= 1 << choose.randrange(8)
+            data[position] ^= 1 << choose.randrange(8)
         case "byte":
-            data[place] = choose.choice(TELLING)
+            data[position] = choose.choice(TELLING)
         case "bytes":
-            data[place : place + length] = choose.randbytes(length)
+            data[position : position + length] = choose.randbytes(length)
         case "number":
             size = choose.choice((2, 4, 8))
             value = choose.choice((0, 1, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**63)) % 2 ** (
                 8 * size
             )
-            data[place : place + size] = value.to_bytes(size, choose.choice(("little", "big")))
+            data[position : position + size] = value.to_bytes(size, choose.choice(("little", "big")))
         case "cut":
-            del data[place:]
+            del data[position:]
         case "repeat":
-            data[place:place] = data[place : place + length] * choose.choice((1, 2, 50))
+            data[position:position] = data[position : position + length] * choose.choice((1, 2, 50))
         case "remove":
-            del data[place : place + length]
+            del data[position : position + length]
         case "swap":
             other = choose.randrange(reach - 8)
-            data[place : place + 8], data[other : other + 8] = (
+            data[position : position + 8], data[other : other + 8] = (
                 data[other : other + 8],
-                data[place : place + 8],
+                data[position : position + 8],
             )
         case "splice":
             donor = SEEDS[choose.choice(sorted(SEEDS))]
             begin = choose.randrange(len(donor))
-            data[place : place + length] = donor[begin : begin + length]
+            data[position : position + length] = donor[begin : begin + length]
 
 
 def prepare() -> None:
@@ -131,7 +131,7 @@ def in_processes(starts: list[tuple[int, int]]) -> Iterator[tuple[int, int, floa
 
 
 @pytest.mark.timeout(3600)
-def test_no_mutation_crashes_hangs_or_takes_much_memory():
+def test_mutations_neither_crash_nor_hang_nor_exhaust_memory():
     starts = [(first, min(BATCH, MUTATIONS - first)) for first in range(0, MUTATIONS, BATCH)]
     images = refused = 0
     longest = 0.0
@@ -142,6 +142,6 @@ def test_no_mutation_crashes_hangs_or_takes_much_memory():
     assert min(images, refused) > MUTATIONS / 20, "mutations that always or never do harm test nothing"
 
 
-def test_a_mutation_can_be_made_again():
+def test_mutations_are_reproducible():
     assert mutated(17) == mutated(17)
     assert len({mutated(number)[1] for number in range(50)}) > 45

@@ -1,4 +1,4 @@
-"""PNG, JPEG, TIFF and BMP of every kind, made on the spot by Pillow and OpenCV."""
+"""PNG, JPEG, TIFF and BMP of every kind, written by Pillow and OpenCV."""
 
 import struct
 import zlib
@@ -56,7 +56,7 @@ def with_chunk(data, kind, content):
 @pytest.mark.parametrize(
     "samples", [GREY, COLOUR, GREY > 99, np.dstack([GREY] * 3)], ids=["grey", "rgb", "1", "alike"]
 )
-def test_lossless_kinds_give_the_pixels_back(kind, samples):
+def test_lossless_formats_preserve_pixels(kind, samples):
     image = only(saved(samples, kind))
     assert image.format == kind.lower()
     expected = samples * np.uint8(255) if samples.dtype == bool else samples
@@ -77,14 +77,14 @@ def test_jpeg(options):
     assert np.abs(rgb.astype(int) - smooth_rgb).max() <= 12
 
 
-def test_jpeg_of_four_inks():
+def test_cmyk_jpeg():
     rgb = np.dstack([SMOOTH, SMOOTH[::-1], SMOOTH[:, ::-1]])
-    found = only(saved(PIL.Image.fromarray(rgb).convert("CMYK"), "JPEG", quality=98)).pixels
-    assert np.abs(found.astype(int) - rgb).mean() < 3
+    result = only(saved(PIL.Image.fromarray(rgb).convert("CMYK"), "JPEG", quality=98)).pixels
+    assert np.abs(result.astype(int) - rgb).mean() < 3
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4])
-def test_png_of_few_bits(bits):
+def test_png_below_eight_bits(bits):
     levels = GREY[:, :32] >> (8 - bits)
     packed = np.packbits(np.unpackbits(levels[..., None], axis=2)[..., -bits:].reshape(20, -1), axis=1)
     rows = b"".join(b"\0" + row.tobytes() for row in packed)
@@ -104,13 +104,13 @@ def test_sixteen_bits_keep_their_depth(suffix, channels):
     twelve = wide[..., :3] >> 4
     if channels == 4:
         wide[..., 3] = 65535
-    found = only(coded(suffix, wide[..., 0] if channels == 1 else wide)).pixels.reshape(9, 14, -1)
-    np.testing.assert_array_equal(found, (wide[..., :3].astype(int) + 128) // 257)
-    found = only(coded(suffix, twelve[..., 0] if channels == 1 else twelve)).pixels.reshape(9, 14, -1)
-    np.testing.assert_array_equal(found, np.rint(twelve[..., : found.shape[2]] * (255 / 4095)))
+    result = only(coded(suffix, wide[..., 0] if channels == 1 else wide)).pixels.reshape(9, 14, -1)
+    np.testing.assert_array_equal(result, (wide[..., :3].astype(int) + 128) // 257)
+    result = only(coded(suffix, twelve[..., 0] if channels == 1 else twelve)).pixels.reshape(9, 14, -1)
+    np.testing.assert_array_equal(result, np.rint(twelve[..., : result.shape[2]] * (255 / 4095)))
 
 
-def test_sixteen_bit_alpha_is_laid_onto_black():
+def test_sixteen_bit_alpha_is_blended_onto_black():
     wide = np.zeros((2, 2, 4), np.uint16)
     wide[..., :3], wide[0, 0, 3], wide[0, 1, 3] = 65535, 65535, 32896
     assert only(coded(".png", wide)).pixels.tolist() == [[255, 128], [0, 0]]
@@ -123,20 +123,20 @@ def test_palettes():
         np.testing.assert_array_equal(only(saved(picture, kind)).pixels, expected)
 
 
-def test_palette_transparency_is_laid_onto_black():
+def test_palette_transparency_is_blended_onto_black():
     picture = PIL.Image.fromarray(COLOUR).quantize(4)
     opacity = np.array([255, 0, 128, 51])
-    found = only(saved(picture, "PNG", transparency=bytes(opacity.tolist()))).pixels
+    result = only(saved(picture, "PNG", transparency=bytes(opacity.tolist()))).pixels
     rgb, alpha = np.asarray(picture.convert("RGB")).astype(float), opacity[np.asarray(picture)][..., None]
-    assert np.abs(found - rgb * alpha / 255).max() <= 0.5
+    assert np.abs(result - rgb * alpha / 255).max() <= 0.5
 
 
 @pytest.mark.parametrize("kind", ["PNG", "TIFF"])
 @pytest.mark.parametrize("mode", ["RGBA", "LA"])
-def test_alpha_is_laid_onto_black(kind, mode):
+def test_alpha_is_blended_onto_black(kind, mode):
     samples = np.dstack([COLOUR, GREY]) if mode == "RGBA" else np.dstack([GREY, GREY[::-1]])
-    found = only(saved(PIL.Image.fromarray(samples, mode), kind)).pixels.reshape(20, 33, -1)
-    assert np.abs(found - samples[..., :-1] * (samples[..., -1:] / 255)).max() <= 0.5
+    result = only(saved(PIL.Image.fromarray(samples, mode), kind)).pixels.reshape(20, 33, -1)
+    assert np.abs(result - samples[..., :-1] * (samples[..., -1:] / 255)).max() <= 0.5
 
 
 @pytest.mark.parametrize("samples", [GREY, COLOUR, GREY.astype(np.uint16) * 257], ids=["grey", "rgb", "16"])
@@ -146,9 +146,9 @@ def test_one_transparent_colour_is_black(samples):
     expected = np.where(
         (samples == value).reshape(20, 33, -1).all(axis=2)[..., None], 0, samples.reshape(20, 33, -1)
     )
-    found = only(with_chunk(coded(".png", samples), b"tRNS", key)).pixels
+    result = only(with_chunk(coded(".png", samples), b"tRNS", key)).pixels
     np.testing.assert_array_equal(
-        found.reshape(expected.shape), expected // (257 if samples.dtype == np.uint16 else 1)
+        result.reshape(expected.shape), expected // (257 if samples.dtype == np.uint16 else 1)
     )
     with pytest.raises(UnreadableImage, match="transparency"):
         only(with_chunk(coded(".png", samples), b"tRNS", b"\1"))
@@ -162,13 +162,13 @@ def test_orientation_is_applied_once(kind, orientation):
     data = saved(SMOOTH, kind, exif=exif)
     stored = np.asarray(only(saved(SMOOTH, kind)).pixels)
     expected = np.asarray(PIL.ImageOps.exif_transpose(PIL.Image.open(BytesIO(data))))
-    found = only(data).pixels
-    np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(found, apply_orientation(stored, orientation))
+    result = only(data).pixels
+    np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(result, apply_orientation(stored, orientation))
 
 
 @pytest.mark.parametrize("orientation", [0, 9, None, "6", (1, 2)])
-def test_orientation_that_means_nothing(orientation):
+def test_invalid_orientation_is_ignored(orientation):
     np.testing.assert_array_equal(apply_orientation(GREY, orientation), GREY)
 
 
@@ -191,12 +191,12 @@ def test_animated_png_gives_one_picture():
 
 @pytest.mark.parametrize("compression", [None, "tiff_lzw", "tiff_adobe_deflate", "packbits", "jpeg", "zstd"])
 def test_tiff_compression(compression):
-    found = only(saved(SMOOTH, "TIFF", compression=compression)).pixels
-    assert np.abs(found.astype(int) - SMOOTH).max() <= (20 if compression == "jpeg" else 0)
+    result = only(saved(SMOOTH, "TIFF", compression=compression)).pixels
+    assert np.abs(result.astype(int) - SMOOTH).max() <= (20 if compression == "jpeg" else 0)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
-def test_tiff_where_white_is_zero(dtype):
+def test_tiff_white_is_zero(dtype):
     samples = GREY.astype(dtype) * (257 if dtype == np.uint16 else 1)
     if dtype == np.float32:
         samples /= 255
@@ -223,7 +223,7 @@ def test_tiff_of_float_colours(dtype):
     np.testing.assert_array_equal(only(coded(".tif", (COLOUR / 255).astype(dtype))).pixels, COLOUR)
 
 
-def test_tiff_that_is_not_finite():
+def test_tiff_with_nan_is_refused():
     with pytest.raises(UnreadableImage, match="not finite"):
         only(saved(np.full((3, 3), np.nan, np.float32), "TIFF"))
 
@@ -249,13 +249,13 @@ def test_tiff_pages_of_different_depth():
         GREY[::-1].astype(np.float64),
     ]
     data = cv2.imencodemulti(".tif", deep)[1].tobytes()
-    found = [image.pixels for image in decode(data)]
-    np.testing.assert_array_equal(found[0], COLOUR)
-    np.testing.assert_array_equal(found[1], GREY)
-    assert found[2].shape == GREY.shape
+    result = [image.pixels for image in decode(data)]
+    np.testing.assert_array_equal(result[0], COLOUR)
+    np.testing.assert_array_equal(result[1], GREY)
+    assert result[2].shape == GREY.shape
 
 
-def test_tiff_directories_in_a_circle_end():
+def test_cyclic_tiff_directories_end():
     data = bytearray(saved(GREY, "TIFF"))
     (start,) = struct.unpack_from("<I", data, 4)
     (count,) = struct.unpack_from("<H", data, start)
@@ -276,14 +276,14 @@ WHOLE = {
 
 @pytest.mark.parametrize("kind", WHOLE)
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 0.99])
-def test_a_file_cut_short_is_refused(kind, part):
+def test_truncated_file_is_refused(kind, part):
     data = WHOLE[kind]
     only(data)
     with pytest.raises(UnreadableImage, match=r"^scan\.dat "):
         list(decode(data[: int(len(data) * part)], "scan.dat"))
 
 
-def test_a_jpeg_whose_thumbnail_is_whole_but_not_itself_is_refused():
+def test_truncated_jpeg_with_intact_thumbnail_is_refused():
     exif = PIL.Image.Exif()
     exif[0x9286] = saved(GREY, "JPEG")  # a whole JPEG inside the comment
     data = saved(COLOUR, "JPEG", exif=exif)
@@ -292,14 +292,14 @@ def test_a_jpeg_whose_thumbnail_is_whole_but_not_itself_is_refused():
         only(data[: len(data) // 2 + len(data) // 4])
 
 
-def test_png_checksums_count():
+def test_png_checksums_are_verified():
     data = bytearray(WHOLE["png"])
     data[len(data) // 2] ^= 1
     with pytest.raises(UnreadableImage, match="checksum"):
         only(bytes(data))
 
 
-def test_what_follows_the_end_does_not_matter():
+def test_data_after_the_end_are_ignored():
     for kind in ("png", "jpeg", "bmp"):
         np.testing.assert_array_equal(only(WHOLE[kind] + b"\0junk").pixels, only(WHOLE[kind]).pixels)
 
@@ -313,7 +313,7 @@ def test_png_chunks_that_make_libpng_complain_are_left_out(capfd):
 @pytest.mark.parametrize(
     "header", [(0, 5, 8, 0), (5, 0, 8, 0), (5, 5, 3, 0), (5, 5, 8, 1), (5, 5, 16, 3), (5, 5, 1, 2)]
 )
-def test_png_headers_that_mean_nothing(header):
+def test_invalid_png_headers_are_refused(header):
     start = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", *header, 0, 0, 0))
     with pytest.raises(UnreadableImage, match=r"an empty image|header"):
         only(start + chunk(b"IDAT", zlib.compress(bytes(99))) + chunk(b"IEND", b""))
@@ -339,12 +339,14 @@ def announced(kind, side):
         struct.pack_into("<ii", data, 18, side, side)
     else:
         for tag in (256, 257):
-            place = next(at for form in (3, 4) if (at := data.find(struct.pack("<HHI", tag, form, 1))) >= 0)
-            struct.pack_into("<HHII", data, place, tag, 4, 1, side)
+            position = next(
+                at for form in (3, 4) if (at := data.find(struct.pack("<HHI", tag, form, 1))) >= 0
+            )
+            struct.pack_into("<HHII", data, position, tag, 4, 1, side)
     return bytes(data)
 
 
 @pytest.mark.parametrize("kind", ["png", "jpeg", "bmp", "tiff", "deep"])
-def test_a_bomb_is_refused_by_its_header(kind):
+def test_decompression_bomb_is_refused_by_its_header(kind):
     with pytest.raises(UnreadableImage, match="60000 x 60000 pixels; at most 100000000"):
         only(announced(kind, 60000))

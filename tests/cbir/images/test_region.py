@@ -1,4 +1,4 @@
-"""Cropping, and windows chosen by the reader."""
+"""Cropping, and windows chosen by the caller."""
 
 import io
 
@@ -60,31 +60,31 @@ def scan(**values):
 
 def test_the_window_of_a_file_given_again_changes_nothing():
     data, dataset = scan(WindowCenter=40, WindowWidth=400)
-    (shown,) = decode(data)
-    assert shown.windowing[:2] == (40, 400)
+    (displayed,) = decode(data)
+    assert displayed.windowing[:2] == (40, 400)
     values = dataset.pixel_array * float(dataset.RescaleSlope) + float(dataset.RescaleIntercept)
-    assert shown.windowing[2:] == (values.min(), values.max())
+    assert displayed.windowing[2:] == (values.min(), values.max())
     (again,) = decode(data, window=(40, 400))
-    np.testing.assert_array_equal(again.pixels, shown.pixels)
+    np.testing.assert_array_equal(again.pixels, displayed.pixels)
 
 
 def test_the_automatic_window_given_again_changes_nothing():
-    (shown,) = decode(scan()[0])
-    (again,) = decode(scan()[0], window=shown.windowing[:2])
-    np.testing.assert_array_equal(again.pixels, shown.pixels)
+    (displayed,) = decode(scan()[0])
+    (again,) = decode(scan()[0], window=displayed.windowing[:2])
+    np.testing.assert_array_equal(again.pixels, displayed.pixels)
 
 
 def test_a_window_is_linear_between_its_ends():
     """PS3.3, C.11.2.1.2.1, computed for each pixel."""
     data, dataset = scan(WindowCenter=0, WindowWidth=10)
-    (shown,) = decode(data, window=(-300, 900))
+    (displayed,) = decode(data, window=(-300, 900))
     values = dataset.pixel_array * float(dataset.RescaleSlope) + float(dataset.RescaleIntercept)
     part = ((values - (-300 - 0.5)) / (900 - 1) + 0.5) * 255
-    np.testing.assert_array_equal(shown.pixels, np.rint(np.clip(part, 0, 255)))
+    np.testing.assert_array_equal(displayed.pixels, np.rint(np.clip(part, 0, 255)))
 
 
 def test_a_window_leaves_other_files_alone():
     data = open(get_testdata_file("examples_rgb_color.dcm"), "rb").read()  # noqa: SIM115
-    (shown,), (again,) = decode(data), decode(data, window=(1, 2))
-    assert shown.windowing is None
-    np.testing.assert_array_equal(again.pixels, shown.pixels)
+    (displayed,), (again,) = decode(data), decode(data, window=(1, 2))
+    assert displayed.windowing is None
+    np.testing.assert_array_equal(again.pixels, displayed.pixels)
