@@ -1,6 +1,17 @@
-"""Output of the commands."""
+"""Printed output of the commands."""
 
+import json
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import TaskID
+
+TABLE_WIDTH = 200  # columns of a table that is not printed to a terminal
 
 
 class OutputFormat(StrEnum):
@@ -8,3 +19,73 @@ class OutputFormat(StrEnum):
 
     text = "text"
     json = "json"
+
+
+Printed = Annotated[OutputFormat, typer.Option("--format", help="Output format.")]
+
+
+def print_json(values: object) -> None:
+    """Print strict JSON: null for numbers that are not finite."""
+    typer.echo(json.dumps(json.loads(json.dumps(values), parse_constant=lambda _: None)))
+
+
+def print_values(values: Mapping[str, object], format: OutputFormat) -> None:
+    """Print named values: JSON, or a line each."""
+    if format is OutputFormat.json:
+        print_json(values)
+        return
+    for name, value in values.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {inner}" for key, inner in value.items()) or None
+        elif isinstance(value, float):
+            value = f"{value:.4f}"
+        typer.echo(f"{name.replace('_', ' '):22}{'-' if value is None else value}")
+
+
+def results_console() -> "Console":
+    """Return a console for tables, wide enough for results that are piped to another program."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=TABLE_WIDTH)
+
+
+class StageBars:
+    """Progress bars on stderr, one per stage."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        self._bars = Progress(*columns, console=Console(stderr=True))
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._bars.stop()
+
+    def show(self, stage: str, done: int, total: int, note: str = "") -> None:
+        """Update the bar of a stage.
+
+        Parameters
+        ----------
+        stage : str
+            Name of the stage; a new one adds a bar.
+        done, total : int
+            Steps completed, and of the stage.
+        note : str
+            Text after the bar.
+        """
+        if stage not in self._tasks:
+            self._tasks[stage] = self._bars.add_task(stage, total=total, note=note)
+        self._bars.update(self._tasks[stage], completed=done, total=total, note=note)

@@ -1,7 +1,6 @@
 """`cbir rank`."""
 
 import csv
-import json
 import sys
 from enum import StrEnum
 from itertools import islice
@@ -11,42 +10,43 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cbir import settings
-from cbir.commands.deep import needs_torch
+from cbir.commands.output import print_json
+from cbir.commands.require_torch import require_torch
 from cbir.images import Limits
 from cbir.ingest.image_files import find_images
 
 if TYPE_CHECKING:
     from cbir.models.scoring_network import ScoringNetwork
 
-AT_ONCE = 512  # files
+BATCH = 512  # files
 
 
-class Format(StrEnum):
-    """How the scores are printed."""
+class ScoreFormat(StrEnum):
+    """Formats of the scores."""
 
     csv = "csv"
     json = "json"
 
 
 def rank_images(
-    model: Annotated[Path, typer.Argument(help="Folder that `cbir train ranker` made.")],
-    images: Annotated[list[Path], typer.Argument(help="Image files, and folders of them.")],
-    format: Annotated[Format, typer.Option(help="How the scores are printed.")] = Format.csv,
-    threads: Annotated[int, typer.Option(min=0, help="Of the CPU; 0: all.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu, or cuda.")] = "cpu",
+    model: Annotated[Path, typer.Argument(help="Folder of a ranker from `cbir train ranker`.")],
+    images: Annotated[list[Path], typer.Argument(help="Image files and folders.")],
+    format: Annotated[ScoreFormat, typer.Option(help="Output format.")] = ScoreFormat.csv,
+    threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0: all.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
-    """Score images with a trained ranker, the highest first; of files with several frames, the first frame.
+    """Score images with a trained ranker, highest first; only the first frame of a multi-frame file.
 
-    `top` is 1 for a score above those of all negatives that the ranker was tried on. Exit code 3: some files could
+    `top` is 1 for a score above those of all negatives in the ranker's evaluation. Exit code 3: some files could
     not be read.
     """
-    needs_torch(device, threads)
+    require_torch(device, threads)
     from cbir.models import scoring_network
 
     ranker, card = scoring_network.load_scoring_network(model)
     rows, refused = _ranked(ranker, scoring_network.highest_negative_score(card), images, device)
-    if format is Format.json:
-        typer.echo(json.dumps(rows))
+    if format is ScoreFormat.json:
+        print_json(rows)
     else:
         table = csv.writer(sys.stdout, lineterminator="\n")
         table.writerow(("score", "top", "path"))
@@ -60,16 +60,16 @@ def rank_images(
 def _ranked(
     ranker: "ScoringNetwork", highest_negative: float, sources: list[Path], device: str
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row an image, the highest score first, and a line for each file that could not be read."""
-    from cbir.training.picture_loading import load_pictures
+    """Return a row per image, highest score first, and a line for each file that could not be read."""
     from cbir.training.network_scoring import score_pictures
+    from cbir.training.picture_loading import load_pictures
 
     ranker.to(device)
     limits = Limits(pixels=settings.load().max_pixels)
     rows: list[dict[str, Any]] = []
     refused: list[str] = []
-    found = find_images(sources)
-    while paths := list(islice(found, AT_ONCE)):
+    files = find_images(sources)
+    while paths := list(islice(files, BATCH)):
         pictures = load_pictures(paths, ranker.side, limits)
         refused += pictures.refused
         if len(pictures.rows):

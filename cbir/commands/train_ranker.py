@@ -5,89 +5,68 @@ from typing import Annotated
 
 import typer
 
-from cbir.commands.deep import needs_torch
+from cbir.commands.output import StageBars
+from cbir.commands.require_torch import require_torch
 
 
-def ranker(
-    data: Annotated[Path, typer.Option(help="The manifest: a csv with a column path, and labels.")],
+def train_ranker_command(
+    data: Annotated[Path, typer.Option(help="Manifest: a CSV file with a column `path` and labels.")],
     positive: Annotated[
-        list[str], typer.Option(help="What to put first: a label, or a condition as grade>=3. Repeatable.")
+        list[str], typer.Option(help="Positive images: a label, or a condition such as grade>=3. Repeatable.")
     ],
     out: Annotated[
-        Path, typer.Option(help="Folder for ranker, report and checkpoint; training there goes on.")
+        Path, typer.Option(help="Folder for train_ranker, report and checkpoint; training there goes on.")
     ],
     where: Annotated[
         list[str] | None,
-        typer.Option(help="Only rows for which this holds, as source=knee. Repeatable."),
+        typer.Option(help="Only rows that match, for example source=knee. Repeatable."),
     ] = None,
     method: Annotated[
-        str, typer.Option(help="toprank, pos-at-top, cross-entropy, focal, rank-svm or top-push.")
+        str, typer.Option(help="Loss: toprank, pos-at-top, cross-entropy, focal, rank-svm or top-push.")
     ] = "toprank",
-    p: Annotated[float, typer.Option(help="Of toprank, 1 to inf: the higher, the more the top counts.")] = 16,
+    p: Annotated[
+        float, typer.Option(help="Power of toprank, 1 to inf; a higher one weighs the top more.")
+    ] = 16,
     backbone: Annotated[
-        str, typer.Option(help="The network below the last layer: small, toprank, fcn10, resnet18, ...")
+        str, typer.Option(help="Network below the last layer: small, toprank, fcn10, resnet18, ...")
     ] = "toprank",
     weights: Annotated[
-        Path | None, typer.Option(help="A file of weights, or the folder of an embedding, to start from.")
+        Path | None,
+        typer.Option(help="Initial weights: a weights file, or the folder of a trained embedding."),
     ] = None,
-    side: Annotated[int, typer.Option(min=32, max=1024, help="Pixels that images are scaled to.")] = 64,
-    epochs: Annotated[int, typer.Option(help="Times through the negatives.")] = 30,
-    positives: Annotated[int, typer.Option(help="In a batch.")] = 5,
-    negatives: Annotated[int, typer.Option(help="In a batch; 450 in the paper.")] = 100,
-    rate: Annotated[float, typer.Option(help="Of gradient descent, in the first epoch.")] = 0.02,
-    decay: Annotated[float, typer.Option(help="Of the rate, after each epoch; 0.9 in the paper.")] = 0.95,
-    augment: Annotated[bool, typer.Option(help="Turn, move and brighten images a little.")] = True,
-    seed: Annotated[int, typer.Option(help="Of the split and of the training.")] = 0,
+    side: Annotated[
+        int, typer.Option(min=32, max=1024, help="Side in pixels that images are scaled to.")
+    ] = 64,
+    epochs: Annotated[int, typer.Option(help="Passes over the negatives.")] = 30,
+    positives: Annotated[int, typer.Option(help="Positives per batch.")] = 5,
+    negatives: Annotated[int, typer.Option(help="Negatives per batch; 450 in the paper.")] = 100,
+    rate: Annotated[float, typer.Option(help="Learning rate of the first epoch.")] = 0.02,
+    decay: Annotated[float, typer.Option(help="Learning-rate decay per epoch; 0.9 in the paper.")] = 0.95,
+    augment: Annotated[
+        bool, typer.Option(help="Rotate, shift and brighten training images slightly.")
+    ] = True,
+    seed: Annotated[int, typer.Option(help="Random seed of the split and of training.")] = 0,
     save_every: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 60.0,
-    threads: Annotated[int, typer.Option(min=0, help="Of the CPU; 0: all.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu, or cuda.")] = "cpu",
+    threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0: all.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
-    """Train a network to score positive images above all others, and report how well it does on unseen patients.
+    """Train a network to score positive images above all others, and evaluate it on unseen patients.
 
-    60 % of the patients are for training, 20 for validation, 20 for the test. The same command goes on where it was
-    stopped. `cbir rank` scores images with the result.
+    60 % of the patients are used for training, 20 for validation, 20 for testing. Run an interrupted command again to
+    continue it. `cbir rank` scores images with the result.
     """
-    needs_torch(device, threads)
-    from cbir.training.ranker import Recipe
-    from cbir.training.ranker_folder import Task, run
+    require_torch(device, threads)
+    from cbir.training.ranker_folder import RankerTask, train_ranker_folder
+    from cbir.training.ranker_training import RankerRecipe
 
-    recipe = Recipe(method, p, epochs, positives, negatives, rate, decay, augment, seed)
-    task = Task(data, tuple(positive), tuple(where or ()), backbone, side, weights)
-    with StageBar() as progress:
-        report = run(task, recipe, out, device, save_every, progress.show)
+    recipe = RankerRecipe(method, p, epochs, positives, negatives, rate, decay, augment, seed)
+    task = RankerTask(data, tuple(positive), tuple(where or ()), backbone, side, weights)
+    with StageBars() as bars:
+        report = train_ranker_folder(task, recipe, out, device, save_every, bars.show)
     for line in report["notes"]:
         typer.echo(f"cbir: {line}", err=True)
-    for name, of in report["parts"].items():
+    for name, scores in report["parts"].items():
         typer.echo(
-            f"{name}: {of['images']} images, {of['positives']} positive, "
-            f"Pos@Top {of['pos_at_top']:.3f}, AUC {of['auc']:.3f}"
+            f"{name}: {scores['images']} images, {scores['positives']} positive, "
+            f"Pos@Top {scores['pos_at_top']:.3f}, AUC {scores['auc']:.3f}"
         )
-
-
-class StageBar:
-    """A bar on standard error, for one stage after the other."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[told]}"),
-        )
-        self._bar = Progress(*columns, console=Console(stderr=True))
-        self._task = self._bar.add_task("", total=None, told="")
-
-    def __enter__(self) -> "StageBar":
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def show(self, stage: str, done: int, total: int, told: str) -> None:
-        """So much of a stage is done."""
-        self._bar.update(self._task, description=stage, completed=done, total=total, told=told)

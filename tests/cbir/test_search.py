@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cbir import rerank, settings
-from cbir.commands.search import trec_lines
+from cbir.commands.search_images import trec_lines
 from cbir.descriptors import get as descriptor
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
 from cbir.images import from_array

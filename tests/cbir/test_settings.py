@@ -5,7 +5,8 @@ import json
 import pytest
 
 from cbir import settings
-from cbir.commands.show_config import Format, show_config
+from cbir.commands.output import OutputFormat
+from cbir.commands.show_config import show_config
 from cbir.errors import InvalidInput
 
 
@@ -41,7 +42,7 @@ def test_invalid_settings_are_named(tmp_path, text):
 
 def test_config_prints_value_origin_and_meaning(capsys, monkeypatch):
     monkeypatch.setenv("CBIR_PORT", "8002")
-    show_config(Format.json)
+    show_config(OutputFormat.json)
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert rows["port"]["value"] == 8002
     assert rows["port"]["from"] == "environment"

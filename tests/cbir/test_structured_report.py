@@ -128,7 +128,7 @@ def test_wrong_metadata_of_an_archive_are_refused(
     nonsense = {"00101030": {"vr": "DS", "Value": ["SECRET"]}}
     with ThreadingHTTPServer(("127.0.0.1", 0), Mistaken) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        for metadata, stated in ((other, "another instance"), (nonsense, "is no DICOM")):
+        for metadata, stated in ((other, "another instance"), (nonsense, "are not DICOM")):
             monkeypatch.setattr(Mistaken, "metadata", metadata)
             with pytest.raises(CbirError, match=stated) as message:
                 report_hits(
@@ -169,10 +169,10 @@ def test_hits_without_dicom_are_refused(
         (query, {"store": True}, "--archive"),
         (query, {"store": True, "archive": "nonsense"}, "archive_url"),
         (query, {"store": True, "archive": "http://127.0.0.1:1/x"}, "http://127.0.0.1:1/x does not answer"),
-        (query, {"out": present}, "is there already"),
+        (query, {"out": present}, "exists already"),
         (tmp_path / "nothing.dcm", {"out": out}, "nothing.dcm"),
         (tmp_path / "broken.dcm", {"out": out}, "broken.dcm"),
-        (tmp_path / "odd.dcm", {"out": out}, "odd.dcm cannot be taken over"),
+        (tmp_path / "odd.dcm", {"out": out}, "odd.dcm cannot be copied"),
         ("id:nobody", {"out": out}, "nobody"),
         ("id:nobody", {"out": out, "frame": 2}, "--frame is of a file"),
     ):
@@ -188,5 +188,5 @@ def test_collection_stores_no_patient_identity(created: tuple[Path, list[Dataset
     sent = next(slices(1, 40, seed=3))
     client = create_app(collection_folder, settings.load()).test_client()
     (image_id,) = client.post("/v1/images", data=file_of(sent), content_type="application/dicom").json["ids"]
-    with pytest.raises(CbirError, match="only the archive knows: name it with --archive"):
+    with pytest.raises(CbirError, match="only the archive knows"):
         report_hits(f"id:{image_id}", collection_folder, out=tmp_path / "report.dcm")

@@ -2,11 +2,11 @@
 
 import typer
 
-from cbir.commands.evaluate.irma_error import irma_error
-from cbir.commands.evaluate.irma_run import irma_run
-from cbir.commands.evaluate.run import run
+from cbir.commands.evaluate.answer_irma import answer_irma
+from cbir.commands.evaluate.run_evaluation import evaluate_collection
+from cbir.commands.evaluate.score_irma_codes import score_irma_codes
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Measure how good answers are.")
-app.command("run")(run)
-app.command("irma-error")(irma_error)
-app.command("irma-run")(irma_run)
+app.command("evaluate_collection")(evaluate_collection)
+app.command("irma-error")(score_irma_codes)
+app.command("irma-run")(answer_irma)

@@ -1,12 +1,12 @@
-"""`cbir grade ...`: grades of new images from graded ones."""
+"""`cbir grade ...`: grade new images by graded ones."""
 
 import typer
 
-from cbir.commands.grade.evaluate import evaluate
-from cbir.commands.grade.fit import fit
-from cbir.commands.grade.predict import predict
+from cbir.commands.grade.evaluate_graders import evaluate_graders
+from cbir.commands.grade.fit_grader import fit_collection_grader
+from cbir.commands.grade.predict_grade import predict_grade
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Grade new images by graded ones.")
-app.command()(fit)
-app.command()(predict)
-app.command()(evaluate)
+app.command("fit")(fit_collection_grader)
+app.command("predict")(predict_grade)
+app.command("evaluate")(evaluate_graders)

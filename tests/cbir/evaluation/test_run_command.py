@@ -434,7 +434,7 @@ def test_out_must_be_a_folder(collection, tmp_path):
 
 def test_other_commands_do_not_load_it():
     code = (
-        "import sys, cbir.main, cbir.commands.search, cbir.commands.evaluate\n"
+        "import sys, cbir.main, cbir.commands.search_images, cbir.commands.evaluate\n"
         "print(*{'ir_measures', 'pytrec_eval'} & set(sys.modules))"
     )
     done = subprocess.run(

@@ -1,10 +1,10 @@
-"""What every command with a network checks first."""
+"""Check for torch, which commands that train or run networks need."""
 
 from cbir.errors import InvalidInput
 
 
-def needs_torch(device: str, threads: int) -> None:
-    """Raises InvalidInput where torch or the device is missing; sets the CPU's threads, 0: as they are."""
+def require_torch(device: str, threads: int) -> None:
+    """Raise InvalidInput if torch or the `device` is missing; set the CPU `threads` unless 0."""
     try:
         import torch
     except ModuleNotFoundError as error:
@@ -12,6 +12,6 @@ def needs_torch(device: str, threads: int) -> None:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise InvalidInput(f"there is no device {device!r} here; take cpu") from error
+        raise InvalidInput(f"there is no device {device!r}; use --device cpu") from error
     if threads:
         torch.set_num_threads(threads)

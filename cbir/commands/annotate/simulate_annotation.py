@@ -1,0 +1,118 @@
+"""`cbir annotate simulate`."""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cbir.commands.grade.grade_options import Column, Folder, Where
+from cbir.commands.output import OutputFormat, Printed, StageBars, print_json
+from cbir.commands.require_torch import require_torch
+from cbir.errors import InvalidInput
+from cbir.store import Collection
+from cbir.store.filter_conditions import parse_filter
+
+if TYPE_CHECKING:
+    from cbir.active.simulation import SimulationResult
+
+
+def simulate_annotation(
+    collection: Folder,
+    grade_column: Column = "grade",
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="variance, random, core-set, disagreement or balanced. Repeatable to compare several."
+        ),
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=0, max=100, help="Rounds after the first.")] = 6,
+    start: Annotated[float, typer.Option(help="Fraction of the images in the initial pairs.")] = 0.2,
+    step: Annotated[float, typer.Option(help="Fraction of the images that each round selects.")] = 0.05,
+    error_rate: Annotated[float, typer.Option(help="Fraction of wrong answers, 0 to 1.")] = 0.0,
+    calibrate: Annotated[
+        bool, typer.Option(help="Also learn from the grades of the images in pairs.")
+    ] = False,
+    held_out: Annotated[float, typer.Option(help="Fraction of the patients to test on.")] = 0.2,
+    where: Where = None,
+    backbone: Annotated[str, typer.Option(help="Network: small, densenet169, resnet18, ...")] = "small",
+    weights: Annotated[
+        str | None,
+        typer.Option(help="Initial weights: a weights file, or the folder of a trained embedding."),
+    ] = None,
+    side: Annotated[
+        int, typer.Option(min=32, max=1024, help="Side in pixels that images are scaled to.")
+    ] = 64,
+    passes: Annotated[int, typer.Option(min=2, max=1000, help="Stochastic passes per severity.")] = 30,
+    epochs: Annotated[
+        int, typer.Option(min=1, help="Passes over the pairs; more if there are few, see --steps.")
+    ] = 20,
+    steps: Annotated[int, typer.Option(min=0, help="Smallest number of training batches.")] = 1000,
+    rate: Annotated[float, typer.Option(help="Peak learning rate of Adam.")] = 1e-3,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of selection and training.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0: all.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    report: Annotated[Path | None, typer.Option(help="Folder for learning curves and figures.")] = None,
+    write: Annotated[
+        bool,
+        typer.Option(
+            help="Label all images of the collection with the severity predicted by the last strategy's ranker."
+        ),
+    ] = False,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Simulate an annotation study: learn severity in rounds of comparisons, with answers from the grades."""
+    require_torch(device, threads)
+    from cbir.active.collection_simulation import load_graded_images, publish_ranker
+    from cbir.active.simulation import SimulationPlan
+    from cbir.active.simulation import simulate as run
+    from cbir.active.simulation_report import write_simulation_report as write_report
+    from cbir.severity.bayesian_ranker import BayesianRanker
+
+    names = list(dict.fromkeys(strategy or ["variance"]))
+    plans = {name: SimulationPlan(name, rounds, start, step, error_rate, calibrate, seed) for name in names}
+    if report is not None and report.exists() and not report.is_dir():
+        raise InvalidInput(f"{report} is a file; the report needs a folder")
+
+    def make(_: int) -> BayesianRanker:
+        return BayesianRanker(backbone, side, passes=passes, epochs=epochs, steps=steps, rate=rate, weights=weights,
+                              seed=seed, device=device)  # fmt: skip
+
+    make(0)
+    conditions = [parse_filter(text) for text in where or ()]
+    results: dict[str, SimulationResult] = {}
+    with Collection(collection) as opened, StageBars() as bars:
+        data = load_graded_images(opened, grade_column, side, held_out, conditions, seed, bars.show)
+        for name, plan in plans.items():
+            results[name] = run(
+                data.pictures,
+                data.grades,
+                data.train,
+                data.test,
+                plan,
+                make,
+                show=partial(bars.show, name),
+            )
+        if report is not None:
+            write_report(results, report)
+        labelled = publish_ranker(opened, results[names[-1]].ranker, bars.show) if write else 0
+    if data.missing:
+        typer.echo(f"cbir: {data.missing} graded images were left out: their files are missing", err=True)
+    if format is OutputFormat.json:
+        values = {name: result.as_dict() for name, result in results.items()}
+        print_json(values if len(values) > 1 else values[names[0]])
+        return
+    _print_rounds(results)
+    if labelled:
+        typer.echo(f"{labelled} images have the label `severity`")
+
+
+def _print_rounds(results: "dict[str, SimulationResult]") -> None:
+    for name, result in results.items():
+        for round_ in result.rounds:
+            typer.echo(
+                f"{name}, round {round_.number}: {round_.pairs} pairs of {round_.images} images, "
+                f"overall {round_.relative['overall']:.3f}, neighbouring {round_.relative['neighbouring']:.3f}, "
+                f"{round_.seconds:,.0f} s of annotation"
+                + (f", F1 {round_.classified['f1']:.3f}" if round_.classified else "")
+            )

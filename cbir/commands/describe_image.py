@@ -1,0 +1,48 @@
+"""`cbir describe`."""
+
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from cbir import descriptors, settings
+from cbir.commands.output import OutputFormat, Printed, print_json
+from cbir.errors import InvalidInput
+from cbir.images import Limits, read_images
+
+
+def describe_image(
+    image: Annotated[Path, typer.Argument(help="Image file.")],
+    descriptor: Annotated[
+        str,
+        typer.Option(
+            help=f"One of {', '.join(descriptors.names())}, the folder of a trained embedding, or both: FOLDER+NAME."
+        ),
+    ] = "huang2012",
+    frame: Annotated[int, typer.Option(help="Frame of a multi-frame file, from 1.", min=1)] = 1,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Print the descriptor of one image."""
+    loaded = settings.load()
+    name, _, model = descriptors.resolve_descriptor(descriptor)
+    describe = descriptors.get(name, model, loaded.device)
+    frames = read_images(image, limits=Limits(pixels=loaded.max_pixels))
+    selected = next(islice(frames, frame - 1, None), None)
+    if selected is None:
+        raise InvalidInput(f"{image} has no frame {frame}; frames are counted from 1")
+    values = printable_values(describe(selected))
+    if format is OutputFormat.json:
+        print_json({"descriptor": describe.name, "values": values})
+        return
+    for part in describe.parts:
+        typer.echo(" ".join([part.name, *map(str, values[part.start : part.stop])]))
+
+
+def printable_values(vector: NDArray[np.float32]) -> list[int] | list[float]:
+    """Return integers if all values are whole, else the shortest decimals that give the same float32."""
+    if (vector == np.rint(vector)).all():
+        return [int(value) for value in vector]
+    return [float(str(value)) for value in vector]

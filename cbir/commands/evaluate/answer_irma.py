@@ -1,0 +1,169 @@
+"""`cbir evaluate irma-run`."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cbir.atomic import atomic_text
+from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
+from cbir.errors import InvalidInput
+from cbir.evaluation.irma.code_error import ErrorRule, trivial_answers
+
+if TYPE_CHECKING:
+    from cbir.datasets.irma import CodeTree
+    from cbir.evaluation.irma.irma_queries import IrmaQuery
+    from cbir.evaluation.irma.submission import Submission
+
+
+class AnswerKind(StrEnum):
+    """Answers of a submission."""
+
+    code = "code"
+    classes = "class"
+
+
+def answer_irma(
+    collection: Annotated[Path, typer.Option(help="Collection of the labelled training images.")],
+    queries: Annotated[Path, typer.Option(help="Test images: a CSV manifest or a folder.")],
+    out: Annotated[Path, typer.Option(help="Submission file to write.")],
+    tree: Annotated[Path | None, typer.Option(help="IRMA code tree; required for codes.")] = None,
+    answers: Annotated[
+        AnswerKind,
+        typer.Option(help="code: lines `<id> <code>`; class: lines `<id> <confidence of each class>`."),
+    ] = AnswerKind.code,
+    label: Annotated[
+        str | None, typer.Option(help="Label with the code or class. [default: irma_code or irma_class]")
+    ] = None,
+    rule: Annotated[ErrorRule, typer.Option(help="Error that the answers minimise.")] = ErrorRule.of_2009,
+    rerank: Annotated[
+        str | None, typer.Option(help="Re-ranker, for example none or eprf; an unknown name lists all.")
+    ] = None,
+    k: Annotated[
+        int, typer.Option("-k", "--k", min=1, max=1000, help="Largest number of neighbours that vote.")
+    ] = 50,
+    where: Annotated[
+        list[str] | None, typer.Option(help="Only neighbours with this label, for example split=train.")
+    ] = None,
+    sample: Annotated[int, typer.Option(min=2, help="Training images for tuning the vote.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Random seed of the sample.")] = 0,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Predict the code of each test image from its neighbours, `*` where they disagree.
+
+    The number of neighbours that vote, the weights of their votes and the threshold of agreement are tuned on
+    training images, each searched without itself, to minimise the expected error. If the test images have labels,
+    the answers are scored too.
+    """
+    from cbir import settings
+    from cbir.datasets.irma import CodeTree
+    from cbir.evaluation.irma.irma_queries import find_irma_queries
+    from cbir.evaluation.irma.submission import SubmissionPlan, answer_classes, answer_codes
+    from cbir.search import Request, Searcher
+    from cbir.store import Collection
+
+    if answers is AnswerKind.code and tree is None:
+        raise InvalidInput("codes need the code tree; name it with --tree")
+    if not out.parent.is_dir():
+        raise InvalidInput(f"{out} cannot be written: there is no folder {out.parent}")
+    label = label or f"irma_{answers.value}"
+    test_queries, codes = find_irma_queries(queries, label), CodeTree.read(tree) if tree else None
+    with Collection(collection) as opened, StageBars() as bars:
+
+        def stage(name: str, steps: int) -> Callable[[int], None]:
+            return lambda done: bars.show(name, done, steps)
+
+        request = Request(k=k, rerank=rerank, where=where or [])
+        plan = SubmissionPlan(Searcher(opened, settings.load()), request, label, sample, seed, stage)
+        submission = (
+            answer_codes(plan, test_queries, codes, rule)
+            if codes and answers is AnswerKind.code
+            else answer_classes(plan, test_queries)
+        )
+    _write(out, test_queries, submission.answers)
+    facts = _facts(submission, test_queries, out)
+    measured = (
+        _codes_measured(submission, test_queries, codes, rule)
+        if codes and answers is AnswerKind.code
+        else _classes_measured(submission, test_queries)
+    )
+    _print_answers(facts, measured, submission, format)
+
+
+def _facts(submission: "Submission", test_queries: "list[IrmaQuery]", out: Path) -> dict[str, Any]:
+    setting = submission.tuned.setting
+    return {
+        "images": len(test_queries),
+        "run": str(out),
+        "neighbours": setting.neighbours,
+        "sharpness": setting.sharpness,
+        "threshold": setting.threshold,
+        "chosen_on": submission.sample,
+        "training_images": len(submission.learned.images),
+        "estimated_error": submission.tuned.error * len(test_queries),
+        "estimated_normalised": submission.tuned.error,
+        "unreadable": len(submission.refused),
+    }
+
+
+def _codes_measured(
+    submission: "Submission", test_queries: "list[IrmaQuery]", tree: "CodeTree", rule: ErrorRule
+) -> dict[str, Any]:
+    """Return the score on test images with codes, else scaled scores of trivial answers on training images."""
+    from cbir.evaluation.irma.error_report import compare_codes
+    from cbir.evaluation.irma.submission import true_labels
+
+    names = list(submission.learned.numbers)
+    learned = [names[number] for _, number in submission.learned.images]
+    truth = true_labels(test_queries, submission.learned.labelling)
+    if truth:
+        run = {query.image_id: code for query, code in zip(test_queries, submission.answers, strict=True)}
+        return {
+            "measured": compare_codes(truth, {name: run[name] for name in truth}, tree, rule, learned).facts()
+        }
+    scale = len(test_queries) / len(learned)
+    trivial = trivial_answers(learned, tree, rule, learned)
+    return {"baselines_on_training": {name: trivial[name].error * scale for name in trivial}}
+
+
+def _classes_measured(submission: "Submission", test_queries: "list[IrmaQuery]") -> dict[str, Any]:
+    from cbir.evaluation.irma.submission import class_error, true_labels
+
+    truth = true_labels(test_queries, submission.learned.labelling)
+    return (
+        {"measured": {"images": len(truth), "error_rate": class_error(submission, test_queries, truth)}}
+        if truth
+        else {}
+    )
+
+
+def _write(out: Path, test_queries: "list[IrmaQuery]", answers: list[str]) -> None:
+    try:
+        with atomic_text(out) as file:
+            file.writelines(
+                f"{query.image_id} {answer}\n" for query, answer in zip(test_queries, answers, strict=True)
+            )
+    except OSError as error:
+        raise InvalidInput(f"{out} cannot be written: {error.strerror}") from error
+
+
+def _print_answers(
+    facts: dict[str, Any], measured: dict[str, Any], submission: "Submission", format: OutputFormat
+) -> None:
+    from cbir.evaluation.irma.error_report import report_lines
+
+    for path, reason in submission.refused.items():
+        typer.echo(f"{path}: {reason}; answered without neighbours", err=True)
+    if format is OutputFormat.json:
+        print_json(facts | measured)
+        return
+    print_values(facts, format)
+    for name, error in measured.get("baselines_on_training", {}).items():
+        typer.echo(f"  {name.replace('_', ' '):26}{error:10.2f}  expected, from the training images")
+    score = measured.get("measured", {})
+    if "baselines" in score:
+        typer.echo("\n".join(["measured on the labels of the test images", *report_lines(score)]))
+    elif score:
+        typer.echo(f"error rate {score['error_rate']:.4f} on {score['images']} labelled test images")

@@ -1,0 +1,118 @@
+"""`cbir evaluate run`."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cbir import settings
+from cbir.commands.output import StageBars, results_console
+from cbir.errors import InvalidInput
+from cbir.threads import cores
+
+if TYPE_CHECKING:
+    from cbir.evaluation.experiment import EvalResult
+
+LEAVE_ONE_OUT = "leave-one-out"
+
+
+def evaluate_collection(
+    collection: Annotated[Path, typer.Option(help="Folder of the collection.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder for evaluate_collection files, qrels, tables and report.")
+    ],
+    queries: Annotated[
+        str,
+        typer.Option(
+            help="CSV file with a column `path` and labels, or leave-one-out: the collection's images."
+        ),
+    ] = LEAVE_ONE_OUT,
+    relevance: Annotated[
+        str,
+        typer.Option(
+            help="Labels that relevant images share: label, modality+anatomy, irma:TDAB, grade, anatomy+grade."
+        ),
+    ] = "label",
+    rerank: Annotated[
+        str, typer.Option(help="Re-rankers to compare, or all; the first one is the baseline.")
+    ] = "none eprf",
+    measures: Annotated[
+        str, typer.Option(help="Measures of ir-measures, and ANMRR, mAP@k, mMV@k, ACC@k, kNNError@k.")
+    ] = "AP P@1 P@10 nDCG@10 RR",
+    depth: Annotated[int, typer.Option(min=0, help="Results per query; 0: all.")] = 1000,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Number of queries, drawn evenly from the classes.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the sample and the statistics.")] = 0,
+    where: Annotated[
+        list[str] | None, typer.Option(help="Only images with this label, for example anatomy=knee.")
+    ] = None,
+    same_patient: Annotated[
+        bool, typer.Option("--same-patient", help="Allow results of the query's patient.")
+    ] = False,
+    level: Annotated[int | None, typer.Option(min=1, help="Smallest gain of a relevant result.")] = None,
+    pictures: Annotated[bool, typer.Option(help="Show the best and worst queries in the report.")] = True,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes. [default: number of cores]")] = None,
+) -> None:
+    """Evaluate re-rankers on labelled queries, and write run files, tables and a report."""
+    if find_spec("ir_measures") is None:
+        raise InvalidInput("ir-measures is not installed: pip install 'cbir[evaluate]'")
+    if out.exists() and not out.is_dir():
+        raise InvalidInput(f"{out} is a file; the results need a folder")
+    from cbir.atomic import atomic_text
+    from cbir.evaluation import methods
+    from cbir.evaluation import relevance as relevances
+    from cbir.evaluation.experiment import EvalPlan, run_evaluation
+    from cbir.evaluation.metrics.named_metrics import parse_metrics
+    from cbir.evaluation.report.report_page import write_report
+    from cbir.evaluation.report.report_pictures import ReportPictures
+    from cbir.evaluation.result_files import build_summary, write_qrels, write_queries
+
+    loaded = settings.load()
+    plan = EvalPlan(
+        collection=collection,
+        queries=None if queries == LEAVE_ONE_OUT else Path(queries),
+        relevance=relevances.parse_relevance(relevance),
+        methods=methods.parse_methods(rerank),
+        metrics=parse_metrics(measures),
+        depth=depth,
+        sample=sample,
+        seed=seed,
+        where=tuple(where or ()),
+        same_patient=same_patient,
+        level=level,
+        jobs=jobs or cores(),
+    )
+    with StageBars() as bars:
+        evaluation = run_evaluation(plan, loaded, out / "runs", bars.show)
+        write_qrels(evaluation, out / "qrels.txt")
+        write_queries(evaluation, out / "queries.csv")
+        with atomic_text(out / "summary.json") as file:
+            json.dump(build_summary(evaluation), file, indent=2)
+        drawing = ReportPictures(loaded.max_pixels) if pictures else None
+        write_report(evaluation, out / "report.html", drawing, bars.show)
+    _print_means(evaluation, out)
+
+
+def _print_means(evaluation: "EvalResult", out: Path) -> None:
+    from rich.table import Table
+
+    table = Table("method", *(metric.name for metric in evaluation.plan.metrics), "seconds", box=None)
+    for method_run, means in zip(evaluation.runs, evaluation.means.tolist(), strict=True):
+        table.add_row(
+            method_run.method.name,
+            *(f"{mean:.4f}" for mean in means),
+            f"{method_run.facts['seconds']:.1f}",
+        )
+    console = results_console()
+    console.print(table)
+    qrels = evaluation.qrels
+    console.print(f"{len(qrels.queries)} queries", highlight=False)
+    if qrels.without_relevant:
+        console.print(
+            f"{len(qrels.without_relevant)} more have no relevant image and are left out of the means",
+            style="yellow",
+        )
+    console.print(f"{out / 'report.html'}", highlight=False)

@@ -1,0 +1,148 @@
+"""`cbir grade evaluate`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cbir.commands.grade.grade_options import (
+    Column,
+    Folder,
+    KernelName,
+    Kernels,
+    SmoothingText,
+    Where,
+    list_size,
+    ranker_options,
+    smoothing,
+)
+from cbir.commands.output import OutputFormat, Printed, print_json, results_console
+from cbir.errors import InvalidInput
+from cbir.store import Collection
+from cbir.store.filter_conditions import parse_filter
+
+if TYPE_CHECKING:
+    from cbir.grading.graded_cases import GradedCases
+    from cbir.grading.grader_evaluation import GraderEvaluation, Split
+
+
+def evaluate_graders(
+    collection: Folder,
+    grade_column: Column = "grade",
+    ranker: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="s-ndcg, ranking-svm, adarank, rankboost, severity, cnn, regression, classification, ordinal; "
+            "repeatable to compare several."
+        ),
+    ] = None,
+    kernel: KernelName = Kernels.auto,
+    folds: Annotated[int, typer.Option(min=2, max=100, help="Cross-validation folds of patients.")] = 5,
+    held_out: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of folds: grade the images with this label by the others, for example split=test."
+        ),
+    ] = None,
+    where: Where = None,
+    lists: Annotated[
+        str, typer.Option("--list-size", help="Images per list that NDCG is computed on, or all.")
+    ] = "20",
+    smooth: SmoothingText = "auto",
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of folds and lists.")] = 0,
+    report: Annotated[Path | None, typer.Option(help="Folder for figures and a table.")] = None,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Evaluate graders on images is_test out from fitting."""
+    import numpy as np
+
+    from cbir import grading
+    from cbir.grading import grader_evaluation as measuring
+    from cbir.grading.graded_cases import read_graded_cases, require_grades
+    from cbir.grading.grading_features import case_features
+
+    names = list(dict.fromkeys(ranker or ["s-ndcg"]))
+    if report is not None and report.exists() and not report.is_dir():
+        raise InvalidInput(f"{report} is a file; the figures need a folder")
+    size, window = list_size(lists), smoothing(smooth)
+    for name in names:
+        measuring.check_grader_name(name)
+    with Collection(collection) as opened:
+        cases = read_graded_cases(opened, grade_column, [parse_filter(text) for text in where or ()])
+        require_grades(cases, grade_column)
+        test_cases = None
+        if held_out is not None:
+            conditions = [parse_filter(text) for text in [*(where or ()), held_out]]
+            test_cases = read_graded_cases(opened, grade_column, conditions)
+        features = {name: case_features(opened, name, cases).astype(np.float64) for name in names}
+    patients = np.unique(cases.patients, return_inverse=True)[1]
+    splits = (
+        measuring.splits_by_patient(cases.grades, patients, folds, seed)
+        if test_cases is None
+        else _split(cases, test_cases)
+    )
+    results = [
+        measuring.evaluate_grader(
+            name,
+            features[name],
+            cases.grades,
+            splits,
+            patients,
+            size,
+            window,
+            seed,
+            ranker_options(name, kernel) if name in grading.all_names() else {},
+        )
+        for name in names
+    ]
+    if report is not None:
+        from cbir.grading.grading_report import write_grading_report
+
+        write_grading_report(results, report)
+    if format is OutputFormat.text:
+        _print_comparison(results)
+    elif len(results) == 1:
+        print_json(results[0].overall)
+    else:
+        print_json({result.name: result.overall for result in results})
+
+
+def _split(cases: "GradedCases", test_cases: "GradedCases") -> "list[Split]":
+    """Return one split; raises InvalidInput if a patient is on both sides, or one side is empty."""
+    import numpy as np
+
+    is_test = np.isin(cases.image_ids, test_cases.image_ids)
+    if is_test.all() or not is_test.any():
+        raise InvalidInput(
+            f"--held-out selects {is_test.sum()} of {len(is_test)} graded images; select some, but not all"
+        )
+    shared = np.intersect1d(cases.patients[is_test], cases.patients[~is_test])
+    if len(shared):
+        raise InvalidInput(
+            f"--held-out splits the images of {len(shared)} patients; keep those of a patient together"
+        )
+    return [(np.flatnonzero(~is_test), np.flatnonzero(is_test))]
+
+
+def _print_comparison(results: "Sequence[GraderEvaluation]") -> None:
+    from rich.table import Table
+
+    from cbir.grading.grader_evaluation import compare_graders
+
+    table = Table("method", *results[0].overall, box=None)
+    for result in results:
+        table.add_row(result.name, *(f"{value:.4f}" for value in result.overall.values()))
+    console = results_console()
+    console.print(table)
+    console.print(f"{len(results[0].tested)} images, {len(results[0].lists)} lists", highlight=False)
+    if len(results) < 2:
+        return
+    p, compared = compare_graders(results)
+    console.print(f"one-way analysis of variance of NDCG: p = {p:.3g}", highlight=False)
+    for pair in compared:
+        console.print(
+            f"{pair.one} - {pair.other}: {pair.difference:+.4f} [{pair.low:+.4f}, {pair.high:+.4f}], "
+            f"p = {pair.p:.3g}",
+            highlight=False,
+        )

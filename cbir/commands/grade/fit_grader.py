@@ -1,0 +1,51 @@
+"""`cbir grade fit`."""
+
+from typing import Annotated
+
+import typer
+
+from cbir.commands.grade.grade_options import (
+    Column,
+    Folder,
+    KernelName,
+    Kernels,
+    SmoothingText,
+    Where,
+    ranker_options,
+    smoothing,
+)
+from cbir.commands.output import OutputFormat, Printed
+from cbir.store import Collection
+
+
+def fit_collection_grader(
+    collection: Folder,
+    grade_column: Column = "grade",
+    ranker: Annotated[
+        str, typer.Option(help="Ranker: s-ndcg, ranking-svm, adarank, rankboost or severity.")
+    ] = "s-ndcg",
+    kernel: KernelName = Kernels.auto,
+    where: Where = None,
+    smooth: SmoothingText = "auto",
+    coverage: Annotated[
+        float, typer.Option(min=0.01, max=0.99, help="Fraction of grades that the interval should contain.")
+    ] = 0.9,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of training.")] = 0,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Fit a ranker to the grades of a collection's images, and store it in the collection."""
+    from cbir import grading
+    from cbir.grading import grader
+
+    estimator = grading.make_ranker(ranker, seed=seed, **ranker_options(ranker, kernel))
+    with Collection(collection) as opened:
+        model = grader.fit_grader(opened, grade_column, estimator, where or (), smoothing(smooth), coverage)
+    if format is OutputFormat.json:
+        typer.echo(
+            model.model_dump_json(
+                include={"column", "ranker", "images", "patients", "error", "coverage", "range"}
+            )
+        )
+        return
+    typer.echo(f"{model.ranker} fitted to {model.images} images with a grade in {model.column}")
+    typer.echo(f"{model.coverage:.0%} of grades are within {model.error:.2f} of the predicted one")

@@ -1,0 +1,63 @@
+"""Options shared by the commands of `cbir grade`."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from cbir.errors import InvalidInput
+
+Folder = Annotated[Path, typer.Option("--collection", help="Folder of the collection.")]
+Column = Annotated[str, typer.Option("--grade-column", help="Label with the grades.")]
+Where = Annotated[list[str] | None, typer.Option(help="Only images with this label, e.g. anatomy=knee.")]
+SmoothingText = Annotated[
+    str,
+    typer.Option(
+        "--smoothing",
+        help="Graded images whose median grade replaces the grade of each; 1: none (eq. 10); auto: n / 16.",
+    ),
+]
+
+
+class Kernels(StrEnum):
+    """Kernels of the ranking functions."""
+
+    auto = "auto"
+    linear = "linear"
+    rbf = "rbf"
+
+
+KernelName = Annotated[
+    Kernels,
+    typer.Option(
+        "--kernel",
+        help="Kernel of s-ndcg and ranking-svm; auto: the one that ranks held-out patients better.",
+    ),
+]
+
+
+def ranker_options(name: str, kernel: Kernels) -> dict[str, str]:
+    """Return the kernel as a parameter if the ranker `name` has one; raises InvalidInput for an unknown ranker."""
+    from cbir import grading
+
+    return {"kernel": kernel.value} if "kernel" in grading.make_ranker(name).get_params() else {}
+
+
+def smoothing(text: str) -> int | Literal["auto"]:
+    """Parse the option --smoothing; raises InvalidInput."""
+    if text == "auto":
+        return "auto"
+    return _integer(text, "--smoothing", "an odd number or auto")
+
+
+def list_size(text: str) -> int | None:
+    """Parse the option --list-size; raises InvalidInput."""
+    return None if text == "all" else _integer(text, "--list-size", "a number of images or all")
+
+
+def _integer(text: str, option: str, expected: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidInput(f"{option} {text}: must be {expected}") from None

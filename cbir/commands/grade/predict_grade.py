@@ -1,0 +1,46 @@
+"""`cbir grade predict`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cbir import settings
+from cbir.commands.grade.grade_options import Column, Folder
+from cbir.commands.output import OutputFormat, Printed
+from cbir.errors import InvalidInput
+from cbir.images import Limits, read_images
+from cbir.search import select_frame
+from cbir.store import Collection
+
+
+def predict_grade(
+    image: Annotated[str, typer.Argument(help="Image file, or id:IMAGE_ID of an image of the collection.")],
+    collection: Folder,
+    grade_column: Column = "grade",
+    frame: Annotated[int | None, typer.Option(help="Frame of a multi-frame file, from 1.")] = None,
+    exclude_patient: Annotated[str | None, typer.Option(help="Leave out the images of this patient.")] = None,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Predict the grade of an image, with an interval and its two neighbours among the graded images."""
+    from cbir.grading.grader import Grader
+
+    loaded = settings.load()
+    with Collection(collection) as opened:
+        grader = Grader(opened, grade_column)
+        if image.startswith("id:"):
+            if frame is not None or exclude_patient is not None:
+                raise InvalidInput("--frame and --exclude-patient are for files")
+            grade = grader.by_id(image.removeprefix("id:"))
+        else:
+            frames = read_images(Path(image), limits=Limits(pixels=loaded.max_pixels))
+            grade = grader.by_image(select_frame(frames, frame, image), exclude_patient)
+    if format is OutputFormat.json:
+        typer.echo(grade.model_dump_json())
+        return
+    typer.echo(
+        f"{grade.grade_column} {grade.grade:.2f}, from {grade.low:.2f} to {grade.high:.2f} ({grade.coverage:.0%})"
+    )
+    for name, neighbour in (("lighter", grade.lighter), ("severer", grade.severer)):
+        typer.echo(f"{name}: {f'{neighbour.image_id}, grade {neighbour.grade:g}' if neighbour else 'none'}")
+    typer.echo(f"{grade.ranker} over {grade.graded} graded images")

@@ -1,0 +1,167 @@
+"""`cbir collection ...`: look after a collection."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
+from cbir.errors import InvalidInput
+from cbir.store import Collection
+from cbir.store.backup import back_up_collection
+from cbir.store.erasure_audit import find_traces
+from cbir.store.export import export_collection
+from cbir.store.filter_conditions import parse_filter
+from cbir.store.records import hash_patient
+from cbir.store.verify import verify_collection
+
+PATIENT_KEY = re.compile("[0-9a-f]{32}")  # identifiers may be so short that they occur anywhere
+
+Folder = Annotated[Path, typer.Option("--collection", help="Folder of the collection.")]
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Look after a collection.")
+
+
+@app.command()
+def info(collection: Folder, format: Printed = OutputFormat.text) -> None:
+    """Print a summary of the collection."""
+    with Collection(collection) as opened:
+        print_values(opened.info(), format)
+
+
+@app.command()
+def verify(
+    collection: Folder,
+    erased: Annotated[
+        str | None, typer.Option(help="Also search all files for traces of this patient (key or identifier).")
+    ] = None,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Check database, vectors and snapshot against each other. Exit code 1 if there is a problem."""
+    with Collection(collection) as opened:
+        problems = verify_collection(opened)
+        if erased and not problems:
+            with opened.writer():  # no one writes meanwhile
+                keys = [key for key in _patient_keys(opened, erased) if PATIENT_KEY.fullmatch(key)]
+                problems = find_traces(opened, keys)
+    if format is OutputFormat.json:
+        print_json({"ok": not problems, "problems": problems})
+    else:
+        typer.echo("\n".join(problems) or "no problems")
+    raise typer.Exit(1 if problems else 0)
+
+
+@app.command()
+def compact(
+    collection: Folder,
+    refit: Annotated[bool, typer.Option(help="Fit the normalisation again, to the current images.")] = False,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Rebuild the derived index without deleted images, and free unused space."""
+    with Collection(collection) as opened:
+        before = opened.info()["bytes_on_disk"]
+        with opened.writer() as writer:
+            writer.compact(refit)
+        after = opened.info()
+    values = {
+        "images": after["images"],
+        "bytes_before": before,
+        "bytes_on_disk": after["bytes_on_disk"],
+    }
+    print_values(values, format)
+
+
+@app.command()
+def delete(
+    collection: Folder,
+    image_ids: Annotated[list[str] | None, typer.Argument(help="Ids of the images.")] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Also delete images whose labels match, for example label=knee. Repeatable."),
+    ] = None,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Delete images for good: indexing their folder again skips them. Exit code 1 if an id is unknown."""
+    if not image_ids and not where:
+        raise InvalidInput("name the images to delete by id, or with --where")
+    with Collection(collection) as opened, opened.writer() as writer:
+        ids = list(image_ids or [])
+        if where:
+            numbers = opened.matching_numbers([parse_filter(text) for text in where]).tolist()
+            for start in range(0, len(numbers), 10_000):
+                ids += [
+                    record.image_id for record in opened.records(numbers[start : start + 10_000]).values()
+                ]
+        deleted = writer.delete(ids)
+    unknown = sorted(set(ids) - set(deleted))
+    print_values({"deleted": len(deleted), "unknown": " ".join(unknown) or None}, format)
+    raise typer.Exit(1 if unknown else 0)
+
+
+@app.command("erase-patient")
+def erase_patient(
+    collection: Folder,
+    patient: Annotated[str, typer.Argument(help="Patient key, or the identifier that it was made from.")],
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Remove every trace of a patient from every file of the collection. Exit code 1 if there was none.
+
+    The normalisation is fitted again, so that distances change a little: the old one could reveal the erased images.
+    """
+    with Collection(collection) as opened, opened.writer() as writer:
+        erased = writer.erase_patient(_patient_keys(opened, patient))
+    print_values({"erased": erased}, format)
+    raise typer.Exit(0 if erased else 1)
+
+
+def _patient_keys(collection: Collection, patient: str) -> list[str]:
+    return [key for key in (patient, hash_patient(collection.secret, patient)) if key]
+
+
+@app.command()
+def tune(
+    collection: Folder,
+    label: Annotated[
+        str, typer.Option(help="Label; images with the same value are relevant to each other.")
+    ] = "label",
+    queries: Annotated[int, typer.Option(min=1, help="Leave-one-out queries per setting.")] = 200,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Tune C and gamma of SVM re-ranking by grid search, and store them in the collection."""
+    from cbir.evaluation.tune import tune_svm
+
+    with Collection(collection) as opened, opened.writer() as writer, StageBars() as bars:
+        trials = tune_svm(
+            opened, label, queries=queries, progress=lambda done, total: bars.show("settings", done, total)
+        )
+        best = trials[0]
+        parameters = opened.profile.rerank | {"C": best.C, "gamma": best.gamma}
+        writer.set_profile(opened.profile.model_copy(update={"rerank": parameters}))
+    tried = [f"C={trial.C:g} gamma={trial.gamma:g}: {trial.mean_average_precision:.4f}" for trial in trials]
+    values = {"C": best.C, "gamma": best.gamma, "mean_average_precision": best.mean_average_precision}
+    print_values(
+        {**values, "tried": tried if format is OutputFormat.json else "\n" + "\n".join(tried)}, format
+    )
+
+
+@app.command()
+def export(
+    collection: Folder,
+    out: Annotated[Path, typer.Argument(help="Folder for records.csv, vectors.npy and profile.json.")],
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Write records and raw vectors as plain files for other tools."""
+    with Collection(collection) as opened:
+        print_values({"exported": export_collection(opened, out), "folder": str(out)}, format)
+
+
+@app.command()
+def backup(
+    collection: Folder,
+    out: Annotated[Path, typer.Argument(help="New folder for the backup.")],
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Copy everything that cannot be rebuilt, as of one moment; others may read and write meanwhile."""
+    with Collection(collection) as opened:
+        print_values({"folder": str(out), "bytes": back_up_collection(opened, out)}, format)

@@ -1,0 +1,85 @@
+"""`cbir dataset ...`: write manifests of published data sets for `cbir index --labels`."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cbir.commands.output import OutputFormat, Printed, print_json, print_values
+from cbir.errors import InvalidInput
+
+MAX_EXAMPLES = 3  # dropped images listed per reason
+MAX_NOTES = 20
+
+
+class Split(StrEnum):
+    """Parts of a benchmark."""
+
+    train = "train"
+    test = "test"
+
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Prepare a published data set for indexing."
+)
+
+
+@app.command()
+def irma(
+    folder: Annotated[Path, typer.Argument(help="Folder of a release of the IRMA benchmark, 2005 to 2009.")],
+    out: Annotated[Path, typer.Argument(help="CSV manifest to write.")],
+    year: Annotated[
+        str | None, typer.Option(help="Year of the release. [default: recognised by its files]")
+    ] = None,
+    labelling: Annotated[
+        str | None,
+        typer.Option(help="Labels of the 2009 release: 2005 or 2006 (classes), 2007 or 2008 (codes)."),
+    ] = None,
+    tree: Annotated[
+        Path | None, typer.Option(help="IRMA code tree: drops wrong codes and adds their text.")
+    ] = None,
+    split: Annotated[Split | None, typer.Option(help="Write only this part.")] = None,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Write a manifest of an IRMA release, and report images that were dropped and why."""
+    from cbir.datasets.irma import CodeTree, read_release
+    from cbir.datasets.irma.irma_manifest import write_irma_manifest
+
+    codes = CodeTree.read(tree) if tree else None
+    release = read_release(folder, year, labelling, codes)
+    count = write_irma_manifest(release, out, codes, split)
+    if not count:
+        out.unlink()
+        raise InvalidInput(f"{folder} has no usable image in the part {split}")
+    summary: dict[str, object] = {
+        "release": release.year,
+        "labelling": release.labelling,
+        "train": sum(item.split == "train" for item in release.items),
+        "test": sum(item.split == "test" for item in release.items),
+        "without_label": sum(item.label is None for item in release.items),
+        "labels": len({item.label for item in release.items if item.label}),
+        "written": count,
+        "manifest": str(out),
+    }
+    if format is OutputFormat.json:
+        print_json(summary | {"dropped": release.dropped, "notes": release.notes})
+        return
+    print_values(summary, format)
+    for reason, names in release.dropped.items():
+        examples = ", ".join(names[:MAX_EXAMPLES]) + (", ..." if len(names) > MAX_EXAMPLES else "")
+        typer.echo(f"dropped: {len(names)} x {reason} ({examples})")
+    for note in release.notes[:MAX_NOTES]:
+        typer.echo(f"note: {note}")
+
+
+@app.command()
+def medmnist(
+    npz: Annotated[Path, typer.Argument(help="MedMNIST file (2-D).")],
+    folder: Annotated[Path, typer.Argument(help="Folder for the images and manifest.csv.")],
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Write the images of a MedMNIST file as PNG, with a manifest. Run it again to continue if interrupted."""
+    from cbir.datasets.medmnist import write_medmnist
+
+    print_values({"written": write_medmnist(npz, folder), "manifest": str(folder / "manifest.csv")}, format)

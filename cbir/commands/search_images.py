@@ -1,0 +1,174 @@
+"""`cbir search`."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from pydantic import TypeAdapter, ValidationError
+
+from cbir import settings
+from cbir.commands.output import results_console
+from cbir.errors import InvalidInput
+from cbir.evaluation.trec import run_lines
+from cbir.images import Limits, read_images
+from cbir.search import (
+    MOST_EXAMPLES,
+    MOST_JUDGEMENTS,
+    Answer,
+    Judgement,
+    Request,
+    Searcher,
+    Stopwatch,
+    select_frame,
+)
+from cbir.store import Collection
+
+
+class DeviceName(StrEnum):
+    """Devices to search on."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+class SearchFormat(StrEnum):
+    """Formats of the results."""
+
+    table = "table"
+    json = "json"
+    trec = "trec"
+
+
+def search_images(
+    images: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="IMAGE...",
+            help="Image files, or id:IMAGE_ID for images of the collection; several are one query.",
+        ),
+    ],
+    collection: Annotated[Path, typer.Option(help="Folder of the collection.")],
+    k: Annotated[int, typer.Option("-k", help="Number of results.", min=1)] = 20,
+    rerank: Annotated[
+        str | None, typer.Option(help="Re-ranker: auto, none, eprf, ...; an unknown name lists all.")
+    ] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE of a re-ranker's parameter, for example P=9. Repeatable."),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Only images with this label, for example modality=CT. Repeatable."),
+    ] = None,
+    exclude_patient: Annotated[str | None, typer.Option(help="Leave out the images of this patient.")] = None,
+    frame: Annotated[int | None, typer.Option(help="Frame of a multi-frame file, from 1.")] = None,
+    relevant: Annotated[list[str] | None, typer.Option(help="Id of a relevant image. Repeatable.")] = None,
+    not_relevant: Annotated[
+        list[str] | None, typer.Option(help="Id of an image that is not relevant. Repeatable.")
+    ] = None,
+    feedback: Annotated[
+        Path | None,
+        typer.Option(help='JSON file of judgements: a list of {"image_id", "relevance": -1 to 1}.'),
+    ] = None,
+    device: Annotated[
+        DeviceName | None, typer.Option(help="Device; cuda is faster for many queries, not for one.")
+    ] = None,
+    format: Annotated[SearchFormat, typer.Option(help="Output format.")] = SearchFormat.table,
+) -> None:
+    """Search for images similar to one or several, optionally with relevance feedback."""
+    loaded = settings.load(device=device and device.value)
+    if loaded.device == "auto":  # a GPU takes longer to start than one search on the CPU
+        loaded = loaded.model_copy(update={"device": "cpu"})
+    if len(images) > MOST_EXAMPLES:
+        raise InvalidInput(f"at most {MOST_EXAMPLES} examples can be used, not {len(images)}")
+    request = Request(
+        k=k,
+        rerank=rerank,
+        parameters=dict(_parameter(text) for text in parameter or []),
+        where=where or [],
+        exclude_patient=exclude_patient,
+        examples=[text.removeprefix("id:") for text in images if text.startswith("id:")],
+        feedback=parse_judgements(relevant or [], not_relevant or [], feedback),
+    )
+    files = [text for text in images if not text.startswith("id:")]
+    if frame is not None and not files:
+        raise InvalidInput("--frame is for files; an image of the collection is a single frame")
+    with Collection(collection) as opened:
+        searcher, watch = Searcher(opened, loaded), Stopwatch()
+        limits = Limits(pixels=loaded.max_pixels)
+        queries = [select_frame(read_images(Path(file), limits=limits), frame, file) for file in files]
+        answer = searcher.by_examples(queries, request, watch)
+    if format is SearchFormat.json:
+        typer.echo(answer.model_dump_json())
+    elif format is SearchFormat.trec:
+        typer.echo("\n".join(trec_lines(answer, images[0])), nl=bool(answer.results))
+    else:
+        _print_table(answer)
+
+
+def parse_judgements(relevant: list[str], irrelevant: list[str], file: Path | None) -> list[Judgement]:
+    """Parse relevance judgements.
+
+    Parameters
+    ----------
+    relevant, irrelevant : list of str
+        Image ids, with or without "id:".
+    file : Path, optional
+        JSON list of judgements.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is not such a list, or there are more than MOST_JUDGEMENTS.
+    """
+    judgements = [Judgement(image_id=name.removeprefix("id:"), relevance=1.0) for name in relevant]
+    judgements += [Judgement(image_id=name.removeprefix("id:"), relevance=-1.0) for name in irrelevant]
+    if file is not None:
+        try:
+            judgements += TypeAdapter(list[Judgement]).validate_json(file.read_bytes())
+        except OSError as error:
+            raise InvalidInput(f"--feedback {file} cannot be read: {error.strerror}") from None
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise InvalidInput(f"--feedback {file}: {where}: {first['msg']}".replace(": : ", ": ")) from None
+    if len(judgements) > MOST_JUDGEMENTS:
+        raise InvalidInput(f"at most {MOST_JUDGEMENTS} images can be judged, not {len(judgements)}")
+    return judgements
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    name, _, value = text.partition("=")
+    try:
+        return name, float(value) if "." in value or "e" in value.lower() else int(value)
+    except ValueError:
+        raise InvalidInput(f"--parameter {text} is not of the form NAME=NUMBER, for instance P=9") from None
+
+
+def trec_lines(answer: Answer, query: str) -> list[str]:
+    """Return the lines of a TREC run file, `query Q0 image rank score method`, with strictly falling scores.
+
+    The query is named by its id or its file name without suffix; equal scores differ in the last digit.
+    """
+    name = query.removeprefix("id:") if query.startswith("id:") else Path(query).stem
+    scores = np.array([hit.score for hit in answer.results])
+    return run_lines(name, [hit.image_id for hit in answer.results], scores, answer.rerank.method)
+
+
+def _print_table(answer: Answer) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("rank", "image", "score", "distance", "labels", box=None)
+    for hit in answer.results:
+        labels = " ".join(f"{key}={value}" for key, value in hit.labels.items())
+        table.add_row(str(hit.rank), hit.image_id, f"{hit.score:.4f}", f"{hit.distance:.3f}", escape(labels))
+    console = results_console()
+    console.print(table)
+    reranking, milliseconds = answer.rerank, answer.timings_ms["total"]
+    console.print(f"{reranking.method} over the {reranking.scope}, {milliseconds:.1f} ms", style="dim")
+    for note in reranking.notes:
+        console.print(escape(note), style="yellow")

@@ -1,0 +1,76 @@
+"""`cbir train ...`: train models; needs the extra `deep`."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cbir.commands.output import StageBars
+from cbir.commands.require_torch import require_torch
+from cbir.commands.train_embedding import train_embedding_command
+from cbir.commands.train_ranker import train_ranker_command
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Train models; needs the extra `deep`.")
+app.command("embedding")(train_embedding_command)
+app.command("ranker")(train_ranker_command)
+
+
+class SorterKind(StrEnum):
+    """Sorters that are trained."""
+
+    lstm = "lstm"
+    cnn = "cnn"
+
+
+class InitialWeights(StrEnum):
+    """Weights that training starts from."""
+
+    counting = "counting"
+    random = "random"
+
+
+@app.command()
+def sorter(
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder for weights and checkpoints; an interrupted training continues there."),
+    ],
+    kind: Annotated[SorterKind, typer.Option(help="Network to train.")] = SorterKind.lstm,
+    length: Annotated[int, typer.Option(help="Largest number of scores to sort.")] = 100,
+    hidden: Annotated[int, typer.Option(help="Units of the LSTM in each direction.")] = 192,
+    layers: Annotated[int, typer.Option(help="Layers of the LSTM.")] = 1,
+    channels: Annotated[int, typer.Option(help="Channels of the convolutional sorter.")] = 64,
+    start: Annotated[
+        InitialWeights, typer.Option(help="Initial weights: a sorter that counts, or random as in the paper.")
+    ] = InitialWeights.counting,
+    epochs: Annotated[float, typer.Option(help="Epochs of 100,000 vectors.")] = 8.0,
+    batch: Annotated[int, typer.Option(help="Vectors per batch.")] = 128,
+    rate: Annotated[float, typer.Option(help="Initial learning rate of Adam.")] = 1e-4,
+    halve_every: Annotated[float, typer.Option(help="Epochs after which the learning rate is halved.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Random seed; the same seed gives the same sorter.")] = 0,
+    save_every: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 60.0,
+    threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0: all.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+) -> None:
+    """Train a sorter on synthetic scores: rank 1 for the largest. Run an interrupted command again to continue it.
+
+    The paper's schedule: --start random --epochs 400 --batch 512 --rate 1e-3 --halve-every 100.
+    """
+    require_torch(device, threads)
+    import torch
+
+    from cbir.models.sorters import CnnSorter, LstmSorter
+    from cbir.training.sorter_training import SorterRecipe, train_sorter
+
+    recipe = SorterRecipe(start.value, epochs, batch, rate, halve_every, seed)
+    torch.manual_seed(seed)
+    network = LstmSorter(hidden, layers, length) if kind is SorterKind.lstm else CnnSorter(channels, length)
+
+    with StageBars() as bars:
+
+        def show(step: int, error: float) -> None:
+            bars.show("training", step, recipe.steps, f"error {error:.5f}")
+
+        weights = train_sorter(network, recipe, out, device, save_every, show)
+    typer.echo(weights.with_suffix(".json").read_text().rstrip())
