@@ -1,4 +1,4 @@
-"""Writes the csv that `cbir index --labels` reads: the bridge from every data set to a collection."""
+"""Writer of the csv that `cbir index --labels` reads."""
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,9 +9,20 @@ from cbir.errors import InvalidInput
 
 
 def write_manifest(out: Path, columns: Sequence[str], rows: Iterable[tuple[Path, Mapping[str, str]]]) -> int:
-    """Write `path` and the label columns, a row an image; how many. All of it or nothing.
+    """Write a manifest atomically; paths below its folder are relative, so that both can move together.
 
-    Paths below the csv's folder are written relative to it, so that both can move together.
+    Parameters
+    ----------
+    out : Path
+        The csv.
+    columns : sequence of str
+        Labels, the columns after `path`.
+    rows : iterable of (path, labels)
+
+    Returns
+    -------
+    int
+        Number of rows.
     """
     base, count = out.resolve().parent, 0
     try:
@@ -20,8 +31,8 @@ def write_manifest(out: Path, columns: Sequence[str], rows: Iterable[tuple[Path,
             table.writerow(["path", *columns])
             for path, labels in rows:
                 path = path.resolve()
-                shown = path.relative_to(base) if path.is_relative_to(base) else path
-                table.writerow([str(shown), *(labels.get(column, "") for column in columns)])
+                relative = path.relative_to(base) if path.is_relative_to(base) else path
+                table.writerow([str(relative), *(labels.get(column, "") for column in columns)])
                 count += 1
     except OSError as error:
         raise InvalidInput(f"{out} cannot be written: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""The `.npz` files of MedMNIST (Yang et al. 2023): small pictures with classes, in three parts."""
+"""MedMNIST `.npz` files (Yang et al. 2023): small pictures with classes, in three splits."""
 
 import hashlib
 import zipfile
@@ -20,26 +20,26 @@ Example = tuple[Image, dict[str, str], str]
 
 
 def read_medmnist(path: Path) -> Iterator[Example]:
-    """Every picture with its labels and its part ("train", "val" or "test"), in the order of the file.
+    """Yield every picture with its labels and its split ("train", "val" or "test"), in the order of the file.
 
     The file holds `train_images` (n, height, width) or (n, height, width, 3) uint8 and `train_labels` (n, 1)
     integers, likewise val and test. A single label column is `label`, several are `label_1`, `label_2`, ...
-    Nothing pickled is ever loaded. Raises InvalidInput, naming the array, where the file is not so.
+    Nothing is unpickled. Raises InvalidInput, naming the array, if the file has another form.
     """
     with _open(path) as arrays:
         missing = [
-            f"{split}_{what}"
+            f"{split}_{kind}"
             for split in SPLITS
-            for what in ("images", "labels")
-            if f"{split}_{what}" not in arrays.files
+            for kind in ("images", "labels")
+            if f"{split}_{kind}" not in arrays.files
         ]
         if missing:
-            raise InvalidInput(f"{path} has no array {', '.join(missing)}; is it a file of MedMNIST?")
+            raise InvalidInput(f"{path} has no array {', '.join(missing)}; is it a MedMNIST file?")
         for split in SPLITS:
-            yield from _part(path, arrays, split)
+            yield from _read_split(path, arrays, split)
 
 
-def _part(path: Path, arrays: Any, split: str) -> Iterator[Example]:
+def _read_split(path: Path, arrays: Any, split: str) -> Iterator[Example]:
     pixels, classes = _array(path, arrays, f"{split}_images"), _array(path, arrays, f"{split}_labels")
     flat = pixels.ndim == 3 or (pixels.ndim == 4 and pixels.shape[3] == 3)
     if pixels.dtype != np.uint8 or not flat or 0 in pixels.shape[1:]:
@@ -60,7 +60,7 @@ def _part(path: Path, arrays: Any, split: str) -> Iterator[Example]:
 
 def _columns(classes: NDArray[Any]) -> list[str]:
     width = classes.shape[1]
-    return ["label"] if width == 1 else [f"label_{place}" for place in range(1, width + 1)]
+    return ["label"] if width == 1 else [f"label_{number}" for number in range(1, width + 1)]
 
 
 def _open(path: Path) -> Any:
@@ -71,7 +71,7 @@ def _open(path: Path) -> Any:
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise InvalidInput(f"{path} is not an .npz file; pickled data is never loaded") from error
     if not isinstance(arrays, np.lib.npyio.NpzFile):
-        raise InvalidInput(f"{path} holds a single array; the files of MedMNIST are .npz with six")
+        raise InvalidInput(f"{path} contains a single array; MedMNIST files are .npz with six")
     return arrays
 
 
@@ -83,10 +83,10 @@ def _array(path: Path, arrays: Any, name: str) -> NDArray[Any]:
 
 
 def write_medmnist(npz: Path, folder: Path) -> int:
-    """Write the pictures as `<part>/<number>.png` with a manifest.csv for `cbir index --labels`; how many.
+    """Write the pictures as `<split>/<number>.png` with a manifest.csv; return their number.
 
-    Called again, it writes only what is missing. Raises InvalidInput where the folder holds another file's
-    pictures.
+    Called again, it writes only missing files. Raises InvalidInput if `folder` contains the pictures of another
+    file than `npz`.
     """
     _claim(npz, folder)
     rows: list[tuple[Path, dict[str, str]]] = []
@@ -102,7 +102,7 @@ def write_medmnist(npz: Path, folder: Path) -> int:
 
 
 def _claim(npz: Path, folder: Path) -> None:
-    """Leave a mark in the folder that tells whose pictures it holds."""
+    """Mark the folder as containing the pictures of this file."""
     try:
         with npz.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -111,7 +111,9 @@ def _claim(npz: Path, folder: Path) -> None:
         if not mark.exists():
             mark.write_text(digest)
         elif mark.read_text() != digest:
-            raise InvalidInput(f"{folder} holds the pictures of another file than {npz}; name another folder")
+            raise InvalidInput(
+                f"{folder} contains the pictures of another file than {npz}; choose another folder"
+            )
     except OSError as error:
         raise InvalidInput(f"{error.filename}: {error.strerror}") from error
 

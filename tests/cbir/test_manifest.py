@@ -77,5 +77,5 @@ def test_however_the_patients_column_is_written_it_is_no_label(tmp_path, name):
 
 @pytest.mark.parametrize("header", ["path,label,label", "path,path", "path,patient,PatientID", "path,a=b"])
 def test_headers_that_cannot_be_told_apart_or_filtered_by_are_refused(tmp_path, header):
-    with pytest.raises(InvalidInput, match=r"two columns|sign"):
+    with pytest.raises(InvalidInput, match=r"two columns|character"):
         Manifest(write(tmp_path, header + "\n"))

@@ -1,4 +1,4 @@
-"""The IRMA code tree: which digits there are below which, and what they mean."""
+"""IRMA code tree: the children of every digit, and their meaning."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ class CodeTree:
     """Four axes of nodes. Immutable."""
 
     def __init__(self, axes: tuple[Mapping[str, str], ...], source: str = "the code tree") -> None:
-        """axes: for each axis the labels by code, for instance "112" -> "analog"; see `read`."""
+        """`axes`: for each axis the labels by code, for instance "112" -> "analog"; `source` is named in errors."""
         self.axes = axes
         self.source = source
         self._children: list[dict[str, int]] = [{} for _ in axes]
@@ -27,10 +27,10 @@ class CodeTree:
 
     @classmethod
     def read(cls, path: Path) -> "CodeTree":
-        """The tree in a file of sections `**** technique ****` and nodes `[1121] label`, indented or not.
+        """Read a tree from a file of sections `**** technique ****` and nodes `[1121] label`, indented or not.
 
-        Raises InvalidInput, naming the line, where a node has no parent, comes twice or leaves a gap behind:
-        a tree with nodes missing would give wrong errors without a word.
+        Raises InvalidInput, naming the line, if a node has no parent, is repeated or leaves a gap: with missing
+        nodes, errors would be wrong without notice.
         """
         lines, _ = read_lines(path)
         axes: tuple[dict[str, str], ...] = ({}, {}, {}, {})
@@ -49,17 +49,17 @@ class CodeTree:
                 raise InvalidInput(f"{path}, line {number}: neither a section nor a node `[code] label`")
         missing = [name for name, nodes in zip(AXES, axes, strict=True) if not nodes]
         if missing:
-            raise InvalidInput(f"{path} has no section {', '.join(missing)}; is it the whole code tree?")
+            raise InvalidInput(f"{path} has no section {', '.join(missing)}; is it the complete code tree?")
         return cls(axes, str(path))
 
     def branching(self, code: str) -> list[int]:
-        """For each of the 13 digits of a true code, among how many children it was chosen; 1 below a leaf.
+        """Return the number of siblings, itself included, of each of the 13 digits of a true code; 1 below a leaf.
 
-        Raises InvalidInput, naming axis and digit, where the tree does not have the code.
+        Raises InvalidInput, naming axis and digit, if the tree lacks the code.
         """
-        found = []
-        for axis, place in enumerate(AXIS_SLICES):
-            path = code_digits(code)[place]
+        branches = []
+        for axis, columns in enumerate(AXIS_SLICES):
+            path = code_digits(code)[columns]
             for depth, digit in enumerate(path):
                 count = self._children[axis].get(path[:depth], 0)
                 if path[: depth + 1] not in self.axes[axis] and (count or digit != "0"):
@@ -67,13 +67,13 @@ class CodeTree:
                         f"{code}: {self.source} has no {AXES[axis]} {path[: depth + 1]} "
                         f"(digit {depth + 1} of {path}); is it the tree of this labelling?"
                     )
-                found.append(count or 1)
-        return found
+                branches.append(count or 1)
+        return branches
 
     def words(self, code: str) -> str:
-        """A code's path in words, axis after axis: "x-ray, plain radiography | sagittal | ...".
+        """Return a code's path in words, axis after axis: "x-ray, plain radiography | sagittal | ...".
 
-        Raises InvalidInput where the tree does not have the code.
+        Raises InvalidInput if the tree lacks the code.
         """
         return " | ".join(self._axis_words(code, axis) for axis in range(4))
 
@@ -92,14 +92,14 @@ class CodeTree:
 
 
 def _problem(node: str, nodes: dict[str, str], longest: int) -> str | None:
-    """Why a node cannot stand here, None where it can."""
+    """Return the reason why a node is not valid after `nodes`, None if it is."""
     if len(node) > longest:
         return f"has more than the {longest} digits of its axis"
     if node in nodes:
-        return "comes twice"
+        return "is repeated"
     if node[:-1] and node[:-1] not in nodes:
         return f"has no parent [{node[:-1]}] above it"
-    place = DIGITS.index(node[-1])
-    if place and node[:-1] + DIGITS[place - 1] not in nodes:
-        return f"leaves a gap: [{node[:-1] + DIGITS[place - 1]}] is missing before it"
+    digit = DIGITS.index(node[-1])
+    if digit and node[:-1] + DIGITS[digit - 1] not in nodes:
+        return f"leaves a gap: [{node[:-1] + DIGITS[digit - 1]}] is missing before it"
     return None

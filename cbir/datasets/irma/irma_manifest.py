@@ -1,4 +1,4 @@
-"""An IRMA release as a manifest for `cbir index --labels`."""
+"""Manifest of an IRMA release, for `cbir index --labels`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,23 +10,40 @@ from cbir.datasets.irma.release import IrmaImage, Release
 from cbir.datasets.manifest_writer import write_manifest
 
 
-def write_irma_manifest(release: Release, out: Path, tree: CodeTree | None = None, split: str | None = None) -> int:
-    """Write path, irma_id, split, label, irma_code or irma_class, and with a tree irma_words; how many rows.
+def write_irma_manifest(
+    release: Release, out: Path, tree: CodeTree | None = None, split: str | None = None
+) -> int:
+    """Write path, irma_id, split, label, irma_code or irma_class, and with a tree irma_words.
 
-    `label` repeats the code or class: it is what measuring and tuning ask for unless told otherwise.
+    Parameters
+    ----------
+    release : Release
+    out : Path
+        The csv.
+    tree : CodeTree, optional
+        For codes in words.
+    split : {"train", "test"}, optional
+        By default both.
+
+    Returns
+    -------
+    int
+        Number of rows. `label` repeats the code or class: it is the default of evaluation and tuning.
     """
-    of_what = f"irma_{label_kind(release.labelling)}"
-    worded = tree is not None and of_what == "irma_code"
-    columns = ["irma_id", "split", "label", of_what, *(["irma_words"] if worded else [])]
-    chosen = [item for item in release.items if split in (None, item.split)]
-    return write_manifest(out, columns, _rows(chosen, of_what, tree if worded else None))
+    label_name = f"irma_{label_kind(release.labelling)}"
+    with_words = tree is not None and label_name == "irma_code"
+    columns = ["irma_id", "split", "label", label_name, *(["irma_words"] if with_words else [])]
+    items = [item for item in release.items if split in (None, item.split)]
+    return write_manifest(out, columns, _rows(items, label_name, tree if with_words else None))
 
 
-def _rows(items: list[IrmaImage], of_what: str, tree: CodeTree | None) -> Iterator[tuple[Path, dict[str, str]]]:
+def _rows(
+    items: list[IrmaImage], label_name: str, tree: CodeTree | None
+) -> Iterator[tuple[Path, dict[str, str]]]:
     for item in items:
         labels = {"irma_id": item.image_id, "split": item.split}
         if item.label:
-            labels |= {"label": item.label, of_what: item.label}
+            labels |= {"label": item.label, label_name: item.label}
             if tree and item.label != CLUTTER:
                 labels["irma_words"] = tree.words(item.label)
         yield item.path, labels

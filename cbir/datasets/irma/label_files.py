@@ -21,14 +21,21 @@ LINE = re.compile(r"\s*(\d+)\s+(\S+)\s*")
 
 @dataclass
 class LabelFile:
-    """Labels by bare image id; None where the row must be dropped, for the reason in `dropped`."""
+    """Labels by image id without leading zeros; None if the row was dropped, for the reason in `dropped`."""
 
     labels: dict[str, str | None] = field(default_factory=dict)
     dropped: dict[str, list[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def add(self, image_id: str, label: str, labelling: str) -> None:
-        """Take a row, or drop it and say why."""
+        """Add a row.
+
+        Parameters
+        ----------
+        image_id, label : str
+            As in the file. A missing, wrong or contradictory label is dropped.
+        labelling : {"2005", "2006", "2007", "2008"}
+        """
         name, value, reason = strip_zeros(image_id), None, None
         if label.strip() in (MISSING, ""):
             reason = f"no value in the labelling {labelling}"
@@ -37,25 +44,25 @@ class LabelFile:
             reason = None if value else f"no {label_kind(labelling)} of the labelling {labelling}"
         if name in self.labels:
             if self.labels[name] == value:
-                self.notes.append(f"{name} comes twice with the same label")
+                self.notes.append(f"{name} is repeated with the same label")
                 return
             value, reason = None, "two different labels for one image"
         if reason:
             self.drop(reason, name)
         self.labels[name] = value
 
-    def drop(self, reason: str, what: str) -> None:
-        """Count something as dropped."""
-        self.dropped.setdefault(reason, []).append(what)
+    def drop(self, reason: str, item: str) -> None:
+        """Count `item` as dropped."""
+        self.dropped.setdefault(reason, []).append(item)
 
 
 def label_kind(labelling: str) -> str:
-    """What a labelling consists of."""
+    """Return "class" or "code"."""
     return "class" if labelling in ("2005", "2006") else "code"
 
 
 def normalise_label(label: str, labelling: str) -> str | None:
-    """A class without leading zeros, or a code in its usual form, or clutter; None where it is neither."""
+    """Return a class without leading zeros, a code in its usual form, or clutter; None for other text."""
     if label_kind(labelling) == "class" and not label.strip().upper().startswith(CLUTTER):
         return strip_zeros(label) if CLASS.fullmatch(label.strip()) else None
     try:
@@ -65,7 +72,7 @@ def normalise_label(label: str, labelling: str) -> str | None:
 
 
 def is_label_list(path: Path) -> bool:
-    """Whether most lines of a text file are `<id> <label>`, or it is a csv of the kind of 2009."""
+    """Return True if most lines of a text file are `<id> <label>`, or it is a csv like that of 2009."""
     try:
         lines = [line for line in read_lines(path)[0] if line.strip()]
     except InvalidInput:  # binary
@@ -76,50 +83,64 @@ def is_label_list(path: Path) -> bool:
 
 
 def read_label_list(path: Path, labelling: str) -> LabelFile:
-    """Lines `<id> <label>`, split on white space, as in `ImageCLEF2007med_codes.txt`."""
+    """Read lines `<id> <label>`, split on white space, as in `ImageCLEF2007med_codes.txt`."""
     lines, remark = read_lines(path)
-    found = LabelFile(notes=[remark] if remark else [])
+    table = LabelFile(notes=[remark] if remark else [])
     for number, line in enumerate(lines, start=1):
         matched = LINE.fullmatch(line)
         if matched:
-            found.add(matched[1], matched[2], labelling)
+            table.add(matched[1], matched[2], labelling)
         elif line.strip():
-            found.drop("line that is not `<id> <label>`", f"{path.name}, line {number}")
-    return found
+            table.drop("line that is not `<id> <label>`", f"{path.name}, line {number}")
+    return table
 
 
 def read_labels_2009(path: Path, split: str, labelling: str) -> LabelFile:
-    """One of the csv files of 2009: `;`, a header line, `\\N` where there is no value.
+    """Read a csv of 2009: `;`, a header line, `\\N` for no value.
 
-    Columns are found by the header's names, else by position; the notes say which.
+    Parameters
+    ----------
+    path : Path
+    split : {"train", "test"}
+        Layout if the header does not name the columns; the notes say which way was used.
+    labelling : {"2005", "2006", "2007", "2008"}
+
+    Raises
+    ------
+    InvalidInput
+        If it is not a csv.
     """
     lines, remark = read_lines(path)
-    found = LabelFile(notes=[remark] if remark else [])
+    table = LabelFile(notes=[remark] if remark else [])
     try:
         rows = list(csv.reader(lines, delimiter=";"))
     except csv.Error as error:
         raise InvalidInput(f"{path} cannot be read as csv: {error}") from error
-    columns, how = _columns([name.strip().lower() for name in rows[0]] if rows else [], split, labelling)
-    found.notes.append(f"{path.name}: columns found by {how}")
+    columns, method = _find_columns(
+        [name.strip().lower() for name in rows[0]] if rows else [], split, labelling
+    )
+    table.notes.append(f"{path.name}: columns found by {method}")
     has_header = bool(rows) and not rows[0][columns[0]].strip().isdecimal()
     for number, row in enumerate(rows[has_header:], start=1 + has_header):
         if not any(cell.strip() for cell in row):
             continue
         if max(columns) >= len(row) or not row[columns[0]].strip().isdecimal():
-            found.drop("row without id or with too few columns", f"{path.name}, row {number}")
+            table.drop("row without id or with too few columns", f"{path.name}, row {number}")
             continue
-        found.add(row[columns[0]], row[columns[1]], labelling)
-    return found
+        table.add(row[columns[0]], row[columns[1]], labelling)
+    return table
 
 
-def _columns(header: list[str], split: str, labelling: str) -> tuple[tuple[int, int], str]:
-    """Columns of the image id and of the labelling, and how they were found."""
+def _find_columns(header: list[str], split: str, labelling: str) -> tuple[tuple[int, int], str]:
+    """Return the columns of the image id and of the labelling, and the way they were found."""
     year = re.compile(rf"(?<!\d)(20)?{labelling[2:]}(?!\d)")
-    images = [place for place, name in enumerate(header) if re.fullmatch(r"(image|irma)?[ _]?id", name)]
+    images = [column for column, name in enumerate(header) if re.fullmatch(r"(image|irma)?[ _]?id", name)]
     labels = [
-        place for place, name in enumerate(header) if label_kind(labelling) in name.lower() and year.search(name)
+        column
+        for column, name in enumerate(header)
+        if label_kind(labelling) in name.lower() and year.search(name)
     ]
     if len(images) == 1 and len(labels) == 1:
         return (images[0], labels[0]), "the header's names"
     positions = POSITIONS[split]
-    return (positions["image"], positions[labelling]), "position, for the header does not name them"
+    return (positions["image"], positions[labelling]), "position: the header does not name them"

@@ -10,7 +10,7 @@ MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def read_lines(path: Path) -> tuple[list[str], str | None]:
-    """The lines, and a remark where it is not UTF-8. Raises InvalidInput where there is no text to read."""
+    """Return the lines, and a remark if the file is not UTF-8. Raises InvalidInput if it is not a text."""
     try:
         data = path.read_bytes()
     except OSError as error:
