@@ -96,7 +96,7 @@ class Accelerator:
     def _graph_of(self, gallery: Gallery) -> TorchGraph:
         assert gallery.neighbourhood is not None
         graph, lengths = gallery.neighbourhood.covering(gallery)
-        if self._graph is None or self._graph.source is not graph:
+        if self._graph is None or self._graph.graph is not graph:
             self._graph = None  # frees the old one first
             self._graph = TorchGraph(graph, lengths, self.vectors.device)
         return self._graph

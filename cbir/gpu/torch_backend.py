@@ -14,15 +14,15 @@ from cbir.gpu.torch_expansion import expansion_values
 from cbir.gpu.torch_graph import TorchGraph
 from cbir.gpu.torch_list import SLACK, TorchList, rows_at_ranks, rows_with_largest
 from cbir.gpu.torch_vectors import TorchVectors
-from cbir.rerank.backend import NeedsFullList
+from cbir.rerank.backend import Backend, NeedsFullList
 from cbir.rerank.kernel_expansion import REFINED, KernelExpansion
 from cbir.rerank.negatives import draw_negative_ranks
 
 Floats = NDArray[np.float32]
 
 
-class TorchBackend:
-    """`cbir.rerank.backend.Backend` on a device.
+class TorchBackend(Backend):
+    """The operations of `Backend` on a device.
 
     Parameters
     ----------
@@ -43,18 +43,12 @@ class TorchBackend:
     """
 
     def __init__(
-        self,
-        query: Floats,
-        gallery: Gallery,
-        vectors: TorchVectors,
-        allowed: Tensor | None,
-        count: int,
-        k: int,
+        self, query: Floats, gallery: Gallery, vectors: TorchVectors, allowed: Tensor | None, count: int, k: int,
         load_graph: Callable[[], TorchGraph],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.query, self.gallery, self.k = query, gallery, k
         self._vectors, self._allowed, self._count, self._load_graph = vectors, allowed, count, load_graph
-        self._ranking: TorchList | None = None
+        self._list_on_device: TorchList | None = None
         self._products: Tensor | None = None  # of all vectors with the query
 
     def __len__(self) -> int:
@@ -76,6 +70,13 @@ class TorchBackend:
         return similarities
 
     def draw_negatives(self, scores: Tensor, *, P: int, sets: int, lowest: float, seed: int) -> Rows:
+        """Draw negatives; raise NeedsFullList if there are too few.
+
+        Parameters
+        ----------
+        scores, P, sets, lowest, seed
+            As in `Backend.draw_negatives`.
+        """
         pool, ranks = draw_negative_ranks(self.query, self._count, P=P, sets=sets, lowest=lowest, seed=seed)
         if ranks.shape[1] < P:
             raise NeedsFullList
@@ -84,7 +85,13 @@ class TorchBackend:
     def add_expansion(
         self, expansion: KernelExpansion, scores: Tensor, weight: float
     ) -> tuple[Rows, NDArray[np.floating]]:
-        """Return the best rows alone; their values are computed again in float64."""
+        """Score the best rows alone; their values are recomputed in float64.
+
+        Parameters
+        ----------
+        expansion, scores, weight
+            As in `Backend.add_expansion`.
+        """
         values = expansion_values(expansion, self._vectors)
         if self._allowed is not None:
             values.masked_fill_(~self._allowed, -torch.inf)
@@ -124,9 +131,9 @@ class TorchBackend:
         return array.cpu().numpy()
 
     def _list(self) -> TorchList:
-        if self._ranking is None:
-            self._ranking = self._list_around(self.query, self._products)
-        return self._ranking
+        if self._list_on_device is None:
+            self._list_on_device = self._list_around(self.query, self._products)
+        return self._list_on_device
 
     def _list_around(self, query: Floats, products: Tensor | None = None) -> TorchList:
         ranking = TorchList(query, self.gallery, self._vectors, self._allowed, self._count, products)

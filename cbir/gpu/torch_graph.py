@@ -10,10 +10,11 @@ from torch import Tensor
 
 from cbir.gallery.knn import NEAREST
 from cbir.gallery.knn_graph import ROUNDING, SCALE, Graph
+from cbir.rerank.diffusion_graph import DiffusionGraph
 
 
-class TorchGraph:
-    """`cbir.rerank.diffusion_graph.DiffusionGraph` of n nodes in compressed rows.
+class TorchGraph(DiffusionGraph):
+    """The operations of `DiffusionGraph` on a device, for n nodes in compressed rows.
 
     Sums run along rows, each in its order: the same every time.
 
@@ -30,7 +31,7 @@ class TorchGraph:
     xp: Any = torch
 
     def __init__(self, graph: Graph, lengths: NDArray[np.float32], device: torch.device) -> None:
-        self.source = graph
+        self.graph = graph
         self._starts = torch.from_numpy(graph.weights.indptr.astype(np.int64)).to(device)
         self._ends = torch.from_numpy(graph.weights.indices.astype(np.int32)).to(device)
         self._weights = torch.from_numpy(graph.weights.data).to(device)
@@ -48,7 +49,7 @@ class TorchGraph:
         weights = torch.zeros_like(squared)
         if not len(nearest):
             return weights
-        query_scale = nearest[min(SCALE, len(nearest)) - 1].sqrt().clamp(min=self.source.least)
+        query_scale = nearest[min(SCALE, len(nearest)) - 1].sqrt().clamp(min=self.graph.least)
         rows = self.nonzero((squared <= nearest[-1]) | (squared <= self._reach))
         distances = squared[rows]
         mutual = 0.5 * (distances <= nearest[-1]) + 0.5 * (distances <= self._reach[rows])

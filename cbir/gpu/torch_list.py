@@ -37,14 +37,9 @@ class TorchList:
     """
 
     def __init__(
-        self,
-        query: Floats,
-        gallery: Gallery,
-        vectors: TorchVectors,
-        allowed: Tensor | None,
-        count: int,
+        self, query: Floats, gallery: Gallery, vectors: TorchVectors, allowed: Tensor | None, count: int,
         products: Tensor | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.query, self.gallery, self.count, self.allowed = query, gallery, count, allowed
         norms = vectors.squared_norms
         if products is None:

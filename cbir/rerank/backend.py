@@ -1,6 +1,6 @@
-"""Array operations that re-rankers of a whole collection share; `ListBackend` is the one in NumPy."""
+"""Array operations that re-rankers of a whole collection share, in NumPy."""
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import squared_distances
 from cbir.gallery.ranking import RankingList, rank
 from cbir.gallery.vector_blocks import Rows
-from cbir.rerank.diffusion_graph import DiffusionGraph, ListGraph
+from cbir.rerank.diffusion_graph import DiffusionGraph
 from cbir.rerank.kernel_expansion import KernelExpansion
 from cbir.rerank.negatives import draw_negatives
 
@@ -21,99 +21,87 @@ class NeedsFullList(Exception):
     """An operation that needs the full ranking list; re-rank on the CPU."""
 
 
-class Backend(Protocol):
-    """One query over a gallery. An `Array` has one value for each row of the gallery or of the list.
+class Backend:
+    """NumPy backend over the full ranking list (m rows) of a query; `cbir.gpu.torch_backend` overrides it in PyTorch.
 
-    Attributes
+    An `Array` has one value for each row of the list, or on a device of the gallery. Operations raise NeedsFullList
+    where the CPU has to take over.
+
+    Parameters
     ----------
     query : (d,) float32
         Normalised query vector.
+    ranking : RankingList
+        Full ranking list.
     gallery : Gallery
         Vectors of the collection.
-    k : int
-        Number of hits to find.
-
-    Operations raise NeedsFullList where the CPU has to take over.
     """
-
-    query: Floats
-    gallery: Gallery
-    k: int
-
-    def __len__(self) -> int:
-        """Number of rows to rank."""
-        ...
-
-    def full_list(self) -> RankingList:
-        """Return the ranking list of all rows."""
-        ...
-
-    def head(self, depth: int) -> RankingList:
-        """Return the ranking list of at least the best `depth` rows."""
-        ...
-
-    def head_around(self, query: Floats) -> RankingList:
-        """Return the ranking list of another `query`, at least its best k rows."""
-        ...
-
-    def with_head(self, head: RankingList, scores: Floats) -> Array:
-        """Return the similarities of all rows, with `scores` in place of those of `head`."""
-        ...
-
-    def draw_negatives(self, scores: Array, *, P: int, sets: int, lowest: float, seed: int) -> Rows:
-        """Draw gallery rows (sets, q) of negatives from the end of the order of `scores`; see `draw_negatives`."""
-        ...
-
-    def add_expansion(
-        self, expansion: KernelExpansion, scores: Array, weight: float
-    ) -> tuple[Rows, NDArray[np.floating]]:
-        """Return rows, ascending and the k best among them, and expansion + weight * `scores` there."""
-        ...
-
-    def graph_distances(self) -> tuple[DiffusionGraph, Array]:
-        """Return the k-NN graph and squared distances (nodes,) to the query, infinite for rows left out."""
-        ...
-
-    def list_including(self, rows: Rows) -> RankingList:
-        """Return a ranking list with `rows` (ascending) and at least k rows; similarities of `rows` may be 0."""
-        ...
-
-    def to_host(self, array: Array) -> NDArray[Any]:
-        """Return an array of the backend as a NumPy array."""
-        ...
-
-
-class ListBackend:
-    """NumPy backend over the full ranking list (m rows) of a query."""
 
     def __init__(self, query: Floats, ranking: RankingList, gallery: Gallery) -> None:
         self.query, self.ranking, self.gallery, self.k = query, ranking, gallery, len(ranking)
 
     def __len__(self) -> int:
+        """Return the number of rows to rank."""
         return len(self.ranking)
 
     def full_list(self) -> RankingList:
+        """Return the ranking list of all rows."""
         return self.ranking
 
     def head(self, depth: int) -> RankingList:
+        """Return the ranking list of at least the best `depth` rows."""
         return self.ranking
 
     def head_around(self, query: Floats) -> RankingList:
+        """Return the ranking list of another `query`, at least its k best rows."""
         return rank(query, self.gallery, self.ranking.rows)
 
     def with_head(self, head: RankingList, scores: Floats) -> Array:
+        """Return the similarities of all rows, with `scores` in place of those of `head`."""
         return scores
 
     def draw_negatives(self, scores: Array, *, P: int, sets: int, lowest: float, seed: int) -> Rows:
+        """Draw gallery rows of negative examples from the end of the order of `scores`.
+
+        Parameters
+        ----------
+        scores : Array
+            Scores of all rows.
+        P, sets, lowest, seed
+            As in `cbir.rerank.negatives.draw_negatives`.
+
+        Returns
+        -------
+        (sets, q) int64
+        """
         return self.ranking.rows[draw_negatives(self.query, scores, P=P, sets=sets, lowest=lowest, seed=seed)]
 
     def add_expansion(
         self, expansion: KernelExpansion, scores: Array, weight: float
     ) -> tuple[Rows, NDArray[np.floating]]:
+        """Score rows by expansion(x) + weight * score.
+
+        Parameters
+        ----------
+        expansion : KernelExpansion
+            Function of the vectors.
+        scores : Array
+            Scores of all rows.
+        weight : float
+            Weight of `scores`.
+
+        Returns
+        -------
+        rows : (r,) int64
+            Gallery rows, ascending; the k best among them.
+        sums : (r,) floating
+            Their new scores.
+        """
         rows = self.ranking.rows
         return rows, expansion.values(self.gallery, rows).astype(np.float64) + weight * scores
 
     def graph_distances(self) -> tuple[DiffusionGraph, Array]:
+        """Return the k-NN graph and squared distances (nodes,) to the query, infinite for rows left out."""
         if self.gallery.neighbourhood is None:
             raise NeedsFullList
         graph, lengths = self.gallery.neighbourhood.covering(self.gallery)
@@ -121,10 +109,12 @@ class ListBackend:
         distances = squared_distances(self.gallery, self.gallery.space, unit, lengths)[0]
         squared = np.full(len(graph), np.inf, np.float32)
         squared[self.ranking.rows] = distances[self.ranking.rows]
-        return ListGraph(graph), squared
+        return DiffusionGraph(graph), squared
 
     def list_including(self, rows: Rows) -> RankingList:
+        """Return a ranking list with `rows` (ascending) and at least k rows; similarities of `rows` may be 0."""
         return self.ranking
 
     def to_host(self, array: Array) -> NDArray[Any]:
+        """Return an array of the backend as a NumPy array."""
         return np.asarray(array)

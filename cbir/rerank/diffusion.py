@@ -12,7 +12,7 @@ from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Rows
 from cbir.gallery.whitening import Space
 from cbir.rerank.backend import Backend
-from cbir.rerank.diffusion_graph import Array, DiffusionGraph, ListGraph
+from cbir.rerank.diffusion_graph import Array, DiffusionGraph
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import CollectionReranker, Reranked
 
@@ -75,7 +75,7 @@ class Diffusion(CollectionReranker):
         nearest = np.sort(top_k(ranking.similarities, self.local))
         space = gallery.space if len(ranking) == len(gallery) else gallery.space_of(ranking.rows)
         graph, squared = _local_graph(backend.query, gallery.vectors(ranking.rows[nearest]), space)
-        reached, flow = self.spread(ListGraph(graph), squared)
+        reached, flow = self.spread(DiffusionGraph(graph), squared)
         scores = log_scores(flow, squared[reached], nearest[reached], ranking.similarities)
         return ranking.rows, LogFlow(scores, "collection" if len(nearest) == len(ranking) else "top")
 

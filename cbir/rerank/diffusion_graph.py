@@ -1,10 +1,9 @@
-"""Sparse graph operations that diffusion needs; `ListGraph` has them in NumPy and SciPy."""
+"""Sparse graph operations that diffusion needs, in NumPy and SciPy."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cbir.gallery.knn_graph import Graph
 from cbir.gallery.ranking import top_k
@@ -12,8 +11,8 @@ from cbir.gallery.ranking import top_k
 Array = Any  # numpy.ndarray or torch.Tensor; (n,) has one value for each node
 
 
-class DiffusionGraph(Protocol):
-    """A k-NN graph of n nodes.
+class DiffusionGraph:
+    """A gallery's k-NN graph of n nodes; `cbir.gpu.torch_graph` overrides its operations in PyTorch.
 
     Attributes
     ----------
@@ -22,43 +21,6 @@ class DiffusionGraph(Protocol):
     xp : module
         numpy or torch, for element-wise functions.
     """
-
-    degrees: Array
-    xp: Any
-
-    def __len__(self) -> int: ...
-
-    def edges(self, squared: Array) -> Array:
-        """Return the edge weights (n,) of the query from its squared distances, infinite where it has none."""
-        ...
-
-    def nodes(self) -> Array:
-        """Return the numbers of all nodes."""
-        ...
-
-    def nonzero(self, values: Array) -> Array:
-        """Return the nodes, ascending, where `values` (n,) are not 0."""
-        ...
-
-    def largest(self, values: Array, count: int) -> Array:
-        """Return the places of the `count` largest values, ascending; of equal values the first."""
-        ...
-
-    def divide(self, left: Array | float, right: Array) -> Array:
-        """Return left / right, 0 where `right` is 0."""
-        ...
-
-    def push(self, flow: Array, nodes: Array) -> Array:
-        """Return what arrives at each node (n,) along the edges of `nodes`."""
-        ...
-
-    def within(self, nodes: Array) -> Callable[[Array], Array]:
-        """Return the product with the weights between `nodes` (s,) as a function of (s,) values."""
-        ...
-
-
-class ListGraph:
-    """A gallery's `Graph` in NumPy."""
 
     xp: Any = np
 
@@ -70,24 +32,31 @@ class ListGraph:
         return len(self.graph)
 
     def edges(self, squared: Array) -> Array:
+        """Return the edge weights (n,) of the query from its squared distances, infinite where it has none."""
         return self.graph.edges(squared)
 
     def nodes(self) -> Array:
+        """Return the numbers of all nodes."""
         return np.arange(len(self))
 
     def nonzero(self, values: Array) -> Array:
+        """Return the nodes, ascending, where `values` (n,) are not 0."""
         return np.flatnonzero(values)
 
     def largest(self, values: Array, count: int) -> Array:
+        """Return the positions of the `count` largest values, ascending; of equal values the first."""
         return np.sort(top_k(values, count))
 
     def divide(self, left: Array | float, right: Array) -> Array:
+        """Return left / right, 0 where `right` is 0."""
         return np.divide(left, right, out=np.zeros_like(right), where=right > 0.0)
 
     def push(self, flow: Array, nodes: Array) -> Array:
+        """Return what arrives at each node (n,) from `nodes` along their edges."""
         return self.graph.weights[nodes].T @ flow[nodes]
 
-    def within(self, nodes: Array) -> Callable[[Array], NDArray[np.float32]]:
+    def within(self, nodes: Array) -> Callable[[Array], Array]:
+        """Return the product with the weights between `nodes` (s,) as a function of (s,) values."""
         weights = self.graph.weights
         if len(nodes) < len(self):
             weights = weights[nodes][:, nodes]

@@ -17,6 +17,8 @@ from cbir.rerank.seeded_diffusion import RelevanceFeedback, SeededDiffusion
 from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.threads import OneBlasThread
 
+Floats = NDArray[np.float32]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Feedback(ParameterSet):
@@ -43,11 +45,7 @@ class Feedback(ParameterSet):
     seed: int = parameter(0, 0, 2**32 - 1, "seed of the draw of negatives")
 
     def __call__(
-        self,
-        examples: NDArray[np.float32],
-        feedback: RelevanceFeedback,
-        ranking: RankingList,
-        gallery: Gallery,
+        self, examples: Floats, feedback: RelevanceFeedback, ranking: RankingList, gallery: Gallery
     ) -> Reranked:
         """Score the images of a list by what was learned; `apply_judgements` puts the judgements themselves on top.
 
@@ -74,13 +72,9 @@ class Feedback(ParameterSet):
             return ProbabilityScores(expansion.values(gallery, ranking.rows) / self.T + scores)
 
     def _train(
-        self,
-        examples: NDArray[np.float32],
-        feedback: RelevanceFeedback,
-        scores: NDArray[np.float64],
-        ranking: RankingList,
+        self, examples: Floats, feedback: RelevanceFeedback, scores: NDArray[np.float64], ranking: RankingList,
         gallery: Gallery,
-    ) -> KernelExpansion | None:
+    ) -> KernelExpansion | None:  # fmt: skip
         """Return the sum of the SVMs; None without negatives."""
         relevant, irrelevant = feedback.relevant(), feedback.irrelevant()
         unjudged = np.flatnonzero(~np.isin(ranking.rows, feedback.rows))

@@ -33,8 +33,14 @@ class ParameterSet:
     def __post_init__(self) -> None:
         for spec in fields(self):
             low, high = spec.metadata["low"], spec.metadata["high"]
-            check = check_whole if isinstance(spec.default, int) else check_real
-            object.__setattr__(self, spec.name, check(spec.name, getattr(self, spec.name), low, high))
+            value, is_int = getattr(self, spec.name), isinstance(spec.default, int)
+            number = _finite(value)
+            if number is None or not low <= number <= high or (is_int and number != int(number)):
+                bounds = (
+                    f"a whole number from {low} to {high}" if is_int else f"a number from {low:g} to {high:g}"
+                )
+                raise InvalidInput(f"{spec.name} must be {bounds}, not {value!r}")
+            object.__setattr__(self, spec.name, int(number) if is_int else number)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -58,22 +64,6 @@ class ParameterSet:
                 listed = f"it has: {', '.join(names)}" if names else "it has none"
                 raise InvalidInput(f"{label} has no parameter {name!r}; {listed}")
         return cls(**values)
-
-
-def check_whole(name: str, value: Any, low: int, high: int) -> int:
-    """Return `value` as an int within `low` and `high`; raise InvalidInput with `name` otherwise."""
-    number = _finite(value)
-    if number is None or not low <= number <= high or number != int(number):
-        raise InvalidInput(f"{name} must be a whole number from {low} to {high}, not {value!r}")
-    return int(number)
-
-
-def check_real(name: str, value: Any, low: float, high: float) -> float:
-    """Return `value` as a float within `low` and `high`; raise InvalidInput with `name` otherwise."""
-    number = _finite(value)
-    if number is None or not low <= number <= high:
-        raise InvalidInput(f"{name} must be a number from {low:g} to {high:g}, not {value!r}")
-    return number
 
 
 def _finite(value: Any) -> float | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList
 from cbir.gallery.vector_blocks import Rows
-from cbir.rerank.backend import Backend, ListBackend
+from cbir.rerank.backend import Backend
 from cbir.rerank.parameters import ParameterSet
 
 Grid = Mapping[str, tuple[float, ...]]  # values to try of each parameter
@@ -104,7 +104,7 @@ class CollectionReranker(Reranker):
     """Base of methods that score the whole collection through the array operations of a backend."""
 
     def __call__(self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery) -> Reranked:
-        return self.rerank(ListBackend(query, ranking, gallery))[1]
+        return self.rerank(Backend(query, ranking, gallery))[1]
 
     @abstractmethod
     def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:

@@ -9,9 +9,11 @@ from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import squared_distances
 from cbir.gallery.ranking import RankingList
 from cbir.rerank.diffusion import COVERED, Diffusion
-from cbir.rerank.diffusion_graph import DiffusionGraph, ListGraph
+from cbir.rerank.diffusion_graph import DiffusionGraph
 
 LEAST = 1e-6  # share of the largest flow below which an image counts as not reached
+
+Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +47,7 @@ class SeededDiffusion(Diffusion):
     """Diffusion with every example and every judged image as a source."""
 
     def log_flow(
-        self,
-        examples: NDArray[np.float32],
-        feedback: RelevanceFeedback,
-        ranking: RankingList,
-        gallery: Gallery,
+        self, examples: Floats, feedback: RelevanceFeedback, ranking: RankingList, gallery: Gallery
     ) -> NDArray[np.float64] | None:
         """Score images by the flow from relevant images, and by its share in the flow from all judged images.
 
@@ -73,7 +71,7 @@ class SeededDiffusion(Diffusion):
         if gallery.neighbourhood is None or not COVERED * len(gallery) <= len(ranking) > 0:
             return None
         stored, lengths = gallery.neighbourhood.covering(gallery)
-        graph = ListGraph(stored)
+        graph = DiffusionGraph(stored)
         passable = np.zeros(len(graph), bool)
         passable[ranking.rows] = passable[feedback.rows] = True
         units, _ = gallery.space.transform(examples)

@@ -30,26 +30,17 @@ class TrainingSets:
     """
 
     def __init__(
-        self,
-        vectors: NDArray[np.float32],
-        members: NDArray[np.int64],
-        signs: NDArray[np.float64],
-        gamma: float,
+        self, vectors: NDArray[np.float32], members: NDArray[np.int64], signs: NDArray[np.float64], gamma: float,
         centre: NDArray[np.float32],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.vectors, self.members, self.signs, self.gamma = vectors, members, signs, gamma
         self.kernel = kernel(vectors, vectors, gamma, centre)
 
     @classmethod
     def around_query(
-        cls,
-        query: NDArray[np.float32],
-        gallery: Gallery,
-        positives: Rows,
-        negatives: Rows,
-        gamma: float,
+        cls, query: NDArray[np.float32], gallery: Gallery, positives: Rows, negatives: Rows, gamma: float,
         with_query: bool = False,
-    ) -> "TrainingSets":
+    ) -> "TrainingSets":  # fmt: skip
         """Create training sets from rows of a gallery.
 
         Parameters

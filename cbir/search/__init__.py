@@ -18,22 +18,7 @@ from cbir.search.searcher import RankedImages, Searcher, select_frame
 from cbir.search.stopwatch import Stopwatch
 
 __all__ = [
-    "MOST_EXAMPLES",
-    "MOST_JUDGEMENTS",
-    "Answer",
-    "DicomPlace",
-    "Examples",
-    "Hit",
-    "Judgement",
-    "Judgements",
-    "Links",
-    "QueryFacts",
-    "RankedImages",
-    "Request",
-    "RerankFacts",
-    "Searcher",
-    "Stopwatch",
-    "image_links",
-    "record_links",
-    "select_frame",
-]
+    "MOST_EXAMPLES", "MOST_JUDGEMENTS", "Answer", "DicomPlace", "Examples", "Hit", "Judgement", "Judgements",
+    "Links", "QueryFacts", "RankedImages", "Request", "RerankFacts", "Searcher", "Stopwatch", "image_links",
+    "record_links", "select_frame",
+]  # fmt: skip

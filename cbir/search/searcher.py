@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from cbir import rerank
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
 from cbir.gallery.candidate_list import rank_candidates
+from cbir.gallery.ranking import RankingList
+from cbir.gallery.vector_blocks import Rows
 from cbir.gpu.device_search import DeviceSearch
 from cbir.images import Image
 from cbir.rerank.feedback import Feedback, apply_judgements
@@ -16,15 +18,7 @@ from cbir.rerank.none import NoReranking
 from cbir.rerank.seeded_diffusion import RelevanceFeedback
 from cbir.rerank.top_hits import TopHits, rerank_top, select_hits
 from cbir.search.image_links import record_links
-from cbir.search.search_models import (
-    MOST_EXAMPLES,
-    Answer,
-    DicomPlace,
-    Hit,
-    QueryFacts,
-    Request,
-    RerankFacts,
-)
+from cbir.search.search_models import MOST_EXAMPLES, Answer, DicomPlace, Hit, QueryFacts, Request, RerankFacts
 from cbir.search.stopwatch import Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection
@@ -74,11 +68,27 @@ class Searcher:
         self._device = DeviceSearch(collection.folder, settings.device, settings.index)
 
     def by_image(self, image: Image, request: Request, watch: Stopwatch) -> Answer:
-        """Search with one image; see `by_examples`."""
+        """Search with one image.
+
+        Parameters
+        ----------
+        image : Image
+            Query image.
+        request, watch
+            As in `by_examples`.
+        """
         return self.by_examples([image], request, watch)
 
     def by_id(self, image_id: str, request: Request, watch: Stopwatch) -> Answer:
-        """Search with an image of the collection; see `by_examples`."""
+        """Search with an image of the collection.
+
+        Parameters
+        ----------
+        image_id : str
+            Id of the query image.
+        request, watch
+            As in `by_examples`.
+        """
         examples = [image_id, *request.examples]
         return self.by_examples([], request.model_copy(update={"examples": examples}), watch)
 
@@ -160,13 +170,7 @@ class Searcher:
         reranker = rerank.get(method, **(profile | request.parameters))
         scope, hits = None, self._device.search(query, view.gallery, rows, reranker, request.k)
         if hits is None:
-            ranking, scope = rank_candidates(
-                [query],
-                view.gallery,
-                rows,
-                exact_limit=self.settings.exact_limit,
-                count=max(self.settings.candidates, request.k),
-            )
+            ranking, scope = self._rank_candidates([query], view, rows, request.k)
             watch.lap("search")
             hits = rerank_top(reranker, query, ranking, view.gallery, request.k)
         else:
@@ -203,14 +207,7 @@ class Searcher:
         feedback = self._parse_feedback(view, request)
         examples = np.stack([view.statistics.normalise(vector) for vector in raw])
         rows = self._select_rows(view, contents, request)
-        ranking, scope = rank_candidates(
-            list(examples),
-            view.gallery,
-            rows,
-            exact_limit=self.settings.exact_limit,
-            count=max(self.settings.candidates, request.k),
-            include=feedback.rows,
-        )
+        ranking, scope = self._rank_candidates(list(examples), view, rows, request.k, feedback.rows)
         watch.lap("search")
         method = request.rerank or self.settings.rerank
         learner: Feedback | NoReranking
@@ -239,6 +236,17 @@ class Searcher:
         rows = np.arange(len(view.gallery)) if rows is None else rows
         copies = view.rows_of(self.collection.numbers_showing(contents[1:]))
         return np.setdiff1d(rows, copies, assume_unique=True)
+
+    def _rank_candidates(
+        self,
+        queries: Sequence[NDArray[np.float32]],
+        view: View,
+        rows: Rows | None,
+        k: int,
+        include: Rows | None = None,
+    ) -> tuple[RankingList, str | None]:
+        limit, count = self.settings.exact_limit, max(self.settings.candidates, k)
+        return rank_candidates(queries, view.gallery, rows, exact_limit=limit, count=count, include=include)
 
     def _parse_feedback(self, view: View, request: Request) -> RelevanceFeedback:
         """Return the judgements of the request that are not 0; raises NotFound and InvalidInput."""

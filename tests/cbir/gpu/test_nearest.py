@@ -108,7 +108,8 @@ def test_few_images(device, kind, count):
     assert nearest(head, 100) == nearest(rank(query, gallery), 100)
 
 
-OF_THE_TOP = [name for name in rerank.names() if rerank.get(name).depth is not None]
+# pearson adds a correlation to similarities, whose scale depends on a sample here.
+OF_THE_TOP = [name for name in rerank.names() if rerank.get(name).depth is not None and name != "pearson"]
 
 
 @pytest.mark.parametrize("name", OF_THE_TOP)

@@ -12,7 +12,7 @@ from cbir.gallery.knn_graph import SCALE
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.ranking import rank
 from cbir.rerank.diffusion import Diffusion
-from cbir.rerank.diffusion_graph import ListGraph
+from cbir.rerank.diffusion_graph import DiffusionGraph
 
 
 def vectors(count: int, seed: int = 0) -> np.ndarray:
@@ -148,7 +148,7 @@ def test_a_long_chain_is_followed_no_farther_than_relevance_flows() -> None:
     graph, _ = whole.neighbourhood.covering(whole)
     start = np.zeros(2000, np.float32)
     start[0] = 1.0
-    assert len(Diffusion(nodes=1999).support(ListGraph(graph), start, np.ones(2000, bool))) <= 20 * 16 + 1
+    assert len(Diffusion(nodes=1999).support(DiffusionGraph(graph), start, np.ones(2000, bool))) <= 20 * 16 + 1
 
 
 def test_finds_along_a_chain_what_is_unlike_the_query() -> None:
