@@ -193,7 +193,7 @@ def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     return {
         "bench": "rerank_quality", "images": len(among), "descriptor": made.profile.descriptor,
         "relevance": relevance.text, "per_class": options.per_class, "seed": options.seed,
-        "tuning_queries": len(tuning.judgements.queries), "queries": len(reporting.judgements.queries),
+        "tuning_queries": len(tuning.qrels.queries), "queries": len(reporting.qrels.queries),
         "cores": cores(), "seconds": time.perf_counter() - started, **found,
     }  # fmt: skip
 

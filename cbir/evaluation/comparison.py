@@ -1,4 +1,4 @@
-"""Re-rankers against each other: each with its best parameters, and those with a P with every P."""
+"""Comparison of re-rankers, each with its best parameters, and those with a parameter P with every P."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,10 +21,10 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """members: each re-ranker's trial with its chosen parameters, `none` first; by_p: the same with P given.
+    """Scores of several re-rankers on the same queries.
 
-    Both on the queries reported on; sizes (q,): images of each query's class, itself among them, its patient's
-    other ones not.
+    members: scores of each re-ranker with its best parameters, `none` first. by_p: the same for each P. sizes: (q,)
+    images of each query's class, including itself and excluding others of its patient.
     """
 
     members: dict[str, MethodScores]
@@ -32,56 +32,70 @@ class Comparison:
     sizes: NDArray[np.int64]
     seed: int
 
-    def within(self, least: int, most: int | None) -> "Comparison":
-        """The queries whose class has from `least` to `most` images; there may be none."""
-        held = (self.sizes >= least) & (self.sizes <= (most or self.sizes.max(initial=0)))
+    def within(self, smallest: int, largest: int | None) -> "Comparison":
+        """Return the part of queries whose class has from `smallest` to `largest` images; it may be empty."""
+        mask = (self.sizes >= smallest) & (self.sizes <= (largest or self.sizes.max(initial=0)))
         parts = {
-            name: replace(trial, values=trial.values[:, held], milliseconds=trial.milliseconds[held])
-            for name, trial in self.members.items()
+            name: replace(scores, values=scores.values[:, mask], milliseconds=scores.milliseconds[mask])
+            for name, scores in self.members.items()
         }
-        return Comparison(parts, {}, self.sizes[held], self.seed)
+        return Comparison(parts, {}, self.sizes[mask], self.seed)
 
 
 def compare_methods(
     names: Sequence[str], tuning: MethodScorer, reporting: MethodScorer, seed: int, progress: Progress
 ) -> Comparison:
-    """Choose the parameters of the named re-rankers by mAP on the queries of `tuning`, measure on `reporting`.
+    """Choose the parameters of re-rankers by mAP on one set of queries, and score them on another.
 
-    progress: is told in a line what was measured. Raises CollectionBusy.
+    Parameters
+    ----------
+    names : sequence of str
+        Re-rankers; `none` is always among them.
+    tuning, reporting : MethodScorer
+        Queries to choose parameters with, and to report on.
+    seed : int
+        Of the bootstrap intervals.
+    progress : callable
+        Gets a line for each score.
+
+    Raises
+    ------
+    CollectionBusy
+        If the collection changes meanwhile.
     """
     members: dict[str, MethodScores] = {}
     by_p: dict[str, dict[int, MethodScores]] = {}
     for name in dict.fromkeys(("none", *names)):
-        tried = _try(name, tuning, progress)
+        tried = _score_grid(name, tuning, progress)
         best = best_by_map(tried).method
-        of_p = {P: [trial for trial in tried if trial.method.parameters.get("P") == P] for P in POSITIVES}
-        wanted = {P: best_by_map(some).method for P, some in of_p.items() if some}
-        distinct = {method.name: method for method in (best, *wanted.values())}
-        measured = {label: _report(method, reporting, progress) for label, method in distinct.items()}
-        members[name] = measured[best.name]
-        if wanted:
-            by_p[name] = {P: measured[method.name] for P, method in wanted.items()}
-    return Comparison(members, by_p, reporting.judgements.relevant + 1, seed)
+        of_p = {P: [scores for scores in tried if scores.method.parameters.get("P") == P] for P in POSITIVES}
+        best_of_p = {P: best_by_map(some).method for P, some in of_p.items() if some}
+        distinct = {method.name: method for method in (best, *best_of_p.values())}
+        reported = {label: _report(method, reporting, progress) for label, method in distinct.items()}
+        members[name] = reported[best.name]
+        if best_of_p:
+            by_p[name] = {P: reported[method.name] for P, method in best_of_p.items()}
+    return Comparison(members, by_p, reporting.qrels.relevant + 1, seed)
 
 
-def _try(name: str, tuning: MethodScorer, progress: Progress) -> list[MethodScores]:
-    """Every point of a re-ranker's grid; where there is one alone, it need not be measured."""
+def _score_grid(name: str, tuning: MethodScorer, progress: Progress) -> list[MethodScores]:
+    """Score every point of a re-ranker's grid; a single point needs no scores."""
     grid = reranker_class(name).tuning_points()
     if len(grid) == 1:
         nothing = np.zeros((len(MEASURES), 1))
         return [MethodScores(_method(name, grid[0]), nothing, nothing[0])]
-    found = []
+    tried = []
     for number, point in enumerate(grid, start=1):
-        trial = tuning.measure(_method(name, point))
-        progress(f"choosing {number} of {len(grid)}: {trial.method.name}, mAP {trial.mean('map'):.4f}")
-        found.append(trial)
-    return found
+        scores = tuning.score(_method(name, point))
+        progress(f"choosing {number} of {len(grid)}: {scores.method.name}, mAP {scores.mean('map'):.4f}")
+        tried.append(scores)
+    return tried
 
 
 def _report(method: Method, reporting: MethodScorer, progress: Progress) -> MethodScores:
-    trial = reporting.measure(method)
-    progress(f"measured {method.name}: mAP {trial.mean('map'):.4f}")
-    return trial
+    scores = reporting.score(method)
+    progress(f"measured {method.name}: mAP {scores.mean('map'):.4f}")
+    return scores
 
 
 def _method(name: str, point: dict[str, Any]) -> Method:
@@ -89,62 +103,77 @@ def _method(name: str, point: dict[str, Any]) -> Method:
     return Method(name + "".join(settings), name, point)
 
 
-def summarise_scores(trials: dict[str, MethodScores], seed: int) -> dict[str, dict[str, Any]]:
-    """Of each trial its figures with 95 % intervals, and its comparison with the first one, for JSON.
+def summarise_scores(members: dict[str, MethodScores], seed: int) -> dict[str, dict[str, Any]]:
+    """Return figures with 95 % intervals for JSON, and the comparison of each of `members` with the first.
 
-    p_holm is corrected for all the trials compared here.
+    p_holm is corrected for all members. `seed` is that of the bootstrap.
     """
-    values = np.array([trial.values for trial in trials.values()])
+    values = np.array([scores.values for scores in members.values()])
     r, m, q = values.shape
     low, high = (ends.reshape(r, m) for ends in bootstrap_intervals(values.reshape(r * m, q), seed=seed))
-    compared = zip(trials.items(), compare_runs(values, seed), low, high, strict=True)
-    return {name: _facts(trial, against, *ends) for (name, trial), against, *ends in compared}
+    compared = zip(members.items(), compare_runs(values, seed), low, high, strict=True)
+    return {name: _summarise(scores, difference, *ends) for (name, scores), difference, *ends in compared}
 
 
-def _facts(
-    trial: MethodScores, against: PairedDifference | None, low: NDArray[np.float64], high: NDArray[np.float64]
+def _summarise(
+    scores: MethodScores,
+    difference: PairedDifference | None,
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
 ) -> dict[str, Any]:
-    means = {measure: trial.mean(measure) for measure in MEASURES}
-    found: dict[str, Any] = {
-        "parameters": trial.method.parameters, "scope": trial.scope, "notes": trial.notes,
+    means = {measure: scores.mean(measure) for measure in MEASURES}
+    summary: dict[str, Any] = {
+        "parameters": scores.method.parameters, "scope": scores.scope, "notes": scores.notes,
         **{measure: mean for measure, mean in means.items() if not measure.startswith("ip_")},
         "ip": {
             measure.removeprefix("ip_"): mean for measure, mean in means.items() if measure.startswith("ip_")
         },
-        "ms": float(np.median(trial.milliseconds)),
+        "ms": float(np.median(scores.milliseconds)),
         "intervals": {
             measure: [float(low[m]), float(high[m])] for m, measure in enumerate(MEASURES)
         },
     }  # fmt: skip
-    if against:
-        found["against_none"] = {
+    if difference:
+        summary["against_none"] = {
             measure: {
-                "difference": float(against.difference[m]), "p": float(against.p[m]),
-                "p_holm": float(against.corrected[m]),
+                "difference": float(difference.mean[m]), "p": float(difference.p[m]),
+                "p_holm": float(difference.p_holm[m]),
             } for m, measure in enumerate(MEASURES)
         }  # fmt: skip
-    return found
+    return summary
 
 
-def lead_over_rival(contest: Comparison, own: str, ours: Sequence[str]) -> dict[str, Any] | None:
-    """`own` minus no re-ranking, and minus the best by mAP of all that are not `ours`, with 95 % intervals.
+def lead_over_rival(comparison: Comparison, method: str, excluded: Sequence[str]) -> dict[str, Any] | None:
+    """Return the lead of a method over no re-ranking and over its best rival, with 95 % intervals.
 
-    The rival is the best on the very queries that are reported, which is hard on `own`. None where there is no
-    such member.
+    The rival is the best by mAP on the very queries that are reported, which is hard on the method.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    method : str
+        A member.
+    excluded : sequence of str
+        Members that are no rivals.
+
+    Returns
+    -------
+    dict or None
+        None if `method` is not a member or has no rival.
     """
-    rivals = {name: trial for name, trial in contest.members.items() if name not in ours}
-    if own not in contest.members or not rivals:
+    rivals = {name: scores for name, scores in comparison.members.items() if name not in excluded}
+    if method not in comparison.members or not rivals:
         return None
     rival = max(rivals, key=lambda name: rivals[name].mean("map"))
     return {
-        "method": own, "rival": rival,
-        "minus_rival": _difference(contest, own, rival), "minus_none": _difference(contest, own, "none"),
+        "method": method, "rival": rival, "minus_rival": _difference(comparison, method, rival),
+        "minus_none": _difference(comparison, method, "none"),
     }  # fmt: skip
 
 
-def _difference(contest: Comparison, own: str, other: str) -> dict[str, dict[str, float]]:
-    differences = contest.members[own].values - contest.members[other].values
-    low, high = bootstrap_intervals(differences, seed=contest.seed)
+def _difference(comparison: Comparison, method: str, other: str) -> dict[str, dict[str, float]]:
+    differences = comparison.members[method].values - comparison.members[other].values
+    low, high = bootstrap_intervals(differences, seed=comparison.seed)
     return {
         measure: {"mean": float(differences[m].mean()), "low": float(low[m]), "high": float(high[m])}
         for m, measure in enumerate(MEASURES)

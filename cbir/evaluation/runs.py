@@ -1,4 +1,4 @@
-"""Runs: every query answered by one method, written as a run file, or taken from one that is already there."""
+"""Runs: every query searched by one method, written as a run file or read from a finished one."""
 
 import json
 import os
@@ -29,18 +29,18 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class SearchProtocol:
-    """On what terms every query of an evaluation is answered, whatever the method.
+    """Rules of every search of an evaluation, the same for all methods.
 
-    depth: answers to each query. where: conditions they fulfil. same_patient: whether images of the query's own
-    patient may be among them.
+    depth: answers to each query. where: conditions that they fulfil. same_patient: include images of the query's
+    own patient.
     """
 
     depth: int
     where: tuple[str, ...] = ()
     same_patient: bool = False
 
-    def ask(self, query: EvalQuery, method: Method) -> SearchTask:
-        """The search, with the request that the service would be sent."""
+    def task(self, query: EvalQuery, method: Method) -> SearchTask:
+        """Return the search of `query` by `method`, with the request that a client would send."""
         request = Request(
             k=self.depth,
             rerank=method.rerank,
@@ -53,25 +53,25 @@ class SearchProtocol:
 
 @dataclass(frozen=True, eq=False)
 class EvalRun:
-    """A method's answers. facts: parameters, scope and notes of the re-ranker, seconds taken, ties met."""
+    """Answers of a method. facts: parameters, scope and notes of the re-ranker, seconds, ties."""
 
     method: Method
-    answers: RunMatrix
+    matrix: RunMatrix
     facts: dict[str, Any]
 
 
 class RunWriter:
-    """Answers the queries of one evaluation with one method after another.
+    """Runs the queries of one evaluation with one method after another.
 
-    folder: for the run files: METHOD.run, and beside it METHOD.json with what decided its content and what was
-    met on the way. A finished one with the same settings is read instead of being made again.
+    `folder` gets METHOD.run, and METHOD.json with the settings that decide its content and the facts of the run. A
+    finished run with the same settings is read instead of repeated.
     """
 
     def __init__(
-        self, collection: Collection, candidates: Candidates, queries: Sequence[EvalQuery], terms: SearchProtocol,
+        self, collection: Collection, candidates: Candidates, queries: Sequence[EvalQuery], protocol: SearchProtocol,
         settings: Settings, folder: Path,
     ) -> None:  # fmt: skip
-        self.candidates, self.queries, self.terms, self.folder = candidates, queries, terms, folder
+        self.candidates, self.queries, self.protocol, self.folder = candidates, queries, protocol, folder
         digest = blake2b(digest_size=16)
         for query in queries:
             vector = b"" if query.raw is None else query.raw.tobytes()
@@ -82,59 +82,67 @@ class RunWriter:
             "generation": candidates.generation,
             "profile": collection.profile.model_dump(mode="json"),
             "settings": settings.model_dump(mode="json", include={"exact_limit", "candidates"}),
-            "terms": asdict(terms) | {"where": list(terms.where)},
+            "terms": asdict(protocol) | {"where": list(protocol.where)},
             "queries": digest.hexdigest(),
         }
 
-    def run(self, method: Method, workers: SearchPool, progress: Progress) -> EvalRun:
-        """Answer every query; `progress` is told how many more are answered."""
+    def run(self, method: Method, pool: SearchPool, progress: Progress) -> EvalRun:
+        """Run every query, or read the finished run.
+
+        Parameters
+        ----------
+        method : Method
+        pool : SearchPool
+        progress : callable
+            Gets the number of new answers.
+        """
         path = self.folder / method.file
         decisive = self.decisive | {"method": method.name}
         facts = _finished(path, decisive)
         if facts is not None:
             progress(len(self.queries))
             return EvalRun(method, self._read(path), facts | {"reused": True})
-        answers, facts = self._search(method, path, workers, progress)
+        matrix, facts = self._search(method, path, pool, progress)
         with atomic_text(path.with_suffix(".json")) as file:
             json.dump({"decisive": decisive, "facts": facts, "bytes": path.stat().st_size}, file, indent=2)
-        return EvalRun(method, answers, facts | {"reused": False})
+        return EvalRun(method, matrix, facts | {"reused": False})
 
-    def _none(self) -> RunMatrix:
-        depth = min(self.terms.depth, len(self.candidates))
+    def _empty_matrix(self) -> RunMatrix:
+        depth = min(self.protocol.depth, len(self.candidates))
         return RunMatrix(np.full((len(self.queries), depth), -1, np.int32))
 
     def _search(
-        self, method: Method, path: Path, workers: SearchPool, progress: Progress
+        self, method: Method, path: Path, pool: SearchPool, progress: Progress
     ) -> tuple[RunMatrix, dict[str, Any]]:
-        started, answers, notices = perf_counter(), self._none(), RunNotes()
-        names = [record.image_id for record in self.candidates.records]
-        asked = [self.terms.ask(query, method) for query in self.queries]
-        found_in_order = workers.search(asked, self.candidates.generation)
+        started, matrix, notes = perf_counter(), self._empty_matrix(), RunNotes()
+        image_ids = [record.image_id for record in self.candidates.records]
+        tasks = [self.protocol.task(query, method) for query in self.queries]
+        results = pool.search(tasks, self.candidates.generation)
         with atomic_text(path) as file:
-            for number, found in enumerate(found_in_order):
-                places = self.candidates.places(found.numbers)
-                answers.places[number, : len(places)] = places
-                images = [names[place] for place in places.tolist()]
-                lines = run_lines(self.queries[number].name, images, found.reported, method.name)
+            for row, result in enumerate(results):
+                positions = self.candidates.positions(result.numbers)
+                matrix.positions[row, : len(positions)] = positions
+                images = [image_ids[position] for position in positions.tolist()]
+                lines = run_lines(self.queries[row].name, images, result.reported, method.name)
                 file.writelines(f"{line}\n" for line in lines)
-                notices.take(found)
+                notes.add(result)
                 progress(1)
-        return answers, notices.facts() | {"seconds": round(perf_counter() - started, 2)}
+        return matrix, notes.facts() | {"seconds": round(perf_counter() - started, 2)}
 
     def _read(self, path: Path) -> RunMatrix:
-        place_of = {record.image_id: place for place, record in enumerate(self.candidates.records)}
-        number_of = {query.name: number for number, query in enumerate(self.queries)}
-        answers = self._none()
+        positions = {record.image_id: position for position, record in enumerate(self.candidates.records)}
+        rows = {query.name: row for row, query in enumerate(self.queries)}
+        matrix = self._empty_matrix()
         try:
             for name, images, _ in iter_run(path):
-                answers.places[number_of[name], : len(images)] = [place_of[image] for image in images]
+                matrix.positions[rows[name], : len(images)] = [positions[image] for image in images]
         except (KeyError, ValueError) as error:
             raise InvalidInput(f"{path} does not fit the queries; remove it and run again") from error
-        return answers
+        return matrix
 
 
 class RunNotes:
-    """What is worth reporting about the answers of a run."""
+    """Remarks about the answers of a run."""
 
     def __init__(self) -> None:
         self.answers = self.ties = 0
@@ -142,15 +150,15 @@ class RunNotes:
         self.parameters: dict[str, Any] = {}
         self.scope = ""
 
-    def take(self, found: SearchResult) -> None:
+    def add(self, result: SearchResult) -> None:
         """Note the answers to one more query."""
-        self.answers += len(found.numbers)
-        self.ties += found.ties
-        self.notes.update(found.reranking.notes)
-        self.parameters, self.scope = found.reranking.parameters, found.reranking.scope
+        self.answers += len(result.numbers)
+        self.ties += result.ties
+        self.notes.update(result.reranking.notes)
+        self.parameters, self.scope = result.reranking.parameters, result.reranking.scope
 
     def facts(self) -> dict[str, Any]:
-        """answers: in all; ties: of them with the score of the one before; the re-ranker's own words."""
+        """Return the number of answers, those tied with their predecessor, and the re-ranker's remarks."""
         return {
             "parameters": self.parameters, "scope": self.scope, "notes": sorted(self.notes),
             "answers": self.answers, "ties": self.ties,
@@ -158,11 +166,11 @@ class RunNotes:
 
 
 def _finished(path: Path, decisive: dict[str, Any]) -> dict[str, Any] | None:
-    """The facts of a finished run of those settings; None where there is none."""
+    """Return the facts of a finished run with these settings, None if there is none."""
     try:
-        kept = json.loads(path.with_suffix(".json").read_text())
-        if kept["decisive"] == decisive and kept["bytes"] == os.stat(path).st_size:
-            facts: dict[str, Any] = kept["facts"]
+        saved = json.loads(path.with_suffix(".json").read_text())
+        if saved["decisive"] == decisive and saved["bytes"] == os.stat(path).st_size:
+            facts: dict[str, Any] = saved["facts"]
             return facts
     except (OSError, ValueError, KeyError, TypeError):
         pass

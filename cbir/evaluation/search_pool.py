@@ -1,6 +1,6 @@
-"""Queries in other processes, each with the collection open and one core to itself.
+"""Searches in worker processes, each with the collection open and a core to itself.
 
-Much of a re-ranked query is small steps of Python, which threads would take in turns.
+Much of a re-ranked query is small steps of Python, which threads would run one at a time.
 """
 
 from collections import deque
@@ -15,24 +15,23 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.descriptor import Descriptor
 from cbir.errors import CbirError, CollectionBusy
 from cbir.images import Image, Limits, read_images
-from cbir.ingest.description import DescribeTask, describe_images
+from cbir.ingest.description import DescribedFile, DescribeTask, describe_images
 from cbir.ingest.process_pool import ProcessPool, WorkerDied
 from cbir.search import Request, RerankFacts, Searcher, select_frame
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.threads import keep_to_one_core
 
-TOGETHER = 16  # queries a process takes at once: few enough for progress to move
+BATCH = 16  # queries sent to a process at once: few enough for progress to move
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
 class SearchTask(NamedTuple):
-    """One search: an image of the collection, or a raw vector (d,), with the hash of its picture."""
+    """A search for an image of the collection, or for a raw vector (d,), with the hash of its picture."""
 
     image_id: str | None
     raw: NDArray[np.float32] | None
@@ -42,10 +41,10 @@ class SearchTask(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """The answers to one query, best first.
+    """Answers to one query, best first.
 
-    numbers: (k,) int64, the collection's own. reported: (k,) scores as reported. ties: answers that share the score
-    of the one before. reranking: method and notes. milliseconds: from the query's vector to the ranked list.
+    numbers: (k,) int64, of the collection. reported: (k,) scores as reported. ties: number of answers that share
+    the score of their predecessor. reranking: method and notes. milliseconds: from the vector to the ranked list.
     """
 
     numbers: NDArray[np.int64]
@@ -55,38 +54,25 @@ class SearchResult:
     milliseconds: float
 
 
-@dataclass(frozen=True, eq=False)
-class DescribedQuery:
-    """A query file: its raw vector (d,), what is known of its picture, or why it cannot be read.
-
-    patient: the key of the patient that DICOM names.
-    """
-
-    raw: NDArray[np.float32] | None = None
-    content: str = ""
-    frame: int | None = None
-    burned_in: bool = False
-    patient: str | None = None
-    refused: str = ""
-
-
 class SearchPool:
-    """The processes. Results come in the order of their tasks."""
+    """Worker processes; results come in the order of their tasks."""
 
     def __init__(self, pool: "ProcessPool[_Call, list[Any]]") -> None:
         self._pool = pool
 
-    def search(self, asked: Sequence[SearchTask], generation: int) -> Iterator[SearchResult]:
-        """Answer queries; raises CollectionBusy where the collection is no longer of that generation."""
-        return self._each(_search, asked, generation)
+    def search(self, tasks: Sequence[SearchTask], generation: int) -> Iterator[SearchResult]:
+        """Run searches; raise CollectionBusy if the collection is no longer of this generation."""
+        return self._map(_search, tasks, generation)
 
-    def describe(self, files: Sequence[Path]) -> Iterator[DescribedQuery]:
-        """Decode files and describe them, as a search would."""
-        return self._each(_describe, files)
+    def describe(self, files: Sequence[Path]) -> Iterator[DescribedFile]:
+        """Decode and describe the first frame of each file, as a search does."""
+        return self._map(_describe, files)
 
-    def _each(self, work: Callable[..., list[Result]], tasks: Sequence[Task], *more: Any) -> Iterator[Result]:
-        bundles = [tasks[start : start + TOGETHER] for start in range(0, len(tasks), TOGETHER)]
-        running = deque(self._pool.submit((work, (bundle, *more))) for bundle in bundles)
+    def _map(
+        self, function: Callable[..., list[Result]], tasks: Sequence[Task], *more: Any
+    ) -> Iterator[Result]:
+        batches = [tasks[start : start + BATCH] for start in range(0, len(tasks), BATCH)]
+        running = deque(self._pool.submit((function, (batch, *more))) for batch in batches)
         try:
             while running:
                 yield from running.popleft().result()
@@ -98,7 +84,17 @@ class SearchPool:
 
 @contextmanager
 def open_search_pool(folder: Path, settings: Settings, jobs: int) -> Iterator[SearchPool]:
-    """`jobs` processes on the collection in `folder`; what they have not begun is dropped at the end."""
+    """Start processes that search a collection; on exit, tasks that have not begun are dropped.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the collection.
+    settings : Settings
+        Settings of the searches.
+    jobs : int
+        Number of processes.
+    """
     with ProcessPool(_run_call, jobs, partial(_open, folder, settings)) as pool:
         yield SearchPool(pool)
 
@@ -115,45 +111,43 @@ _searcher: Searcher | None = None
 
 
 def _open(folder: Path, settings: Settings) -> None:
-    """Prepare a process."""
+    """Initialise a process."""
     global _searcher
     keep_to_one_core()
     _searcher = Searcher(Collection(folder), settings)
 
 
-def _search(asked: Sequence[SearchTask], generation: int) -> list[SearchResult]:
+def _search(tasks: Sequence[SearchTask], generation: int) -> list[SearchResult]:
     assert _searcher is not None, "the initializer ran"
-    found = []
-    for image_id, raw, content, request in asked:
+    results = []
+    for image_id, raw, content, request in tasks:
         if image_id is not None:
             raw = _searcher.collection.vector(image_id)
-        assert raw is not None, "files are described before they are searched with"
+        assert raw is not None, "files are described before the search"
         started = perf_counter()
         ranked = _searcher.rank(raw, content, request)
-        taken = (perf_counter() - started) * 1000
+        milliseconds = (perf_counter() - started) * 1000
         ties = int((ranked.scores[1:] == ranked.scores[:-1]).sum())
-        found.append(SearchResult(ranked.numbers, ranked.reported, ties, ranked.reranking, taken))
+        results.append(SearchResult(ranked.numbers, ranked.reported, ties, ranked.reranking, milliseconds))
     if _searcher.collection.view().generation != generation:
         raise CollectionBusy(
-            "the collection was changed while it was evaluated; run again when nothing writes to it"
+            "the collection changed during the evaluation; run again when nothing writes to it"
         )
-    return found
+    return results
 
 
-def _describe(files: Sequence[Path]) -> list[DescribedQuery]:
+def _describe(files: Sequence[Path]) -> list[DescribedFile]:
     assert _searcher is not None, "the initializer ran"
     limits = Limits(pixels=_searcher.settings.max_pixels)
     task = DescribeTask.for_collection(_searcher.collection, limits, _searcher.settings.device)
     compute = task.load_descriptor()
-    return [_describe_query(file, task, compute) for file in files]
+    return [
+        describe_images(
+            _first_frame(file, limits), compute, secret=task.secret, source=str(file), source_stamp=""
+        )
+        for file in files
+    ]
 
 
-def _describe_query(file: Path, task: DescribeTask, compute: Descriptor) -> DescribedQuery:
-    def first_frame() -> Iterator[Image]:
-        yield select_frame(read_images(file, limits=task.limits), None, file.name)
-
-    described = describe_images(first_frame(), compute, secret=task.secret, source=str(file), source_stamp="")
-    if described.refused is not None:
-        return DescribedQuery(refused=described.refused)
-    (record,), (vector,) = described.records, described.vectors
-    return DescribedQuery(vector, record.content_hash, record.frame, record.burned_in, record.patient_key)
+def _first_frame(file: Path, limits: Limits) -> Iterator[Image]:
+    yield select_frame(read_images(file, limits=limits), None, file.name)

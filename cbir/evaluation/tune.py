@@ -14,6 +14,7 @@ from cbir.evaluation.metrics.average_precision import average_precision
 from cbir.gallery.ranking import rank, top_k
 from cbir.store import Collection, View
 
+
 @dataclass(frozen=True)
 class GridTrial:
     """One point of the grid and the mean average precision it reached."""

@@ -1,4 +1,4 @@
-"""A collection that grades: learn from its graded images, place a new one among them. Both doors call it."""
+"""Grading in a collection: fit a ranker to its graded images, and grade an image by its position among them."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput, NotFound
-from cbir.grading.cases import Cases, graded_cases, need_grades
-from cbir.grading.cnn import CnnRanker
+from cbir.grading.cnn_ranker import CnnRanker
 from cbir.grading.grade import Grade, GradedNeighbour
+from cbir.grading.graded_cases import GradedCases, read_graded_cases, require_grades
 from cbir.grading.graded_list import GradedList, Smoothing
-from cbir.grading.interpolation import GradeInterpolator, placed
-from cbir.grading.seen import features_of_cases, features_of_id, features_of_image
-from cbir.grading.stored import StoredGrading, read, store
+from cbir.grading.grading_features import case_features, image_features, record_features
+from cbir.grading.interpolation import GradeInterpolator, place_scores
+from cbir.grading.stored_grading import StoredGrading, read_stored_grading, store_grading
 from cbir.images import Image
 from cbir.models.linear.ranking_estimator import RankingEstimator
 from cbir.search import image_links
@@ -22,46 +22,46 @@ from cbir.store import Collection
 from cbir.store.filter_conditions import parse_filter
 from cbir.store.records import hash_patient
 
-MOST_COLUMN = 100  # letters of a label's name
+LONGEST_COLUMN = 100  # characters of a label's name
 
 
-class _Known(NamedTuple):
-    """What is read again only when the collection or what was learnt from it has changed."""
+class _GradingState(NamedTuple):
+    """Fitted ranker and scored cases, read again if the collection or its grading changes."""
 
     generation: int
     text: str
     stored: StoredGrading
     ranker: RankingEstimator
-    cases: Cases
+    cases: GradedCases
     scores: NDArray[np.float64]
 
 
 class Grader:
-    """Grades images by what was learnt from the label `column` of a collection. Thread-safe."""
+    """Grade images by the ranker fitted to the label `column` of a collection. Thread-safe."""
 
     def __init__(self, collection: Collection, column: str) -> None:
         self.collection = collection
         self.column = column
-        self._known: _Known | None = None
+        self._state: _GradingState | None = None
 
     def by_image(self, image: Image, exclude_patient: str | None = None) -> Grade:
-        """The grade of a new image; equal pictures, and the patient's others, are left out of the list.
+        """Grade a new image; equal pictures and other images of the patient are left out of the list.
 
-        exclude_patient: a patient key, or the identifier it was made from. Raises NotFound before `cbir grade fit`.
+        `exclude_patient` is a patient key or the identifier it stands for. Raises NotFound if no ranker is fitted.
         """
-        seen = features_of_image(self.collection, self._current().stored.ranker, image)
-        return self._grade(seen, image.content_hash, exclude_patient)
+        features = image_features(self.collection, self._current().stored.ranker, image)
+        return self._grade(features, image.content_hash, exclude_patient)
 
     def by_id(self, image_id: str) -> Grade:
-        """The grade that an image of the collection would get, were it not graded; its patient is left out."""
+        """Grade an image of the collection as if it were new; its patient is left out of the list."""
         record = self.collection.record(image_id)
-        seen = features_of_id(self.collection, self._current().stored.ranker, record)
-        return self._grade(seen, record.content_hash, record.patient_key)
+        features = record_features(self.collection, self._current().stored.ranker, record)
+        return self._grade(features, record.content_hash, record.patient_key)
 
     def _grade(self, vector: NDArray[np.float32], content: str, patient: str | None) -> Grade:
-        known = self._current()
-        stored, cases = known.stored, known.cases
-        keep = cases.contents != content
+        state = self._current()
+        stored, cases = state.stored, state.cases
+        keep = cases.content_hashes != content
         if patient:
             keep &= (cases.patients != patient) & (
                 cases.patients != hash_patient(self.collection.secret, patient)
@@ -69,58 +69,58 @@ class Grader:
         rows = np.flatnonzero(keep)
         if not len(rows):
             raise InvalidInput(f"no other image has a grade in the label {self.column!r}")
-        graded_list = GradedList(known.scores[rows], cases.grades[rows], stored.smoothing)
-        (found,) = placed(graded_list, known.ranker.predict(vector[None]), stored.error, stored.range)
+        graded_list = GradedList(state.scores[rows], cases.grades[rows], stored.smoothing)
+        (placement,) = place_scores(
+            graded_list, state.ranker.predict(vector[None]), stored.error, stored.range
+        )
 
-        def neighbour(place: int | None) -> GradedNeighbour | None:
-            if place is None:
+        def neighbour(position: int | None) -> GradedNeighbour | None:
+            if position is None:
                 return None
-            row, name = int(rows[place]), cases.image_ids[rows[place]]
+            row, name = int(rows[position]), cases.image_ids[rows[position]]
             return GradedNeighbour(
                 image_id=name,
                 grade=cases.grades[row],
-                score=known.scores[row],
+                score=state.scores[row],
                 links=image_links(name),
             )
 
         return Grade(
-            grade=found.grade,
-            low=found.low,
-            high=found.high,
+            grade=placement.grade,
+            low=placement.low,
+            high=placement.high,
             coverage=stored.coverage,
-            score=found.score,
+            score=placement.score,
             grade_column=self.column,
             ranker=stored.ranker,
             graded=len(rows),
-            lighter=neighbour(found.lighter),
-            severer=neighbour(found.severer),
+            lighter=neighbour(placement.lighter),
+            severer=neighbour(placement.severer),
         )
 
-    def _current(self) -> _Known:
+    def _current(self) -> _GradingState:
         text = self.collection.grade_model(self.column)
         generation = self.collection.generation()
-        known = self._known
-        if known is not None and known.generation == generation and known.text == text:
-            return known
+        state = self._state
+        if state is not None and state.generation == generation and state.text == text:
+            return state
         if text is None:
             raise NotFound(
-                f"nothing was learnt from the label {self.column!r} yet; "
+                f"no ranker was fitted to the label {self.column!r} yet; "
                 f"`cbir grade fit --grade-column {self.column}` does it"
             )
-        stored = read(text, self.column)
+        stored = read_stored_grading(text, self.column)
         if stored.profile_hash != self.collection.profile.hash:
-            raise InvalidInput(
-                "the collection has another profile now; `cbir grade fit` learns its grades anew"
-            )
+            raise InvalidInput("the collection has another profile now; run `cbir grade fit` again")
         ranker = stored.fitted_ranker()
-        cases = graded_cases(self.collection, self.column, [parse_filter(text) for text in stored.where])
-        need_grades(cases, self.column)
-        scores = ranker.predict(features_of_cases(self.collection, ranker.name, cases))
-        self._known = _Known(generation, text, stored, ranker, cases, scores)
-        return self._known
+        cases = read_graded_cases(self.collection, self.column, [parse_filter(text) for text in stored.where])
+        require_grades(cases, self.column)
+        scores = ranker.predict(case_features(self.collection, ranker.name, cases))
+        self._state = _GradingState(generation, text, stored, ranker, cases, scores)
+        return self._state
 
 
-def fit(
+def fit_grader(
     collection: Collection,
     column: str,
     ranker: RankingEstimator,
@@ -128,24 +128,50 @@ def fit(
     smoothing: Smoothing = "auto",
     coverage: float = 0.9,
 ) -> StoredGrading:
-    """Learn from the graded images of a collection for which every condition of `where` holds, and keep it there.
+    """Fit a ranker to the graded images of a collection, and store it there.
 
-    Raises InvalidInput where they are too few or a grade is no number, CollectionBusy where another process writes.
+    Parameters
+    ----------
+    collection : Collection
+        The collection.
+    column : str
+        Label of the grades.
+    ranker : RankingEstimator
+        Not fitted.
+    where : sequence of str
+        Conditions that an image must fulfil.
+    smoothing : int or "auto"
+        See `GradedList`.
+    coverage : float
+        Share of new images whose grade the interval covers.
+
+    Returns
+    -------
+    StoredGrading
+
+    Raises
+    ------
+    InvalidInput
+        If there are too few images, or a grade is not a number.
+    CollectionBusy
+        If another process writes to the collection.
     """
-    if not 0 < len(column) <= MOST_COLUMN:
-        raise InvalidInput(f"the name of a label has 1 to {MOST_COLUMN} letters")
+    if not 0 < len(column) <= LONGEST_COLUMN:
+        raise InvalidInput(f"the name of a label has 1 to {LONGEST_COLUMN} characters")
     if ranker.name == CnnRanker.name:
         raise InvalidInput(
-            f"the ranker {ranker.name} is there to be evaluated; to grade with a network, train one by `cbir train "
+            f"the ranker {ranker.name} is for evaluation only; to grade with a network, train one by `cbir train "
             "embedding --loss ordinal`, index with it, and fit s-ndcg"
         )
-    cases = graded_cases(collection, column, [parse_filter(text) for text in where])
-    need_grades(cases, column)
-    learnt = GradeInterpolator(ranker, smoothing, coverage, ranker.seed)
-    learnt.fit(features_of_cases(collection, ranker.name, cases), cases.grades, cases.patients)
+    cases = read_graded_cases(collection, column, [parse_filter(text) for text in where])
+    require_grades(cases, column)
+    interpolator = GradeInterpolator(ranker, smoothing, coverage, ranker.seed)
+    interpolator.fit(case_features(collection, ranker.name, cases), cases.grades, cases.patients)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     patients = len(np.unique(cases.patients))
-    kept = store(learnt, collection.profile.hash, column, tuple(where), len(cases), patients, now)
+    stored = store_grading(
+        interpolator, collection.profile.hash, column, tuple(where), len(cases), patients, now
+    )
     with collection.writer() as writer:
-        writer.set_grade_model(column, kept.model_dump_json())
-    return kept
+        writer.set_grade_model(column, stored.model_dump_json())
+    return stored

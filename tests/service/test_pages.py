@@ -86,12 +86,12 @@ def test_empty_collection(tmp_path: Path) -> None:
     assert "This collection is empty" in page.text
 
 
-def test_labels_are_escaped(own: Path, ids: list[str]) -> None:
-    with Collection(own) as collection:
+def test_labels_are_escaped(writable: Path, ids: list[str]) -> None:
+    with Collection(writable) as collection:
         source = collection.record(ids[0]).source
         with collection.writer() as writer:
             writer.relabel(source, {"label": "<script>alert(1)</script>", "<b>": "x"})
-    page = create_app(own, settings.load()).test_client().get("/").text
+    page = create_app(writable, settings.load()).test_client().get("/").text
     assert "<script>alert" not in page
     assert "<b>" not in page
 

@@ -15,10 +15,10 @@ from tests.cbir.evaluation.small import judged
 
 @given(st.sets(st.integers(1, 15), min_size=1), st.integers(0, 5))
 def test_values_are_those_of_the_named_measures(relevant_at, missed):
-    answers, judgements = judged(relevant_at, len(relevant_at) + missed, 15)
+    answers, qrels = judged(relevant_at, len(relevant_at) + missed, 15)
     named = named_metrics.parse_metrics("AP P@1 P@10 IPrec@0.2 IPrec@0.4 IPrec@0.6 IPrec@0.8")
-    expected = named_metrics.compute_metrics(named, answers, judgements)
-    np.testing.assert_allclose(score_matrix(answers, judgements), expected, atol=1e-12)
+    expected = named_metrics.compute_metrics(named, answers, qrels)
+    np.testing.assert_allclose(score_matrix(answers, qrels), expected, atol=1e-12)
 
 
 def test_every_re_ranker_has_valid_points_with_its_defaults_among_them():
