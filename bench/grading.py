@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from cbir import descriptors, grading
-from cbir.grading import rivals
-from cbir.grading.evaluation import compare, evaluate, splits_by_patient
-from cbir.grading.slit_lamp import ActiveShapeModel, draw, measure
+from cbir.grading import baselines
+from cbir.grading.grader_evaluation import compare_graders, evaluate_grader, splits_by_patient
+from cbir.grading.slit_lamp import ActiveShapeModel, draw_lens, measure_lens
 from cbir.images import read_images
 
 DIMENSIONS = 168
@@ -61,7 +61,7 @@ def cost(sizes: list[int]) -> Rows:
         row: dict[str, Any] = {"ranker": label}
         for size in sizes:
             started = time.perf_counter()
-            grading.ranker(name, **options).fit(drawn[:size], grades[:size])
+            grading.make_ranker(name, **options).fit(drawn[:size], grades[:size])
             row[f"{size}"] = time.perf_counter() - started
         if len(sizes) > 1:
             growth = np.log(row[f"{sizes[-1]}"] / row[f"{sizes[0]}"]) / np.log(sizes[-1] / sizes[0])
@@ -86,14 +86,14 @@ def observed(severity: Floats, random: np.random.Generator) -> Floats:
 def phantoms(count: int, scatter: float) -> tuple[Floats, Floats]:
     """Features (count, 6) of the lenses that were found, and an observer's grades (count,), 1 to 4 mostly."""
     random = np.random.default_rng(0)
-    annotated = [draw(grade, random, scatter=scatter) for grade in random.uniform(0.5, 4.5, ANNOTATED)]
+    annotated = [draw_lens(grade, random, scatter=scatter) for grade in random.uniform(0.5, 4.5, ANNOTATED)]
     model = ActiveShapeModel().fit(
         [grey(one.pixels) for one in annotated], [one.contour for one in annotated]
     )
     severity, features = random.uniform(0.5, 4.5, count), []
     for grade in severity:
-        one = draw(grade, random, scatter=scatter)
-        features.append(measure(one.pixels, model.find(grey(one.pixels))))
+        one = draw_lens(grade, random, scatter=scatter)
+        features.append(measure_lens(one.pixels, model.find(grey(one.pixels))))
     return np.array(features), observed(severity, random)
 
 
@@ -105,13 +105,13 @@ def grey(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def table(X: Floats, y: Floats, patients: NDArray[np.int64], folds: int, smoothing: Any) -> Rows:
     """A row a scheme: for each size of sets share within one, mean error and NDCG, and what does not depend on it."""
     splits, rows = splits_by_patient(y, patients, folds), []
-    schemes = SCHEMES | {name: (name, {}) for name in rivals.names()}
+    schemes = SCHEMES | {name: (name, {}) for name in baselines.names()}
     for label, (name, options) in schemes.items():
         row: dict[str, Any] = {"scheme": label}
         started = time.perf_counter()
         for size in SETS:
-            given = options if name in rivals.names() else {"list_size": size, **options}
-            found = evaluate(name, X, y, splits, patients, size, smoothing, options=given)
+            given = options if name in baselines.names() else {"list_size": size, **options}
+            found = evaluate_grader(name, X, y, splits, patients, size, smoothing, options=given)
             row[f"within 1 ({size})"], row[f"mae ({size})"] = (
                 found.overall["within_one"],
                 found.overall["mae"],
@@ -126,8 +126,8 @@ def table(X: Floats, y: Floats, patients: NDArray[np.int64], folds: int, smoothi
 def differences(X: Floats, y: Floats, patients: NDArray[np.int64], folds: int) -> list[str]:
     """Analysis of variance and Tukey's test of the rankers' NDCG, lists of 20."""
     splits = splits_by_patient(y, patients, folds)
-    names = [*grading.names(), *rivals.names()]
-    p, compared = compare([evaluate(name, X, y, splits, patients) for name in names])
+    names = [*grading.names(), *baselines.names()]
+    p, compared = compare_graders([evaluate_grader(name, X, y, splits, patients) for name in names])
     sure = [f"{one.one} - {one.other} {one.difference:+.3f}" for one in compared if one.p < 0.05]
     return [
         f"one-way analysis of variance: p = {p:.2g}",

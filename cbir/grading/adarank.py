@@ -1,4 +1,4 @@
-"""AdaRank (Xu & Li 2007) with Kendall's tau: features as weak rankers, badly ranked lists weigh more."""
+"""AdaRank (Xu & Li 2007) with Kendall's tau: features as weak rankers, more weight for badly ranked lists."""
 
 from typing import ClassVar
 
@@ -12,17 +12,23 @@ from cbir.models.linear.ranking_lists import ListSize, assign_lists
 
 Floats = NDArray[np.float64]
 
-MOST = 1.0 - 1e-9  # of the mean tau: a perfect ranker would weigh infinitely
+MOST = 1.0 - 1e-9  # of the mean tau: a perfect ranker would have infinite weight
 
 
 class AdaRank(LinearRanker):
-    """A sum of single features, standardised (eq. 12 of Huang et al. 2010).
+    """A weighted sum of standardised features (Huang et al. 2010, eq. 12).
 
-    Each round takes the feature, or its negative, whose tau is best over the lists as they are weighted, and then
-    weighs those lists more that the sum so far ranks badly. Where one list is all there is, its best feature wins
-    every round.
+    Each round adds the feature, or its negative, with the best tau over the weighted lists, then gives more weight to
+    lists that the sum ranks badly. With a single list, its best feature wins every round.
 
-    rounds: T. list_size: images a list. coef_: (d,).
+    Parameters
+    ----------
+    rounds : int
+        T.
+    list_size : int, optional
+        Images per list; None: one list.
+    seed : int
+        Seed of the lists.
     """
 
     name: ClassVar[str] = "adarank"
@@ -34,7 +40,7 @@ class AdaRank(LinearRanker):
 
     def _learn(self, Z: Floats, grades: Floats, groups: NDArray[np.int64]) -> None:
         if isinstance(self.rounds, bool) or not isinstance(self.rounds, int) or self.rounds < 1:
-            raise InvalidInput(f"the rounds of {self.name} are 1 or more, not {self.rounds!r}")
+            raise InvalidInput(f"the rounds of {self.name} must be at least 1, not {self.rounds!r}")
         lists = assign_lists(len(Z), self.list_size, np.random.default_rng(self.seed))
         taus = np.stack([kendall_tau(column, grades, lists) for column in Z.T])  # (d, lists)
         self.coef_ = np.zeros(Z.shape[1])

@@ -1,4 +1,4 @@
-"""Graded images in the order of their scores, and the grade of a new score between its neighbours (eq. 10)."""
+"""Graded images in the order of their scores, and the interpolated grade of a new score (eq. 10)."""
 
 from typing import Literal
 
@@ -12,15 +12,19 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Smoothing = int | Literal["auto"]
 
-AUTO = 16  # "auto" is one of so many images of the list
+AUTO = 16  # "auto" is this fraction of the list
 
 
 class GradedList:
-    """Scores (n,) and grades (n,) of graded images, in any order.
+    """Graded images sorted by score.
 
-    smoothing: 1 reads the neighbours' own grades, as eq. 10 has it. A larger odd number gives every graded image
-    the median grade of so many around it first, for scores that order grades only roughly; the median is what
-    makes the mean absolute error least. "auto": a sixteenth of the list.
+    Parameters
+    ----------
+    scores, grades : (n,) float64
+        Of the graded images, in any order.
+    smoothing : int or "auto"
+        Odd width of a median filter over the grades, for scores that order grades only roughly; the median minimises
+        the mean absolute error. 1: the neighbours' grades themselves, as in eq. 10. "auto": a sixteenth of the list.
     """
 
     def __init__(self, scores: Floats, grades: Floats, smoothing: Smoothing = 1) -> None:
@@ -28,18 +32,18 @@ class GradedList:
         self.scores, sorted_grades = scores[self.order], grades[self.order]
         width = min(_width(smoothing, len(scores)), 2 * len(scores) - 1)
         smoothed = median_filter(sorted_grades, width, mode="reflect") if width > 1 else sorted_grades
-        self._places, tied, counts = np.unique(self.scores, return_inverse=True, return_counts=True)
+        self._levels, tied, counts = np.unique(self.scores, return_inverse=True, return_counts=True)
         self._grades = np.bincount(tied, smoothed) / counts
 
     def grades(self, scores: Floats) -> Floats:
-        """Grades (m,) of new scores (m,): interpolated between the neighbours, at either end the last one's.
+        """Interpolate the grades (m,) of new `scores` (m,), constant beyond both ends.
 
-        Graded images with equal scores stand for the mean of their grades.
+        Graded images with equal scores count with their mean grade.
         """
-        return np.interp(scores, self._places, self._grades)
+        return np.interp(scores, self._levels, self._grades)
 
     def neighbours(self, scores: Floats) -> tuple[Integers, Integers]:
-        """The graded images (rows) next below, or level with, new scores (m,), and next above; -1 for none."""
+        """Return rows (m,) of the graded images next below or equal to `scores` (m,), and next above; -1: none."""
         above = np.searchsorted(self.scores, scores, "right")
         rows = np.concatenate([[-1], self.order, [-1]])
         return rows[above], rows[above + 1]

@@ -1,4 +1,4 @@
-"""Grading via ranking: a ranker, the graded images in its order, and grades read between neighbours."""
+"""Grading by ranking: a ranker, the graded images in its order, and grades interpolated between neighbours."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from cbir.errors import InvalidInput
 from cbir.grading.graded_list import GradedList, Smoothing
-from cbir.grading.s_ndcg import SNdcgRanker
+from cbir.grading.s_ndcg_ranker import SNdcgRanker
 from cbir.models.linear.grouped_folds import group_folds
 from cbir.models.linear.input_checks import check_graded, number_groups
 from cbir.models.linear.ranking_estimator import RankingEstimator
@@ -21,11 +21,17 @@ FOLDS = 5
 
 
 @dataclass(frozen=True)
-class Placed:
-    """Where a new image stands among the graded ones.
+class GradePlacement:
+    """Position of a new image among the graded ones.
 
-    grade: decimal. low, high: the interval, within the graded range. lighter, severer: rows of the graded images
-    next below (or level with it) and above in the list; None at an end of it.
+    Attributes
+    ----------
+    score, grade : float
+        Score of the ranker and decimal grade.
+    low, high : float
+        Interval of the grade, within the graded range.
+    lighter, severer : int, optional
+        Rows of the graded images next below (or equal) and next above; None at an end of the list.
     """
 
     score: float
@@ -37,14 +43,22 @@ class Placed:
 
 
 class GradeInterpolator(BaseEstimator):
-    """The grade of an unseen image from its neighbours among graded ones (eq. 10 of Huang et al. 2010).
-
-    ranker: not fitted; None for S-NDCG. smoothing: see `GradedList`. coverage: share of new images whose clinician's
-    grade the interval is to hold; None leaves the interval out, and with it the fits of the folds.
+    """Estimator of the grade of a new image from its neighbours among graded ones (Huang et al. 2010, eq. 10).
 
     The interval is grade +- `error_`: the ceil((n + 1) coverage)-th smallest error of the n graded images, each
-    graded by a ranker and a list that had seen none of its group (cross-conformal, Vovk 2015). It holds over new
-    images drawn like the graded ones, not for every grade alike.
+    graded by a ranker and a list without its group (cross-conformal, Vovk 2015). It is valid on average over new
+    images from the same distribution, not for each grade separately.
+
+    Parameters
+    ----------
+    ranker : RankingEstimator, optional
+        Not fitted; None: S-NDCG.
+    smoothing : int or "auto"
+        See `GradedList`.
+    coverage : float, optional
+        Share of new images whose grade the interval covers; None: no interval, and no cross-validation for it.
+    seed : int
+        Seed of the folds, and of the default ranker.
     """
 
     def __init__(
@@ -60,7 +74,22 @@ class GradeInterpolator(BaseEstimator):
         self.seed = seed
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: Any = None) -> Self:
-        """Learn from features X (n, d), grades y (n,) and, for instance, patients (n,); raises InvalidInput."""
+        """Fit the ranker and the interval.
+
+        Parameters
+        ----------
+        X : (n, d)
+            Features.
+        y : (n,)
+            Grades.
+        groups : (n,), optional
+            Groups of images, such as patients.
+
+        Raises
+        ------
+        InvalidInput
+            If these do not fit.
+        """
         if self.coverage is not None and not 0 < self.coverage < 1:
             raise InvalidInput(f"coverage is a share between 0 and 1, not {self.coverage!r}")
         features, grades = check_graded(X, y)
@@ -72,18 +101,18 @@ class GradeInterpolator(BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Decimal grades (n,) of features X (n, d)."""
+        """Return decimal grades (n,) of features `X` (n, d)."""
         check_is_fitted(self, "list_")
         return self.list_.grades(self.ranker_.predict(X))
 
-    def place(self, X: ArrayLike) -> list[Placed]:
-        """Grade, interval and neighbours of each row of X (n, d); the interval is nan with coverage None."""
+    def place(self, X: ArrayLike) -> list[GradePlacement]:
+        """Return grade, interval and neighbours of each row of `X` (n, d); without coverage the interval is nan."""
         check_is_fitted(self, "list_")
         scores = self.ranker_.predict(X)
-        return placed(self.list_, scores, self.error_, self.range_)
+        return place_scores(self.list_, scores, self.error_, self.range_)
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """The share of grades within one of y: the paper's grading accuracy."""
+        """Return the share of grades of `X` within one of `y`: the paper's grading accuracy."""
         features, grades = check_graded(X, y)
         return float((np.abs(self.predict(features) - grades) <= 1).mean())
 
@@ -95,28 +124,40 @@ class GradeInterpolator(BaseEstimator):
         return ranker, GradedList(ranker.predict(features), grades, self.smoothing)
 
     def _error(self, features: Floats, grades: Floats, groups: NDArray[np.int64], coverage: float) -> float:
-        """Half the width of the interval; the whole range where there are too few images to tell."""
-        count, whole = len(grades), self.range_[1] - self.range_[0]
-        place = int(np.ceil((count + 1) * coverage))
-        if place > count or len(np.unique(groups)) < FOLDS:
-            return whole
+        """Return half the width of the interval; the full range if there are too few images."""
+        count, full_range = len(grades), self.range_[1] - self.range_[0]
+        rank = int(np.ceil((count + 1) * coverage))
+        if rank > count or len(np.unique(groups)) < FOLDS:
+            return full_range
         errors = np.empty(count)
         for train, test in group_folds(grades, groups, FOLDS, self.seed):
             if len(np.unique(grades[train])) < 2:
-                return whole
+                return full_range
             ranker, graded_list = self._fitted(features[train], grades[train], groups[train])
             errors[test] = np.abs(graded_list.grades(ranker.predict(features[test])) - grades[test])
-        return float(np.sort(errors)[place - 1])
+        return float(np.sort(errors)[rank - 1])
 
 
-def placed(
+def place_scores(
     graded_list: GradedList, scores: Floats, error: float | None, within: tuple[float, float]
-) -> list[Placed]:
-    """Where new scores (m,) stand in a list; error: half the width of the interval, clipped to `within`."""
+) -> list[GradePlacement]:
+    """Place new scores in a list of graded images.
+
+    Parameters
+    ----------
+    graded_list : GradedList
+        The list.
+    scores : (m,) float64
+        New scores.
+    error : float, optional
+        Half the width of the intervals; None: nan.
+    within : (float, float)
+        Range that the intervals are clipped to.
+    """
     half = np.nan if error is None else error
     lighter, severer = graded_list.neighbours(scores)
     return [
-        Placed(
+        GradePlacement(
             float(score),
             float(grade),
             float(np.maximum(grade - half, within[0])),

@@ -12,17 +12,24 @@ from cbir.models.linear.ranking_lists import ListSize, assign_lists
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-MOST = 1.0 - 1e-9  # of |r|: a ranker without an error would weigh infinitely
+MOST = 1.0 - 1e-9  # of |r|: a ranker without error would have infinite weight
 
 
 class RankBoost(RankingEstimator):
-    """A weighted vote of weak rankers, each 1 where one feature is above a threshold, else 0.
+    """A weighted vote of weak rankers, each 1 if a feature is above a threshold, else 0.
 
-    Each round takes the threshold with the largest |r|, r the weighted share of pairs ordered rightly less those
-    ordered wrongly, and weighs it 1/2 ln((1 + r) / (1 - r)) (Freund et al. 2003, 3.2, the third method). Pairs of
-    one list are never formed: the exponential loss of a pair is a product (eq. 11 of Huang et al. 2010).
+    Each round takes the threshold with the largest |r|, r the weighted share of correctly ordered pairs less that of
+    the others, and gives it the weight 1/2 ln((1 + r) / (1 - r)) (Freund et al. 2003, 3.2, the third method). Pairs
+    are never formed: the exponential loss of a pair is a product (Huang et al. 2010, eq. 11).
 
-    rounds: T. list_size: None pairs all images. features_, thresholds_ (of standardised values), weights_: (T,).
+    Parameters
+    ----------
+    rounds : int
+        T, the length of `features_`, `thresholds_` (of standardised values) and `weights_`.
+    list_size : int, optional
+        Images per list; None pairs all images.
+    seed : int
+        Seed of the lists.
     """
 
     name: ClassVar[str] = "rankboost"
@@ -34,10 +41,10 @@ class RankBoost(RankingEstimator):
 
     def _learn(self, Z: Floats, grades: Floats, groups: Integers) -> None:
         if isinstance(self.rounds, bool) or not isinstance(self.rounds, int) or self.rounds < 1:
-            raise InvalidInput(f"the rounds of {self.name} are 1 or more, not {self.rounds!r}")
+            raise InvalidInput(f"the rounds of {self.name} must be at least 1, not {self.rounds!r}")
         lists = assign_lists(len(Z), self.list_size, np.random.default_rng(self.seed))
         order = np.argsort(Z, axis=0).astype(np.int32)
-        scores, taken = np.zeros(len(Z)), []
+        scores, votes = np.zeros(len(Z)), []
         for _ in range(self.rounds):
             potential = _potential(scores, grades, lists)
             r, feature, threshold = _best(Z, order, potential)
@@ -45,17 +52,20 @@ class RankBoost(RankingEstimator):
             if weight == 0.0:
                 break
             scores += weight * (Z[:, feature] > threshold)
-            taken.append((feature, threshold, weight))
-        found = np.array(taken).reshape(-1, 3)
-        self.features_ = found[:, 0].astype(np.int64)
-        self.thresholds_, self.weights_ = found[:, 1], found[:, 2]
+            votes.append((feature, threshold, weight))
+        table = np.array(votes).reshape(-1, 3)
+        self.features_ = table[:, 0].astype(np.int64)
+        self.thresholds_, self.weights_ = table[:, 1], table[:, 2]
 
     def _scores(self, Z: Floats) -> Floats:
         return (Z[:, self.features_] > self.thresholds_) @ self.weights_
 
 
 def _potential(scores: Floats, grades: Floats, lists: Integers) -> Floats:
-    """(n,) the weight of all pairs that an image is the higher of, less those it is the lower of; pairs sum to 1."""
+    """Return (n,) the weight of the pairs with an image as the higher one, less those with it as the lower one.
+
+    All pairs weigh 1 together.
+    """
     order = np.lexsort((grades, lists))
     centred = scores[order] - scores.mean()
     up, down = np.exp(centred), np.exp(-centred)
@@ -75,16 +85,16 @@ def _potential(scores: Floats, grades: Floats, lists: Integers) -> Floats:
 
 
 def _best(Z: Floats, order: NDArray[np.int32], potential: Floats) -> tuple[float, int, float]:
-    """The largest |r| of all features and thresholds: r, feature, threshold."""
+    """Return r, feature and threshold of the largest |r|."""
     best = (0.0, 0, 0.0)
     for feature in range(Z.shape[1]):
         rows = order[:, feature]
         values = Z[rows, feature]
         above = -np.cumsum(potential[rows])[:-1]  # all potentials sum to 0
-        above[values[1:] == values[:-1]] = 0.0  # no threshold parts equals
+        above[values[1:] == values[:-1]] = 0.0  # no threshold separates equal values
         if not len(above):
             break
-        place = int(np.argmax(np.abs(above)))
-        if abs(above[place]) > abs(best[0]) + 1e-12:
-            best = (float(above[place]), feature, float((values[place] + values[place + 1]) / 2.0))
+        cut = int(np.argmax(np.abs(above)))
+        if abs(above[cut]) > abs(best[0]) + 1e-12:
+            best = (float(above[cut]), feature, float((values[cut] + values[cut + 1]) / 2.0))
     return float(np.clip(best[0], -MOST, MOST)), best[1], best[2]

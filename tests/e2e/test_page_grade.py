@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright import sync_api
 
-from cbir.grading import ranker
-from cbir.grading.grader import Grader, fit
+from cbir.grading import make_ranker
+from cbir.grading.grader import Grader, fit_grader
 from cbir.images import read_images
 from cbir.store import Collection
 from tests.e2e.browsing import choose, settle, until
@@ -22,7 +22,7 @@ def graded(indexed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A collection that has learnt from the label `severity`."""
     folder = Path(shutil.copytree(indexed, tmp_path_factory.mktemp("graded") / "own"))
     with Collection(folder) as collection:
-        fit(collection, "severity", ranker("s-ndcg"))
+        fit_grader(collection, "severity", make_ranker("s-ndcg"))
     return folder
 
 

@@ -43,42 +43,42 @@ def app(graded: Path) -> Flask:
 
 @pytest.fixture
 def asking(app: Flask) -> Iterator[Client]:
-    with Client("http://localhost", transport=httpx.WSGITransport(app=app)) as made:
-        yield made
+    with Client("http://localhost", transport=httpx.WSGITransport(app=app)) as dicom_collection:
+        yield dicom_collection
 
 
 def test_as_the_command_line(client: FlaskClient, graded: Path, pictures: list[Path]) -> None:
     with pictures[-1].open("rb") as file:
-        found = client.post("/v1/grade", data={"image": file})
-    assert found.status_code == 200, found.text
+        results = client.post("/v1/grade", data={"image": file})
+    assert results.status_code == 200, results.text
     options = ["--grade-column", "severity", "--collection", str(graded), "--format", "json"]
     printed = CliRunner().invoke(commands, ["grade", "predict", str(pictures[-1]), *options])
-    assert found.json == json.loads(printed.stdout)
-    assert found.json["low"] <= found.json["grade"] <= found.json["high"]
+    assert results.json == json.loads(printed.stdout)
+    assert results.json["low"] <= results.json["grade"] <= results.json["high"]
     for side in ("lighter", "severer"):
-        if found.json[side]:
-            assert client.get(found.json[side]["links"]["thumbnail"]).status_code == 200
-            record = client.get(found.json[side]["links"]["image"]).json
-            assert float(record["labels"]["severity"]) == found.json[side]["grade"]
+        if results.json[side]:
+            assert client.get(results.json[side]["links"]["thumbnail"]).status_code == 200
+            record = client.get(results.json[side]["links"]["image"]).json
+            assert float(record["labels"]["severity"]) == results.json[side]["grade"]
 
 
 def test_the_body_itself_and_the_address(client: FlaskClient, pictures: list[Path]) -> None:
     data = pictures[-1].read_bytes()
-    one = client.post("/v1/grade", data={"image": (pictures[-1].open("rb"), "image")})
+    item = client.post("/v1/grade", data={"image": (pictures[-1].open("rb"), "image")})
     other = client.post("/v1/grade?grade_column=severity", data=data, content_type="image/png")
-    assert other.json == one.json
+    assert other.json == item.json
 
 
 def test_an_image_of_the_collection(client: FlaskClient, graded: Path, ids: list[str]) -> None:
-    found = client.post("/v1/grade", json={"image_id": ids[0], "grade_column": "severity"}).json
+    results = client.post("/v1/grade", json={"image_id": ids[0], "grade_column": "severity"}).json
     with Collection(graded) as collection:
-        assert found == Grader(collection, "severity").by_id(ids[0]).model_dump(mode="json")
-    assert found["graded"] == len(ids) - 4  # its patient's four are left out
+        assert results == Grader(collection, "severity").by_id(ids[0]).model_dump(mode="json")
+    assert results["graded"] == len(ids) - 4  # its patient's four are left out
 
 
 def test_client(asking: Client, pictures: list[Path], ids: list[str]) -> None:
-    found = asking.grade(pictures[-1], grade_column="severity", region=(0, 0, 100, 100))
-    assert found.grade_column == "severity"
+    results = asking.grade(pictures[-1], grade_column="severity", region=(0, 0, 100, 100))
+    assert results.grade_column == "severity"
     assert asking.grade(ids[0]).graded == len(ids) - 4
     assert asking.grade(pictures[0], exclude_patient="patient-0").graded == len(ids) - 4
     with pytest.raises(InvalidInput, match="frame"):
@@ -111,16 +111,16 @@ def test_nothing_learnt_yet(indexed: Path, ids: list[str]) -> None:
     assert "cbir grade fit" in problem(client.post("/v1/grade", json={"image_id": ids[0]}), 404)
 
 
-def test_several_labels_and_what_is_learnt_while_it_serves(own: Path, ids: list[str]) -> None:
-    client = create_app(own, settings.load()).test_client()
-    learn(own, name="ranking-svm")
+def test_several_labels_and_what_is_learnt_while_it_serves(writable: Path, ids: list[str]) -> None:
+    client = create_app(writable, settings.load()).test_client()
+    learn(writable, name="ranking-svm")
     assert client.post("/v1/grade", json={"image_id": ids[0]}).json["ranker"] == "ranking-svm"
-    learn(own, name="rankboost")
+    learn(writable, name="rankboost")
     assert client.post("/v1/grade", json={"image_id": ids[0]}).json["ranker"] == "rankboost"
-    with Collection(own) as collection, collection.writer() as writer:
+    with Collection(writable) as collection, collection.writer() as writer:
         for number, image_id in enumerate(ids):
             writer.set_labels(image_id, {"age": str(number)})
-    learn(own, "age")
+    learn(writable, "age")
     assert "age, severity" in problem(client.post("/v1/grade", json={"image_id": ids[0]}), 422)
     assert (
         client.post("/v1/grade", json={"image_id": ids[0], "grade_column": "age"}).json["grade_column"]
@@ -130,7 +130,7 @@ def test_several_labels_and_what_is_learnt_while_it_serves(own: Path, ids: list[
 
 def test_links_name_the_collection(graded: Path, indexed: Path, ids: list[str]) -> None:
     client = create_app([indexed, graded], settings.load()).test_client()
-    found = client.post("/v1/grade", json={"image_id": ids[5], "collection": graded.name}).json
-    neighbour = found["lighter"] or found["severer"]
+    results = client.post("/v1/grade", json={"image_id": ids[5], "collection": graded.name}).json
+    neighbour = results["lighter"] or results["severer"]
     assert neighbour["links"]["image"].endswith(f"?collection={graded.name}")
     assert client.get(neighbour["links"]["thumbnail"]).status_code == 200

@@ -1,7 +1,7 @@
-"""Slit-lamp images of the lens: drawn phantoms, the lens found by an active shape model, and six features of it."""
+"""Slit-lamp images of the lens: synthetic phantoms, segmentation by an active shape model, and six features."""
 
-from cbir.grading.slit_lamp.features import FEATURES, measure
-from cbir.grading.slit_lamp.phantom import Phantom, draw
+from cbir.grading.slit_lamp.features import FEATURES, measure_lens
+from cbir.grading.slit_lamp.lens_phantom import LensPhantom, draw_lens
 from cbir.grading.slit_lamp.shape_model import ActiveShapeModel
 
-__all__ = ["FEATURES", "ActiveShapeModel", "Phantom", "draw", "measure"]
+__all__ = ["FEATURES", "ActiveShapeModel", "LensPhantom", "draw_lens", "measure_lens"]

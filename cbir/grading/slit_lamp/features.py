@@ -1,4 +1,4 @@
-"""The six features of a lens in a slit-lamp image (Huang et al. 2010, IV.A, after the Wisconsin system)."""
+"""Six features of a lens in a slit-lamp image (Huang et al. 2010, IV.A, after the Wisconsin system)."""
 
 import cv2
 import numpy as np
@@ -13,23 +13,26 @@ Floats = NDArray[np.float64]
 FEATURES = ("mean_intensity", "hue", "saturation", "value", "sulcus_intensity", "lentil_ratio")
 
 SAMPLES = 256  # of the profile
-BAND = 0.06  # height of the band about the axis that a profile is the mean of, in lens lengths
+BAND = 0.06  # height of the band around the axis that a profile averages, in lens lengths
 LINES = 9
 REFLEX = (0.945, 0.985)  # of the axis, from the anterior pole
 REFLEX_BAND = 0.08  # in lens lengths
 ORDER, RIPPLE, CUTOFF = 4, 0.5, 0.12  # of the Chebyshev filter: decibels, and share of the Nyquist frequency
-WITHIN = (0.12, 0.82)  # of the axis, between the capsule and the reflex behind, which outshines the nucleus
+WITHIN = (
+    0.12,
+    0.82,
+)  # of the axis, between the capsule and the posterior reflex, which outshines the nucleus
 MIDDLE = (0.32, 0.55)  # where the sulcus may be
-INNER = 0.25  # of a part at either end that belongs to its slope
+INNER = 0.25  # share of a part at either end that belongs to its slope
 DARKEST = 1e-3
 
 
-def measure(pixels: NDArray[np.uint8], contour: Floats) -> Floats:
-    """The six features (6,) float64, in the order of `FEATURES`, of an RGB image (h, w, 3) and the lens's contour.
+def measure_lens(pixels: NDArray[np.uint8], contour: Floats) -> Floats:
+    """Measure the six `FEATURES` (6,) float64 of a lens; intensities, hue, saturation and value are from 0 to 1.
 
-    contour: (L, 2) x and y in pixels, L a multiple of 4; the first landmark is the anterior pole, the one half way
-    round the posterior pole. The visual axis is the line between them. Intensities, hue, saturation and value are
-    from 0 to 1. Raises InvalidInput where the image is not RGB or the contour is not in it.
+    `pixels` is an RGB image (h, w, 3). `contour` (L, 2) has x and y in pixels, L a multiple of 4; the first landmark
+    is the anterior pole, the one half way round the posterior pole, and the visual axis the line between them.
+    Raises InvalidInput if the image is not RGB or the contour is outside.
     """
     if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8:
         raise InvalidInput(
@@ -43,32 +46,32 @@ def measure(pixels: NDArray[np.uint8], contour: Floats) -> Floats:
     mask = np.zeros(grey.shape, np.uint8)
     cv2.fillPoly(mask, [np.rint(np.clip(contour, -1e6, 1e6) * 16).astype(np.int32)], 1, shift=4)
     if not mask.any():
-        raise InvalidInput("the contour holds no pixel of the image")
+        raise InvalidInput("the contour contains no pixel of the image")
     anterior, posterior = contour[0], contour[len(contour) // 2]
     sulcus, ratio = _nucleus(_profile(grey, anterior, posterior))
     return np.array([grey[mask > 0].mean(), *_reflex(pixels, anterior, posterior), sulcus, ratio])
 
 
-def _along(anterior: Floats, posterior: Floats, places: Floats, band: float) -> tuple[Floats, Floats]:
-    """Coordinates (lines, places), y and x, of a band about the axis; places from 0 to 1."""
+def _band(anterior: Floats, posterior: Floats, positions: Floats, band: float) -> tuple[Floats, Floats]:
+    """Return coordinates y and x (lines, positions) of a band around the axis; positions are from 0 to 1."""
     axis = posterior - anterior
     across = np.array([-axis[1], axis[0]]) * np.linspace(-band / 2, band / 2, LINES)[:, None]
-    points = anterior + places[None, :, None] * axis + across[:, None]
+    points = anterior + positions[None, :, None] * axis + across[:, None]
     return points[:, :, 1], points[:, :, 0]
 
 
 def _profile(grey: Floats, anterior: Floats, posterior: Floats) -> Floats:
-    """Intensity (256,) along the visual axis from pole to pole, smoothed by the Chebyshev filter."""
-    where = _along(anterior, posterior, np.linspace(0.0, 1.0, SAMPLES), BAND)
+    """Return the intensity (256,) along the visual axis from pole to pole, smoothed by the Chebyshev filter."""
+    where = _band(anterior, posterior, np.linspace(0.0, 1.0, SAMPLES), BAND)
     profile = map_coordinates(grey, where, order=1, mode="nearest").mean(axis=0)
     numerator, denominator = cheby1(ORDER, RIPPLE, CUTOFF)
-    # From either side: no shift, and a level keeps its value, which an even order alone lowers by the ripple.
+    # Filtering both ways avoids a shift; the gain restores the level, which an even order lowers by the ripple.
     gain = 10 ** (RIPPLE / 20)
     return filtfilt(numerator * gain, denominator, profile)
 
 
 def _nucleus(profile: Floats) -> tuple[float, float]:
-    """Mean intensity of the sulcus, and of the anterior lentil over the posterior one."""
+    """Return the mean intensity of the sulcus, and the ratio of the anterior to the posterior lentil."""
     slope = np.gradient(profile)
     start, low, high, stop = (int(part * SAMPLES) for part in (WITHIN[0], *MIDDLE, WITHIN[1]))
     bottom = low + int(np.argmin(profile[low:high]))
@@ -81,14 +84,14 @@ def _nucleus(profile: Floats) -> tuple[float, float]:
 
 
 def _inner(profile: Floats, start: int, stop: int) -> float:
-    """The mean of a part without its slopes."""
+    """Return the mean of a part without its slopes."""
     margin = int(INNER * (stop - start))
     return float(profile[start + margin : stop - margin + 1].mean())
 
 
 def _reflex(pixels: NDArray[np.uint8], anterior: Floats, posterior: Floats) -> tuple[float, float, float]:
-    """Mean hue (an angle, so a circular mean), saturation and value of the central posterior reflex."""
-    where = _along(anterior, posterior, np.linspace(*REFLEX, LINES), REFLEX_BAND)
+    """Return the mean hue (circular), saturation and value of the central posterior reflex."""
+    where = _band(anterior, posterior, np.linspace(*REFLEX, LINES), REFLEX_BAND)
     colours = np.stack(
         [
             map_coordinates(pixels[:, :, c].astype(np.float32), where, order=1, mode="nearest")

@@ -1,8 +1,8 @@
-"""Active shape model (Cootes et al. 1995): contours learnt from annotated images, and found in new ones.
+"""Active shape model (Cootes et al. 1995): contours in new images after training on annotated ones.
 
-A shape is its landmarks' mean plus a few modes of variation, placed by scale, rotation and shift. A search moves
-every landmark along its normal to where the image looks most like it did in training, then takes the closest shape
-that the model allows; from coarse to fine.
+A shape is the mean of the landmarks plus a few modes of variation, with scale, rotation and shift. A search moves
+every landmark along its normal to where the image is most similar to training, then takes the closest shape of the
+model; from coarse to fine.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from cbir.errors import InvalidInput
 Floats = NDArray[np.float64]
 Picture = NDArray[np.uint8] | NDArray[np.float64]
 
-LEAST = 5  # annotated images to learn from
+LEAST = 5  # annotated images
 LEVELS = 4  # of the pyramid, each half the size of the one before
 HALF = 4  # pixels of a profile to either side of its landmark
 SEARCH = 4  # pixels that a landmark may move to either side in one round
@@ -30,26 +30,26 @@ ALIGNMENTS = 10
 
 @dataclass(frozen=True, eq=False)
 class _Appearance:
-    """At one level, mean (L, p) and inverse covariance (L, p, p) of every landmark's profile."""
+    """Mean (L, p) and inverse covariance (L, p, p) of every landmark's profile at a pyramid level."""
 
     mean: Floats
     inverse: Floats
 
 
 class ActiveShapeModel:
-    """Learns from grey images and contours, and finds contours.
+    """A model of contours in grey images.
 
-    variance: share of the shapes' variance that the modes keep. After `fit`: mean_ (L, 2) of size 1 about 0, modes_
-    (m, 2 L), variances_ (m,), and start_, the mean contour in shares of the image's height.
+    `variance` is the share of the shapes' variance in the modes. After `fit`: mean_ (L, 2) of size 1 around 0, modes_
+    (m, 2 L), variances_ (m,) and start_, the mean contour in shares of the image height.
     """
 
     def __init__(self, variance: float = 0.98) -> None:
         self.variance = variance
 
     def fit(self, images: Sequence[Picture], contours: Sequence[Floats]) -> "ActiveShapeModel":
-        """Learn from grey images (h, w) and contours (L, 2), x and y in pixels, landmark by landmark alike.
+        """Fit to grey `images` (h, w) and `contours` (L, 2) of corresponding landmarks, x and y in pixels.
 
-        Raises InvalidInput for fewer than 5, or contours that differ in their landmarks.
+        Raises InvalidInput for fewer than 5, or different numbers of landmarks.
         """
         if len(images) != len(contours) or len(images) < LEAST:
             raise InvalidInput(
@@ -82,42 +82,42 @@ class ActiveShapeModel:
         return self
 
     def find(self, image: Picture) -> Floats:
-        """The contour (L, 2) float64 in a grey image (h, w), in pixels.
+        """Find the contour (L, 2) float64 in a grey `image` (h, w), in pixels.
 
-        The search begins at the mean of the training contours, scaled with the image's height.
+        The search starts at the mean of the training contours, scaled to the image height.
         """
         shape = self.start_ * image.shape[0]
         pyramid = _pyramid(image)
         for level in reversed(range(LEVELS)):
-            at = (shape + 0.5) / 2**level - 0.5
+            current = (shape + 0.5) / 2**level - 0.5
             for _ in range(ROUNDS):
-                moved = self.closest(self._suggested(pyramid[level], at, self._appearance[level]))
-                step = float(np.abs(moved - at).max())
-                at = moved
+                moved = self.closest(self._suggest(pyramid[level], current, self._appearance[level]))
+                step = float(np.abs(moved - current).max())
+                current = moved
                 if step < SETTLED:
                     break
-            shape = (at + 0.5) * 2**level - 0.5
+            shape = (current + 0.5) * 2**level - 0.5
         return shape
 
     def closest(self, shape: Floats) -> Floats:
-        """The shape (L, 2) of the model that is nearest to one, each mode within 3 deviations."""
+        """Return the model's shape nearest to `shape` (L, 2), each mode within 3 deviations."""
         form = self.mean_
         for _ in range(5):
             scale, shift = _pose(form, shape)
-            back = _placed(shape - shift, 1.0 / scale)
-            weights = self.modes_ @ (back - self.mean_).ravel()
+            aligned = _transform(shape - shift, 1.0 / scale)
+            weights = self.modes_ @ (aligned - self.mean_).ravel()
             limit = DEVIATIONS * np.sqrt(self.variances_)
             form = self.mean_ + (np.clip(weights, -limit, limit) @ self.modes_).reshape(-1, 2)
         scale, shift = _pose(form, shape)
-        return _placed(form, scale) + shift
+        return _transform(form, scale) + shift
 
-    def _suggested(self, picture: Floats, shape: Floats, known: _Appearance) -> Floats:
-        """Where each landmark looks most like itself, along its normal."""
+    def _suggest(self, picture: Floats, shape: Floats, appearance: _Appearance) -> Floats:
+        """Move each landmark along its normal to the position most similar to training."""
         long = _profiles(picture, shape, HALF + SEARCH)
-        windows = np.lib.stride_tricks.sliding_window_view(long, 2 * HALF, axis=1)  # (L, places, p)
+        windows = np.lib.stride_tricks.sliding_window_view(long, 2 * HALF, axis=1)  # (L, positions, p)
         size = np.abs(windows).sum(axis=2, keepdims=True)
-        off = windows / np.maximum(size, 1e-9) - known.mean[:, None]
-        distances = np.einsum("lap,lpq,laq->la", off, known.inverse, off)
+        off = windows / np.maximum(size, 1e-9) - appearance.mean[:, None]
+        distances = np.einsum("lap,lpq,laq->la", off, appearance.inverse, off)
         best = distances.argmin(axis=1) - SEARCH
         return shape + best[:, None] * _normals(shape)
 
@@ -130,14 +130,14 @@ def _pyramid(image: Picture) -> list[Floats]:
 
 
 def _normals(shape: Floats) -> Floats:
-    """Unit normals (L, 2) of a closed contour."""
+    """Return unit normals (L, 2) of a closed contour."""
     along = np.roll(shape, -1, axis=0) - np.roll(shape, 1, axis=0)
     normal = np.stack([along[:, 1], -along[:, 0]], axis=1)
     return normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-9)
 
 
 def _profiles(picture: Floats, shape: Floats, half: int) -> Floats:
-    """The derivative (L, 2 half) of the image along every landmark's normal."""
+    """Return the derivative (L, 2 half) of the image along every landmark's normal."""
     along = np.arange(-half, half + 1)
     points = shape[:, None] + along[None, :, None] * _normals(shape)[:, None]
     values = map_coordinates(picture, [points[:, :, 1], points[:, :, 0]], order=1, mode="nearest")
@@ -145,7 +145,7 @@ def _profiles(picture: Floats, shape: Floats, half: int) -> Floats:
 
 
 def _learn(profiles: Floats) -> _Appearance:
-    """From profiles (n, L, p), each scaled to an absolute sum of 1."""
+    """Fit to profiles (n, L, p), each scaled to an absolute sum of 1."""
     scaled = profiles / np.maximum(np.abs(profiles).sum(axis=2, keepdims=True), 1e-9)
     mean = scaled.mean(axis=0)
     off = scaled - mean
@@ -154,23 +154,23 @@ def _learn(profiles: Floats) -> _Appearance:
     return _Appearance(mean, np.linalg.inv(covariance + ridge[:, None, None] * np.eye(covariance.shape[1])))
 
 
-def _placed(shape: Floats, scale: complex) -> Floats:
-    """Scaled and turned by a complex number about the origin."""
+def _transform(shape: Floats, scale: complex) -> Floats:
+    """Scale and rotate a shape by a complex number around the origin."""
     turned = (shape[:, 0] + 1j * shape[:, 1]) * scale
     return np.stack([turned.real, turned.imag], axis=1)
 
 
 def _pose(form: Floats, shape: Floats) -> tuple[complex, Floats]:
-    """The scale and turn, as a complex number, and the shift that bring `form`, centred, nearest to `shape`."""
+    """Return scale and rotation, as a complex number, and shift that bring `form` nearest to `shape`."""
     centre = shape.mean(axis=0)
-    own = form - form.mean(axis=0)
-    z, w = own[:, 0] + 1j * own[:, 1], (shape - centre)[:, 0] + 1j * (shape - centre)[:, 1]
+    centred = form - form.mean(axis=0)
+    z, w = centred[:, 0] + 1j * centred[:, 1], (shape - centre)[:, 0] + 1j * (shape - centre)[:, 1]
     scale = complex(np.vdot(z, w) / max(float(np.vdot(z, z).real), 1e-12))
-    return scale, centre - _placed(form.mean(axis=0)[None], scale)[0]
+    return scale, centre - _transform(form.mean(axis=0)[None], scale)[0]
 
 
 def _align(shapes: Floats) -> tuple[Floats, Floats]:
-    """Generalised Procrustes: the mean (L, 2) of size 1 about 0, and all shapes (n, L, 2) brought to it."""
+    """Align shapes (n, L, 2) by generalised Procrustes analysis; return their mean, of size 1 around 0, and all."""
     mean = shapes[0] - shapes[0].mean(axis=0)
     mean /= np.linalg.norm(mean)
     first = mean
@@ -178,18 +178,18 @@ def _align(shapes: Floats) -> tuple[Floats, Floats]:
         aligned = []
         for shape in shapes:
             scale, shift = _pose(shape, mean)
-            aligned.append(_placed(shape, scale) + shift)
+            aligned.append(_transform(shape, scale) + shift)
         mean = np.mean(aligned, axis=0)
-        scale, _ = _pose(mean, first)  # keeps its turn
-        mean = _placed(mean - mean.mean(axis=0), scale)
+        scale, _ = _pose(mean, first)  # keeps the rotation
+        mean = _transform(mean - mean.mean(axis=0), scale)
         mean /= np.linalg.norm(mean)
     return mean, np.stack(aligned)
 
 
 def _modes(aligned: Floats, share: float) -> tuple[Floats, Floats]:
-    """Principal modes (m, 2 L) that hold a share of the variance, and their variances (m,)."""
+    """Return the principal modes (m, 2 L) with a share of the variance, and their variances (m,)."""
     off = aligned - aligned.mean(axis=0)
     _, sizes, modes = np.linalg.svd(off, full_matrices=False)
     variances = sizes**2 / len(off)
-    kept = int(np.searchsorted(np.cumsum(variances), share * variances.sum() - 1e-12)) + 1
-    return modes[:kept], variances[:kept]
+    count = int(np.searchsorted(np.cumsum(variances), share * variances.sum() - 1e-12)) + 1
+    return modes[:count], variances[:count]

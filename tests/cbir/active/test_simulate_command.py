@@ -11,7 +11,7 @@ from sqlalchemy import insert
 from typer.testing import CliRunner
 
 from cbir.errors import InvalidInput, NotFound
-from cbir.grading import grader, ranker
+from cbir.grading import grader, make_ranker
 from cbir.grading.grader import Grader
 from cbir.images import from_array
 from cbir.main import app
@@ -126,7 +126,7 @@ def test_severity_is_a_ranker_of_grades(learnt, tmp_path):
 def test_an_image_of_the_collection_and_its_picture_get_one_severity(learnt):
     folder, _ = learnt
     with Collection(folder) as opened:
-        grader.fit(opened, "grade", ranker("severity"))
+        grader.fit_grader(opened, "grade", make_ranker("severity"))
         record = opened.record(next(iter(severity_by_id(opened))))
         place = next(n for n in range(66) if from_array(PICTURES[n]).content_hash == record.content_hash)
         graded = Grader(opened, "grade")
@@ -218,4 +218,4 @@ def test_grading_by_severity_needs_one(folder):
         Collection(folder) as opened,
         pytest.raises(InvalidInput, match="60 of 60 graded images have no number"),
     ):
-        grader.fit(opened, "grade", ranker("severity"))
+        grader.fit_grader(opened, "grade", make_ranker("severity"))

@@ -7,8 +7,8 @@ from sklearn.base import clone
 from typer.testing import CliRunner
 
 from cbir.errors import InvalidInput
-from cbir.grading import ranker
-from cbir.grading.cnn import LOSSES, CnnRanker
+from cbir.grading import make_ranker
+from cbir.grading.cnn_ranker import LOSSES, CnnRanker
 from cbir.grading.interpolation import GradeInterpolator
 from cbir.main import app
 
@@ -50,13 +50,13 @@ def test_a_seed_decides():
 
 
 def test_it_grades_by_its_neighbours():
-    grader = GradeInterpolator(ranker("cnn", **SHORT), smoothing="auto", coverage=None).fit(*drawn(120, 0))
+    grader = GradeInterpolator(make_ranker("cnn", **SHORT), smoothing="auto", coverage=None).fit(*drawn(120, 0))
     pictures, grades = drawn(40, 1)
     assert np.abs(grader.predict(pictures) - grades).mean() < 0.6  # the best constant: 1
 
 
 def test_options_and_a_clone():
-    made = ranker("cnn", loss="s-ndcg", mirror=True)
+    made = make_ranker("cnn", loss="s-ndcg", mirror=True)
     assert clone(made).get_params() == made.get_params()
 
 
@@ -79,12 +79,12 @@ def test_pictures_that_are_none(pictures):
 
 def test_pictures_of_another_size():
     learnt = CnnRanker(epochs=1).fit(*drawn(16, 0))
-    with pytest.raises(InvalidInput, match="learnt 1024"):
+    with pytest.raises(InvalidInput, match="fitted with 1024"):
         learnt.predict(np.zeros((2, 64)))
 
 
 def test_grades_alike():
-    with pytest.raises(InvalidInput, match="alike"):
+    with pytest.raises(InvalidInput, match="are equal"):
         CnnRanker().fit(drawn(8, 0)[0], np.ones(8))
 
 
@@ -127,4 +127,4 @@ def test_a_picture_that_is_gone(collection):
     found = grade("evaluate", "--collection", str(collection), "--ranker", "cnn", "--folds", "2")
     (collection.parent / "gone").rename(collection.parent / "03.png")
     assert isinstance(found.exception, InvalidInput)
-    assert "1 of 48 graded images have no picture any more" in str(found.exception)
+    assert "1 of 48 graded images have no file any more" in str(found.exception)

@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 from cbir.descriptors import get as descriptor
 from cbir.errors import CollectionBusy, InvalidInput, NotFound
-from cbir.grading import grader, ranker
-from cbir.grading.cases import graded_cases
+from cbir.grading import grader, make_ranker
+from cbir.grading.graded_cases import read_graded_cases
 from cbir.grading.grader import Grader
 from cbir.images import read_images
 from cbir.main import app
-from cbir.store import Collection, gradings
+from cbir.store import Collection
 from cbir.store import profile as profiles
 from cbir.store.records import add_labels, describe_record
 
@@ -108,7 +108,7 @@ def test_evaluate_several(folder, tmp_path):
 def test_evaluate_what_is_held_out(folder):
     found = said("evaluate", "--collection", folder, "--held-out", "half=1", "--list-size", "all")
     assert list(found) == KEYS
-    for where, why in (("half=7", "both sides need some"), ("grade<1", "parts the images of")):
+    for where, why in (("half=7", "select some, but not all"), ("grade<1", "parts the images of")):
         refused = run("evaluate", "--collection", folder, "--held-out", where)
         assert isinstance(refused.exception, InvalidInput)
         assert why in str(refused.exception)
@@ -125,7 +125,7 @@ def test_evaluate_what_is_held_out(folder):
         (["--smoothing", "much"], "odd number or auto"),
         (["--list-size", "1"], "a list has 2 images"),
         (["--list-size", "many"], "a number of images or all"),
-        (["--where", "grade=1", "--ranker", "ranking-svm"], "alike"),
+        (["--where", "grade=1", "--ranker", "ranking-svm"], "are equal"),
         (["--where", "grade"], "key=value"),
     ],
 )
@@ -159,8 +159,8 @@ def test_fit_and_predict(folder, tmp_path, name):
                 assert collection.record(found[side]["image_id"]).labels["grade"] == str(
                     int(found[side]["grade"])
                 )
-        cases = graded_cases(collection, "grade")
-        fitted = ranker(name).fit(cases.vectors, cases.grades, cases.patients)
+        cases = read_graded_cases(collection, "grade")
+        fitted = make_ranker(name).fit(cases.vectors, cases.grades, cases.patients)
         vector = descriptor("tamura")(next(iter(read_images(tmp_path / "new.png"))))
         assert found["score"] == pytest.approx(float(fitted.predict(vector[None])[0]))
     assert "graded images" in run("predict", tmp_path / "new.png", "--collection", folder).output
@@ -169,7 +169,7 @@ def test_fit_and_predict(folder, tmp_path, name):
 def test_an_image_is_not_its_own_neighbour(folder, tmp_path):
     run("fit", "--collection", folder)
     with Collection(folder) as collection:
-        image_id = graded_cases(collection, "grade").image_ids[0]
+        image_id = read_graded_cases(collection, "grade").image_ids[0]
     by_file = said("predict", tmp_path / "0.png", "--collection", folder)
     assert by_file["graded"] == 56
     excluded = said("predict", tmp_path / "0.png", "--collection", folder, "--exclude-patient", "Doe^0")
@@ -216,32 +216,29 @@ def test_fit_refuses(folder):
 def test_nothing_learnt_from_the_erased_is_kept(folder):
     run("fit", "--collection", folder)
     with Collection(folder) as collection:
-        with collection.engine.connect() as connection:
-            assert gradings.columns(connection) == ["grade"]
+        assert collection.graded_labels() == ["grade"]
         with collection.writer() as writer:
             key = next(record.patient_key for _, record in collection.iterate())
             writer.erase_patient([key])
-        with collection.engine.connect() as connection:
-            assert gradings.columns(connection) == []
+        assert collection.graded_labels() == []
 
 
 def test_what_was_stored_by_another_version(folder):
     run("fit", "--collection", folder)
     with Collection(folder) as collection:
         image_id = next(record.image_id for _, record in collection.iterate())
-        with collection.engine.connect() as connection:
-            newer = gradings.read(connection, "grade").replace('"format":1', '"format":99')
+        newer = collection.grade_model("grade").replace('"format":1', '"format":99')
         for text, why in (("{}", "cannot be read"), (newer, "has format 99")):
-            with collection.engine.begin() as connection:
-                gradings.store(connection, "grade", text)
+            with collection.writer() as writer:
+                writer.set_grade_model("grade", text)
             with pytest.raises(InvalidInput, match=why):
                 Grader(collection, "grade").by_id(image_id)
 
 
 def test_all_grades_deleted(folder):
     with Collection(folder) as collection:
-        grader.fit(collection, "grade", ranker("ranking-svm"), where=["half=0"])
-        first, *others = graded_cases(collection, "grade").image_ids
+        grader.fit_grader(collection, "grade", make_ranker("ranking-svm"), where=["half=0"])
+        first, *others = read_graded_cases(collection, "grade").image_ids
         with collection.writer() as writer:
             writer.delete(others)
         with pytest.raises(InvalidInput, match="no other image has a grade"):

@@ -8,15 +8,15 @@ from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.multicomp import pairwise_tukeyhsd
 
 from cbir.errors import InvalidInput
-from cbir.grading.agreement import agreement, nearest_level, quadratic_kappa
-from cbir.grading.evaluation import compare, evaluate, known, splits_by_patient
 from cbir.grading.figures import error_histogram, grade_scatter, ndcg_boxes
+from cbir.grading.grade_agreement import measure_agreement, nearest_level, quadratic_kappa
+from cbir.grading.grader_evaluation import compare_graders, evaluate_grader, grader_names, splits_by_patient
 from tests.cbir.grading.cases import drawn
 
 
 def test_agreement():
     predicted, grades = np.array([0.5, 1.0, 2.6, 4.4]), np.array([0.0, 1, 4, 3])
-    found = agreement(predicted, grades, np.arange(5.0), 0.9)
+    found = measure_agreement(predicted, grades, np.arange(5.0), 0.9)
     assert found["within_half"] == 0.5
     assert found["within_one"] == 0.5
     assert found["exact"] == 0.25
@@ -60,10 +60,10 @@ def test_folds_part_no_patient():
         splits_by_patient(y, patients, 1)
 
 
-@pytest.mark.parametrize("name", known())
+@pytest.mark.parametrize("name", grader_names())
 def test_every_method(name):
     X, y, patients = drawn(300)
-    found = evaluate(name, X, y, splits_by_patient(y, patients, 3), patients)
+    found = evaluate_grader(name, X, y, splits_by_patient(y, patients, 3), patients)
     assert found.overall["within_one"] > 0.8
     assert found.overall["mae"] == pytest.approx(np.abs(found.predicted - found.grades).mean())
     assert len(found.folds) == 3
@@ -73,7 +73,7 @@ def test_every_method(name):
 
 def test_one_split():
     X, y, _ = drawn(100)
-    found = evaluate(
+    found = evaluate_grader(
         "ranking-svm", X, y, [(np.arange(60), np.arange(60, 100))], list_size=None, options={"C": 1.0}
     )
     assert found.tested.tolist() == list(range(60, 100))
@@ -83,14 +83,14 @@ def test_one_split():
 def test_unknown():
     X, y, patients = drawn(100)
     with pytest.raises(InvalidInput, match=r"s-ndcg.*regression"):
-        evaluate("boosted", X, y, splits_by_patient(y, patients, 2))
+        evaluate_grader("boosted", X, y, splits_by_patient(y, patients, 2))
 
 
 def test_anova_and_tukey():
     X, y, patients = drawn(400, noise=2)
     splits = splits_by_patient(y, patients, 4)
-    found = [evaluate(name, X, y, splits, patients) for name in ("ranking-svm", "adarank", "classification")]
-    p, compared = compare(found)
+    found = [evaluate_grader(name, X, y, splits, patients) for name in ("ranking-svm", "adarank", "classification")]
+    p, compared = compare_graders(found)
     names = np.repeat([one.name for one in found], [len(one.lists) for one in found])
     table = pairwise_tukeyhsd(np.concatenate([one.lists for one in found]), names)
     assert p < 0.05
@@ -101,7 +101,7 @@ def test_anova_and_tukey():
         assert abs(one.difference) == pytest.approx(abs(row[2]), abs=1e-4)
         assert one.p == pytest.approx(row[3], abs=1e-3)
         assert one.high - one.low == pytest.approx(row[5] - row[4], abs=1e-3)
-    assert np.isnan(compare(found[:1])[0])
+    assert np.isnan(compare_graders(found[:1])[0])
 
 
 @pytest.mark.parametrize("factor", [1.0, 1e-3, 1e9])

@@ -7,7 +7,7 @@ from scipy.stats import kendalltau
 from cbir import grading
 from cbir.errors import InvalidInput
 from cbir.grading.interpolation import GradeInterpolator
-from cbir.grading.stored import StoredGrading, read, store
+from cbir.grading.stored_grading import StoredGrading, read_stored_grading, store_grading
 from tests.cbir.grading.cases import drawn
 
 BOTH = pytest.mark.parametrize("name", ["s-ndcg", "ranking-svm"])
@@ -30,7 +30,7 @@ def test_kernels_rank_what_a_line_cannot(name):
     X, y = bent()
     new, truth = bent(seed=1)
     linear, rbf, auto = (
-        grading.ranker(name, kernel=kernel).fit(X, y) for kernel in ("linear", "rbf", "auto")
+        grading.make_ranker(name, kernel=kernel).fit(X, y) for kernel in ("linear", "rbf", "auto")
     )
     assert tau(linear, new, truth) < 0.3
     assert tau(rbf, new, truth) > 0.7
@@ -41,31 +41,31 @@ def test_kernels_rank_what_a_line_cannot(name):
 @BOTH
 def test_a_line_is_kept_where_it_does_better(name):
     X, y, patients = drawn(300, 30, noise=2.0)
-    auto = grading.ranker(name, kernel="auto").fit(X, y, patients)
-    np.testing.assert_array_equal(auto.predict(X), grading.ranker(name).fit(X, y, patients).predict(X))
+    auto = grading.make_ranker(name, kernel="auto").fit(X, y, patients)
+    np.testing.assert_array_equal(auto.predict(X), grading.make_ranker(name).fit(X, y, patients).predict(X))
     assert auto.landmarks_.shape == (0, 30)
 
 
 @BOTH
 def test_too_few_groups_to_choose(name):
     X, y = bent()
-    auto = grading.ranker(name, kernel="auto").fit(X, y, np.arange(300) % 5)
+    auto = grading.make_ranker(name, kernel="auto").fit(X, y, np.arange(300) % 5)
     assert len(auto.landmarks_) == 0
 
 
 @BOTH
 def test_equal_images_are_no_trouble_as_landmarks(name):
     X, y = bent(40)
-    fitted = grading.ranker(name, kernel="rbf").fit(np.repeat(X, 5, axis=0), np.repeat(y, 5))
+    fitted = grading.make_ranker(name, kernel="rbf").fit(np.repeat(X, 5, axis=0), np.repeat(y, 5))
     assert np.isfinite(fitted.predict(X)).all()
 
 
 @BOTH
 def test_kept_and_read_back(name):
     X, y = bent(100)
-    made = GradeInterpolator(grading.ranker(name, kernel="rbf")).fit(X, y)
-    kept = store(made, "0" * 16, "grade", (), 100, 100, "now")
-    back = read(kept.model_dump_json(), "grade")
+    made = GradeInterpolator(grading.make_ranker(name, kernel="rbf")).fit(X, y)
+    kept = store_grading(made, "0" * 16, "grade", (), 100, 100, "now")
+    back = read_stored_grading(kept.model_dump_json(), "grade")
     assert isinstance(back, StoredGrading)
     np.testing.assert_allclose(back.fitted_ranker().predict(X), made.ranker_.predict(X))
 
@@ -74,4 +74,4 @@ def test_kept_and_read_back(name):
 def test_refuses(name):
     X, y = bent(20)
     with pytest.raises(InvalidInput, match="linear, rbf, auto"):
-        grading.ranker(name, kernel="cubic").fit(X, y)
+        grading.make_ranker(name, kernel="cubic").fit(X, y)

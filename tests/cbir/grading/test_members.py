@@ -18,7 +18,7 @@ EVERY = pytest.mark.parametrize("name", grading.names())
 @EVERY
 def test_ranks_what_it_learnt_and_what_it_did_not(name):
     X, y, _ = drawn(400)
-    fitted = grading.ranker(name).fit(X[:300], y[:300])
+    fitted = grading.make_ranker(name).fit(X[:300], y[:300])
     assert fitted.score(X[:300], y[:300]) > 0.85
     assert fitted.score(X[300:], y[300:]) > 0.8
     assert fitted.predict(X[y == 4]).mean() > fitted.predict(X[y == 1]).mean()
@@ -27,7 +27,7 @@ def test_ranks_what_it_learnt_and_what_it_did_not(name):
 @EVERY
 def test_conventions(name):
     X, y, _ = drawn()
-    made = grading.ranker(name, list_size=20)
+    made = grading.make_ranker(name, list_size=20)
     assert not [key for key in vars(made) if key.endswith("_")]
     before = made.get_params()
     assert made.fit(X, y) is made
@@ -46,7 +46,7 @@ def test_conventions(name):
 @EVERY
 def test_an_image_scores_the_same_in_any_company(name):
     X, y, _ = drawn()
-    fitted = grading.ranker(name).fit(X, y)
+    fitted = grading.make_ranker(name).fit(X, y)
     np.testing.assert_allclose(fitted.predict(X[:1]), fitted.predict(X)[:1])
     assert fitted.predict(X[:0]).shape == (0,)
 
@@ -54,7 +54,7 @@ def test_an_image_scores_the_same_in_any_company(name):
 @EVERY
 def test_fits_into_scikit_learn(name):
     X, y, _ = drawn()
-    scores = cross_val_score(make_pipeline(StandardScaler(), grading.ranker(name)), X, y, cv=3)
+    scores = cross_val_score(make_pipeline(StandardScaler(), grading.make_ranker(name)), X, y, cv=3)
     assert (scores > 0.7).all()
 
 
@@ -62,12 +62,12 @@ def test_fits_into_scikit_learn(name):
 def test_neither_units_nor_the_input_matter(name):
     X, y, _ = drawn()
     kept = X.copy(), y.copy()
-    fitted = grading.ranker(name).fit(X, y)
+    fitted = grading.make_ranker(name).fit(X, y)
     np.testing.assert_array_equal(X, kept[0])
     np.testing.assert_array_equal(y, kept[1])
-    other = grading.ranker(name).fit(X * 1000 + 3, y)
+    other = grading.make_ranker(name).fit(X * 1000 + 3, y)
     np.testing.assert_allclose(other.predict(X * 1000 + 3), fitted.predict(X), rtol=1e-4, atol=1e-6)
-    single = grading.ranker(name).fit(X.astype(np.float32).tolist(), y.astype(int).tolist())
+    single = grading.make_ranker(name).fit(X.astype(np.float32).tolist(), y.astype(int).tolist())
     np.testing.assert_allclose(single.predict(X), fitted.predict(X), rtol=1e-2, atol=1e-3)
 
 
@@ -75,7 +75,7 @@ def test_neither_units_nor_the_input_matter(name):
 def test_a_constant_feature_tells_nothing(name):
     X, y, _ = drawn()
     with_constant = np.column_stack([X, np.full(len(X), 0.1)])
-    fitted = grading.ranker(name).fit(with_constant, y)
+    fitted = grading.make_ranker(name).fit(with_constant, y)
     scores = fitted.predict(with_constant)
     with_constant[:, -1] = 1e6
     np.testing.assert_array_equal(fitted.predict(with_constant), scores)
@@ -83,13 +83,13 @@ def test_a_constant_feature_tells_nothing(name):
 
 @EVERY
 def test_two_images_are_enough(name):
-    fitted = grading.ranker(name).fit([[0.0, 1.0], [1.0, 1.0]], [0, 3])
+    fitted = grading.make_ranker(name).fit([[0.0, 1.0], [1.0, 1.0]], [0, 3])
     assert fitted.predict([[1.0, 1.0]]) > fitted.predict([[0.0, 1.0]])
 
 
 @EVERY
 def test_features_that_say_nothing(name):
-    scores = grading.ranker(name).fit(np.ones((9, 2)), [1, 2, 3] * 3).predict(np.ones((4, 2)))
+    scores = grading.make_ranker(name).fit(np.ones((9, 2)), [1, 2, 3] * 3).predict(np.ones((4, 2)))
     assert (scores == scores[0]).all()
 
 
@@ -100,8 +100,8 @@ def test_features_that_say_nothing(name):
         ([[1.0], [np.nan]], [1, 2], "finite"),
         ([[1.0], [np.inf]], [1, 2], "finite"),
         ([[1.0], [2.0]], [1, np.nan], "finite"),
-        ([[1.0], [2.0]], [2, 2], "alike"),
-        ([[1.0]], [2], "alike"),
+        ([[1.0], [2.0]], [2, 2], "are equal"),
+        ([[1.0]], [2], "are equal"),
         (np.empty((0, 3)), [], "no graded images"),
         ([[1.0], [2.0]], [1, 2, 3], "as many"),
         ([1.0, 2.0], [1, 2], "shape"),
@@ -111,14 +111,14 @@ def test_features_that_say_nothing(name):
 )
 def test_refused(name, X, y, said):
     with pytest.raises(InvalidInput, match=said):
-        grading.ranker(name).fit(X, y)
+        grading.make_ranker(name).fit(X, y)
 
 
 @EVERY
 def test_refuses_other_features_than_it_learnt(name):
     X, y, _ = drawn()
-    with pytest.raises(InvalidInput, match="learnt 6"):
-        grading.ranker(name).fit(X, y).predict(X[:, :5])
+    with pytest.raises(InvalidInput, match="fitted with 6"):
+        grading.make_ranker(name).fit(X, y).predict(X[:, :5])
 
 
 @EVERY
@@ -126,20 +126,20 @@ def test_refuses_other_features_than_it_learnt(name):
 def test_refuses_a_list_size(name, size):
     X, y, _ = drawn()
     with pytest.raises(InvalidInput, match="a list has"):
-        grading.ranker(name, list_size=size).fit(X, y)
+        grading.make_ranker(name, list_size=size).fit(X, y)
 
 
 @EVERY
 def test_decimal_and_negative_and_huge_grades(name):
     X, y, _ = drawn()
     for grades in (y - 2.5, y * 1e3, y + np.random.default_rng(0).uniform(0, 0.1, len(y))):
-        fitted = grading.ranker(name).fit(X, grades)
+        fitted = grading.make_ranker(name).fit(X, grades)
         assert np.isfinite(fitted.predict(X)).all()
         assert 0 < fitted.score(X, grades) <= 1
 
 
 def test_unknown():
     with pytest.raises(InvalidInput, match="s-ndcg, ranking-svm"):
-        grading.ranker("listnet")
+        grading.make_ranker("listnet")
     with pytest.raises(InvalidInput, match="options depth"):
-        grading.ranker("rankboost", depth=3)
+        grading.make_ranker("rankboost", depth=3)

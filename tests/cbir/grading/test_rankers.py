@@ -12,13 +12,13 @@ from sklearn.metrics import ndcg_score
 from sklearn.svm import LinearSVC
 
 from cbir.errors import InvalidInput
-from cbir.grading import AdaRank, RankBoost, RankingSVM, SNdcgRanker, positions
-from cbir.models.linear.ranking_lists import assign_lists, rows_by_list
-from cbir.models.linear.list_measures import ndcg_gains, kendall_tau, mean_ndcg, ndcg
-from cbir.models.linear.pair_sums import Pairs
-from cbir.grading.positions import Steps
-from cbir.grading.s_ndcg import put_aside, s_ndcg
+from cbir.grading import AdaRank, RankBoost, RankingSVM, SNdcgRanker, smooth_steps
+from cbir.grading.s_ndcg_ranker import hold_out_groups, s_ndcg
+from cbir.grading.smooth_steps import SmoothSteps
 from cbir.losses import SNdcgLoss
+from cbir.models.linear.list_measures import kendall_tau, mean_ndcg, ndcg, ndcg_gains
+from cbir.models.linear.pair_sums import Pairs
+from cbir.models.linear.ranking_lists import assign_lists, rows_by_list
 from tests.cbir.grading.cases import drawn
 
 CASES = st.integers(2, 25).flatmap(
@@ -157,11 +157,11 @@ def test_exponential_does_not_overflow():
 
 def test_images_of_a_patient_are_put_aside_together():
     groups, grades = np.repeat(np.arange(90), 3), np.tile([1.0, 2.0, 3.0], 90)
-    aside = put_aside(groups, grades, 1 / 9, np.random.default_rng(0))
+    aside = hold_out_groups(groups, grades, 1 / 9, np.random.default_rng(0))
     assert aside.sum() == 30
     assert not set(groups[aside]) & set(groups[~aside])
     one_grade = np.where(aside, 1.0, grades)
-    assert not put_aside(groups, one_grade, 1 / 9, np.random.default_rng(0)).any()
+    assert not hold_out_groups(groups, one_grade, 1 / 9, np.random.default_rng(0)).any()
     with pytest.raises(InvalidInput, match="as many groups"):
         SNdcgRanker().fit(np.ones((3, 2)), [1, 2, 3], [1, 2])
 
@@ -169,13 +169,13 @@ def test_images_of_a_patient_are_put_aside_together():
 def test_long_lists_on_a_grid(monkeypatch):
     random = np.random.default_rng(0)
     values, weights = random.normal(size=700) * 2, random.normal(size=700)
-    exact = Steps(values)
-    monkeypatch.setattr(positions, "EXACT", 10)
-    grid = Steps(values)
+    exact = SmoothSteps(values)
+    monkeypatch.setattr(smooth_steps, "EXACT", 10)
+    grid = SmoothSteps(values)
     assert not grid.exact
     np.testing.assert_allclose(grid.ranks(), exact.ranks(), atol=4e-5 * 700)
     np.testing.assert_allclose(grid.slopes(weights), exact.slopes(weights), atol=2e-2)
-    alike = Steps(np.full(700, 3.0))
+    alike = SmoothSteps(np.full(700, 3.0))
     np.testing.assert_allclose(alike.ranks(), 0, atol=1e-9)
 
 

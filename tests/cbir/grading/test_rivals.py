@@ -8,9 +8,9 @@ from sklearn.exceptions import NotFittedError
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 from cbir.errors import InvalidInput
-from cbir.grading import ordinal
-from cbir.grading.ordinal import OrdinalRegression
-from cbir.grading.rivals import ClassificationGrader, names, rival
+from cbir.grading import ordinal_regression
+from cbir.grading.baselines import ClassificationGrader, baseline_grader, names
+from cbir.grading.ordinal_regression import OrdinalRegression
 from tests.cbir.grading.cases import drawn
 
 EVERY = pytest.mark.parametrize("name", names())
@@ -19,7 +19,7 @@ EVERY = pytest.mark.parametrize("name", names())
 @EVERY
 def test_conventions(name):
     X, y, _ = drawn(300, noise=0.2)
-    made = rival(name)
+    made = baseline_grader(name)
     with pytest.raises(NotFittedError):
         made.predict(X)
     assert made.fit(X[:200], y[:200]) is made
@@ -36,17 +36,17 @@ def test_conventions(name):
 )
 def test_refused(name, X, y):
     with pytest.raises(InvalidInput):
-        rival(name).fit(X, y)
+        baseline_grader(name).fit(X, y)
 
 
 @pytest.mark.parametrize("name", ["classification", "ordinal"])
 def test_levels(name):
     X, y, _ = drawn()
-    assert set(rival(name).fit(X, y / 2).predict(X)) <= set(y / 2)
+    assert set(baseline_grader(name).fit(X, y / 2).predict(X)) <= set(y / 2)
     with pytest.raises(InvalidInput, match="2 to 50 different grades"):
-        rival(name).fit(X, np.ones(len(X)))
+        baseline_grader(name).fit(X, np.ones(len(X)))
     with pytest.raises(InvalidInput, match="2 to 50 different grades"):
-        rival(name).fit(X, np.arange(len(X)))
+        baseline_grader(name).fit(X, np.arange(len(X)))
 
 
 def test_classifiers():
@@ -58,7 +58,7 @@ def test_classifiers():
 
 def test_unknown():
     with pytest.raises(InvalidInput, match="regression, classification, ordinal"):
-        rival("forest")
+        baseline_grader("forest")
 
 
 def test_ordinal_is_the_proportional_odds_model():
@@ -76,7 +76,7 @@ def test_gradient_of_ordinal():
     Z, levels = (X - X.mean(0)) / X.std(0), np.unique(y, return_inverse=True)[1]
     at = np.random.default_rng(0).normal(size=6 + 3) / 3
     off = check_grad(
-        lambda p: ordinal._loss(p, Z, levels, 1.0)[0], lambda p: ordinal._loss(p, Z, levels, 1.0)[1], at
+        lambda p: ordinal_regression._loss(p, Z, levels, 1.0)[0], lambda p: ordinal_regression._loss(p, Z, levels, 1.0)[1], at
     )
     assert off < 1e-3
 

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from cbir.errors import InvalidInput
-from cbir.grading.slit_lamp import FEATURES, ActiveShapeModel, draw, measure
+from cbir.grading.slit_lamp import FEATURES, ActiveShapeModel, draw_lens, measure_lens
 from cbir.grading.slit_lamp.shape_model import _align
 
 # The largest error of each feature over the phantoms below, at a height of 240 pixels.
@@ -20,7 +20,7 @@ def grey(phantom):
 @pytest.fixture(scope="module")
 def phantoms():
     random = np.random.default_rng(0)
-    return [draw(grade, random, height=240) for grade in random.uniform(0, 5, 90)]
+    return [draw_lens(grade, random, height=240) for grade in random.uniform(0, 5, 90)]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def model(phantoms):
 
 
 def test_a_phantom():
-    one, again = (draw(2.5, np.random.default_rng(3)) for _ in range(2))
+    one, again = (draw_lens(2.5, np.random.default_rng(3)) for _ in range(2))
     assert one.pixels.shape == (120, 160, 3)
     assert one.pixels.dtype == np.uint8
     np.testing.assert_array_equal(one.pixels, again.pixels)
@@ -38,7 +38,7 @@ def test_a_phantom():
     assert (one.contour < [160, 120]).all()
     assert one.contour[0, 0] < one.contour[16, 0]
     assert one.contour[8, 1] < one.contour[24, 1]
-    assert (draw(2.5, np.random.default_rng(4)).pixels != one.pixels).any()
+    assert (draw_lens(2.5, np.random.default_rng(4)).pixels != one.pixels).any()
 
 
 def test_every_feature_follows_the_grade(phantoms):
@@ -55,20 +55,20 @@ def test_every_feature_follows_the_grade(phantoms):
 )
 def test_phantoms_refuse(options):
     with pytest.raises(InvalidInput, match="phantom"):
-        draw(**{"grade": 1.0, "generator": np.random.default_rng(0), **options})
+        draw_lens(**{"grade": 1.0, "generator": np.random.default_rng(0), **options})
 
 
 @pytest.mark.parametrize("feature", FEATURES)
 def test_feature_on_the_true_contour(phantoms, feature):
     at = FEATURES.index(feature)
-    errors = [abs(measure(phantom.pixels, phantom.contour)[at] - phantom.truth[at]) for phantom in phantoms]
+    errors = [abs(measure_lens(phantom.pixels, phantom.contour)[at] - phantom.truth[at]) for phantom in phantoms]
     assert max(errors) < ALLOWED[feature]
 
 
 @pytest.mark.parametrize("feature", FEATURES)
 def test_feature_on_the_contour_that_was_found(phantoms, model, feature):
     at = FEATURES.index(feature)
-    errors = [abs(measure(p.pixels, model.find(grey(p)))[at] - p.truth[at]) for p in phantoms[40:60]]
+    errors = [abs(measure_lens(p.pixels, model.find(grey(p)))[at] - p.truth[at]) for p in phantoms[40:60]]
     assert max(errors) < ALLOWED[feature]
 
 
@@ -76,7 +76,7 @@ def test_mean_intensity_is_that_of_the_pixels_inside():
     pixels = np.zeros((50, 60, 3), np.uint8)
     pixels[10:40, 20:50] = 100
     square = np.array([[20, 25], [20, 10], [35, 10], [49, 10], [49, 25], [49, 39], [35, 39], [20, 39.0]])
-    found = measure(pixels, square)
+    found = measure_lens(pixels, square)
     assert found[0] == pytest.approx(100 / 255)
     assert found[2] == 0
     assert found[3] == pytest.approx(100 / 255, abs=1e-3)
@@ -88,7 +88,7 @@ def test_red_is_the_mean_of_hues_to_either_side_of_it():
     pixels[:25] = (200, 0, 20)
     pixels[25:] = (200, 20, 0)
     square = np.array([[10, 24.5], [10, 5], [30, 5], [49, 5], [49, 24.5], [49, 44], [30, 44], [10, 44]])
-    assert min(measure(pixels, square)[1], 1 - measure(pixels, square)[1]) < 0.01
+    assert min(measure_lens(pixels, square)[1], 1 - measure_lens(pixels, square)[1]) < 0.01
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,12 @@ def test_red_is_the_mean_of_hues_to_either_side_of_it():
 )
 def test_measure_refuses(pixels, contour, said):
     with pytest.raises(InvalidInput, match=said):
-        measure(pixels, contour)
+        measure_lens(pixels, contour)
 
 
 def test_a_black_image_has_finite_features():
-    phantom = draw(1.0, np.random.default_rng(0))
-    assert np.isfinite(measure(np.zeros_like(phantom.pixels), phantom.contour)).all()
+    phantom = draw_lens(1.0, np.random.default_rng(0))
+    assert np.isfinite(measure_lens(np.zeros_like(phantom.pixels), phantom.contour)).all()
 
 
 def test_the_lens_is_found(phantoms, model):
@@ -124,7 +124,7 @@ def test_the_lens_is_found(phantoms, model):
 
 
 def test_found_in_another_size(model):
-    phantom = draw(3.0, np.random.default_rng(9), height=360)
+    phantom = draw_lens(3.0, np.random.default_rng(9), height=360)
     found = model.find(grey(phantom))
     assert np.linalg.norm(found - phantom.contour, axis=1).mean() < 2
 

@@ -1,4 +1,4 @@
-"""S-NDCG: a ranking function learnt by gradient ascent on NDCG with smooth positions (Huang et al. 2010, III)."""
+"""S-NDCG: a ranking function fitted by gradient ascent on NDCG with smooth positions (Huang et al. 2010, III)."""
 
 from typing import ClassVar, Literal
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.grading.positions import Steps
+from cbir.grading.smooth_steps import SmoothSteps
 from cbir.models.linear.kernel_ranker import Kernel, KernelRanker
 from cbir.models.linear.list_measures import mean_ndcg, ndcg_gains
 from cbir.models.linear.ranking_lists import ListSize, assign_lists, rows_by_list
@@ -17,23 +17,43 @@ Integers = NDArray[np.int64]
 ALPHA = {"sigmoid": 0.2, "paper": 0.001}
 FUNCTIONS = ("linear", "exponential")
 HIGHEST = 30.0  # of the exponent of an exponential ranking function
-NARROWEST = 1e-9  # a spread of scores below this is none
-RIDGE = 0.1  # added to the variances that features are decorrelated by
+NARROWEST = 1e-9  # least spread of scores
+RIDGE = 0.1  # added to the variances in the decorrelation of features
 
 
 class SNdcgRanker(KernelRanker):
-    """Climbs the mean S-NDCG (eq. 8) of lists; of the T functions on the way, the best by NDCG on lists put aside.
+    """Gradient ascent on the mean S-NDCG (eq. 8) of lists; the result is the step with the best NDCG in validation.
 
-    form "sigmoid": pi'(x) = 1 + sum over y != x of (1 + tanh(alpha (s_y - s_x) / spread of the list's scores)) / 2,
-        alpha 0.2: always from 1 to n. A step is `rate` times as long as theta, of which only the direction counts.
-    form "paper": pi'(x) = 1 + sum over y != x of tanh(alpha (s_y - s_x)), alpha 0.001, and theta + rate * gradient,
-        as printed, from theta 0. InvalidInput where scores leave the domain of the logarithm.
-    function "linear": s = <theta, x>; "exponential": s = exp(<theta, x>).
-    Features are decorrelated before, so that a step moves along all of them alike.
+    Features are decorrelated first, so that a step moves along all of them equally.
 
-    kernel: see `KernelRanker`.
-    steps: T. list_size: images a list, None for all. validation: share of the groups put aside; all train and
-    choose where there are too few. chosen_: the step that was best, from 0.
+    Parameters
+    ----------
+    form : str
+        "sigmoid": pi'(x) = 1 + sum over y != x of (1 + tanh(alpha (s_y - s_x) / spread of the list's scores)) / 2,
+        always from 1 to n; a step is `rate` times as long as theta, of which only the direction matters.
+        "paper": pi'(x) = 1 + sum over y != x of tanh(alpha (s_y - s_x)), and theta + rate * gradient, as printed,
+        from theta 0; InvalidInput if scores leave the domain of the logarithm.
+    function : str
+        "linear": s = <theta, x>; "exponential": s = exp(<theta, x>).
+    alpha : float, optional
+        By default 0.2 for "sigmoid" and 0.001 for "paper".
+    steps : int
+        T.
+    rate : float
+        Length of a step.
+    list_size : int, optional
+        Images per list; None: one list.
+    validation : float
+        Share of the groups for validation; with too few groups, all images serve for both.
+    seed : int
+        Seed of the lists and the validation groups.
+    kernel : str
+        See `KernelRanker`.
+
+    Attributes
+    ----------
+    chosen_ : int
+        Best step, from 0.
     """
 
     name: ClassVar[str] = "s-ndcg"
@@ -63,26 +83,26 @@ class SNdcgRanker(KernelRanker):
     def _weights(self, Z: Floats, grades: Floats, groups: Integers) -> Floats:
         self._check()
         generator = np.random.default_rng(self.seed)
-        aside = put_aside(groups, grades, self.validation, generator)
-        train = ~aside if aside.any() else np.ones(len(Z), bool)
-        chosen = aside if aside.any() else train
+        held_out = hold_out_groups(groups, grades, self.validation, generator)
+        train = ~held_out if held_out.any() else np.ones(len(Z), bool)
+        validation = held_out if held_out.any() else train
         basis = _decorrelating(Z[train])
-        W, V = Z[train] @ basis, Z[chosen] @ basis
+        W, V = Z[train] @ basis, Z[validation] @ basis
         gain = ndcg_gains(grades[train])
         lists = rows_by_list(assign_lists(len(W), self.list_size, generator))
-        judged = assign_lists(len(V), self.list_size, generator)
-        theta = chosen_theta = np.zeros(W.shape[1])
+        validation_lists = assign_lists(len(V), self.list_size, generator)
+        theta = best_theta = np.zeros(W.shape[1])
         best = -np.inf
         for step in range(self.steps + 1):
             if step or self.form == "paper":
-                theta = self._climbed(theta, W, gain, lists)
-            else:  # where the first step from theta 0 leads; there no direction is known yet
+                theta = self._step(theta, W, gain, lists)
+            else:  # the first step from theta 0, which has no direction yet
                 theta = W.T @ (gain - gain.mean())
                 theta /= max(float(np.std(W @ theta)), NARROWEST)
-            found = mean_ndcg(V @ theta, grades[chosen], judged)
-            if found > best or not step:
-                best, self.chosen_, chosen_theta = found, step, theta
-        return basis @ chosen_theta
+            quality = mean_ndcg(V @ theta, grades[validation], validation_lists)
+            if quality > best or not step:
+                best, self.chosen_, best_theta = quality, step, theta
+        return basis @ best_theta
 
     def _check(self) -> None:
         if self.form not in ALPHA:
@@ -96,7 +116,7 @@ class SNdcgRanker(KernelRanker):
         if not 0 <= self.validation < 1:
             raise InvalidInput(f"validation is a share from 0 to below 1, not {self.validation!r}")
 
-    def _climbed(self, theta: Floats, W: Floats, gain: Floats, lists: list[Integers]) -> Floats:
+    def _step(self, theta: Floats, W: Floats, gain: Floats, lists: list[Integers]) -> Floats:
         scores = self._outputs(W @ theta)
         slopes = np.zeros(len(W))
         for rows in lists:
@@ -123,20 +143,42 @@ class SNdcgRanker(KernelRanker):
 
 
 def s_ndcg(scores: Floats, gain: Floats, form: str, alpha: float) -> tuple[float, Floats]:
-    """S-NDCG (eq. 8) of one list and its gradient by the scores (eq. 9 without the ranking function), (n,)."""
+    """Compute S-NDCG (eq. 8) of a list and its gradient (eq. 9 without the ranking function).
+
+    Parameters
+    ----------
+    scores, gain : (n,) float64
+        Scores and gains.
+    form : str
+        "sigmoid" or "paper", see `SNdcgRanker`.
+    alpha : float
+        Steepness.
+
+    Returns
+    -------
+    float
+        S-NDCG; nan if no gain is above 0.
+    (n,) float64
+        Its gradient with respect to the scores.
+
+    Raises
+    ------
+    InvalidInput
+        If the scores leave the domain of the logarithm.
+    """
     best = np.sort(gain)[::-1] @ (1.0 / np.log2(np.arange(2.0, len(gain) + 2.0)))
     if best <= 0.0:
         return float("nan"), np.zeros(len(scores))
     smooth = form == "sigmoid"
     centred = scores - scores.mean()
     spread = max(float(np.sqrt(np.mean(centred**2))), NARROWEST) if smooth else 1.0
-    steps = Steps(scores * (alpha / spread))
+    steps = SmoothSteps(scores * (alpha / spread))
     positions = 1.0 + steps.ranks()
     if smooth:
         positions = 1.0 + (positions - 1.0 + len(scores) - 1.0) / 2.0
     elif positions.min() <= 0.0:
         raise InvalidInput(
-            "the scores leave the domain of s-ndcg as printed (a position is not above 0); take a smaller alpha or "
+            "the scores leave the domain of s-ndcg as printed (a position is not above 0); use a smaller alpha or "
             "rate, or the form sigmoid"
         )
     value = float((gain / np.log2(1.0 + positions)).sum() / best)
@@ -149,18 +191,35 @@ def s_ndcg(scores: Floats, gain: Floats, form: str, alpha: float) -> tuple[float
 
 
 def _decorrelating(Z: Floats) -> Floats:
-    """(d, d): the inverse root of the covariance, small variances raised so that they stay small."""
+    """Return the inverse root (d, d) of the covariance with a ridge, which keeps small variances small."""
     variances, directions = np.linalg.eigh(Z.T @ Z / len(Z))
     return (directions / np.sqrt(np.maximum(variances, 0.0) + RIDGE)) @ directions.T
 
 
-def put_aside(
+def hold_out_groups(
     groups: Integers, grades: Floats, share: float, generator: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """The images (n,) of a share of the groups; none where what is left or put aside has one grade alone."""
+    """Select the images of random groups for validation.
+
+    Parameters
+    ----------
+    groups : (n,) int
+        Group of each image, numbered from 0.
+    grades : (n,) float64
+        Grades.
+    share : float
+        Share of the groups.
+    generator : np.random.Generator
+        Random numbers.
+
+    Returns
+    -------
+    (n,) bool
+        All False if either part would have a single grade.
+    """
     order = generator.permutation(int(groups.max()) + 1)
-    aside = np.isin(groups, order[: round(share * len(order))])
-    for part in (grades[aside], grades[~aside]):
+    held_out = np.isin(groups, order[: round(share * len(order))])
+    for part in (grades[held_out], grades[~held_out]):
         if len(np.unique(part)) < 2:
             return np.zeros(len(groups), bool)
-    return aside
+    return held_out

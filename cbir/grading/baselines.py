@@ -1,4 +1,4 @@
-"""Grading without ranking: by regression, by classification, and by ordinal regression, in scikit-learn's form."""
+"""Baselines that grade without ranking: regression, classification and ordinal regression."""
 
 from typing import Any, Literal, Self
 
@@ -12,16 +12,16 @@ from sklearn.svm import SVC, SVR
 from sklearn.utils.validation import check_is_fitted
 
 from cbir.errors import InvalidInput
-from cbir.grading.ordinal import OrdinalRegression
+from cbir.grading.ordinal_regression import OrdinalRegression
 from cbir.models.linear.input_checks import check_features, check_graded
 
 MOST_LEVELS = 50
 
 
 class RegressionGrader(BaseEstimator):
-    """Support vector regression of the grades on standardised features (Li et al. 2009 graded cataract so).
+    """Support vector regression of the grades on standardised features, as Li et al. 2009 for cataract.
 
-    C, epsilon: of the SVR, with an RBF kernel. Training takes memory and time quadratic in n.
+    The SVR has an RBF kernel and the options `C` and `epsilon`. Training takes memory and time quadratic in n.
     """
 
     name = "regression"
@@ -31,7 +31,7 @@ class RegressionGrader(BaseEstimator):
         self.epsilon = epsilon
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: Any = None) -> Self:
-        """Learn from X (n, d) and y (n,); raises InvalidInput. groups: read by no rival."""
+        """Fit to features `X` (n, d) and grades `y` (n,); `groups` are ignored. Raises InvalidInput."""
         features, grades = check_graded(X, y)
         self.n_features_in_ = features.shape[1]
         self.model_ = make_pipeline(StandardScaler(), SVR(C=self.C, epsilon=self.epsilon))
@@ -39,13 +39,13 @@ class RegressionGrader(BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Decimal grades (n,)."""
+        """Return decimal grades (n,) of features `X` (n, d)."""
         check_is_fitted(self, "model_")
         return self.model_.predict(check_features(X, self.n_features_in_))
 
 
 class ClassificationGrader(BaseEstimator):
-    """One class a grade, whose order is not known: an SVM with RBF kernel, or linear discriminant analysis."""
+    """Classification with an unordered class per grade: an SVM with RBF kernel, or linear discriminant analysis."""
 
     name = "classification"
 
@@ -53,10 +53,10 @@ class ClassificationGrader(BaseEstimator):
         self.classifier = classifier
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: Any = None) -> Self:
-        """Learn from X (n, d) and y (n,), of at most 50 different grades; raises InvalidInput."""
+        """Fit to features `X` (n, d) and 2 to 50 different grades `y` (n,); ignore `groups`. Raises InvalidInput."""
         features, grades = check_graded(X, y)
-        makers = {"svm": SVC, "lda": LinearDiscriminantAnalysis}
-        if self.classifier not in makers:
+        classifiers = {"svm": SVC, "lda": LinearDiscriminantAnalysis}
+        if self.classifier not in classifiers:
             raise InvalidInput(f"the classifier is svm or lda, not {self.classifier!r}")
         self.levels_, classes = np.unique(grades, return_inverse=True)
         if not 2 <= len(self.levels_) <= MOST_LEVELS:
@@ -64,26 +64,26 @@ class ClassificationGrader(BaseEstimator):
                 f"classification takes 2 to {MOST_LEVELS} different grades, not {len(self.levels_)}"
             )
         self.n_features_in_ = features.shape[1]
-        self.model_ = make_pipeline(StandardScaler(), makers[self.classifier]()).fit(features, classes)
+        self.model_ = make_pipeline(StandardScaler(), classifiers[self.classifier]()).fit(features, classes)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Grades (n,), of those there were."""
+        """Return grades (n,) of features `X` (n, d), from those in training."""
         check_is_fitted(self, "model_")
         return self.levels_[self.model_.predict(check_features(X, self.n_features_in_))]
 
 
-RIVALS = (RegressionGrader, ClassificationGrader, OrdinalRegression)
+BASELINES = (RegressionGrader, ClassificationGrader, OrdinalRegression)
 
 
 def names() -> tuple[str, ...]:
-    """What `rival` knows."""
-    return tuple(member.name for member in RIVALS)
+    """Return the names that `baseline_grader` accepts."""
+    return tuple(member.name for member in BASELINES)
 
 
-def rival(name: str) -> RegressionGrader | ClassificationGrader | OrdinalRegression:
-    """A rival by name, not yet fitted; raises InvalidInput for an unknown one."""
-    for member in RIVALS:
+def baseline_grader(name: str) -> RegressionGrader | ClassificationGrader | OrdinalRegression:
+    """Make the baseline called `name`, not fitted. Raises InvalidInput if it is unknown."""
+    for member in BASELINES:
         if member.name == name:
             return member()
-    raise InvalidInput(f"there is no rival {name!r}; there are: {', '.join(names())}")
+    raise InvalidInput(f"there is no baseline {name!r}; there are: {', '.join(names())}")

@@ -1,4 +1,4 @@
-"""The severity that was learnt from comparisons as a ranking function (Kadota et al.; see `cbir.active`)."""
+"""Severity from comparisons as a ranking function (Kadota et al.; see `cbir.active`)."""
 
 from typing import ClassVar
 
@@ -13,10 +13,10 @@ Floats = NDArray[np.float64]
 
 
 class SeverityRanker(LinearRanker):
-    """Orders images by their severity, the only feature there is; nothing of it is learnt from grades.
+    """Order images by their severity, which is the only feature; grades are not used.
 
-    For whoever fits and predicts: X is (n, 1), the label `severity` of images in the collection, and of a new image
-    what the ranker that lies in the collection says. list_size: of the lists that `score` measures NDCG on.
+    `X` is (n, 1): the label `severity` of images in the collection, and for a new image the output of the
+    collection's severity ranker. `list_size` and `seed` are for the lists of `score`.
     """
 
     name: ClassVar[str] = "severity"

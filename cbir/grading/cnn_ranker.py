@@ -1,4 +1,4 @@
-"""A network as a ranking function, trained end to end on lists of graded pictures."""
+"""A network as a ranking function, trained end to end on batches of graded pictures."""
 
 import math
 from importlib.util import find_spec
@@ -19,18 +19,35 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-SIDE = 64  # pixels of the pictures that the commands give it
+SIDE = 64  # pixels, in the commands
 LOSSES = ("ranknet", "s-ndcg", "sodeep-spearman")
 LARGEST_GRADIENT = 5.0  # norm
 SEEDS = 1 << 10
 
 
 class CnnRanker(RankingEstimator):
-    """Scores pictures by a network that learns from grades, without any feature in between.
+    """Score pictures by a network that is trained on grades. Needs the extra deep.
 
-    X is (n, side * side): grey pictures from 0 to 255, row by row. loss: one of LOSSES, on the scores of a batch of
-    `batch` pictures, drawn so that every grade comes equally often. rate, weight_decay: of AdamW, the rate along a
-    cosine. mirror: see `cbir.training.augmentation`. network_: what was learnt. Needs the extra deep.
+    `X` is (n, side * side): grey pictures from 0 to 255, row by row.
+
+    Parameters
+    ----------
+    loss : str
+        One of LOSSES, on the scores of a batch.
+    backbone : str
+        A name from `cbir.models.backbones.names()`.
+    epochs : int
+        Passes through the pictures.
+    batch : int
+        Pictures per batch, equally many of each grade.
+    rate, weight_decay : float
+        Of AdamW; the rate falls along a cosine.
+    mirror : bool
+        See `cbir.training.augmentation`.
+    list_size : int, optional
+        Images per list of `score`.
+    seed : int
+        Seed of the training.
     """
 
     name: ClassVar[str] = "cnn"
@@ -59,7 +76,7 @@ class CnnRanker(RankingEstimator):
         self.seed = seed
 
     def _standardised(self, features: Floats) -> Floats:
-        return features  # pictures have one scale by themselves
+        return features  # pictures have a common scale already
 
     def _learn(self, Z: Floats, grades: Floats, groups: NDArray[np.int64]) -> None:
         if self.loss not in LOSSES or not (self.epochs >= 1 and self.batch >= 4 and self.rate > 0):
@@ -127,5 +144,5 @@ def _pictures(features: Floats) -> NDArray[np.uint8]:
 def _loss(name: str) -> "ScoreLoss":
     from cbir.losses import RankNetLoss, SNdcgLoss, SpearmanLoss
 
-    made = {"ranknet": RankNetLoss, "s-ndcg": SNdcgLoss, "sodeep-spearman": SpearmanLoss}
-    return made[name]()
+    losses = {"ranknet": RankNetLoss, "s-ndcg": SNdcgLoss, "sodeep-spearman": SpearmanLoss}
+    return losses[name]()

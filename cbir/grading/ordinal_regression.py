@@ -14,16 +14,20 @@ from cbir.models.linear.input_checks import check_features, check_graded
 
 Floats = NDArray[np.float64]
 
-LEAST = 1e-300  # a probability below this is taken for it
-NARROWEST = -20.0  # the logarithm of a gap between thresholds, at least
+LEAST = 1e-300  # least probability
+NARROWEST = -20.0  # least logarithm of a gap between thresholds
 MOST_LEVELS = 50
 
 
 class OrdinalRegression(BaseEstimator):
-    """P(grade <= level k | x) = sigmoid(thresholds_k - <coef, x>), of standardised features.
+    """P(grade <= level k | x) = sigmoid(thresholds_k - <coef, x>), for standardised features.
 
-    ridge: factor of |coef|^2 / 2 beside the sum of the log likelihoods. levels_: the grades there are; coef_: (d,);
-    thresholds_: ascending, one fewer than levels.
+    With a ridge, which statsmodels' OrderedModel lacks; mord's models have another loss.
+
+    Parameters
+    ----------
+    ridge : float
+        Factor of |coef|^2 / 2, which is added to minus the sum of the log likelihoods.
     """
 
     name = "ordinal"
@@ -32,7 +36,22 @@ class OrdinalRegression(BaseEstimator):
         self.ridge = ridge
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: Any = None) -> Self:
-        """Learn from X (n, d) and y (n,), of at most 50 different grades; raises InvalidInput."""
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : (n, d)
+            Features.
+        y : (n,)
+            Grades, 2 to 50 different ones.
+        groups
+            Ignored.
+
+        Raises
+        ------
+        InvalidInput
+            If these do not fit.
+        """
         features, grades = check_graded(X, y)
         self.levels_, levels = np.unique(grades, return_inverse=True)
         if not 2 <= len(self.levels_) <= MOST_LEVELS:
@@ -46,21 +65,21 @@ class OrdinalRegression(BaseEstimator):
         below = np.cumsum(np.bincount(levels))[:-1] / len(levels)
         start = np.log(below / (1.0 - below))
         gaps = np.log(np.maximum(np.diff(start), 1e-3))
-        found = minimize(
+        solution = minimize(
             _loss, np.concatenate([np.zeros(Z.shape[1]), start[:1], gaps]), (Z, levels, self.ridge), jac=True,
             method="L-BFGS-B", options={"maxiter": 500},
         ).x  # fmt: skip
-        self.coef_ = found[: Z.shape[1]]
-        self.thresholds_ = _thresholds(found[Z.shape[1] :])
+        self.coef_ = solution[: Z.shape[1]]
+        self.thresholds_ = _thresholds(solution[Z.shape[1] :])
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
-        """The median grade (n,), of those there were."""
+        """Return the median grade (n,) of features `X` (n, d), one of `levels_`."""
         check_is_fitted(self, "coef_")
         return self.levels_[np.searchsorted(self.thresholds_, self.decision_function(X))]
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Where images stand on the scale of the thresholds, (n,)."""
+        """Return the position (n,) of features `X` (n, d) on the scale of the thresholds."""
         check_is_fitted(self, "coef_")
         return ((check_features(X, self.n_features_in_) - self.mean_) / self.scale_) @ self.coef_
 
@@ -71,7 +90,7 @@ def _thresholds(parameters: Floats) -> Floats:
 
 
 def _loss(parameters: Floats, Z: Floats, levels: NDArray[np.int64], ridge: float) -> tuple[float, Floats]:
-    """Minus the penalised log likelihood, and its gradient."""
+    """Return minus the penalised log likelihood, and its gradient."""
     dimensions = Z.shape[1]
     coef, thresholds = parameters[:dimensions], _thresholds(parameters[dimensions:])
     scores = Z @ coef

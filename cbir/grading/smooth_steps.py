@@ -1,4 +1,4 @@
-"""Sums of a smooth step over all pairs of a list: exactly for short lists, on a grid for long ones."""
+"""Sums of a smooth step over all pairs of a list: exact for short lists, on a grid for long ones."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,13 +6,13 @@ from scipy.signal import fftconvolve
 
 Floats = NDArray[np.float64]
 
-EXACT = 1024  # images of a list up to which its pairs are formed
-SPACING = 0.02  # of the grid, where tanh rises with slope 1: an error below 4e-5 a pair
-MOST = 2**17  # places of the grid
+EXACT = 1024  # longest list whose pairs are formed
+SPACING = 0.02  # of the grid, where tanh has slope 1: an error below 4e-5 per pair
+MOST = 2**17  # grid points
 
 
-class Steps:
-    """Of values u (n,): sums over y of tanh(u_y - u_x), and of its slope, in O(n log n) where n is large."""
+class SmoothSteps:
+    """Sums over y of tanh(u_y - u_x), and of its slope, for values u (n,); O(n log n) for large n."""
 
     def __init__(self, values: Floats) -> None:
         self.exact = len(values) <= EXACT
@@ -24,26 +24,26 @@ class Steps:
         reach = float(values.max()) - low
         self._spacing = max(SPACING, reach / MOST)
         self._size = int(reach / self._spacing) + 2
-        at = (values - low) / self._spacing
-        self._place = at.astype(np.int64)
-        self._share = at - self._place
+        positions = (values - low) / self._spacing
+        self._cell = positions.astype(np.int64)
+        self._share = positions - self._cell
         offsets = self._spacing * np.arange(1 - self._size, self._size)
         self._kernel = np.tanh(offsets)
 
     def ranks(self) -> Floats:
-        """sum over y of tanh(u_y - u_x), (n,)."""
+        """Return (n,) the sum over y of tanh(u_y - u_x)."""
         if self.exact:
             return self._tanh.sum(axis=1)
-        return self._convolved(np.ones(len(self._place)), -self._kernel)
+        return self._convolved(np.ones(len(self._cell)), -self._kernel)
 
     def slopes(self, weights: Floats) -> Floats:
-        """sum over y of weights_y tanh'(u_y - u_x), (n,)."""
+        """Return (n,) the sum over y of weights_y tanh'(u_y - u_x), with `weights` (n,)."""
         if self.exact:
             return self._slope @ weights
         return self._convolved(weights, 1.0 - self._kernel**2)
 
     def _convolved(self, weights: Floats, kernel: Floats) -> Floats:
-        grid = np.bincount(self._place, weights * (1.0 - self._share), self._size)
-        grid += np.bincount(self._place + 1, weights * self._share, self._size)
+        grid = np.bincount(self._cell, weights * (1.0 - self._share), self._size)
+        grid += np.bincount(self._cell + 1, weights * self._share, self._size)
         middle = fftconvolve(kernel, grid)[self._size - 1 : 2 * self._size - 1]
-        return middle[self._place] * (1.0 - self._share) + middle[self._place + 1] * self._share
+        return middle[self._cell] * (1.0 - self._share) + middle[self._cell + 1] * self._share

@@ -1,9 +1,9 @@
-"""Drawn slit-lamp images of a lens whose contour, opacity and features are known.
+"""Synthetic slit-lamp images of a lens with known contour, opacity and features.
 
-The lens lies on its side as the slit beam shows it: its anterior surface to the left, the flatter one. In lens
-coordinates u runs along the visual axis from -1 (anterior pole) to 1 (posterior pole), t up and down from -1 to 1.
-Opacity raises the nucleus, fills the sulcus between its two lentils, dims what lies behind, and turns the posterior
-reflex from pale to brown.
+The lens appears as in a slit beam, with its flatter, anterior surface to the left. In lens coordinates u runs along
+the visual axis from -1 (anterior pole) to 1 (posterior pole), and t vertically from -1 to 1. Opacity brightens the
+nucleus, fills the sulcus between its two lentils, darkens everything behind, and turns the posterior reflex from pale
+to brown.
 """
 
 import colorsys
@@ -19,7 +19,7 @@ from cbir.errors import InvalidInput
 
 Floats = NDArray[np.float64]
 
-LANDMARKS = 32  # the first at the anterior pole, a quarter later the top, then the posterior pole, the bottom
+LANDMARKS = 32  # from the anterior pole over the top, the posterior pole and the bottom
 GRADES = (0.0, 5.0)
 SIZES = (64, 1536)
 NUCLEUS, SULCUS = 0.55, 0.12  # half widths in u
@@ -28,8 +28,8 @@ SOFT = 0.02  # width in u of the transitions
 NOISE = 0.02
 
 
-class Truth(NamedTuple):
-    """The six features of the phantom, in the order of `FEATURES`; intensities, hue and the rest from 0 to 1."""
+class LensFeatures(NamedTuple):
+    """True features of a phantom in the order of `FEATURES`; all but the ratio are from 0 to 1."""
 
     mean_intensity: float
     hue: float
@@ -40,17 +40,17 @@ class Truth(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Phantom:
-    """pixels: (height, width, 3) uint8 RGB, 4 wide to 3 high. contour: (32, 2) float64, x and y in pixels."""
+class LensPhantom:
+    """RGB pixels (height, width, 3) uint8 in the ratio 4:3; contour (32, 2) float64, x and y in pixels."""
 
     pixels: NDArray[np.uint8]
     contour: Floats
     grade: float
-    truth: Truth
+    truth: LensFeatures
 
 
 class _Lens(NamedTuple):
-    """Half axes in front, behind and up, in shares of the height; where its middle is; its turn in radians."""
+    """Half axes in shares of the height, position of the middle, and rotation in radians."""
 
     front: float
     back: float
@@ -61,7 +61,7 @@ class _Lens(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """Intensities of the cortex, the two lentils and the sulcus, and the colour of the reflex."""
+    """Intensities of cortex, lentils and sulcus, and the colour (HSV) of the reflex."""
 
     cortex: float
     anterior: float
@@ -70,13 +70,28 @@ class _Look(NamedTuple):
     reflex: tuple[float, float, float]
 
 
-def draw(
+def draw_lens(
     grade: float, generator: Generator, height: int = 120, noise: float = NOISE, scatter: float = 1.0
-) -> Phantom:
-    """A phantom of decimal grade 0 (clear) to 5 (brown), with its own lens and its own share of chance.
+) -> LensPhantom:
+    """Draw a phantom with a random lens.
 
-    noise: deviation of the pixels' noise, of an intensity of 1. scatter: how much people of one grade differ, as a
-    factor; more than 1 makes grading harder. Raises InvalidInput for values out of range.
+    Parameters
+    ----------
+    grade : float
+        0 (clear) to 5 (brown).
+    generator : np.random.Generator
+        Random numbers.
+    height : int
+        Pixels, 64 to 1536.
+    noise : float
+        Standard deviation of the pixel noise; 1 is full intensity.
+    scatter : float
+        Factor of the variation between people of one grade; above 1 makes grading harder.
+
+    Raises
+    ------
+    InvalidInput
+        If a value is out of range.
     """
     if not GRADES[0] <= grade <= GRADES[1]:
         raise InvalidInput(f"the grade of a phantom is from {GRADES[0]:g} to {GRADES[1]:g}, not {grade}")
@@ -91,7 +106,7 @@ def draw(
     colour = np.array(colorsys.hsv_to_rgb(hue, saturation, 1.0))
     reflex = inside & (u > REFLEX[0]) & (np.abs(t) < REFLEX[1])
     picture = _surroundings(x, y, lens)[:, :, None] * np.array([1.0, 0.95, 0.9])
-    # A pixel of the lens has the intensity that grey conversion gives back.
+    # Conversion to grey restores the intensity of the lens.
     grey = colour @ np.array([0.299, 0.587, 0.114])
     picture[inside] = (intensity[inside] / grey)[:, None] * colour
     picture[reflex] = colorsys.hsv_to_rgb(*look.reflex)
@@ -100,8 +115,8 @@ def draw(
     picture = cv2.GaussianBlur(picture, (0, 0), 0.004 * height)
     picture += noise * generator.standard_normal(picture.shape)
     pixels = np.rint(np.clip(picture, 0.0, 1.0) * 255).astype(np.uint8)
-    truth = Truth(mean, *look.reflex, float(look.sulcus), float(look.anterior / look.posterior))
-    return Phantom(pixels, _contour(lens) * height - 0.5, float(grade), truth)
+    truth = LensFeatures(mean, *look.reflex, float(look.sulcus), float(look.anterior / look.posterior))
+    return LensPhantom(pixels, _contour(lens) * height - 0.5, float(grade), truth)
 
 
 def _lens(generator: Generator) -> _Lens:
@@ -117,7 +132,7 @@ def _lens(generator: Generator) -> _Lens:
 
 
 def _look(grade: float, generator: Generator, factor: float) -> _Look:
-    """Every feature follows the grade, with its own scatter between people."""
+    """Draw features that follow the grade, with variation between people."""
     scatter = factor * generator.standard_normal(6)
     anterior = float(np.clip(0.34 + 0.085 * grade + 0.025 * scatter[0], 0.15, 0.95))
     ratio = max(1.0 + 0.12 * grade + 0.05 * scatter[1], 0.7)
@@ -133,7 +148,7 @@ def _look(grade: float, generator: Generator, factor: float) -> _Look:
 
 
 def _coordinates(lens: _Lens, x: Floats, y: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """u and t of points, and which are in the lens."""
+    """Return u and t of points, and a mask of those in the lens."""
     dx, dy = x - lens.x, y - lens.y
     along = dx * np.cos(lens.turn) + dy * np.sin(lens.turn)
     t = (dy * np.cos(lens.turn) - dx * np.sin(lens.turn)) / lens.up
@@ -143,7 +158,7 @@ def _coordinates(lens: _Lens, x: Floats, y: Floats) -> tuple[Floats, Floats, NDA
 
 
 def _contour(lens: _Lens) -> Floats:
-    """Landmarks, in shares of the height."""
+    """Return the landmarks in shares of the height."""
     around = 2 * np.pi * np.arange(LANDMARKS) / LANDMARKS
     t = -np.sin(around)
     along = np.where(np.cos(around) > 0, -lens.front, lens.back) * np.cos(around) ** 2
@@ -152,13 +167,13 @@ def _contour(lens: _Lens) -> Floats:
     return np.stack([lens.x + along * c - across * s, lens.y + along * s + across * c], axis=1)
 
 
-def _rise(at: Floats, where: float) -> Floats:
-    """From 0 to 1 at `where`."""
-    return 0.5 * (1.0 + np.tanh((at - where) / SOFT))
+def _rise(values: Floats, position: float) -> Floats:
+    """Rise from 0 to 1 around `position`."""
+    return 0.5 * (1.0 + np.tanh((values - position) / SOFT))
 
 
 def _intensity(look: _Look, u: Floats, t: Floats) -> Floats:
-    """Cortex, and in it the nucleus: an anterior lentil, the sulcus, a posterior lentil."""
+    """Return the intensity of the cortex and, in it, the nucleus: anterior lentil, sulcus, posterior lentil."""
     lentils = look.anterior + (look.sulcus - look.anterior) * _rise(u, -SULCUS)
     lentils = lentils + (look.posterior - look.sulcus) * _rise(u, SULCUS)
     nucleus = 1.0 - _rise(np.hypot(u, NUCLEUS * t / 0.8), NUCLEUS)
@@ -166,6 +181,6 @@ def _intensity(look: _Look, u: Floats, t: Floats) -> Floats:
 
 
 def _surroundings(x: Floats, y: Floats, lens: _Lens) -> Floats:
-    """A dark eye with the bright arc of the cornea in front of the lens."""
+    """Return a dark eye with the bright arc of the cornea in front of the lens."""
     away = np.hypot(x - lens.x - 0.15, (y - lens.y) * 0.8)
     return 0.05 + 0.55 * np.exp(-(((away - 0.62) / 0.025) ** 2))

@@ -1,0 +1,187 @@
+"""Cross-validation of graders with folds by patient, and tests of their differences (Huang et al. 2010, IV.C-E)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import f_oneway, tukey_hsd
+
+from cbir import grading
+from cbir.errors import InvalidInput
+from cbir.grading.baselines import baseline_grader
+from cbir.grading.baselines import names as baseline_names
+from cbir.grading.grade_agreement import GradeAgreement, measure_agreement
+from cbir.grading.graded_list import GradedList, Smoothing
+from cbir.models.linear.grouped_folds import group_folds
+from cbir.models.linear.list_measures import ndcg, ndcg_gains
+from cbir.models.linear.ranking_lists import ListSize, assign_lists, rows_by_list
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Split = tuple[Integers, Integers]
+
+
+@dataclass(frozen=True, eq=False)
+class GraderEvaluation:
+    """Results of a method on held-out images.
+
+    Attributes
+    ----------
+    name : str
+        The method.
+    tested : (n,) int
+        Rows of the images; all of them in cross-validation.
+    predicted, grades : (n,) float64
+        Predicted and true grades.
+    lists : (m,) float64
+        NDCG of each list.
+    folds : list of GradeAgreement
+        Agreement in each fold.
+    overall : GradeAgreement
+        Agreement over all images.
+    """
+
+    name: str
+    tested: Integers
+    predicted: Floats
+    grades: Floats
+    lists: Floats
+    folds: list[GradeAgreement]
+    overall: GradeAgreement
+
+
+def grader_names() -> tuple[str, ...]:
+    """Return the names of all rankers and baselines that learn from vectors."""
+    return (*grading.names(), *baseline_names())
+
+
+def check_grader_name(name: str) -> None:
+    """Raise InvalidInput, with the known names, if `name` is neither a ranker nor a baseline."""
+    known_names = (*grading.all_names(), *baseline_names())
+    if name not in known_names:
+        raise InvalidInput(f"there is no ranker {name!r}; there are: {', '.join(known_names)}")
+
+
+def evaluate_grader(
+    name: str,
+    X: Floats,
+    y: Floats,
+    splits: Sequence[Split],
+    groups: Integers | None = None,
+    list_size: ListSize = 20,
+    smoothing: Smoothing = "auto",
+    seed: int = 0,
+    options: Mapping[str, Any] | None = None,
+) -> GraderEvaluation:
+    """Train a method on the training rows of each split, and grade the test rows.
+
+    Parameters
+    ----------
+    name : str
+        A ranker or a baseline.
+    X : (n, d) float64
+        Features.
+    y : (n,) float64
+        Grades.
+    splits : sequence of (int array, int array)
+        Rows to train and to test with.
+    groups : (n,) int, optional
+        Groups of images, such as patients.
+    list_size : int, optional
+        Images per list in NDCG.
+    smoothing : int or "auto"
+        See `GradedList`.
+    seed : int
+        Seed of the ranker and of the lists.
+    options : mapping, optional
+        Options of the ranker.
+
+    Raises
+    ------
+    InvalidInput
+        If the name or an option is unknown, or the images do not fit.
+    """
+    check_grader_name(name)
+    levels, predicted = np.unique(y), np.full(len(y), np.nan)
+    members = np.arange(len(y)) if groups is None else groups
+    folds, lists = [], []
+    for number, (train, test) in enumerate(splits):
+        if name in baseline_names():
+            scores = predicted[test] = baseline_grader(name).fit(X[train], y[train]).predict(X[test])
+        else:
+            ranker = grading.make_ranker(name, **{"seed": seed, **(options or {})}).fit(
+                X[train], y[train], members[train]
+            )
+            scores = ranker.predict(X[test])
+            predicted[test] = GradedList(ranker.predict(X[train]), y[train], smoothing).grades(scores)
+        list_numbers = assign_lists(len(test), list_size, np.random.default_rng([seed, number]))
+        gain = ndcg_gains(y[test])
+        values = np.array([ndcg(scores[rows], gain[rows]) for rows in rows_by_list(list_numbers)])
+        lists.append(values[~np.isnan(values)])
+        folds.append(measure_agreement(predicted[test], y[test], levels, _mean(lists[-1])))
+    tested = np.flatnonzero(~np.isnan(predicted))
+    all_lists = np.concatenate(lists)
+    overall = measure_agreement(predicted[tested], y[tested], levels, _mean(all_lists))
+    return GraderEvaluation(name, tested, predicted[tested], y[tested], all_lists, folds, overall)
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def splits_by_patient(y: Floats, patients: Integers, folds: int, seed: int = 0) -> list[Split]:
+    """Split into folds that keep a patient's images together.
+
+    Parameters
+    ----------
+    y : (n,) float64
+        Grades.
+    patients : (n,) int
+        Patients.
+    folds : int
+        Number of folds.
+    seed : int
+        Seed of the random choice.
+
+    Raises
+    ------
+    InvalidInput
+        If there are too few patients.
+    """
+    return list(group_folds(y, patients, folds, seed))
+
+
+@dataclass(frozen=True)
+class GraderComparison:
+    """Mean difference of two methods' NDCG, its 95 % interval by Tukey's test, and p."""
+
+    one: str
+    other: str
+    difference: float
+    low: float
+    high: float
+    p: float
+
+
+def compare_graders(evaluations: Sequence[GraderEvaluation]) -> tuple[float, list[GraderComparison]]:
+    """Return p of a one-way analysis of variance of the lists' NDCG, and Tukey's tests of all pairs of methods.
+
+    If one of `evaluations` has fewer than two lists, or nothing varies, p is nan and there are no comparisons.
+    """
+    samples = [evaluation.lists for evaluation in evaluations]
+    if len(samples) < 2 or min(map(len, samples)) < 2 or all(np.ptp(sample) == 0 for sample in samples):
+        return float("nan"), []
+    p, tukey = float(f_oneway(*samples).pvalue), tukey_hsd(*samples)
+    interval = tukey.confidence_interval()
+    compared = [
+        GraderComparison(
+            evaluations[i].name,
+            evaluations[j].name,
+            *(float(matrix[i, j]) for matrix in (tukey.statistic, interval.low, interval.high, tukey.pvalue)),
+        )
+        for i in range(len(samples))
+        for j in range(i + 1, len(samples))
+    ]
+    return p, compared

@@ -1,0 +1,108 @@
+"""Features of an image for a ranker: its vector, its picture, or its severity from comparisons."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir import settings
+from cbir.errors import InvalidInput
+from cbir.grading.cnn_ranker import SIDE, CnnRanker
+from cbir.grading.graded_cases import GradedCases
+from cbir.grading.severity_ranker import SeverityRanker
+from cbir.images import Image
+from cbir.severity import stored_ranker
+from cbir.severity.grey_images import read_grey_images
+from cbir.severity.severity_labels import LABEL, severity_by_id
+from cbir.store import Collection, Record
+
+Floats = NDArray[np.floating]
+
+
+def case_features(collection: Collection, ranker: str, cases: GradedCases) -> Floats:
+    """Return the features (n, d) of graded images.
+
+    Parameters
+    ----------
+    collection : Collection
+        The collection.
+    ranker : str
+        Name of the ranker.
+    cases : GradedCases
+        Its graded images.
+
+    Raises
+    ------
+    InvalidInput
+        If an image has no picture or no severity, and the ranker needs it.
+    """
+    if ranker == CnnRanker.name:
+        return _pictures(collection, cases)
+    if ranker != SeverityRanker.name:
+        return cases.vectors
+    severities = severity_by_id(collection)
+    without = [image_id for image_id in cases.image_ids if image_id not in severities]
+    if without:
+        raise InvalidInput(
+            f"{len(without)} of {len(cases)} graded images have no number in the label {LABEL!r}, for example image "
+            f"{without[0]}; `cbir annotate serve` or `cbir annotate simulate --write` gives them one"
+        )
+    return np.array([[severities[image_id]] for image_id in cases.image_ids])
+
+
+def _pictures(collection: Collection, cases: GradedCases) -> Floats:
+    image_ids = set(cases.image_ids)
+    images = read_grey_images(collection, SIDE, keep=lambda record: record.image_id in image_ids)
+    if images.missing:
+        raise InvalidInput(
+            f"{len(images.missing)} of {len(cases)} graded images have no file any more, for example image "
+            f"{images.missing[0]}; put the files back where they were indexed"
+        )
+    row_of = {record.image_id: row for row, record in enumerate(images.records)}
+    rows = [row_of[image_id] for image_id in cases.image_ids]
+    return images.pixels[rows].reshape(len(cases), -1).astype(np.float32)
+
+
+def record_features(collection: Collection, ranker: str, record: Record) -> Floats:
+    """Return the features (d,) of an image of a collection.
+
+    Parameters
+    ----------
+    collection : Collection
+        The collection.
+    ranker : str
+        Name of the ranker.
+    record : Record
+        The image.
+
+    Raises
+    ------
+    InvalidInput
+        If it has no severity, and the ranker needs it.
+    """
+    if ranker != SeverityRanker.name:
+        return collection.vector(record.image_id)
+    try:
+        return np.array([float(record.labels[LABEL])])
+    except (KeyError, ValueError):
+        raise InvalidInput(f"image {record.image_id} has no number in the label {LABEL!r}") from None
+
+
+def image_features(collection: Collection, ranker: str, image: Image) -> Floats:
+    """Return the features (d,) of a new image.
+
+    Parameters
+    ----------
+    collection : Collection
+        The collection.
+    ranker : str
+        Name of the ranker.
+    image : Image
+        The image.
+
+    Raises
+    ------
+    NotFound
+        If the ranker needs a severity, and the collection has no severity ranker.
+    """
+    if ranker != SeverityRanker.name:
+        return collection.profile.load_descriptor(settings.load().device)(image)
+    return np.array([stored_ranker.severity_of_image(stored_ranker.load_stored_ranker(collection), image)])
