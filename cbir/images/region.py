@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
-
 from cbir.errors import InvalidInput
 from cbir.images.bit_depth import drop_equal_channels
 from cbir.images.image import Image
@@ -22,6 +20,4 @@ def crop(image: Image, region: Region) -> Image:
             f"the region {x},{y},{width},{height} is not inside the image, which is {image.width} pixels wide "
             f"and {image.height} high; give x,y,width,height in its pixels"
         )
-    return replace(
-        image, pixels=np.ascontiguousarray(drop_equal_channels(image.pixels[y : y + height, x : x + width]))
-    )
+    return replace(image, pixels=drop_equal_channels(image.pixels[y : y + height, x : x + width]))
