@@ -11,13 +11,13 @@ from cbir import settings
 from cbir.client import Client, ServiceError
 from cbir.errors import InvalidInput
 from service.app import create_app
-from tests.service.conftest import ids, indexed, own, pictures, serving  # noqa: F401  (fixtures)
+from tests.service.conftest import ids, indexed, pictures, serving, writable  # noqa: F401  (fixtures)
 
 
 @pytest.fixture
-def client(own: Path, pictures: list[Path]) -> Iterator[Client]:  # noqa: F811
+def client(writable: Path, pictures: list[Path]) -> Iterator[Client]:  # noqa: F811
     in_force = settings.load(keep_originals=True, index_roots=(str(pictures[0].parents[1]),))
-    app = create_app([own], in_force)
+    app = create_app([writable], in_force)
     transport = httpx.WSGITransport(app=app)
     with Client("http://localhost", collection="own", transport=transport) as opened:
         yield opened
@@ -115,10 +115,10 @@ def test_jobs(client: Client, pictures: list[Path]) -> None:  # noqa: F811
     assert over.value.problem.type == "/docs/errors#conflict"
 
 
-def test_problems(client: Client, own: Path) -> None:  # noqa: F811
+def test_problems(client: Client, writable: Path) -> None:  # noqa: F811
     from cbir.store.writer_lock import writer_lock
 
-    with writer_lock(own), pytest.raises(ServiceError) as busy:
+    with writer_lock(writable), pytest.raises(ServiceError) as busy:
         client.set_labels("x", {"a": "b"})
     assert busy.value.problem.status == 503
     assert busy.value.retry_after
@@ -135,8 +135,8 @@ def test_response_of_a_proxy() -> None:
     assert error.value.problem.detail == "no upstream"
 
 
-def test_over_the_network(own: Path, ids: list[str], pictures: list[Path]) -> None:  # noqa: F811
-    with serving(own) as running, Client(running.address) as client:
+def test_over_the_network(writable: Path, ids: list[str], pictures: list[Path]) -> None:  # noqa: F811
+    with serving(writable) as running, Client(running.address) as client:
         assert len(client.search(ids[0], k=5).results) == 5
         added = client.add(pictures[-1])
         assert client.search(pictures[-1], k=1).query.image_id == added.ids[0]

@@ -14,12 +14,12 @@ import pytest
 
 from cbir.errors import InvalidInput
 from cbir.store import Collection, originals
-from cbir.store.backup import backup
-from cbir.store.verify import verify
+from cbir.store.backup import back_up_collection
+from cbir.store.verify import verify_collection
 from tests.cbir.store.conftest import entry
-from tests.service.conftest import COUNT, cbir, ids, indexed, own, pictures, serving
+from tests.service.conftest import COUNT, cbir, ids, indexed, pictures, serving, writable
 
-__all__ = ["ids", "indexed", "own", "pictures"]  # fixtures of the service's tests, used here too
+__all__ = ["ids", "indexed", "writable", "pictures"]  # fixtures of the service's tests, used here too
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
 
@@ -46,18 +46,18 @@ def shell(script: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_backup_and_restore(own: Path, tmp_path: Path, pictures: list[Path]) -> None:
+def test_backup_and_restore(writable: Path, tmp_path: Path, pictures: list[Path]) -> None:
     place = tmp_path / "place"
     place.mkdir()
-    shutil.copytree(own, place / "collection")
+    shutil.copytree(writable, place / "collection")
     shell(commands("Backup"), place)
-    with serving(own) as running:
+    with serving(writable) as running:
         search = {"image": pictures[-1].read_bytes()}
         before = httpx.post(f"{running.address}/v1/search?k=9", files=search).json()["results"]
     shutil.rmtree(place / "collection")
     shell(commands("Restore"), place)
     with Collection(place / "collection") as collection:
-        assert verify(collection) == []
+        assert verify_collection(collection) == []
         assert len(collection) == COUNT - 6
     with serving(place / "collection") as running:
         after = httpx.post(f"{running.address}/v1/search?k=9", files=search).json()["results"]
@@ -72,17 +72,17 @@ def test_backup_and_restore(own: Path, tmp_path: Path, pictures: list[Path]) -> 
     assert json.loads(erased)["erased"] > 0
 
 
-def test_a_backup_overwrites_nothing(own: Path, tmp_path: Path) -> None:
+def test_a_backup_overwrites_nothing(writable: Path, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
-    with Collection(own) as collection, pytest.raises(InvalidInput, match="there exists"):
-        backup(collection, tmp_path / "there")
+    with Collection(writable) as collection, pytest.raises(InvalidInput, match="there exists"):
+        back_up_collection(collection, tmp_path / "there")
 
 
-def test_originals_are_part_of_it(own: Path, tmp_path: Path) -> None:
-    originals.keep(own, b"a file as it was sent")
-    with Collection(own) as collection:
-        assert backup(collection, tmp_path / "backup") > 0
-    (kept,) = (tmp_path / "backup" / originals.FOLDER).iterdir()
+def test_originals_are_part_of_it(writable: Path, tmp_path: Path) -> None:
+    originals.store_original(writable, b"a file as it was sent")
+    with Collection(writable) as collection:
+        assert back_up_collection(collection, tmp_path / "back_up_collection") > 0
+    (kept,) = (tmp_path / "back_up_collection" / originals.FOLDER).iterdir()
     assert kept.read_bytes() == b"a file as it was sent"
 
 
@@ -111,12 +111,12 @@ def test_backup_while_images_come_in(tmp_path: Path) -> None:
         writing.start()
         try:
             for _ in range(5):
-                shutil.rmtree(place / "backup", ignore_errors=True)
+                shutil.rmtree(place / "back_up_collection", ignore_errors=True)
                 shell(commands("Backup"), place)
                 shutil.rmtree(place / "restored", ignore_errors=True)
-                shutil.copytree(place / "backup", place / "restored")
+                shutil.copytree(place / "back_up_collection", place / "restored")
                 with Collection(place / "restored") as copy:
-                    found = verify(copy)
+                    found = verify_collection(copy)
                     assert found == [] or all("snapshot" in problem for problem in found)
                     assert len(copy) % 20 == 0
         finally:

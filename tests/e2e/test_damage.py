@@ -13,9 +13,9 @@ import pytest
 from cbir.errors import CollectionDamaged
 from cbir.store import Collection
 from cbir.store.last_good import NAME
-from tests.service.conftest import CBIR, COUNT, cbir, ids, indexed, own, pictures, problem, serving
+from tests.service.conftest import CBIR, COUNT, cbir, ids, indexed, pictures, problem, serving, writable
 
-__all__ = ["ids", "indexed", "own", "pictures"]  # fixtures of the service's tests, used here too
+__all__ = ["ids", "indexed", "writable", "pictures"]  # fixtures of the service's tests, used here too
 
 
 def damage(path: Path, start: int, length: int) -> None:
@@ -57,10 +57,10 @@ def verify(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("what", ["head", "middle", "cut"])
-def test_damaged_database(own: Path, ids: list[str], pictures: list[Path], what: str) -> None:
-    wreck(own, what)
-    assert "the database" in verify(own)
-    with serving(own) as running:
+def test_damaged_database(writable: Path, ids: list[str], pictures: list[Path], what: str) -> None:
+    wreck(writable, what)
+    assert "the database" in verify(writable)
+    with serving(writable) as running:
         ready = httpx.get(f"{running.address}/readyz").json()
         assert ready["images"] == COUNT - 6
         assert "damaged" in ready["warning"] or "cannot be read" in ready["warning"]
@@ -72,62 +72,62 @@ def test_damaged_database(own: Path, ids: list[str], pictures: list[Path], what:
     assert "last good copy" in log
 
 
-def test_damaged_snapshot_is_named_and_mended(own: Path) -> None:
-    wreck(own, "snapshot")
-    assert "compact" in verify(own)
-    cbir("collection", "compact", "--collection", own)
-    cbir("collection", "verify", "--collection", own)
+def test_damaged_snapshot_is_named_and_mended(writable: Path) -> None:
+    wreck(writable, "snapshot")
+    assert "compact" in verify(writable)
+    cbir("collection", "compact", "--collection", writable)
+    cbir("collection", "verify", "--collection", writable)
 
 
-def test_both_damaged_is_a_reason_not_to_start(own: Path) -> None:
-    wreck(own, "head")
-    damage(own / NAME / "collection.sqlite", 0, 100)
+def test_both_damaged_is_a_reason_not_to_start(writable: Path) -> None:
+    wreck(writable, "head")
+    damage(writable / NAME / "collection.sqlite", 0, 100)
     done = subprocess.run(
-        [*CBIR, "serve", "--collection", str(own), "--port", "0"], capture_output=True, text=True, timeout=60
+        [*CBIR, "serve", "--collection", str(writable), "--port", "0"], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 2
     assert "cannot be read" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_damaged_while_serving(own: Path, ids: list[str]) -> None:
-    with serving(own) as running:
-        database = checkpoint(own)
+def test_damaged_while_serving(writable: Path, ids: list[str]) -> None:
+    with serving(writable) as running:
+        database = checkpoint(writable)
         damage(database, 0, database.stat().st_size)
         answer = httpx.get(f"{running.address}/v1/images/{ids[0]}")
         if answer.status_code != 200:  # what SQLite has in memory may still answer
             problem(answer, 503)
 
 
-def test_nothing_is_written_beside_a_damaged_collection(own: Path) -> None:
-    from cbir.store.opening import open_sound
+def test_nothing_is_written_beside_a_damaged_collection(writable: Path) -> None:
+    from cbir.store.recovery import open_or_fallback
 
-    wreck(own, "middle")
-    with open_sound(own) as copy, pytest.raises(CollectionDamaged, match="last good copy"), copy.writer():
+    wreck(writable, "middle")
+    with open_or_fallback(writable) as copy, pytest.raises(CollectionDamaged, match="last good copy"), copy.writer():
         raise AssertionError("no writer should have been given out")
 
 
-def test_restored_from_the_last_good_copy(own: Path, tmp_path: Path) -> None:
-    wreck(own, "cut")
-    restored = Path(shutil.copytree(own / NAME, tmp_path / "restored"))
+def test_restored_from_the_last_good_copy(writable: Path, tmp_path: Path) -> None:
+    wreck(writable, "cut")
+    restored = Path(shutil.copytree(writable / NAME, tmp_path / "restored"))
     cbir("collection", "verify", "--collection", restored)
     assert (
         json.loads(cbir("collection", "info", "--collection", restored, "--format", "json"))["images"] == 30
     )
 
 
-def test_what_was_deleted_does_not_come_back_with_the_copy(own: Path, ids: list[str]) -> None:
-    cbir("collection", "delete", ids[0], "--collection", own)
-    wreck(own, "head")
-    with serving(own) as running:
+def test_what_was_deleted_does_not_come_back_with_the_copy(writable: Path, ids: list[str]) -> None:
+    cbir("collection", "delete", ids[0], "--collection", writable)
+    wreck(writable, "head")
+    with serving(writable) as running:
         assert httpx.get(f"{running.address}/readyz").json()["images"] == COUNT - 7
         problem(httpx.get(f"{running.address}/v1/images/{ids[0]}"), 404)
 
 
-def test_an_erased_patient_is_in_no_copy(own: Path) -> None:
-    with Collection(own) as collection:
+def test_an_erased_patient_is_in_no_copy(writable: Path) -> None:
+    with Collection(writable) as collection:
         key = next(record.patient_key for _, record in collection.iterate() if record.patient_key)
-    cbir("collection", "erase-patient", "patient-0", "--collection", own)
-    assert (own / NAME / "collection.sqlite").is_file()
-    kept = b"".join(path.read_bytes() for path in own.rglob("*") if path.is_file())
+    cbir("collection", "erase-patient", "patient-0", "--collection", writable)
+    assert (writable / NAME / "collection.sqlite").is_file()
+    kept = b"".join(path.read_bytes() for path in writable.rglob("*") if path.is_file())
     assert key.encode() not in kept

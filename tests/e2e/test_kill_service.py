@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 from cbir.store import Collection
-from cbir.store.verify import verify
-from tests.service.conftest import indexed, own, pictures, serving
+from cbir.store.verify import verify_collection
+from tests.service.conftest import indexed, pictures, serving, writable
 
-__all__ = ["indexed", "own", "pictures"]  # fixtures of the service's tests, used here too
+__all__ = ["indexed", "writable", "pictures"]  # fixtures of the service's tests, used here too
 
 KILLS = 6
 SENDERS = 3
@@ -56,10 +56,10 @@ class Sender(threading.Thread):
 
 
 @pytest.mark.timeout(300)
-def test_what_was_acknowledged_is_there(own: Path) -> None:
+def test_what_was_acknowledged_is_there(writable: Path) -> None:
     moments, acknowledged = random.Random(0), set[str]()
     for turn in range(KILLS):
-        with serving(own) as running:
+        with serving(writable) as running:
             senders = [Sender(running.address, 10**6 * turn + 10**5 * n) for n in range(SENDERS)]
             for sender in senders:
                 sender.start()
@@ -76,8 +76,8 @@ def test_what_was_acknowledged_is_there(own: Path) -> None:
                 sender.join(30)
                 assert not sender.is_alive()
                 acknowledged.update(sender.acknowledged)
-        with Collection(own) as collection:
-            assert verify(collection) == []
+        with Collection(writable) as collection:
+            assert verify_collection(collection) == []
             there = {record.image_id for _, record in collection.iterate()}
         assert acknowledged <= there, "images that were answered 201 are not there"
     assert len(acknowledged) > KILLS

@@ -35,16 +35,16 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Phantoms as PNG files, beside a csv that gives each a patient and a label."""
     folder = tmp_path_factory.mktemp("pictures")
     cbir("phantoms", folder, "--count", str(COUNT))
-    found = sorted(folder.rglob("*.png"))
-    assert len(found) == COUNT
+    results = sorted(folder.rglob("*.png"))
+    assert len(results) == COUNT
     with (folder / "labels.csv").open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["path", "label", "patient", "severity"])
         rows.writerows(
             [path.relative_to(folder), ("even", "odd")[number % 2], f"patient-{number // 4}", number / 10]
-            for number, path in enumerate(found)
+            for number, path in enumerate(results)
         )
-    return found
+    return results
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +57,7 @@ def indexed(pictures: list[Path], tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 @pytest.fixture
-def own(indexed: Path, tmp_path: Path) -> Path:
+def writable(indexed: Path, tmp_path: Path) -> Path:
     """A copy of the collection, to be changed."""
     return Path(shutil.copytree(indexed, tmp_path / "own"))
 

@@ -11,19 +11,19 @@ from tests.service.conftest import cbir
 
 SLICES = 6  # of each of two series of CT, of one patient
 
-_made: list[tuple[Path, list[Dataset]]] = []
+_cache: list[tuple[Path, list[Dataset]]] = []
 
 
 def make(temporary: pytest.TempPathFactory) -> tuple[Path, list[Dataset]]:
     """The collection's folder, not to be changed, and its CT slices; made once for all tests."""
-    if not _made:
+    if not _cache:
         folder = temporary.mktemp("dicom")
         images = folder / "images"
         write_phantoms(images / "phantoms", 20, format="dicom", size=64)
         write_phantoms(images / "pictures", 4, format="png", size=64, seed=9)
-        ct = [one for seed in (1, 2) for one in slices(SLICES, 48, seed=seed)]
-        for number, one in enumerate(ct):
-            (images / f"{number}.dcm").write_bytes(file_of(one))
+        ct = [item for seed in (1, 2) for item in slices(SLICES, 48, seed=seed)]
+        for number, item in enumerate(ct):
+            (images / f"{number}.dcm").write_bytes(file_of(item))
         cbir("index", images, "--collection", folder / "collection", "--jobs", "1")
-        _made.append((folder / "collection", ct))
-    return _made[0]
+        _cache.append((folder / "collection", ct))
+    return _cache[0]

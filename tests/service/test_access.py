@@ -117,8 +117,8 @@ def test_each_scope_opens_its_own_addresses(closed: Flask, tokens: TokenStore) -
                     assert client.get(path, headers=headers[scope]).status_code not in (401, 403), path
 
 
-def test_annotating_is_for_labels_alone(own: Path, tokens: TokenStore, ids: list[str]) -> None:
-    app = create_app(own, settings.load(require_tokens=True, state_folder=tokens.file.parent))
+def test_annotating_is_for_labels_alone(writable: Path, tokens: TokenStore, ids: list[str]) -> None:
+    app = create_app(writable, settings.load(require_tokens=True, state_folder=tokens.file.parent))
     client, path = app.test_client(), f"/v1/images/{ids[0]}"
     headers = bearer(tokens, Scope.annotate)
     changed = client.patch(path, json={"labels": {"label": "knee"}}, headers=headers)

@@ -35,8 +35,8 @@ def study(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def app(own: Path, study: Path) -> Iterator[Flask]:
-    made = create_app(own, study, settings.load())
+def app(writable: Path, study: Path) -> Iterator[Flask]:
+    made = create_app(writable, study, settings.load())
     made.extensions[EXTENSION].trainer.state = "learning"  # nobody learns here
     yield made
     made.extensions[EXTENSION].study.close()
@@ -48,9 +48,9 @@ def tokens(tmp_path: Path) -> TokenStore:
 
 
 @pytest.fixture
-def closed(own: Path, study: Path, tokens: TokenStore) -> Iterator[Flask]:
+def closed(writable: Path, study: Path, tokens: TokenStore) -> Iterator[Flask]:
     """With tokens needed."""
-    made = create_app(own, study, settings.load(require_tokens=True, state_folder=tokens.file.parent))
+    made = create_app(writable, study, settings.load(require_tokens=True, state_folder=tokens.file.parent))
     yield made
     made.extensions[EXTENSION].study.close()
 
@@ -132,9 +132,9 @@ def test_the_page_and_the_way_to_it(client: FlaskClient) -> None:
     assert client.get("/healthz").json == {"status": "ok"}
 
 
-def test_the_question_is_text(own: Path, tmp_path: Path) -> None:
+def test_the_question_is_text(writable: Path, tmp_path: Path) -> None:
     study_plan.save_plan(tmp_path / "s", {"question": "<script>alert(1)</script>?"})
-    app = create_app(own, tmp_path / "s", settings.load())
+    app = create_app(writable, tmp_path / "s", settings.load())
     assert "<script>alert" not in app.test_client().get("/annotate").text
     app.extensions[EXTENSION].study.close()
 
@@ -194,13 +194,13 @@ def shown(client: FlaskClient, image: str, window: str = "") -> tuple[np.ndarray
 
 
 def test_pictures_in_a_window(client: FlaskClient, ids: list[str]) -> None:
-    own, headers = shown(client, ids[0])
+    pixels, headers = shown(client, ids[0])
     assert headers["Image-Values"] == "0,255"
     assert headers["Image-Scale"] == "shown"
-    assert (shown(client, ids[0], "127.5,255")[0] == own).all()
+    assert (shown(client, ids[0], "127.5,255")[0] == pixels).all()
     narrow, headers = shown(client, ids[0], "100,50")
     assert headers["Image-Window"] == "100,50"
-    expected = np.rint(np.clip((own.astype(float) - 75) / 50, 0, 1) * 255)
+    expected = np.rint(np.clip((pixels.astype(float) - 75) / 50, 0, 1) * 255)
     assert np.abs(narrow - expected).max() <= 1
     tag = client.get(f"/annotate/images/{ids[0]}/picture").headers["ETag"]
     again = client.get(f"/annotate/images/{ids[0]}/picture", headers={"If-None-Match": tag})
@@ -228,7 +228,7 @@ def test_dicom_keeps_its_depth(tmp_path: Path) -> None:
     app.extensions[EXTENSION].study.close()
 
 
-def test_severity_as_a_label(client: FlaskClient, app: Flask, own: Path, ids: list[str]) -> None:
+def test_severity_as_a_label(client: FlaskClient, app: Flask, writable: Path, ids: list[str]) -> None:
     problem(client.post("/annotate/severity", json={}), 409)
     study = app.extensions[EXTENSION].study
     values = np.linspace(-1, 2, len(ids), dtype=np.float32)
@@ -245,9 +245,9 @@ def test_severity_as_a_label(client: FlaskClient, app: Flask, own: Path, ids: li
     assert pairs(client)["progress"]["learnt"] == 1
     answer = client.post("/annotate/severity", json={})
     assert answer.json == {"label": "severity", "images": len(ids), "changed": len(ids), "after": 1}
-    with Collection(own) as collection:
+    with Collection(writable) as collection:
         assert float(collection.record(ids[-1]).labels["severity"]) == pytest.approx(2)
-    assert {path.name for path in (own / "severity").iterdir()} == set(study_models.RANKER)
+    assert {path.name for path in (writable / "severity").iterdir()} == set(study_models.RANKER)
 
 
 def test_agreement_is_told(client: FlaskClient, app: Flask, study: Path) -> None:

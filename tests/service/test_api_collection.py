@@ -13,58 +13,60 @@ from tests.service.conftest import COUNT, cbir, problem
 
 
 def test_info(client: FlaskClient, indexed: Path) -> None:
-    said = client.get("/v1/collection").json
+    detail = client.get("/v1/collection").json
     with Collection(indexed) as collection:
-        assert said == {"name": "collection"} | collection.info()
+        assert detail == {"name": "collection"} | collection.info()
     assert str(indexed) not in client.get("/v1/collection").text
 
 
 def test_profile(client: FlaskClient) -> None:
-    said = client.get("/v1/collection/profile").json
-    assert said["name"] == "huang2012"
-    assert sum(said["parts"].values()) == said["dimensions"]
-    assert len(said["hash"]) == 16
+    detail = client.get("/v1/collection/profile").json
+    assert detail["name"] == "huang2012"
+    assert sum(detail["parts"].values()) == detail["dimensions"]
+    assert len(detail["hash"]) == 16
 
 
 def test_statistics(client: FlaskClient, ids: list[str]) -> None:
-    said = client.get("/v1/collection/statistics").json
-    assert said["images"] == len(ids)
-    assert said["patients"] == 8
-    assert said["without_patient"] == 0
-    assert said["formats"] == {"png": len(ids)}
-    assert said["labels"]["label"] == {"even": 15, "odd": 15}
-    assert len(said["labels"]["severity"]) == len(ids)
-    assert said["normalisation"]["fitted_on"] == len(ids)
-    assert len(said["normalisation"]["mean"]) == client.get("/v1/collection/profile").json["dimensions"]
+    detail = client.get("/v1/collection/statistics").json
+    assert detail["images"] == len(ids)
+    assert detail["patients"] == 8
+    assert detail["without_patient"] == 0
+    assert detail["formats"] == {"png": len(ids)}
+    assert detail["labels"]["label"] == {"even": 15, "odd": 15}
+    assert len(detail["labels"]["severity"]) == len(ids)
+    assert detail["normalisation"]["fitted_on"] == len(ids)
+    assert len(detail["normalisation"]["mean"]) == client.get("/v1/collection/profile").json["dimensions"]
 
 
 def test_statistics_of_nothing(tmp_path: Path) -> None:
     Collection.create(tmp_path / "empty", profiles.get("tamura")).close()
-    said = create_app(tmp_path / "empty", settings.load()).test_client().get("/v1/collection/statistics").json
-    assert said["images"] == said["patients"] == said["without_patient"] == 0
-    assert said["normalisation"] is None
+    detail = (
+        create_app(tmp_path / "empty", settings.load()).test_client().get("/v1/collection/statistics").json
+    )
+    assert detail["images"] == detail["patients"] == detail["without_patient"] == 0
+    assert detail["normalisation"] is None
 
 
-def test_history_names_images_and_no_patient(own: Path, pictures: list[Path], ids: list[str]) -> None:
-    client = create_app(own, settings.load()).test_client()
+def test_history_names_images_and_no_patient(writable: Path, pictures: list[Path], ids: list[str]) -> None:
+    client = create_app(writable, settings.load()).test_client()
     data = pictures[-1].read_bytes()
     new = client.post("/v1/images", data=data, content_type="image/png").json["ids"][0]
     client.patch(f"/v1/images/{new}", json={"labels": {"view": "AP"}})
     client.delete(f"/v1/images/{new}")
     key = client.get(f"/v1/images/{ids[0]}").json["patient_key"]
     client.delete(f"/v1/patients/{key}")
-    said = client.get("/v1/collection/history").json
-    assert [item["what"] for item in said["items"]][:4] == ["erased", "deleted", "labelled", "added"]
-    assert {item["who"] for item in said["items"][:4]} == {"service"}
-    assert said["items"][-1]["who"] == "command line"
-    assert said["items"][1]["image_ids"] == [new]
-    assert said["next"] is None
+    detail = client.get("/v1/collection/history").json
+    assert [item["what"] for item in detail["items"]][:4] == ["erased", "deleted", "labelled", "added"]
+    assert {item["who"] for item in detail["items"][:4]} == {"service"}
+    assert detail["items"][-1]["who"] == "command line"
+    assert detail["items"][1]["image_ids"] == [new]
+    assert detail["next"] is None
     text = client.get("/v1/collection/history").text
     assert key not in text
     assert not any(image_id in text for image_id in ids[:4])
     first = client.get("/v1/collection/history?limit=2").json
     rest = client.get(f"/v1/collection/history?limit=1000&cursor={first['next']}").json
-    assert first["items"] + rest["items"] == said["items"]
+    assert first["items"] + rest["items"] == detail["items"]
     problem(client.get("/v1/collection/history?cursor=x"), 400)
 
 
@@ -79,8 +81,8 @@ def test_liveness(client: FlaskClient) -> None:
     assert client.get("/readyz").json["images"] == COUNT - 6
 
 
-def test_metrics(own: Path, ids: list[str]) -> None:
-    client = create_app(own, settings.load()).test_client()
+def test_metrics(writable: Path, ids: list[str]) -> None:
+    client = create_app(writable, settings.load()).test_client()
     client.post("/v1/search", json={"image_id": ids[0]})
     client.get(f"/v1/images/{ids[0]}")
     client.get("/v1/images/none-such")

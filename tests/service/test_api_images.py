@@ -26,9 +26,9 @@ IMAGES = "/v1/images"
 
 
 @pytest.fixture
-def mine(own: Path) -> FlaskClient:
+def mine(writable: Path) -> FlaskClient:
     """A client of a collection to be changed."""
-    return create_app(own, settings.load()).test_client()
+    return create_app(writable, settings.load()).test_client()
 
 
 def send(client: FlaskClient, *paths: Path, headers: dict[str, str] | None = None, **fields: Any) -> Any:
@@ -37,14 +37,14 @@ def send(client: FlaskClient, *paths: Path, headers: dict[str, str] | None = Non
     return client.post(IMAGES, data=form, headers=headers)
 
 
-def listed(client: FlaskClient, **given: Any) -> list[str]:
-    found: list[str] = []
+def listed(client: FlaskClient, **values: Any) -> list[str]:
+    results: list[str] = []
     while True:
-        page = client.get(IMAGES, query_string=given).json
-        found += [item["image_id"] for item in page["items"]]
+        page = client.get(IMAGES, query_string=values).json
+        results += [item["image_id"] for item in page["items"]]
         if page["next"] is None:
-            return found
-        given["cursor"] = page["next"]
+            return results
+        values["cursor"] = page["next"]
 
 
 @pytest.mark.parametrize("limit", [1, 7, 30, 1000])
@@ -59,7 +59,7 @@ def test_list_by_labels(client: FlaskClient, ids: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "status"),
+    ("values", "status"),
     [
         ({"cursor": "x"}, 400),
         ({"cursor": "-1"}, 400),
@@ -71,11 +71,11 @@ def test_list_by_labels(client: FlaskClient, ids: list[str]) -> None:
         ({"collection": "other"}, 404),
     ],
 )
-def test_lists_that_cannot_be_given(client: FlaskClient, given: dict[str, Any], status: int) -> None:
-    problem(client.get(IMAGES, query_string=given), status)
+def test_lists_that_cannot_be_given(client: FlaskClient, values: dict[str, Any], status: int) -> None:
+    problem(client.get(IMAGES, query_string=values), status)
 
 
-def test_add_one_as_the_body(mine: FlaskClient, own: Path, pictures: list[Path]) -> None:
+def test_add_one_as_the_body(mine: FlaskClient, writable: Path, pictures: list[Path]) -> None:
     new = pictures[-1]
     sent = mine.post(
         IMAGES,
@@ -88,7 +88,7 @@ def test_add_one_as_the_body(mine: FlaskClient, own: Path, pictures: list[Path])
     assert sent.json["images"] == [
         {"file": 1, "frame": None, "outcome": "added", "image_id": image_id, "reason": None}
     ]
-    with Collection(own) as collection:  # on the disk, for every other reader
+    with Collection(writable) as collection:  # on the disk, for every other reader
         record = collection.record(image_id)
     assert record.labels["label"] == "new"
     assert record.patient_key
@@ -115,10 +115,10 @@ def test_thumbnail_of_what_was_sent(mine: FlaskClient, pictures: list[Path]) -> 
 def test_add_many_with_labels_of_their_own(mine: FlaskClient, pictures: list[Path], tmp_path: Path) -> None:
     bad = tmp_path / "bad.png"
     bad.write_bytes(b"no image")
-    given = json.dumps([{"view": "AP"}, {}, {}, {"view": "PA"}])
-    sent = send(mine, pictures[-1], pictures[0], bad, pictures[-2], labels=given)
+    values = json.dumps([{"view": "AP"}, {}, {}, {"view": "PA"}])
+    sent = send(mine, pictures[-1], pictures[0], bad, pictures[-2], labels=values)
     assert sent.status_code == 201
-    assert [one["outcome"] for one in sent.json["images"]] == ["added", "duplicate", "refused", "added"]
+    assert [entry["outcome"] for entry in sent.json["images"]] == ["added", "duplicate", "refused", "added"]
     assert sent.json["images"][2]["reason"]
     first, second = sent.json["ids"]
     assert mine.get(f"{IMAGES}/{first}").json["labels"]["view"] == "AP"
@@ -130,9 +130,9 @@ def test_duplicates(mine: FlaskClient, pictures: list[Path], ids: list[str]) -> 
     assert same.status_code == 200
     assert same.json["ids"] == []
     assert same.json["images"][0]["image_id"] == ids[0]
-    wanted = send(mine, pictures[0], duplicates="true")
-    assert wanted.status_code == 201
-    assert wanted.json["ids"] == [f"{ids[0]}-2"]
+    expected_value = send(mine, pictures[0], duplicates="true")
+    assert expected_value.status_code == 201
+    assert expected_value.json["ids"] == [f"{ids[0]}-2"]
 
 
 def test_deleted_earlier(mine: FlaskClient, pictures: list[Path], ids: list[str]) -> None:
@@ -148,20 +148,20 @@ def test_frames_become_images(mine: FlaskClient, pictures: list[Path], tmp_path:
     path = tmp_path / "pages.tif"
     pages[0].save(path, save_all=True, append_images=pages[1:])
     sent = send(mine, path)
-    assert [one["frame"] for one in sent.json["images"]] == [1, 2, 3]
+    assert [entry["frame"] for entry in sent.json["images"]] == [1, 2, 3]
     assert len(set(sent.json["ids"])) == 3
 
 
 def test_dicom_says_what_it_is(mine: FlaskClient) -> None:
     path = Path(str(pydicom.data.get_testdata_file("CT_small.dcm", download=False)))
     sent = mine.post(IMAGES, data=path.read_bytes(), content_type="application/dicom")
-    said = mine.get(f"{IMAGES}/{sent.json['ids'][0]}").json
-    assert said["labels"]["modality"] == "CT"
-    assert len(said["patient_key"]) == 32
+    detail = mine.get(f"{IMAGES}/{sent.json['ids'][0]}").json
+    assert detail["labels"]["modality"] == "CT"
+    assert len(detail["patient_key"]) == 32
 
 
-def test_originals_are_kept_where_wanted(own: Path, pictures: list[Path]) -> None:
-    client = create_app(own, settings.load(keep_originals=True)).test_client()
+def test_originals_are_kept_where_wanted(writable: Path, pictures: list[Path]) -> None:
+    client = create_app(writable, settings.load(keep_originals=True)).test_client()
     sent = send(client, pictures[-1], pictures[-2], labels=json.dumps([{"patient": "a"}, {}]))
     first, second = sent.json["ids"]
     answer = client.get(f"{IMAGES}/{first}/original")
@@ -171,12 +171,12 @@ def test_originals_are_kept_where_wanted(own: Path, pictures: list[Path]) -> Non
     record = client.get(f"{IMAGES}/{first}").json
     assert record["original"] is True
     key = record["patient_key"]
-    assert len(list((own / originals.FOLDER).iterdir())) == 2
+    assert len(list((writable / originals.FOLDER).iterdir())) == 2
     assert client.delete(f"/v1/patients/{key}").json == {"erased": 1}
     assert client.delete(f"{IMAGES}/{second}").status_code == 204
-    assert list((own / originals.FOLDER).iterdir()) == []
+    assert list((writable / originals.FOLDER).iterdir()) == []
     data = pictures[-1].read_bytes()
-    assert not any(data[:200] in file.read_bytes() for file in own.rglob("*") if file.is_file())
+    assert not any(data[:200] in file.read_bytes() for file in writable.rglob("*") if file.is_file())
 
 
 def test_idempotency_key(mine: FlaskClient, pictures: list[Path]) -> None:
@@ -196,7 +196,7 @@ def test_idempotency_key(mine: FlaskClient, pictures: list[Path]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "says"),
+    ("labels", "message"),
     [
         ("{", "JSON"),
         ("[]", "0 objects for 1"),
@@ -211,24 +211,24 @@ def test_idempotency_key(mine: FlaskClient, pictures: list[Path]) -> None:
         ('{"a": "%s"}' % ("x" * 1001), "value"),
     ],
 )
-def test_labels_that_do_not_fit(mine: FlaskClient, pictures: list[Path], labels: str, says: str) -> None:
-    assert says in problem(send(mine, pictures[-1], labels=labels), 422)
+def test_labels_that_do_not_fit(mine: FlaskClient, pictures: list[Path], labels: str, message: str) -> None:
+    assert message in problem(send(mine, pictures[-1], labels=labels), 422)
     assert len(listed(mine)) == 30
 
 
-def test_adds_that_are_refused(mine: FlaskClient, own: Path, pictures: list[Path]) -> None:
+def test_adds_that_are_refused(mine: FlaskClient, writable: Path, pictures: list[Path]) -> None:
     problem(mine.post(IMAGES, data=b"no image", content_type="image/png"), 422)
     problem(mine.post(IMAGES, data=b"", content_type="image/png"), 422)
     problem(mine.post(IMAGES, data={}, content_type="multipart/form-data"), 422)
     problem(mine.post(IMAGES, json={}), 415)
     problem(mine.post(f"{IMAGES}?collection=other", data=b"x", content_type="image/png"), 404)
     problem(mine.post(f"{IMAGES}?colour=x", data=b"x", content_type="image/png"), 422)
-    small = create_app(own, settings.load(max_upload_bytes=100)).test_client()
+    small = create_app(writable, settings.load(max_upload_bytes=100)).test_client()
     problem(send(small, pictures[-1]), 413)
 
 
-def test_another_writer(mine: FlaskClient, own: Path, pictures: list[Path], ids: list[str]) -> None:
-    with writer_lock(own):
+def test_another_writer(mine: FlaskClient, writable: Path, pictures: list[Path], ids: list[str]) -> None:
+    with writer_lock(writable):
         for refused in (
             send(mine, pictures[-1]),
             mine.delete(f"{IMAGES}/{ids[0]}"),
@@ -249,8 +249,8 @@ def test_labels_changed(mine: FlaskClient, ids: list[str]) -> None:
     change = {"labels": {"label": "better", "severity": None, "view": "AP"}}
     after = mine.patch(address, json=change, headers={"If-Match": tag})
     assert after.status_code == 200
-    kept = {key: value for key, value in before.json["labels"].items() if key != "severity"}
-    assert after.json["labels"] == kept | {"label": "better", "view": "AP"}
+    stored = {key: value for key, value in before.json["labels"].items() if key != "severity"}
+    assert after.json["labels"] == stored | {"label": "better", "view": "AP"}
     assert mine.get(address).json == after.json
     assert mine.get(address).headers["ETag"] == after.headers["ETag"] != tag
     problem(mine.patch(address, json=change, headers={"If-Match": tag}), 412)
@@ -283,8 +283,10 @@ def test_patches_that_are_none(mine: FlaskClient, ids: list[str]) -> None:
     problem(mine.patch(f"{IMAGES}/none-such", json={"labels": {}}), 404)
 
 
-def test_collections_side_by_side(indexed: Path, own: Path, pictures: list[Path], ids: list[str]) -> None:
-    client = create_app([indexed, own], settings.load()).test_client()
+def test_collections_side_by_side(
+    indexed: Path, writable: Path, pictures: list[Path], ids: list[str]
+) -> None:
+    client = create_app([indexed, writable], settings.load()).test_client()
     assert client.get("/v1/collections").json == {
         "collections": ["collection", "own"],
         "default": "collection",
@@ -324,8 +326,8 @@ def test_answers_are_packed(client: FlaskClient, ids: list[str]) -> None:
         assert "Content-Encoding" not in small.headers
 
 
-def test_erasing_forgets_thumbnails_in_memory(own: Path, ids: list[str]) -> None:
-    app: Flask = create_app(own, settings.load())
+def test_erasing_forgets_thumbnails_in_memory(writable: Path, ids: list[str]) -> None:
+    app: Flask = create_app(writable, settings.load())
     client = app.test_client()
     assert client.get(f"{IMAGES}/{ids[0]}/thumbnail").status_code == 200
     assert app.extensions[EXTENSION].thumbnails.size > 0
@@ -337,21 +339,21 @@ def test_erasing_forgets_thumbnails_in_memory(own: Path, ids: list[str]) -> None
     problem(client.delete("/v1/patients/Jane Doe"), 422)
 
 
-def test_what_the_client_has_is_not_sent_again(own: Path, pictures: list[Path]) -> None:
+def test_what_the_client_has_is_not_sent_again(writable: Path, pictures: list[Path]) -> None:
     """For all that has an ETag: 304 where the client has it, 412 where it means another state."""
-    client = create_app(own, settings.load(keep_originals=True)).test_client()
+    client = create_app(writable, settings.load(keep_originals=True)).test_client()
     sent = client.post("/v1/images", data=pictures[-1].read_bytes(), content_type="image/png").json
     for what in ("", "/thumbnail", "/picture", "/original"):
         path = f"/v1/images/{sent['ids'][0]}{what}"
         first = client.get(path)
         tag = first.headers["ETag"]
-        known = client.get(path, headers={"If-None-Match": f'"other", {tag}'})
-        assert (known.status_code, known.data, known.headers["ETag"]) == (304, b"", tag)
+        existing = client.get(path, headers={"If-None-Match": f'"other", {tag}'})
+        assert (existing.status_code, existing.data, existing.headers["ETag"]) == (304, b"", tag)
         assert client.get(path, headers={"If-None-Match": '"other"'}).data == first.data
         for expected in (tag, "*"):
             assert client.get(path, headers={"If-Match": expected}).data == first.data
         assert "If-Match" in problem(client.get(path, headers={"If-Match": '"other"'}), 412)
         # Ranges are not offered: the whole comes, and no answer of a form that nothing documents.
-        for wanted in ("bytes=0-9", "bytes=99999999-", "lines=1"):
-            ranged = client.get(path, headers={"Range": wanted})
+        for expected_value in ("bytes=0-9", "bytes=99999999-", "lines=1"):
+            ranged = client.get(path, headers={"Range": expected_value})
             assert (ranged.status_code, ranged.data) == (200, first.data)

@@ -52,11 +52,11 @@ def client(app: Flask) -> FlaskClient:
 def until(client: FlaskClient, name: str, *states: str) -> dict[str, Any]:
     """The job once it is in one of the states."""
     for _ in range(600):
-        said: dict[str, Any] = client.get(f"{JOBS}/{name}").json
-        if said["state"] in states:
-            return said
+        detail: dict[str, Any] = client.get(f"{JOBS}/{name}").json
+        if detail["state"] in states:
+            return detail
         time.sleep(0.1)
-    raise AssertionError(said)
+    raise AssertionError(detail)
 
 
 def test_a_folder_is_indexed(client: FlaskClient, archive: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_folder_is_indexed(client: FlaskClient, archive: Path) -> None:
     assert ended["state"] == "done", ended
     assert (ended["done"], ended["total"], ended["refused"]) == (21, 21, 1)
     assert ended["summary"]["indexed"] == 20
-    assert [one["path"] for one in ended["refused_files"]] == ["bad.png"]
+    assert [item["path"] for item in ended["refused_files"]] == ["bad.png"]
     assert str(archive) not in ended["refused_files"][0]["reason"]
     assert client.get("/v1/collection").json["labels"] == {"label": 20}
     again = client.post(JOBS, json={"folder": str(folder), "processes": 1}).json["job"]
@@ -115,8 +115,8 @@ def test_paths_outside_the_roots(client: FlaskClient, archive: Path, tmp_path: P
         "/etc",
         "/",
     ):
-        said = problem(client.post(JOBS, json={"folder": str(path)}), 403)
-        assert "outside" not in said
+        detail = problem(client.post(JOBS, json={"folder": str(path)}), 403)
+        assert "outside" not in detail
     problem(client.post(JOBS, json={"folder": str(archive), "labels": "/etc/passwd"}), 403)
     problem(client.post(JOBS, json={"folder": str(archive / "none-such")}), 404)
     assert client.get(JOBS).json["items"] == []
@@ -135,13 +135,13 @@ def test_links_do_not_lead_out_of_the_roots(client: FlaskClient, archive: Path, 
     (folder / "gone").symlink_to(outside / "none-such")
     (archive / "b" / "further").symlink_to("../../outside")
     (archive / "labels.csv").write_text("path,label\na/out/002.png,x\na/000.png,x\n../outside/003.png,x\n")
-    given = {"folder": str(folder), "labels": str(archive / "labels.csv")}
-    ended = until(client, client.post(JOBS, json=given).json["job"], "done", "failed")
+    values = {"folder": str(folder), "labels": str(archive / "labels.csv")}
+    ended = until(client, client.post(JOBS, json=values).json["job"], "done", "failed")
     assert ended["state"] == "done", ended
     assert ended["summary"]["indexed"] == 5
-    told = {one["path"]: one["reason"] for one in ended["refused_files"]}
-    assert set(told) == {"out", "one.png", "text", "gone", "../b/further"}
-    assert all("index_roots" in reason and str(tmp_path) not in reason for reason in told.values())
+    reported = {item["path"]: item["reason"] for item in ended["refused_files"]}
+    assert set(reported) == {"out", "one.png", "text", "gone", "../b/further"}
+    assert all("index_roots" in reason and str(tmp_path) not in reason for reason in reported.values())
     assert (ended["done"], ended["total"]) == (10, 10)
     assert client.get("/v1/collection").json["images"] == 5
 
@@ -152,10 +152,10 @@ def test_a_link_that_changes_while_its_job_waits(
     folder, outside = noise(archive / "a", 1), noise(tmp_path / "outside", 7)
     (tmp_path / "labels.csv").write_text("path,label\na/000.png,x\n")
     shutil.copy(tmp_path / "labels.csv", archive)
-    place, collection = app.extensions[EXTENSION].handle(), client.get("/v1/collection").json
-    for given, swapped in (({"folder": str(folder)}, folder), ({"labels": f"{archive}/labels.csv"}, None)):
-        with place.indexing():  # so that the job waits
-            job = client.post(JOBS, json={"folder": str(archive)} | given).json["job"]
+    handle, collection = app.extensions[EXTENSION].handle(), client.get("/v1/collection").json
+    for values, swapped in (({"folder": str(folder)}, folder), ({"labels": f"{archive}/labels.csv"}, None)):
+        with handle.indexing():  # so that the job waits
+            job = client.post(JOBS, json={"folder": str(archive)} | values).json["job"]
             if swapped:
                 swapped.rename(archive / "moved")
                 swapped.symlink_to(outside)
@@ -186,8 +186,8 @@ def test_no_roots_no_jobs(indexed: Path, pictures: list[Path]) -> None:
     ],
 )
 def test_jobs_that_cannot_be(client: FlaskClient, archive: Path, body: dict[str, Any], status: int) -> None:
-    given = {key: str(archive) if value == "ROOT" else value for key, value in body.items()}
-    problem(client.post(JOBS, json=given), status)
+    values = {key: str(archive) if value == "ROOT" else value for key, value in body.items()}
+    problem(client.post(JOBS, json=values), status)
 
 
 def test_requests_that_are_none(client: FlaskClient) -> None:
@@ -202,8 +202,8 @@ def test_one_job_too_many(
     client: FlaskClient, app: Flask, archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_jobs, "MAX_WAITING", 1)
-    place = app.extensions[EXTENSION].handle()
-    with place.indexing():  # so that jobs wait
+    handle = app.extensions[EXTENSION].handle()
+    with handle.indexing():  # so that jobs wait
         answers = [client.post(JOBS, json={"folder": str(archive)}) for _ in range(2)]
     assert answers[0].status_code == 202
     problem(answers[1], 429)
@@ -212,7 +212,7 @@ def test_one_job_too_many(
 
 def test_a_job_that_fails_says_why(client: FlaskClient, archive: Path) -> None:
     (archive / "labels.csv").write_text("no such columns\n1\n")
-    given = {"folder": str(archive), "labels": str(archive / "labels.csv")}
-    ended = until(client, client.post(JOBS, json=given).json["job"], "done", "failed")
+    values = {"folder": str(archive), "labels": str(archive / "labels.csv")}
+    ended = until(client, client.post(JOBS, json=values).json["job"], "done", "failed")
     assert ended["state"] == "failed"
     assert "labels.csv" in ended["error"]

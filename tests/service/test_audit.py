@@ -36,9 +36,9 @@ def closed(indexed: Path, tokens: TokenStore) -> Flask:
 
 def lines(tokens: TokenStore) -> list[dict[str, Any]]:
     """What the audit log beside the tokens says."""
-    found = [json.loads(line) for line in (tokens.file.parent / "audit.jsonl").read_text().splitlines()]
-    assert all(list(line) == FIELDS for line in found)
-    return found
+    results = [json.loads(line) for line in (tokens.file.parent / "audit.jsonl").read_text().splitlines()]
+    assert all(list(line) == FIELDS for line in results)
+    return results
 
 
 def test_a_search(closed: Flask, tokens: TokenStore, ids: list[str]) -> None:
@@ -50,9 +50,9 @@ def test_a_search(closed: Flask, tokens: TokenStore, ids: list[str]) -> None:
     (line,) = lines(tokens)
     assert line["time"].endswith("Z")
     assert abs(datetime.fromisoformat(line["time"]) - before) < timedelta(seconds=30)
-    shown = [hit["image_id"] for hit in answer.json["results"]]
+    visible = [hit["image_id"] for hit in answer.json["results"]]
     assert line == line | {"token": token.token_id, "address": "127.0.0.1", "action": "search", "status": 200}
-    assert line["images"] == [ids[0], *shown]
+    assert line["images"] == [ids[0], *visible]
 
 
 def test_a_search_with_an_image(closed: Flask, tokens: TokenStore, pictures: list[Path]) -> None:
@@ -62,8 +62,8 @@ def test_a_search_with_an_image(closed: Flask, tokens: TokenStore, pictures: lis
         "/v1/search", data=pictures[-1].read_bytes(), content_type="image/png", headers=headers
     )
     client.post("/v1/search", data=b"no image", content_type="image/png", headers=headers)
-    found, failed = lines(tokens)
-    assert found["images"] == [hit["image_id"] for hit in answer.json["results"]]
+    results, failed = lines(tokens)
+    assert results["images"] == [hit["image_id"] for hit in answer.json["results"]]
     assert (failed["status"], failed["images"]) == (422, [])
 
 
@@ -79,8 +79,8 @@ def test_looking_through_the_collection(closed: Flask, tokens: TokenStore, ids: 
     client.get("/v1/images/none-such", headers=headers)
     client.get("/v1/collection/history", headers=headers)
     client.get(f"/v1/images/{ids[0]}/thumbnail", headers=headers)
-    said = [(line["action"], line["images"], line["status"]) for line in lines(tokens)]
-    assert said == [
+    detail = [(line["action"], line["images"], line["status"]) for line in lines(tokens)]
+    assert detail == [
         ("list", ids[:4], 200),
         ("list", ids[4:], 200),
         ("record", [ids[5]], 200),
@@ -92,23 +92,23 @@ def test_looking_through_the_collection(closed: Flask, tokens: TokenStore, ids: 
     ]
 
 
-def test_an_erased_patient(own: Path, tokens: TokenStore, ids: list[str]) -> None:
-    app = create_app(own, settings.load(require_tokens=True, state_folder=tokens.file.parent))
+def test_an_erased_patient(writable: Path, tokens: TokenStore, ids: list[str]) -> None:
+    app = create_app(writable, settings.load(require_tokens=True, state_folder=tokens.file.parent))
     text = tokens.create([Scope.admin])[1]
     headers, client = {"Authorization": f"Bearer {text}"}, app.test_client()
-    with Collection(own) as collection:
+    with Collection(writable) as collection:
         key = collection.record(ids[4]).patient_key
     for path in (f"/v1/patients/{key}", f"/v1/patients/{key}", "/v1/patients/patient-1"):
         client.delete(path, headers=headers)
-    said = [(line["action"], line["images"], line["status"]) for line in lines(tokens)]
-    assert said == [("erase", ids[4:8], 200), ("erase", [], 200), ("erase", [], 422)]
+    detail = [(line["action"], line["images"], line["status"]) for line in lines(tokens)]
+    assert detail == [("erase", ids[4:8], 200), ("erase", [], 200), ("erase", [], 422)]
     assert key not in (tokens.file.parent / "audit.jsonl").read_text()
 
 
-def test_jobs(own: Path, tokens: TokenStore, pictures: list[Path]) -> None:
+def test_jobs(writable: Path, tokens: TokenStore, pictures: list[Path]) -> None:
     roots = (str(pictures[0].parents[1]),)
     app = create_app(
-        own, settings.load(require_tokens=True, state_folder=tokens.file.parent, index_roots=roots)
+        writable, settings.load(require_tokens=True, state_folder=tokens.file.parent, index_roots=roots)
     )
     token, text = tokens.create([Scope.ingest])
     headers, client = {"Authorization": f"Bearer {text}"}, app.test_client()
@@ -120,8 +120,8 @@ def test_jobs(own: Path, tokens: TokenStore, pictures: list[Path]) -> None:
     client.post(f"/v1/jobs/{second}/cancel", headers=headers)
     client.post("/v1/jobs/Doe/cancel", headers=headers)
     client.post("/v1/jobs", json={"folder": "/etc"}, headers=headers)
-    said = [(line["action"], line["job"], line["status"]) for line in lines(tokens)]
-    assert said == [
+    detail = [(line["action"], line["job"], line["status"]) for line in lines(tokens)]
+    assert detail == [
         ("ingest", first, 202),
         ("ingest", second, 202),
         ("cancel", second, 202),
@@ -133,7 +133,7 @@ def test_jobs(own: Path, tokens: TokenStore, pictures: list[Path]) -> None:
         if client.get(f"/v1/jobs/{first}", headers=headers).json["ended"]:
             break
         time.sleep(0.1)
-    with Collection(own) as collection:
+    with Collection(writable) as collection:
         newest = collection.history()[0]
     assert (newest.who, newest.what) == (f"token {token.token_id}", "added")
 
@@ -145,9 +145,9 @@ def test_logins_and_attempts(closed: Flask, tokens: TokenStore) -> None:
     client.post("/login", data={"token": "cbir_wrong_secret"})
     client.post("/v1/search", headers={"Authorization": "Bearer cbir_wrong_secret"})
     client.post("/v1/search", headers={"Authorization": f"Bearer {text}"})
-    said = [(line["token"], line["action"], line["status"]) for line in lines(tokens)]
-    assert said[:3] == [(token.token_id, "login", 303), (None, "login", 401), (None, "search", 401)]
-    assert said[3][:2] == (token.token_id, "search")
+    detail = [(line["token"], line["action"], line["status"]) for line in lines(tokens)]
+    assert detail[:3] == [(token.token_id, "login", 303), (None, "login", 401), (None, "search", 401)]
+    assert detail[3][:2] == (token.token_id, "search")
 
 
 def test_those_who_bring_nothing_cannot_fill_it(closed: Flask, tokens: TokenStore) -> None:

@@ -101,8 +101,8 @@ def test_bodies_of_no_announced_size(indexed: Path, ids: list[str], tmp_path: Pa
         assert httpx.post(login, data={"token": "x"}).status_code == 401
 
 
-def test_no_label_is_changed_by_what_is_too_large(own: Path, ids: list[str]) -> None:
-    client, path = create_app(own, settings.load()).test_client(), f"/v1/images/{ids[0]}"
+def test_no_label_is_changed_by_what_is_too_large(writable: Path, ids: list[str]) -> None:
+    client, path = create_app(writable, settings.load()).test_client(), f"/v1/images/{ids[0]}"
     before = client.get(path).json
     body = padded(2 * MAX_JSON_BYTES, labels={"label": "other"})
     problem(client.patch(path, data=body, content_type="application/json"), 413)
@@ -123,8 +123,8 @@ def closed(indexed: Path, tokens: TokenStore) -> FlaskClient:
 
 def test_strangers_send_little(closed: FlaskClient, tokens: TokenStore) -> None:
     token = tokens.create([Scope.search])[1]
-    said = problem(closed.post("/login", data={"token": token, "next": "/" + "a" * MAX_FORM_BYTES}), 413)
-    assert str(MAX_FORM_BYTES) in said
+    detail = problem(closed.post("/login", data={"token": token, "next": "/" + "a" * MAX_FORM_BYTES}), 413)
+    assert str(MAX_FORM_BYTES) in detail
     problem(closed.post("/login", data={"token": (BytesIO(token.encode()), "token.txt")}), 415)
     problem(closed.post("/login", json={"token": token}), 415)
     problem(closed.post("/login"), 415)

@@ -17,18 +17,20 @@ ORIGIN = "https://viewer.example.org"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Dataset]]:
+def dicom_collection(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Dataset]]:
     return make(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def near(made: tuple[Path, list[Dataset]]) -> FlaskClient:
-    return create_app(made[0], settings.load(viewer_link=VIEWER, frame_origins=ORIGIN)).test_client()
+def near(dicom_collection: tuple[Path, list[Dataset]]) -> FlaskClient:
+    return create_app(
+        dicom_collection[0], settings.load(viewer_link=VIEWER, frame_origins=ORIGIN)
+    ).test_client()
 
 
 @pytest.fixture
-def query(made: tuple[Path, list[Dataset]]) -> dict[str, str]:
-    ct = made[1][0]
+def query(dicom_collection: tuple[Path, list[Dataset]]) -> dict[str, str]:
+    ct = dicom_collection[1][0]
     return {"study": ct.StudyInstanceUID, "series": ct.SeriesInstanceUID, "instance": ct.SOPInstanceUID}
 
 
@@ -38,11 +40,11 @@ def test_answers_lead_to_the_viewer(near: FlaskClient, query: dict[str, str]) ->
     assert "Not a medical device" in page.text
     links = re.findall(r'class="card" href="([^"]*)" target="(\w+)" rel="noopener noreferrer"', page.text)
     assert len(links) == 5
-    told = near.get(
+    reported = near.get(
         "/v1/similar", query_string=query | {"level": "study", "exclude": "study", "limit": 5}
     ).json
     assert [address.replace("&amp;", "&") for address, _ in links] == [
-        one["best"]["links"]["viewer"] for one in told["results"]
+        item["best"]["links"]["viewer"] for item in reported["results"]
     ]
     assert {target for _, target in links} == {"_blank"}
     assert 'target="_top"' in near.get("/similar", query_string=query | {"target": "top"}).text
@@ -68,16 +70,16 @@ def test_pages_and_levels_lead_on(near: FlaskClient, query: dict[str, str]) -> N
 
 
 def test_only_origins_of_the_settings_may_frame_it(
-    near: FlaskClient, made: tuple[Path, list[Dataset]], query: dict[str, str]
+    near: FlaskClient, dicom_collection: tuple[Path, list[Dataset]], query: dict[str, str]
 ) -> None:
-    for asked in (query, {"study": "1.2.3"}, {}):
-        headers = near.get("/similar", query_string=asked).headers
+    for requested in (query, {"study": "1.2.3"}, {}):
+        headers = near.get("/similar", query_string=requested).headers
         assert f"frame-ancestors {ORIGIN};" in headers["Content-Security-Policy"]
         assert "X-Frame-Options" not in headers
         assert headers["Cross-Origin-Embedder-Policy"] == "require-corp"
         assert headers["Cross-Origin-Resource-Policy"] == "cross-origin"
     others = [near.get(path).headers for path in ("/", "/login", "/v1/collections", "/static/page.css")]
-    alone = create_app(made[0], settings.load()).test_client()
+    alone = create_app(dicom_collection[0], settings.load()).test_client()
     for headers in (*others, alone.get("/similar", query_string=query).headers):
         assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
         assert headers["X-Frame-Options"] == "DENY"
@@ -85,7 +87,7 @@ def test_only_origins_of_the_settings_may_frame_it(
 
 
 @pytest.mark.parametrize(
-    ("asked", "status", "words"),
+    ("requested", "status", "words"),
     [
         ({}, 422, "Study: field required"),
         ({"study": "1.2.3"}, 404, "no image of the study 1.2.3"),
@@ -95,9 +97,9 @@ def test_only_origins_of_the_settings_may_frame_it(
     ],
 )
 def test_what_is_wrong_is_said_in_the_frame(
-    near: FlaskClient, asked: dict[str, str], status: int, words: str
+    near: FlaskClient, requested: dict[str, str], status: int, words: str
 ) -> None:
-    answer = near.get("/similar", query_string=asked)
+    answer = near.get("/similar", query_string=requested)
     assert (answer.status_code, answer.mimetype) == (status, "text/html")
     assert words in answer.text
     assert "<script" not in answer.text
@@ -105,9 +107,9 @@ def test_what_is_wrong_is_said_in_the_frame(
 
 
 def test_without_a_viewer_the_page_of_the_service_is_opened(
-    made: tuple[Path, list[Dataset]], query: dict[str, str]
+    dicom_collection: tuple[Path, list[Dataset]], query: dict[str, str]
 ) -> None:
-    client = create_app(made[0], settings.load()).test_client()
+    client = create_app(dicom_collection[0], settings.load()).test_client()
     page = client.get("/similar", query_string=query | {"collection": "collection"}).text
     address = re.findall(r'class="card" href="([^"]*)"', page)[0].replace("&amp;", "&")
     assert re.fullmatch(r"/\?image=[0-9a-f]{32}&collection=collection", address)
@@ -115,18 +117,21 @@ def test_without_a_viewer_the_page_of_the_service_is_opened(
 
 
 def test_a_frame_is_told_to_log_in_elsewhere(
-    made: tuple[Path, list[Dataset]], query: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    dicom_collection: tuple[Path, list[Dataset]],
+    query: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CBIR_STATE_FOLDER", str(tmp_path / "state"))
     token = cbir("token", "create", "--scope", "search").split()[-1]
-    here = settings.load(require_tokens=True, frame_origins=ORIGIN)
-    client = create_app(made[0], here).test_client()
+    base = settings.load(require_tokens=True, frame_origins=ORIGIN)
+    client = create_app(dicom_collection[0], base).test_client()
     browser = {"Accept": "text/html", "Sec-Fetch-Dest": "iframe", "Sec-Fetch-Site": "cross-site"}
-    asked = client.get("/similar", query_string=query, headers=browser)
-    assert asked.status_code == 401
-    assert f"frame-ancestors {ORIGIN};" in asked.headers["Content-Security-Policy"]
-    assert 'target="_blank"' in asked.text
-    assert 'href="/login?next=/similar?' in asked.text.replace("%3F", "?").replace("%2F", "/")
+    requested = client.get("/similar", query_string=query, headers=browser)
+    assert requested.status_code == 401
+    assert f"frame-ancestors {ORIGIN};" in requested.headers["Content-Security-Policy"]
+    assert 'target="_blank"' in requested.text
+    assert 'href="/login?next=/similar?' in requested.text.replace("%3F", "?").replace("%2F", "/")
     assert client.get("/", headers=browser).headers["X-Frame-Options"] == "DENY"
     alone = client.get("/similar", query_string=query, headers={"Accept": "text/html"})
     assert alone.status_code == 303

@@ -22,19 +22,19 @@ from tests.service.conftest import COUNT, cbir, problem
 def test_ready(indexed: Path) -> None:
     client = create_app(indexed, settings.load()).test_client()
     assert client.get("/healthz").json == {"status": "ok"}
-    said = client.get("/readyz").json
-    assert said.pop("generation") > 0
-    assert said == {"status": "ready", "images": COUNT - 6, "profile": "huang2012"}
+    detail = client.get("/readyz").json
+    assert detail.pop("generation") > 0
+    assert detail == {"status": "ready", "images": COUNT - 6, "profile": "huang2012"}
 
 
-def test_added_and_deleted_by_another_process(own: Path, pictures: list[Path], ids: list[str]) -> None:
-    client = create_app(own, settings.load()).test_client()
+def test_added_and_deleted_by_another_process(writable: Path, pictures: list[Path], ids: list[str]) -> None:
+    client = create_app(writable, settings.load()).test_client()
     assert client.get("/readyz").json["images"] == COUNT - 6
-    cbir("index", *pictures[-6:], "--collection", own, "--jobs", "1")
+    cbir("index", *pictures[-6:], "--collection", writable, "--jobs", "1")
     assert client.get("/readyz").json["images"] == COUNT
     newest = client.post("/v1/search", data=pictures[-1].read_bytes(), content_type="image/png").json
     assert newest["query"]["image_id"] is not None
-    with Collection(own) as other, other.writer() as writer:
+    with Collection(writable) as other, other.writer() as writer:
         writer.delete([ids[0]])
     assert client.get("/readyz").json["images"] == COUNT - 1
     problem(client.get(f"/v1/images/{ids[0]}"), 404)
@@ -42,33 +42,33 @@ def test_added_and_deleted_by_another_process(own: Path, pictures: list[Path], i
     assert ids[0] not in [hit["image_id"] for hit in left]
 
 
-def test_thumbnail_of_a_deleted_image_is_gone_from_the_cache_too(own: Path, ids: list[str]) -> None:
-    client = create_app(own, settings.load()).test_client()
+def test_thumbnail_of_a_deleted_image_is_gone_from_the_cache_too(writable: Path, ids: list[str]) -> None:
+    client = create_app(writable, settings.load()).test_client()
     etag = client.get(f"/v1/images/{ids[0]}/thumbnail").headers["ETag"]
-    with Collection(own) as other, other.writer() as writer:
+    with Collection(writable) as other, other.writer() as writer:
         writer.delete([ids[0]])
     problem(client.get(f"/v1/images/{ids[0]}/thumbnail", headers={"If-None-Match": etag}), 404)
 
 
-def test_collection_that_goes_and_comes_back(own: Path, tmp_path: Path, pictures: list[Path]) -> None:
-    client = create_app(own, settings.load()).test_client()
+def test_collection_that_goes_and_comes_back(writable: Path, tmp_path: Path, pictures: list[Path]) -> None:
+    client = create_app(writable, settings.load()).test_client()
     assert client.get("/readyz").json["images"] == COUNT - 6
-    shutil.rmtree(own)
+    shutil.rmtree(writable)
     problem(client.get("/readyz"), 503)
-    cbir("index", *pictures[:3], "--collection", own, "--jobs", "1")
+    cbir("index", *pictures[:3], "--collection", writable, "--jobs", "1")
     assert client.get("/readyz").json["images"] == 3
 
 
-def test_snapshot_that_cannot_be_used_is_told(own: Path, caplog: pytest.LogCaptureFixture) -> None:
-    for file in (own / "snapshots").iterdir():
+def test_snapshot_that_cannot_be_used_is_told(writable: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for file in (writable / "snapshots").iterdir():
         file.write_bytes(b"nothing")
-    app = create_app(own, settings.load())
-    said = app.test_client().get("/readyz")
-    assert said.status_code == 200
-    assert said.json["images"] == COUNT - 6
-    assert said.json["warning"]
+    app = create_app(writable, settings.load())
+    detail = app.test_client().get("/readyz")
+    assert detail.status_code == 200
+    assert detail.json["images"] == COUNT - 6
+    assert detail.json["warning"]
     app.test_client().get("/readyz")
-    assert caplog.text.count(f"collection {own.name}: ") == 1
+    assert caplog.text.count(f"collection {writable.name}: ") == 1
 
 
 def test_warming_up(indexed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -79,52 +79,52 @@ def test_warming_up(indexed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixt
 
 
 @pytest.mark.parametrize("damage", ["none", "snapshot", "database", "missing"])
-def test_strangers_learn_no_names(own: Path, tmp_path: Path, damage: str) -> None:
+def test_strangers_learn_no_names(writable: Path, tmp_path: Path, damage: str) -> None:
     """Where tokens are needed, names of folders and collections are for those who bring one."""
     if damage == "snapshot":
-        for file in (own / "snapshots").iterdir():
+        for file in (writable / "snapshots").iterdir():
             file.write_bytes(b"nothing")
     elif damage == "database":
-        (own / "collection.sqlite").write_bytes(b"not a database" * 1000)
+        (writable / "collection.sqlite").write_bytes(b"not a database" * 1000)
     elif damage == "missing":
-        shutil.rmtree(own)
+        shutil.rmtree(writable)
     tokens = TokenStore(tmp_path / "state")
-    known = {"Authorization": f"Bearer {tokens.create([Scope.ingest])[1]}"}
+    existing = {"Authorization": f"Bearer {tokens.create([Scope.ingest])[1]}"}
     in_force = settings.load(require_tokens=True, state_folder=tokens.file.parent, failed_attempts=3)
-    client = create_app([own, tmp_path / "second-ward"], in_force).test_client()
-    told = client.get("/readyz", headers=known)
-    assert told.status_code == (503 if damage == "missing" else 200)
+    client = create_app([writable, tmp_path / "second-ward"], in_force).test_client()
+    reported = client.get("/readyz", headers=existing)
+    assert reported.status_code == (503 if damage == "missing" else 200)
     if damage in ("database", "missing"):
-        assert str(own) in told.text
+        assert str(writable) in reported.text
     if damage != "missing":
-        assert set(told.json["collections"]) == {"own", "second-ward"}
+        assert set(reported.json["collections"]) == {"own", "second-ward"}
     for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": "Basic x"}):
         answer = client.get("/readyz", headers=headers)
-        assert answer.status_code == told.status_code
+        assert answer.status_code == reported.status_code
         assert str(tmp_path) not in answer.text
         assert "second-ward" not in answer.text
-        assert ("warning" in answer.text) == ("warning" in told.text)
+        assert ("warning" in answer.text) == ("warning" in reported.text)
     for _ in range(3):
         client.get("/readyz", headers={"Authorization": "Bearer x"})
-    guessed_enough = client.get("/readyz", headers=known)
-    assert guessed_enough.status_code == told.status_code
+    guessed_enough = client.get("/readyz", headers=existing)
+    assert guessed_enough.status_code == reported.status_code
     assert "second-ward" not in guessed_enough.text
     assert str(tmp_path) not in guessed_enough.text
-    problem(client.get("/v1/collections", headers=known), 429)
+    problem(client.get("/v1/collections", headers=existing), 429)
 
 
 def test_nobody_is_let_in_is_not_ready(
     indexed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     tokens = TokenStore(tmp_path / "state")
-    known = {"Authorization": f"Bearer {tokens.create([Scope.search])[1]}"}
+    existing = {"Authorization": f"Bearer {tokens.create([Scope.search])[1]}"}
     client = create_app(
         indexed, settings.load(require_tokens=True, state_folder=tokens.file.parent)
     ).test_client()
     tokens.file.write_text("[")
-    for path, headers in (("/readyz", {}), ("/readyz", known), ("/v1/collections", known)):
-        said = problem(client.get(path, headers=headers), 503)
-        assert str(tmp_path) not in said
+    for path, headers in (("/readyz", {}), ("/readyz", existing), ("/v1/collections", existing)):
+        detail = problem(client.get(path, headers=headers), 503)
+        assert str(tmp_path) not in detail
     assert str(tokens.file) in caplog.text
     assert client.get("/healthz").status_code == 200
 
@@ -145,29 +145,29 @@ def counting_openings() -> Iterator[list[str]]:
 
 
 def test_a_damaged_collection_is_not_opened_for_every_request(
-    own: Path, ids: list[str], monkeypatch: pytest.MonkeyPatch
+    writable: Path, ids: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database, image = own / "collection.sqlite", f"/v1/images/{ids[0]}"
+    database, image = writable / "collection.sqlite", f"/v1/images/{ids[0]}"
     sound = database.read_bytes()
-    shutil.rmtree(own / NAME)
+    shutil.rmtree(writable / NAME)
     database.write_bytes(b"not a database" * 1000)
-    client = create_app(own, settings.load()).test_client()
+    client = create_app(writable, settings.load()).test_client()
     with counting_openings() as opened:
-        said = problem(client.get(image), 503)
+        detail = problem(client.get(image), 503)
         assert opened
         opened.clear()
         for path in (image, "/readyz", "/v1/collection", image):
-            assert problem(client.get(path), 503) == said
+            assert problem(client.get(path), 503) == detail
         assert not opened
         monkeypatch.setattr(mounted_collection, "RETRY_SECONDS", 0.2)
-        client = create_app(own, settings.load()).test_client()
+        client = create_app(writable, settings.load()).test_client()
         problem(client.get(image), 503)
         time.sleep(0.3)
         opened.clear()
         problem(client.get(image), 503)
         assert opened
     monkeypatch.undo()
-    client = create_app(own, settings.load()).test_client()
+    client = create_app(writable, settings.load()).test_client()
     problem(client.get(image), 503)
     database.write_bytes(sound)  # the same file, mended: noticed at once
     assert client.get(image).status_code == 200

@@ -19,8 +19,8 @@ from tests.service.conftest import cbir, problem
 
 def decoded(response: Any) -> NDArray[np.uint8]:
     assert response.status_code == 200, response.text
-    found = cv2.imdecode(np.frombuffer(response.data, np.uint8), cv2.IMREAD_UNCHANGED)
-    return np.asarray(found, np.uint8)
+    results = cv2.imdecode(np.frombuffer(response.data, np.uint8), cv2.IMREAD_UNCHANGED)
+    return np.asarray(results, np.uint8)
 
 
 def test_record_says_all_but_the_source(client: FlaskClient, indexed: Path, ids: list[str]) -> None:

@@ -46,22 +46,22 @@ def test_every_reference_leads_somewhere(client: FlaskClient) -> None:
     references = set(re.findall(r'"\$ref":\s*"#/([^"]+)"', client.get("/openapi.json").text))
     assert references
     for reference in references:
-        found = document
+        results = document
         for part in reference.split("/"):
-            found = found[part]
+            results = results[part]
 
 
 def test_operations_have_names_of_their_own(app: Flask) -> None:
-    found = [one.name for one in map(operations.operation_of, app.view_functions.values()) if one]
-    assert len(found) == len(set(found))
+    results = [item.name for item in map(operations.operation_of, app.view_functions.values()) if item]
+    assert len(results) == len(set(results))
 
 
 def test_the_client_has_a_method_for_every_operation(app: Flask) -> None:
     methods = {name for name, _ in inspect.getmembers(Client, inspect.isfunction)}
     for view in app.view_functions.values():
-        one = operations.operation_of(view)
-        if one:
-            assert one.name in methods, one.name
+        item = operations.operation_of(view)
+        if item:
+            assert item.name in methods, item.name
 
 
 # What the client's methods take under other names, or as part of another: the operation, and its fields.
@@ -80,25 +80,25 @@ def test_the_client_takes_every_field(client: FlaskClient) -> None:
     document = client.get("/openapi.json").json
     looked_at = 0
     for methods in document["paths"].values():
-        for one in methods.values():
-            name = one["operationId"]
-            fields = {given["name"] for given in one.get("parameters", [])}
-            for body in one.get("requestBody", {}).get("content", {}).values():
+        for item in methods.values():
+            name = item["operationId"]
+            fields = {values["name"] for values in item.get("parameters", [])}
+            for body in item.get("requestBody", {}).get("content", {}).values():
                 schema = body["schema"]
                 if "$ref" in schema:
                     schema = document["components"]["schemas"][schema["$ref"].split("/")[-1]]
                 fields |= set(schema.get("properties", {}))
-            taken = {field.lower().replace("-", "_") for field in fields} - {"if_none_match"}
-            taken -= OTHERWISE.get(name, set()) | EVERYWHERE
+            used = {field.lower().replace("-", "_") for field in fields} - {"if_none_match"}
+            used -= OTHERWISE.get(name, set()) | EVERYWHERE
             signature = inspect.signature(getattr(Client, name)).parameters
-            given = set(signature) - {"self"}
+            values = set(signature) - {"self"}
             for one_of in signature.values():
                 if one_of.kind is one_of.VAR_KEYWORD:  # Unpack of a TypedDict
-                    given |= set(get_type_hints(*get_args(one_of.annotation)))
+                    values |= set(get_type_hints(*get_args(one_of.annotation)))
             path_names = {"job": "name", "key": "key"}
-            missing = {path_names.get(field, field) for field in taken} - given
+            missing = {path_names.get(field, field) for field in used} - values
             assert not missing, f"Client.{name} does not take {missing}"
-            looked_at += len(taken)
+            looked_at += len(used)
     assert looked_at > 30
 
 
@@ -116,11 +116,11 @@ def test_pages_need_nothing_from_elsewhere(client: FlaskClient, path: str) -> No
 
 
 def test_the_page_shows_every_operation(client: FlaskClient) -> None:
-    shown = client.get("/docs").text
+    visible = client.get("/docs").text
     for path, methods in client.get("/openapi.json").json["paths"].items():
-        assert path in shown
-        for one in methods.values():
-            assert f'id="{one["operationId"]}"' in shown
+        assert path in visible
+        for item in methods.values():
+            assert f'id="{item["operationId"]}"' in visible
 
 
 def test_every_type_of_problem_is_explained(client: FlaskClient) -> None:

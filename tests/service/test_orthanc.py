@@ -51,8 +51,8 @@ FETCH = (
 
 @pytest.fixture(scope="module")
 def network() -> Iterator[Namespace]:
-    with namespace() as made:
-        yield made
+    with namespace() as dicom_collection:
+        yield dicom_collection
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +60,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Three radiographs larger than thumbnails, and two small CT slices."""
     folder = tmp_path_factory.mktemp("files")
     write_phantoms(folder, 3, format="dicom", size=600)
-    for number, one in enumerate(slices(2, 48)):
-        (folder / f"slice-{number}.dcm").write_bytes(file_of(one))
+    for number, entry in enumerate(slices(2, 48)):
+        (folder / f"slice-{number}.dcm").write_bytes(file_of(entry))
     return sorted(folder.glob("*.dcm"))
 
 
@@ -77,16 +77,18 @@ def archive(
 
 @pytest.mark.usefixtures("archive")
 def test_a_report_is_stored_and_read_back(network: Namespace, files: list[Path], tmp_path: Path) -> None:
-    place = tmp_path / "collection"
-    cbir("index", files[0].parent, "--collection", place, "--jobs", "1")
-    with Collection(place) as collection:
-        query = next(one for _, one in collection.iterate() if one.labels.get("modality") == "CT")
+    handle = tmp_path / "collection"
+    cbir("index", files[0].parent, "--collection", handle, "--jobs", "1")
+    with Collection(handle) as collection:
+        query = next(entry for _, entry in collection.iterate() if entry.labels.get("modality") == "CT")
     before = network.get("/studies")
-    asked = (*CBIR, "report", f"id:{query.image_id}", "--collection", place, "--exclude", "instance")
-    told = network.run(*asked, "--store", "--archive", ARCHIVE, "--out", tmp_path / "report.dcm")
-    assert f"stored in {ARCHIVE}: 4 answers" in told
+    requested = (*CBIR, "report", f"id:{query.image_id}", "--collection", handle, "--exclude", "instance")
+    reported = network.run(*requested, "--store", "--archive", ARCHIVE, "--out", tmp_path / "report.dcm")
+    assert f"stored in {ARCHIVE}: 4 answers" in reported
     assert sorted(network.get("/studies")) == sorted(before)  # in the study and of the patient of the query
-    (series,) = [one for one in network.get("/series?expand") if one["MainDicomTags"]["Modality"] == "SR"]
+    (series,) = [
+        entry for entry in network.get("/series?expand") if entry["MainDicomTags"]["Modality"] == "SR"
+    ]
     (instance,) = series["Instances"]
     back = tmp_path / "back.dcm"
     script = "import sys, urllib.request as u; u.urlretrieve(sys.argv[1], sys.argv[2])"
@@ -107,10 +109,10 @@ def test_a_report_is_stored_and_read_back(network: Namespace, files: list[Path],
 def test_pictures_that_are_not_kept_come_from_the_archive(
     network: Namespace, archive: "subprocess.Popen[str]", files: list[Path], tmp_path: Path
 ) -> None:
-    place = tmp_path / "collection"
+    handle = tmp_path / "collection"
     some = tmp_path / "some"
     write_phantoms(some, 1, size=64)
-    cbir("index", some, "--collection", place, "--jobs", "1")
+    cbir("index", some, "--collection", handle, "--jobs", "1")
     environment = {
         "CBIR_ARCHIVE_URL": ARCHIVE,
         "CBIR_STORE_THUMBNAILS": "false",
@@ -118,27 +120,29 @@ def test_pictures_that_are_not_kept_come_from_the_archive(
     }
     env = ["env", *(f"{name}={value}" for name, value in environment.items())]
     served = network.start(
-        *env, *CBIR, "serve", "--collection", place, "--port", "0",
+        *env, *CBIR, "serve", "--collection", handle, "--port", "0",
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
         assert served.stdout
         address = served.stdout.readline().split()[-1].rstrip("/")
-        told = json.loads(network.run(sys.executable, "-c", CLIENT, address, *files))
-        sent = [one for one in told if one["rendered"]]
+        reported = json.loads(network.run(sys.executable, "-c", CLIENT, address, *files))
+        sent = [entry for entry in reported if entry["rendered"]]
         assert len(sent) == len(files)
-        assert all("problem" not in one for one in told)
-        assert [one["thumbnail"] for one in sent] == [[256, 256]] * 3 + [[48, 48]] * 2
-        assert [one["picture"] for one in sent] == [[600, 600]] * 3 + [[48, 48]] * 2
-        for one in sent[::2]:
-            assert network.run(sys.executable, "-c", FETCH, one["rendered"]).strip() == "ffd8"
+        assert all("problem" not in entry for entry in reported)
+        assert [entry["thumbnail"] for entry in sent] == [[256, 256]] * 3 + [[48, 48]] * 2
+        assert [entry["picture"] for entry in sent] == [[600, 600]] * 3 + [[48, 48]] * 2
+        for entry in sent[::2]:
+            assert network.run(sys.executable, "-c", FETCH, entry["rendered"]).strip() == "ffd8"
         archive.kill()
         archive.wait()
-        gone = json.loads(network.run(sys.executable, "-c", CLIENT, address))
-        assert all(one["thumbnail"] for one in gone)  # remembered
-        assert [one["image"] for one in gone if one.get("problem") == 410] == [one["image"] for one in sent]
+        missing = json.loads(network.run(sys.executable, "-c", CLIENT, address))
+        assert all(entry["thumbnail"] for entry in missing)  # remembered
+        assert [entry["image"] for entry in missing if entry.get("problem") == 410] == [
+            entry["image"] for entry in sent
+        ]
     finally:
         served.kill()
         served.communicate()
-    with Collection(place) as collection:
+    with Collection(handle) as collection:
         assert {collection.thumbnail(record.image_id) for _, record in collection.iterate()} == {None}

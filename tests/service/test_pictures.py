@@ -5,7 +5,7 @@ import numpy as np
 
 from cbir.images import read_images
 from cbir.store import Collection, profile
-from service.pages.label_filters import MOST_VALUES, label_filters_of
+from service.pages.label_filters import MAX_VALUES, label_filters_of
 
 
 def test_picture_has_the_pixels_of_the_image(client, indexed, ids):
@@ -13,8 +13,8 @@ def test_picture_has_the_pixels_of_the_image(client, indexed, ids):
         (image,) = read_images(collection.record(ids[0]).source)
     answer = client.get(f"/v1/images/{ids[0]}/picture")
     assert answer.mimetype == "image/png"
-    shown = cv2.imdecode(np.frombuffer(answer.data, np.uint8), cv2.IMREAD_GRAYSCALE)
-    np.testing.assert_array_equal(shown, image.pixels)
+    visible = cv2.imdecode(np.frombuffer(answer.data, np.uint8), cv2.IMREAD_GRAYSCALE)
+    np.testing.assert_array_equal(visible, image.pixels)
 
 
 def test_picture_is_sent_once(client, ids):
@@ -29,8 +29,8 @@ def test_no_such_picture(client):
     assert answer.status_code == 404
 
 
-def test_filters_are_counted_and_follow_the_collection(own, ids):
-    with Collection(own) as collection:
+def test_filters_are_counted_and_follow_the_collection(writable, ids):
+    with Collection(writable) as collection:
         assert label_filters_of(collection)["label"] == [("even", 15), ("odd", 15)]
         assert "severity" not in label_filters_of(collection)  # another for every image
         source = collection.record(ids[0]).source
@@ -40,14 +40,14 @@ def test_filters_are_counted_and_follow_the_collection(own, ids):
         assert "note" not in label_filters_of(collection)
 
 
-def test_no_more_values_than_a_list_can_show(own, ids):
-    with Collection(own) as collection:
+def test_no_more_values_than_a_list_can_show(writable, ids):
+    with Collection(writable) as collection:
         sources = [collection.record(image_id).source for image_id in ids]
         with collection.writer() as writer:
             for number, source in enumerate(sources):
                 writer.relabel(source, {"ward": str(max(number, 1))})
         wards = label_filters_of(collection)["ward"]
-        assert len(wards) == MOST_VALUES
+        assert len(wards) == MAX_VALUES
         assert wards[0] == ("1", 2)
 
 

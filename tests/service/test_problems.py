@@ -92,18 +92,18 @@ def test_no_collection(tmp_path: Path) -> None:
     assert "cannot be opened" in page.text
 
 
-def test_database_that_is_none(own: Path) -> None:
-    shutil.rmtree(own / "last-good")  # which would stand in for it
-    for file in own.glob("collection.sqlite*"):
+def test_database_that_is_none(writable: Path) -> None:
+    shutil.rmtree(writable / "last-good")  # which would stand in for it
+    for file in writable.glob("collection.sqlite*"):
         file.unlink()
-    (own / "collection.sqlite").write_bytes(b"not a database, but long enough to be taken for one" * 100)
-    problem(create_app(own, settings.load()).test_client().get("/readyz"), 503)
+    (writable / "collection.sqlite").write_bytes(b"not a database, but long enough to be taken for one" * 100)
+    problem(create_app(writable, settings.load()).test_client().get("/readyz"), 503)
 
 
-def test_database_damaged_while_it_is_open(own: Path, caplog: pytest.LogCaptureFixture) -> None:
-    client = create_app(own, settings.load()).test_client()
+def test_database_damaged_while_it_is_open(writable: Path, caplog: pytest.LogCaptureFixture) -> None:
+    client = create_app(writable, settings.load()).test_client()
     assert client.get("/readyz").status_code == 200
-    for file in own.glob("collection.sqlite*"):
+    for file in writable.glob("collection.sqlite*"):
         with file.open("r+b") as opened:
             opened.write(b"\xff" * file.stat().st_size)
     with caplog.at_level(logging.ERROR):

@@ -17,17 +17,17 @@ def send(client, path, where="render", **parameters):
     return client.post(f"/v1/{where}", data=data, content_type=kind, query_string=parameters)
 
 
-def drawn(response):
+def rendered(response):
     assert response.status_code == 200, response.text
     return cv2.imdecode(np.frombuffer(response.data, np.uint8), cv2.IMREAD_GRAYSCALE)
 
 
 def test_a_region_is_rendered_and_searched_with(client, pictures):
-    (whole,) = read_images(pictures[-1])
-    shown = send(client, pictures[-1], region="8,16,40,32")
-    np.testing.assert_array_equal(drawn(shown), whole.pixels[16:48, 8:48])
-    assert shown.headers["Image-Size"] == "40,32"
-    assert "Image-Window" not in shown.headers
+    (full,) = read_images(pictures[-1])
+    visible = send(client, pictures[-1], region="8,16,40,32")
+    np.testing.assert_array_equal(rendered(visible), full.pixels[16:48, 8:48])
+    assert visible.headers["Image-Size"] == "40,32"
+    assert "Image-Window" not in visible.headers
     answer = send(client, pictures[-1], "search", region="8,16,40,32").json
     assert (answer["query"]["width"], answer["query"]["height"]) == (40, 32)
     assert answer["results"] != send(client, pictures[-1], "search").json["results"]
@@ -51,10 +51,10 @@ def test_the_window_of_a_scan_can_be_chosen(client):
     least, greatest = map(float, first.headers["Image-Values"].split(","))
     assert least < greatest
     again = send(client, scan, window=first.headers["Image-Window"])
-    np.testing.assert_array_equal(drawn(again), drawn(first))
+    np.testing.assert_array_equal(rendered(again), rendered(first))
     narrow = send(client, scan, window="40,80")
     assert narrow.headers["Image-Window"] == "40,80"
-    assert (drawn(narrow) != drawn(first)).any()
+    assert (rendered(narrow) != rendered(first)).any()
     assert send(client, scan, "search", window="40,80").status_code == 200
 
 
@@ -77,7 +77,7 @@ def test_a_region_of_an_image_of_the_collection_is_cut_from_its_file(tmp_path):
     (listed,) = client.get("/v1/images").json["items"]
     region = [2300, 10, 150, 40]
     picture = client.get(f"/v1/images/{listed['image_id']}/picture?region=2300,10,150,40")
-    np.testing.assert_array_equal(drawn(picture), large[10:50, 2300:2450])
+    np.testing.assert_array_equal(rendered(picture), large[10:50, 2300:2450])
     by_id = client.post("/v1/search", json={"image_id": listed["image_id"], "region": region}).json
     by_file = send(client, tmp_path / "large.png", "search", region="2300,10,150,40").json
     assert by_id["results"] == by_file["results"]
@@ -87,14 +87,14 @@ def test_a_region_of_an_image_of_the_collection_is_cut_from_its_file(tmp_path):
     assert "region" in problem(outside, 422)
     assert "region" in problem(client.get(f"/v1/images/{listed['image_id']}/picture?region=1,2"), 422)
     (tmp_path / "large.png").unlink()
-    gone = client.post("/v1/search", json={"image_id": listed["image_id"], "region": region})
-    assert "file of this image" in problem(gone, 410)
-    whole = client.post("/v1/search", json={"image_id": listed["image_id"]})
-    assert whole.status_code == 200
+    missing = client.post("/v1/search", json={"image_id": listed["image_id"], "region": region})
+    assert "file of this image" in problem(missing, 410)
+    full = client.post("/v1/search", json={"image_id": listed["image_id"]})
+    assert full.status_code == 200
 
 
-def test_a_region_of_an_image_that_was_sent_is_cut_from_what_was_kept(own, pictures):
-    client = create_app(own, settings.load(keep_originals=True)).test_client()
+def test_a_region_of_an_image_that_was_sent_is_cut_from_what_was_kept(writable, pictures):
+    client = create_app(writable, settings.load(keep_originals=True)).test_client()
     sent = client.post("/v1/images", data={"image": (pictures[-1].open("rb"), "image")})
     body = {"image_id": sent.json["ids"][0], "region": "8,16,40,32"}
     answer = client.post("/v1/search", json=body)
@@ -102,9 +102,9 @@ def test_a_region_of_an_image_that_was_sent_is_cut_from_what_was_kept(own, pictu
 
 
 def test_regions_of_pictures_are_cached_apart(client, ids):
-    whole, part = (client.get(f"/v1/images/{ids[0]}/picture{query}") for query in ("", "?region=0,0,9,9"))
-    assert whole.headers["ETag"] != part.headers["ETag"]
+    full, part = (client.get(f"/v1/images/{ids[0]}/picture{query}") for query in ("", "?region=0,0,9,9"))
+    assert full.headers["ETag"] != part.headers["ETag"]
     again = client.get(
-        f"/v1/images/{ids[0]}/picture?region=0,0,9,9", headers={"If-None-Match": whole.headers["ETag"]}
+        f"/v1/images/{ids[0]}/picture?region=0,0,9,9", headers={"If-None-Match": full.headers["ETag"]}
     )
     assert again.status_code == 200

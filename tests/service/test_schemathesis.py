@@ -21,24 +21,24 @@ def related(_context: object, value: object) -> bytes:
 
 EXAMPLES = 30  # of each operation
 DOCUMENT = schemathesis.openapi.from_path(Path(__file__).parents[2] / "docs" / "openapi.json")
-OPERATIONS = [found.ok() for found in DOCUMENT.get_all_operations()]
+OPERATIONS = [results.ok() for results in DOCUMENT.get_all_operations()]
 MODES = schemathesis.GenerationMode
 # Of every operation what the document allows, and what it does not where there is something to get wrong.
-ASKED = [(one, MODES.POSITIVE) for one in OPERATIONS] + [
-    (one, MODES.NEGATIVE) for one in OPERATIONS if list(one.query) or list(one.body)
+REQUESTS = [(item, MODES.POSITIVE) for item in OPERATIONS] + [
+    (item, MODES.NEGATIVE) for item in OPERATIONS if list(item.query) or list(item.body)
 ]
 
 
 @pytest.fixture(scope="module")
 def changing(indexed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The service of a collection of its own, which the requests change."""
-    own = Path(shutil.copytree(indexed, tmp_path_factory.mktemp("own") / "collection"))
-    with serving(own) as running:
+    writable = Path(shutil.copytree(indexed, tmp_path_factory.mktemp("own") / "collection"))
+    with serving(writable) as running:
         yield running
 
 
 @pytest.mark.parametrize(
-    ("operation", "mode"), ASKED, ids=[f"{one.label} {mode.value}" for one, mode in ASKED]
+    ("operation", "mode"), REQUESTS, ids=[f"{item.label} {mode.value}" for item, mode in REQUESTS]
 )
 @settings(
     max_examples=EXAMPLES,

@@ -36,7 +36,7 @@ def form(path: Path, **fields: Any) -> dict[str, Any]:
     return {"image": (path.open("rb"), "query.png"), **fields}
 
 
-def found(response: Any) -> list[str]:
+def results(response: Any) -> list[str]:
     assert response.status_code == 200, response.text
     return [hit["image_id"] for hit in response.json["results"]]
 
@@ -56,12 +56,12 @@ def test_answer_is_that_of_the_search_path(client: FlaskClient, indexed: Path, p
 
 @pytest.mark.parametrize("kind", ["image/png", "image/x-anything", "application/octet-stream"])
 def test_raw_body(client: FlaskClient, pictures: list[Path], kind: str) -> None:
-    assert len(found(post(client, pictures[-1], kind, k=3))) == 3
+    assert len(results(post(client, pictures[-1], kind, k=3))) == 3
 
 
 def test_multipart_answers_as_raw(client: FlaskClient, pictures: list[Path]) -> None:
     sent = client.post(SEARCH, data=form(pictures[-1], k="4"))
-    assert found(sent) == found(post(client, pictures[-1], k=4))
+    assert results(sent) == results(post(client, pictures[-1], k=4))
 
 
 def test_jpeg_tiff_and_bmp(client: FlaskClient, pictures: list[Path], tmp_path: Path) -> None:
@@ -71,13 +71,13 @@ def test_jpeg_tiff_and_bmp(client: FlaskClient, pictures: list[Path], tmp_path: 
         cv2.imwrite(str(path), pixels)
         answer = post(client, path, f"image/{kind}", k=1)
         assert answer.json["query"]["format"] == kind
-        assert len(found(answer)) == 1
+        assert len(results(answer)) == 1
 
 
 def test_dicom_body(client: FlaskClient) -> None:
     path = Path(str(pydicom.data.get_testdata_file("CT_small.dcm", download=False)))
     answer = post(client, path, "application/dicom", k=2)
-    assert len(found(answer)) == 2
+    assert len(results(answer)) == 2
     assert answer.json["query"]["format"] == "dicom"
     assert (answer.json["query"]["width"], answer.json["query"]["height"]) == (128, 128)
 
@@ -86,7 +86,7 @@ def test_frame_of_a_file_with_several(client: FlaskClient, pictures: list[Path],
     pages = [PIL.Image.open(path) for path in pictures[:3]]
     path = tmp_path / "pages.tif"
     pages[0].save(path, save_all=True, append_images=pages[1:])
-    first, third = (post(client, path, "image/tiff", **given).json for given in ({}, {"frame": 3}))
+    first, third = (post(client, path, "image/tiff", **values).json for values in ({}, {"frame": 3}))
     assert first["query"]["frame"] == 1
     assert third["query"]["frame"] == 3
     assert third["query"]["image_id"] == post(client, pictures[2]).json["query"]["image_id"]
@@ -97,10 +97,10 @@ def test_frame_of_a_file_with_several(client: FlaskClient, pictures: list[Path],
 def test_image_of_the_collection_is_left_out_of_its_own_answer(
     client: FlaskClient, ids: list[str], pictures: list[Path]
 ) -> None:
-    named = by_id(client, ids[0], k=100)
-    assert len(found(named)) == len(ids) - 1
-    assert ids[0] not in found(named)
-    assert found(post(client, pictures[0], k=100)) == found(named)
+    by_name = by_id(client, ids[0], k=100)
+    assert len(results(by_name)) == len(ids) - 1
+    assert ids[0] not in results(by_name)
+    assert results(post(client, pictures[0], k=100)) == results(by_name)
     assert post(client, pictures[0]).json["query"]["image_id"] == ids[0]
 
 
@@ -121,33 +121,33 @@ def test_filters_hold_together(client: FlaskClient, ids: list[str], pictures: li
         post(client, pictures[0], k=100, **odd),
         client.post(SEARCH, data=form(pictures[0], k="100", **odd)),
     ):
-        assert set(found(response)) == set(ids[1::2])
+        assert set(results(response)) == set(ids[1::2])
     several = MultiDict([("where", "label=odd"), ("where", "severity<1"), ("k", "100")])
     narrowed = client.post(
         SEARCH, data=pictures[0].read_bytes(), content_type="image/png", query_string=several
     )
-    assert set(found(narrowed)) == set(ids[1:10:2])
-    assert found(by_id(client, ids[0], where=["label=nobody"])) == []
+    assert set(results(narrowed)) == set(ids[1:10:2])
+    assert results(by_id(client, ids[0], where=["label=nobody"])) == []
 
 
 def test_filter_may_contain_a_comma(client: FlaskClient, ids: list[str]) -> None:
-    assert len(found(by_id(client, ids[0], k=100, where="label!=odd,even"))) == len(ids) - 1
+    assert len(results(by_id(client, ids[0], k=100, where="label!=odd,even"))) == len(ids) - 1
 
 
 def test_excluding_a_patient(client: FlaskClient, pictures: list[Path], ids: list[str]) -> None:
     key = client.get(f"/v1/images/{ids[0]}").json["patient_key"]
     for patient in (key, "patient-0"):
-        left = found(by_id(client, ids[0], k=100, exclude_patient=patient))
+        left = results(by_id(client, ids[0], k=100, exclude_patient=patient))
         assert set(left) == set(ids[4:])
     in_form = client.post(SEARCH, data=form(pictures[0], k="100", exclude_patient="patient-0"))
-    assert set(found(in_form)) == set(ids[4:])
+    assert set(results(in_form)) == set(ids[4:])
 
 
 def test_an_address_names_a_patient_by_key_only(
     client: FlaskClient, pictures: list[Path], ids: list[str]
 ) -> None:
     key = client.get(f"/v1/images/{ids[0]}").json["patient_key"]
-    assert set(found(post(client, pictures[0], k=100, exclude_patient=key))) == set(ids[4:])
+    assert set(results(post(client, pictures[0], k=100, exclude_patient=key))) == set(ids[4:])
     for identifier in ("patient-0", "", key.upper(), key[1:], f"{key}\n", " "):
         said = problem(post(client, pictures[0], exclude_patient=identifier), 422)
         assert said.startswith("exclude_patient: an address")
@@ -159,7 +159,7 @@ def test_an_address_names_a_patient_by_key_only(
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
+    ("body", "message"),
     [
         ({}, "image_id"),
         ({"image_id": 7}, "image_id"),
@@ -177,8 +177,8 @@ def test_an_address_names_a_patient_by_key_only(
         ("image_id", "object"),
     ],
 )
-def test_json_that_does_not_fit(client: FlaskClient, body: Any, says: str) -> None:
-    assert says in problem(client.post(SEARCH, json=body), 422)
+def test_json_that_does_not_fit(client: FlaskClient, body: Any, message: str) -> None:
+    assert message in problem(client.post(SEARCH, json=body), 422)
 
 
 NO_JSON = [b"", b"{", b"\xff\xfe", b"[" * 100_000, b"9" * 5000, b'{"image_id": "\\ud800"}']
@@ -194,7 +194,7 @@ def test_json_that_is_no_object(client: FlaskClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("values", "message"),
     [
         ({"rerank": "magic"}, "there are: auto, none"),
         ({"where": "label"}, "key=value"),
@@ -202,9 +202,9 @@ def test_json_that_is_no_object(client: FlaskClient) -> None:
     ],
 )
 def test_values_the_search_refuses(
-    client: FlaskClient, ids: list[str], given: dict[str, Any], says: str
+    client: FlaskClient, ids: list[str], values: dict[str, Any], message: str
 ) -> None:
-    assert says in problem(by_id(client, ids[0], **given), 422)
+    assert message in problem(by_id(client, ids[0], **values), 422)
 
 
 def test_parameters_of_an_image_that_do_not_fit(client: FlaskClient, pictures: list[Path]) -> None:
@@ -276,7 +276,7 @@ def test_empty_collection_answers_nothing(tmp_path: Path, pictures: list[Path]) 
 
     Collection.create(tmp_path / "empty", profile.get("huang2012")).close()
     client = create_app(tmp_path / "empty", settings.load()).test_client()
-    assert found(post(client, pictures[0])) == []
+    assert results(post(client, pictures[0])) == []
 
 
 def test_uploads_stay_in_memory(app: Flask, pictures: list[Path]) -> None:

@@ -93,10 +93,10 @@ def test_pieces_of_a_body_that_are_none(served: Served, kind: str) -> None:
     head = f"POST /v1/search HTTP/1.1\r\n{host}Content-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n"
     further = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     for pieces in (b"zz\r\nabc\r\n0\r\n\r\n", b"-1\r\n", b"3\r\nabcdef\r\n0\r\n\r\n"):
-        said = talk(served.port, head.encode() + pieces + further)
-        assert said.startswith(b"HTTP/1.1 400 "), said
-        assert b'"/docs/errors#malformed"' in said
-        assert b'"ok"' not in said
+        detail = talk(served.port, head.encode() + pieces + further)
+        assert detail.startswith(b"HTTP/1.1 400 "), detail
+        assert b'"/docs/errors#malformed"' in detail
+        assert b'"ok"' not in detail
 
 
 def test_other_hosts_name(served: Served) -> None:
@@ -110,9 +110,9 @@ def test_large_body_is_refused(served: Served) -> None:
     problem(sent, 413)
 
 
-def test_changes_by_another_process(own: Path, pictures: list[Path]) -> None:
-    with serving(own) as running:
-        cbir("index", *pictures[-6:], "--collection", own, "--jobs", "1")
+def test_changes_by_another_process(writable: Path, pictures: list[Path]) -> None:
+    with serving(writable) as running:
+        cbir("index", *pictures[-6:], "--collection", writable, "--jobs", "1")
         assert httpx.get(f"{running.address}/readyz").json()["images"] == COUNT
 
 
@@ -171,13 +171,13 @@ def test_hosts_that_others_reach_are_refused(indexed: Path) -> None:
 
 
 def test_port_in_use(indexed: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
-        said = refused("--collection", str(indexed), "--port", port)
-    assert port in said
-    assert "in use" in said
+    with socket.socket() as used:
+        used.bind(("127.0.0.1", 0))
+        used.listen()
+        port = str(used.getsockname()[1])
+        detail = refused("--collection", str(indexed), "--port", port)
+    assert port in detail
+    assert "in use" in detail
 
 
 def test_missing_collection(tmp_path: Path) -> None:

@@ -25,23 +25,23 @@ from tests.service.dicom_collection import SLICES, make
 
 ARCHIVE = "https://pacs.example.org/dicom-web"
 VIEWER = "https://viewer.example.org/view?StudyInstanceUIDs={study}&n={frame}"
-NAMED = {"archive_url": "http://10.0.0.1/dicom-web", "archive_public_url": ARCHIVE, "viewer_link": VIEWER}
+BY_UID = {"archive_url": "http://10.0.0.1/dicom-web", "archive_public_url": ARCHIVE, "viewer_link": VIEWER}
 SCORE = "00771001"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Dataset]]:
+def dicom_collection(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Dataset]]:
     return make(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def ct(made: tuple[Path, list[Dataset]]) -> Dataset:
-    return made[1][2]
+def ct(dicom_collection: tuple[Path, list[Dataset]]) -> Dataset:
+    return dicom_collection[1][2]
 
 
 @pytest.fixture(scope="module")
-def near(made: tuple[Path, list[Dataset]]) -> FlaskClient:
-    app: Flask = create_app(made[0], settings.load(**NAMED))
+def near(dicom_collection: tuple[Path, list[Dataset]]) -> FlaskClient:
+    app: Flask = create_app(dicom_collection[0], settings.load(**BY_UID))
     return app.test_client()
 
 
@@ -54,8 +54,10 @@ def value(dataset: dict, tag: str):
     return dataset[tag]["Value"][0]
 
 
-def test_a_dicomweb_client_reads_the_answers(made: tuple[Path, list[Dataset]], ct: Dataset) -> None:
-    with serving(made[0], CBIR_VIEWER_LINK=VIEWER, CBIR_ARCHIVE_URL=ARCHIVE) as running:
+def test_a_dicomweb_client_reads_the_answers(
+    dicom_collection: tuple[Path, list[Dataset]], ct: Dataset
+) -> None:
+    with serving(dicom_collection[0], CBIR_VIEWER_LINK=VIEWER, CBIR_ARCHIVE_URL=ARCHIVE) as running:
         client = DICOMwebClient(f"{running.address}/dicomweb")
         everything = client._http_get_application_json(
             running.address + address(ct), {"limit": 5}, get_remaining=True
@@ -82,7 +84,7 @@ def test_a_dicomweb_client_reads_the_answers(made: tuple[Path, list[Dataset]], c
     assert block[2].value == 1
     assert block[8].value == f"{first.RetrieveURL}/rendered"
     assert block[9].value == VIEWER.format(study=first.StudyInstanceUID, frame=1)
-    scores = [value(one, SCORE) for one in everything]
+    scores = [value(item, SCORE) for item in everything]
     assert scores == sorted(scores, reverse=True)
 
 
@@ -93,52 +95,64 @@ def test_a_dicomweb_client_reads_the_answers(made: tuple[Path, list[Dataset]], c
 def test_pages_make_the_whole_list(
     near: FlaskClient, ct: Dataset, level: Level, how: Combination, of: int, limit: int
 ) -> None:
-    asked = {"level": level.value, "combine": how.value}
-    whole = near.get(address(ct, of), query_string=asked | {"limit": 1000})
-    assert "Warning" not in whole.headers
+    requested = {"level": level.value, "combine": how.value}
+    full = near.get(address(ct, of), query_string=requested | {"limit": 1000})
+    assert "Warning" not in full.headers
     pages, offset = [], 0
-    while (answer := near.get(address(ct, of), query_string=asked | {"limit": limit, "offset": offset})).data:
+    while (
+        answer := near.get(address(ct, of), query_string=requested | {"limit": limit, "offset": offset})
+    ).data:
         assert answer.status_code == 200
         pages += answer.json
         offset += limit
-        left = len(whole.json) - len(pages)
+        left = len(full.json) - len(pages)
         assert (f"There are {left} additional" in answer.headers.get("Warning", "")) == (left > 0)
     assert answer.status_code == 204
-    assert pages == whole.json
-    assert [value(one, "00771002") for one in pages] == list(range(1, len(pages) + 1))
+    assert pages == full.json
+    assert [value(item, "00771002") for item in pages] == list(range(1, len(pages) + 1))
 
 
 @pytest.mark.parametrize("how", Combination)
 @pytest.mark.parametrize("level", [Level.series, Level.study])
 def test_slices_are_combined(
-    made: tuple[Path, list[Dataset]], near: FlaskClient, ct: Dataset, level: Level, how: Combination
+    dicom_collection: tuple[Path, list[Dataset]],
+    near: FlaskClient,
+    ct: Dataset,
+    level: Level,
+    how: Combination,
 ) -> None:
     """A series, against distances from each of its slices to every image, written out."""
     depth = 5
-    with Collection(made[0]) as collection:
+    with Collection(dicom_collection[0]) as collection:
         view = collection.view()
         records = [(number, record) for number, record in collection.iterate() if record.instance]
         vectors = view.gallery.vectors(view.rows_of(np.array([number for number, _ in records])))
-    others = [place for place, (_, record) in enumerate(records) if record.study != ct.StudyInstanceUID]
+    others = [handle for handle, (_, record) in enumerate(records) if record.study != ct.StudyInstanceUID]
     scores: dict[str, list[float]] = {}
-    for place, (_, record) in enumerate(records):
+    for handle, (_, record) in enumerate(records):
         if record.series != ct.SeriesInstanceUID:
             continue
-        distances = np.sqrt(((vectors[others] - vectors[place]) ** 2).sum(axis=1))
+        distances = np.sqrt(((vectors[others] - vectors[handle]) ** 2).sum(axis=1))
         alike = 1 - (distances - distances.min()) / np.ptp(distances)
-        for one in np.argsort(-alike)[:depth]:
-            scores.setdefault(getattr(records[others[one]][1], level.value), []).append(float(alike[one]))
+        for item in np.argsort(-alike)[:depth]:
+            scores.setdefault(getattr(records[others[item]][1], level.value), []).append(float(alike[item]))
     combined = {"max": max, "sum": sum, "frequency": len}[how.value]
     plain = {uid: combined(of) for uid, of in scores.items()}
-    asked = {"level": level.value, "combine": how.value, "depth": depth, "rerank": "none", "exclude": "study"}
-    answer = near.get(address(ct, 2), query_string=asked | {"limit": 100}).json
+    requested = {
+        "level": level.value,
+        "combine": how.value,
+        "depth": depth,
+        "rerank": "none",
+        "exclude": "study",
+    }
+    answer = near.get(address(ct, 2), query_string=requested | {"limit": 100}).json
     tag = {"series": "0020000E", "study": "0020000D"}[level.value]
-    assert {value(one, tag): value(one, SCORE) for one in answer} == pytest.approx(plain, abs=1e-4)
-    assert {value(one, tag): value(one, "00771003") for one in answer} == {
+    assert {value(item, tag): value(item, SCORE) for item in answer} == pytest.approx(plain, abs=1e-4)
+    assert {value(item, tag): value(item, "00771003") for item in answer} == {
         u: len(of) for u, of in scores.items()
     }
-    assert not any("00080018" in one for one in answer)
-    assert all(("0020000E" in one) == (level is Level.series) for one in answer)
+    assert not any("00080018" in item for item in answer)
+    assert all(("0020000E" in item) == (level is Level.series) for item in answer)
 
 
 def test_what_is_left_out(near: FlaskClient, ct: Dataset) -> None:
@@ -149,7 +163,7 @@ def test_what_is_left_out(near: FlaskClient, ct: Dataset) -> None:
             "/v1/similar", query_string=uids | {"exclude": exclude.value, "limit": 100} | more
         ).json
         assert answer["total"] == len(answer["results"])
-        assert {one["best"]["dicom"] is None for one in answer["results"]} == {False}
+        assert {item["best"]["dicom"] is None for item in answer["results"]} == {False}
         return answer["total"]
 
     everything = 20 + 2 * SLICES
@@ -163,15 +177,15 @@ def test_what_is_left_out(near: FlaskClient, ct: Dataset) -> None:
 
 
 def test_our_own_json(near: FlaskClient, ct: Dataset) -> None:
-    asked = {"study": ct.StudyInstanceUID, "level": "series", "combine": "sum", "limit": 2, "offset": 1}
-    answer = near.get("/v1/similar", query_string=asked).json
+    requested = {"study": ct.StudyInstanceUID, "level": "series", "combine": "sum", "limit": 2, "offset": 1}
+    answer = near.get("/v1/similar", query_string=requested).json
     assert answer["query"] == {
         "study": ct.StudyInstanceUID,
         "series": None,
         "instance": None,
         "images": SLICES,
     }
-    assert [one["rank"] for one in answer["results"]] == [2, 3]
+    assert [item["rank"] for item in answer["results"]] == [2, 3]
     best = answer["results"][0]["best"]
     assert answer["results"][0]["series"] == best["dicom"]["series"]
     assert answer["results"][0]["instance"] is None
@@ -186,7 +200,7 @@ def test_our_own_json(near: FlaskClient, ct: Dataset) -> None:
 
 
 @pytest.mark.parametrize(
-    ("included", "there"),
+    ("included", "present"),
     [
         ("", set()),
         ("BodyPartExamined", {"00180015"}),
@@ -196,13 +210,13 @@ def test_our_own_json(near: FlaskClient, ct: Dataset) -> None:
         ("all", {"00180015", "00200060", "00185101", "00280004", "00280301"}),
     ],
 )
-def test_further_attributes(near: FlaskClient, ct: Dataset, included: str, there: set[str]) -> None:
+def test_further_attributes(near: FlaskClient, ct: Dataset, included: str, present: set[str]) -> None:
     plain = near.get(f"{address(ct)}?limit=1").json[0]
-    asked = near.get(
+    requested = near.get(
         f"{address(ct)}?limit=1&includefield={included}" if included else f"{address(ct)}?limit=1"
     )
-    assert asked.json[0].keys() - plain.keys() == there
-    assert list(asked.json[0]) == sorted(asked.json[0])
+    assert requested.json[0].keys() - plain.keys() == present
+    assert list(requested.json[0]) == sorted(requested.json[0])
     above = near.get(f"{address(ct)}?limit=1&level=study&includefield=all").json[0]
     assert not {"00180015", "00080018", "00280010"} & above.keys()
 
@@ -237,7 +251,7 @@ def test_what_is_not_there(near: FlaskClient, ct: Dataset) -> None:
 
 
 @pytest.mark.parametrize(
-    ("accept", "given"),
+    ("accept", "values"),
     [
         ("application/dicom+json", "application/dicom+json"),
         ("application/dicom+json, application/json", "application/dicom+json"),
@@ -248,12 +262,12 @@ def test_what_is_not_there(near: FlaskClient, ct: Dataset) -> None:
         ("text/html", None),
     ],
 )
-def test_media_types(near: FlaskClient, ct: Dataset, accept: str, given: str | None) -> None:
+def test_media_types(near: FlaskClient, ct: Dataset, accept: str, values: str | None) -> None:
     answer = near.get(address(ct), headers={"Accept": accept})
-    if given is None:
+    if values is None:
         problem(answer, 406)
     else:
-        assert (answer.status_code, answer.mimetype) == (200, given)
+        assert (answer.status_code, answer.mimetype) == (200, values)
 
 
 def test_nothing_of_the_patient_is_told(near: FlaskClient, ct: Dataset) -> None:
@@ -269,19 +283,19 @@ def test_frames_are_of_one_instance(tmp_path: Path) -> None:
     many, *others = slices(4, 48, seed=5)
     many.SOPInstanceUID = many.file_meta.MediaStorageSOPInstanceUID = "1.2.3"
     many.NumberOfFrames = 3
-    many.PixelData = b"".join(one.PixelData for one in slices(3, 48, seed=6))
-    for number, one in enumerate((many, *others)):
-        (tmp_path / f"{number}.dcm").write_bytes(file_of(one))
+    many.PixelData = b"".join(item.PixelData for item in slices(3, 48, seed=6))
+    for number, item in enumerate((many, *others)):
+        (tmp_path / f"{number}.dcm").write_bytes(file_of(item))
     cbir("index", tmp_path, "--collection", tmp_path / "collection", "--jobs", "1")
-    client = create_app(tmp_path / "collection", settings.load(**NAMED)).test_client()
+    client = create_app(tmp_path / "collection", settings.load(**BY_UID)).test_client()
     from_frames = client.get(
         "/v1/similar",
         query_string={"study": many.StudyInstanceUID, "instance": "1.2.3", "series": many.SeriesInstanceUID},
     ).json
     assert from_frames["query"]["images"] == 3
-    assert [one["found"] for one in from_frames["results"]] == [3, 3, 3]
-    assert "1.2.3" not in {one["instance"] for one in from_frames["results"]}
-    (answer,) = [one for one in client.get(address(others[0])).json if value(one, "00080018") == "1.2.3"]
+    assert [item["found"] for item in from_frames["results"]] == [3, 3, 3]
+    assert "1.2.3" not in {item["instance"] for item in from_frames["results"]}
+    (answer,) = [item for item in client.get(address(others[0])).json if value(item, "00080018") == "1.2.3"]
     assert value(answer, "00771003") == 3
     assert value(answer, "00771006") in (1, 2, 3)
     assert value(answer, "00771008").endswith(f"/instances/1.2.3/frames/{value(answer, '00771006')}/rendered")
@@ -289,11 +303,11 @@ def test_frames_are_of_one_instance(tmp_path: Path) -> None:
 
 
 def test_the_doors_are_those_of_a_search(
-    made: tuple[Path, list[Dataset]], ct: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    dicom_collection: tuple[Path, list[Dataset]], ct: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CBIR_STATE_FOLDER", str(tmp_path / "state"))
     token, other = (cbir("token", "create", "--scope", scope).split()[-1] for scope in ("search", "ingest"))
-    app = create_app(made[0], settings.load(require_tokens=True, threads=1, queue=0))
+    app = create_app(dicom_collection[0], settings.load(require_tokens=True, threads=1, queue=0))
     client = app.test_client()
     pages = [address(ct, levels) for levels in (1, 2, 3)]
     pages += [f"{page}?study={ct.StudyInstanceUID}" for page in ("/v1/similar", "/similar")]

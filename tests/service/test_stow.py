@@ -30,7 +30,7 @@ def instance(index: int) -> bytes:
 
 def post(client: FlaskClient, *files: bytes, kind: str = "application/dicom", end: bytes = b"--"):
     body = b"".join(
-        b"--edge\r\nContent-Type: " + kind.encode() + b"\r\n\r\n" + one + b"\r\n" for one in files
+        b"--edge\r\nContent-Type: " + kind.encode() + b"\r\n\r\n" + entry + b"\r\n" for entry in files
     )
     return client.post(
         "/dicomweb/studies",
@@ -40,28 +40,28 @@ def post(client: FlaskClient, *files: bytes, kind: str = "application/dicom", en
 
 
 @pytest.fixture
-def changing(own: Path) -> FlaskClient:
-    return create_app(own, settings.load()).test_client()
+def changing(writable: Path) -> FlaskClient:
+    return create_app(writable, settings.load()).test_client()
 
 
-def test_a_dicomweb_client_stores_and_stores_again(own: Path) -> None:
+def test_a_dicomweb_client_stores_and_stores_again(writable: Path) -> None:
     datasets = [dcmread(BytesIO(instance(number))) for number in range(3)]
-    with serving(own) as running:
+    with serving(writable) as running:
         client = DICOMwebClient(f"{running.address}/dicomweb")
         for _ in range(2):
             answer = client.store_instances(datasets)
             stored = [item.ReferencedSOPInstanceUID for item in answer.ReferencedSOPSequence]
-            assert stored == [one.SOPInstanceUID for one in datasets]
+            assert stored == [entry.SOPInstanceUID for entry in datasets]
         with Client(running.address) as ours:
             assert len(ours.store_instances([instance(0), instance(3)])[SENT]["Value"]) == 2
-    with Collection(own) as collection:
+    with Collection(writable) as collection:
         records = {record.instance: record for _, record in collection.iterate()}
         assert all(record.format == "png" for uid, record in records.items() if not uid)
-        one = records[datasets[0].SOPInstanceUID]
+        entry = records[datasets[0].SOPInstanceUID]
         assert len(collection) == 30 + 4
-        assert collection.thumbnail(one.image_id)
-        assert one.patient_key
-        assert one.labels["modality"] == datasets[0].Modality
+        assert collection.thumbnail(entry.image_id)
+        assert entry.patient_key
+        assert entry.labels["modality"] == datasets[0].Modality
 
 
 def test_what_is_not_stored_is_named_with_its_reason(changing: FlaskClient) -> None:
@@ -83,8 +83,8 @@ def test_what_is_not_stored_is_named_with_its_reason(changing: FlaskClient) -> N
     assert post(changing, instance(6)).status_code == 200
 
 
-def test_damaged_objects_are_refused_and_the_others_taken(changing: FlaskClient, own: Path) -> None:
-    before = len(instances_in(own))
+def test_damaged_objects_are_refused_and_the_others_taken(changing: FlaskClient, writable: Path) -> None:
+    before = len(instances_in(writable))
     answer = post(changing, *(data for data, _ in DAMAGED.values()))
     assert answer.status_code == 202
     reasons = {Fate.stored: None, Fate.no_image: 0xB006, Fate.unreadable: 0xC000}
@@ -94,7 +94,7 @@ def test_damaged_objects_are_refused_and_the_others_taken(changing: FlaskClient,
         reason for reason in expected if reason != 0xC000
     ]
     assert [item["00081197"]["Value"] for item in failed] == [[0xC000]] * expected.count(0xC000)
-    assert len(instances_in(own)) == before + expected.count(None)
+    assert len(instances_in(writable)) == before + expected.count(None)
     assert "SECRET" not in answer.get_data(as_text=True)
 
 
