@@ -1,7 +1,7 @@
-"""How long evaluating takes: queries to run file, and run with qrels to measures against pytrec_eval alone.
+"""Evaluation speed: queries to run file, and run with qrels to metrics against pytrec_eval alone.
 
 The collection is synthetic: clustered vectors of a fixed seed, a label for each cluster. A query is an image of the
-collection, left out of its own answers, with its picture's hash and its SQL, as the service would do it.
+collection, left out of its own answers; the search is that of the service, with its picture's hash and SQL.
 """
 
 import argparse
@@ -57,16 +57,16 @@ def answer(
     made: Collection, method: str, count: int, depth: int, jobs: int, folder: Path
 ) -> tuple[float, Candidates, Qrels, EvalRun]:
     """Seconds of running `count` queries, from opened collection to finished run file."""
-    among, by_label = select_candidates(made), relevance.parse_relevance("label")
-    labels = [one.labels for one in among.records]
-    queries = leave_one_out(among, sample_queries(labels, by_label, count, 0))
-    judgements = build_qrels(among, queries, by_label)
+    images, by_label = select_candidates(made), relevance.parse_relevance("label")
+    labels = [record.labels for record in images.records]
+    queries = leave_one_out(images, sample_queries(labels, by_label, count, 0))
+    qrels = build_qrels(images, queries, by_label)
     in_force = settings.load()
     started = time.perf_counter()
     with open_search_pool(made.folder, in_force, jobs) as pool:
-        runner = RunWriter(made, among, judgements.queries, SearchProtocol(depth), in_force, folder)
+        runner = RunWriter(made, images, qrels.queries, SearchProtocol(depth), in_force, folder)
         run = runner.run(methods.parse_methods(method)[0], pool, lambda _: None)
-    return time.perf_counter() - started, among, judgements, run
+    return time.perf_counter() - started, images, qrels, run
 
 
 def best_of(repeats: int, work: Callable[[], Any]) -> tuple[float, Any]:
@@ -80,26 +80,28 @@ def best_of(repeats: int, work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def compare(
-    judgements: Qrels, run: EvalRun, among: Candidates, folder: Path, names: Sequence[str], repeats: int
+    qrels: Qrels, run: EvalRun, images: Candidates, folder: Path, names: Sequence[str], repeats: int
 ) -> dict[str, Any]:
     """Our evaluation and pytrec_eval's, each of what it has in memory."""
     with (folder / run.method.file).open() as file:
         their_run = pytrec_eval.parse_run(file)
-    ids = [one.image_id for one in among.records]
-    judged = zip(judgements.queries, judgements.places, judgements.gains, strict=True)
+    ids = [record.image_id for record in images.records]
+    judged = zip(qrels.queries, qrels.positions, qrels.gains, strict=True)
     their_qrels = {
-        query.name: {ids[place]: gain for place, gain in zip(places.tolist(), gains.tolist(), strict=True)}
-        for query, places, gains in judged
+        query.name: {
+            ids[position]: gain for position, gain in zip(positions.tolist(), gains.tolist(), strict=True)
+        }
+        for query, positions, gains in judged
     }
     chosen = named_metrics.parse_metrics(" ".join(names))
-    ours_s, values = best_of(repeats, lambda: named_metrics.compute_metrics(chosen, run.answers, judgements))
+    ours_s, values = best_of(repeats, lambda: named_metrics.compute_metrics(chosen, run.matrix, qrels))
 
     def alone() -> dict[str, dict[str, float]]:
         evaluator = pytrec_eval.RelevanceEvaluator(their_qrels, {NAMES[name] for name in names})
         return evaluator.evaluate(their_run)
 
     theirs_s, theirs = best_of(repeats, alone)
-    expected = [[theirs[query.name][NAMES[name]] for query in judgements.queries] for name in names]
+    expected = [[theirs[query.name][NAMES[name]] for query in qrels.queries] for name in names]
     return {
         "ours_s": ours_s,
         "pytrec_eval_s": theirs_s,
@@ -122,13 +124,13 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as name:
         made = make(Path(name) / "collection", chosen.images)
-        seconds, among, judgements, run = answer(
+        seconds, images, qrels, run = answer(
             made, chosen.rerank, chosen.queries, chosen.depth, chosen.jobs, Path(name)
         )
         found = {
-            "rerank": chosen.rerank, "run_s": seconds, "queries_a_second": len(judgements.queries) / seconds,
+            "rerank": chosen.rerank, "run_s": seconds, "queries_a_second": len(qrels.queries) / seconds,
             "run_target_s": TARGET_S, "run_reached": seconds <= TARGET_S,
-        } | compare(judgements, run, among, Path(name), list(NAMES), chosen.repeats)  # fmt: skip
+        } | compare(qrels, run, images, Path(name), list(NAMES), chosen.repeats)  # fmt: skip
     found["ratio_reached"] = found["ratio"] <= TARGET_RATIO
     print(f"{chosen.rerank}, {chosen.jobs} processes, to the run file   {seconds:8.1f} s, "
           f"{found['queries_a_second']:.0f} queries a second")  # fmt: skip

@@ -1,4 +1,4 @@
-"""How good every re-ranker is, on labelled images: the figures of docs/results.md.
+"""Quality of every re-ranker on labelled images: the figures of docs/results.md.
 
 Queries are images of the collection, drawn evenly from the classes, with the images of their own patient left out.
 The parameters of each re-ranker are chosen by mAP with queries of one half of the images, and all figures are those
@@ -45,80 +45,110 @@ TOGETHER = 1000  # images written to a collection at once
 
 
 def indexed(options: argparse.Namespace, folder: Path) -> Collection:
-    """The collection of the folder's images: the given one, made where it does not exist, or one in `folder`."""
+    """Return the collection of the options, or one of the images in their data folder, in `folder` if unnamed."""
     where = options.collection or folder / "collection"
     if not Collection.exists(where):
         if options.data is None:
             raise InvalidInput(f"there is no collection in {where}; --data names the images to make it of")
         manifest = options.manifest or options.data / "manifest.csv"
         command = ["index", options.data, "--labels", manifest, "--collection", where, "--jobs", options.jobs]
-        whole = [sys.executable, "-m", "cbir.main", *map(str, command)]
-        done = subprocess.run(whole, stdout=subprocess.DEVNULL)
+        arguments = [sys.executable, "-m", "cbir.main", *map(str, command)]
+        done = subprocess.run(arguments, stdout=subprocess.DEVNULL)
         if done.returncode not in (0, 3):  # 3: some files of the folder are no images
             raise SystemExit(done.returncode)
     return Collection(where)
 
 
 def judged_only(
-    whole: Collection, relevance: Relevance, per_class: int | None, folder: Path, seed: int
+    collection: Collection, relevance: Relevance, per_class: int | None, folder: Path, seed: int
 ) -> Collection:
-    """The collection itself, or a copy of the images that have the label, at most `per_class` of a class."""
-    among = select_candidates(whole)
-    kept = limit_classes(among, relevance, per_class, seed)
-    if len(kept) == len(among):
-        return whole
-    made = Collection.create(folder, whole.profile)
-    with made.writer() as writer:
-        for start in range(0, len(kept), TOGETHER):
-            records = [among.records[place] for place in kept[start : start + TOGETHER].tolist()]
-            writer.add([(record, whole.vector(record.image_id)) for record in records], duplicates=True)
+    """Return the collection, or a copy of its labelled images.
+
+    Parameters
+    ----------
+    collection : Collection
+        Images.
+    relevance : Relevance
+        Label that images must have.
+    per_class : int or None
+        Largest number of images of a class.
+    folder : Path
+        Folder of the copy.
+    seed : int
+        Seed of the sample.
+    """
+    among = select_candidates(collection)
+    selected = limit_classes(among, relevance, per_class, seed)
+    if len(selected) == len(among):
+        return collection
+    copy = Collection.create(folder, collection.profile)
+    with copy.writer() as writer:
+        for start in range(0, len(selected), TOGETHER):
+            records = [among.records[index] for index in selected[start : start + TOGETHER].tolist()]
+            writer.add([(record, collection.vector(record.image_id)) for record in records], duplicates=True)
         writer.finish()
-    return made
+    return copy
 
 
-def asked(
+def score_queries(
     among: Candidates, relevance: Relevance, half: NDArray[np.int64], count: int, pool: SearchPool, seed: int
 ) -> MethodScorer:
-    """`count` queries of one half, evenly from its classes."""
-    places = half[
-        sample_queries([among.records[place].labels for place in half.tolist()], relevance, count, seed)
+    """Return the scorer of `count` queries of one half, drawn evenly from its classes.
+
+    Parameters
+    ----------
+    among : Candidates
+        All images.
+    relevance : Relevance
+        Rule of relevance.
+    half : (h,) int64
+        Images of the half.
+    count : int
+        Number of queries.
+    pool : SearchPool
+        Processes that search.
+    seed : int
+        Seed of the sample.
+    """
+    queries = half[
+        sample_queries([among.records[index].labels for index in half.tolist()], relevance, count, seed)
     ]
-    return MethodScorer(among, build_qrels(among, leave_one_out(among, places.tolist()), relevance), pool)
+    return MethodScorer(among, build_qrels(among, leave_one_out(among, queries.tolist()), relevance), pool)
 
 
-def table(found: dict[str, dict[str, Any]]) -> str:
-    """A row for each method; * where it differs from no re-ranking, p after Holm below 0.05."""
+def table(methods: dict[str, dict[str, Any]]) -> str:
+    """Format a row for each method; * where it differs from no re-ranking, p after Holm below 0.05."""
     heads = ["mAP", "P@1", "P@10", *(f"iP@{recall}" for recall in RECALLS)]
     lines = [f"{'':18}" + "".join(f"{head:^22}" for head in heads) + "      ms"]
-    for name, facts_of_it in found.items():
-        cells = [_cell(facts_of_it, measure) for measure in facts_of_it["intervals"]]
-        lines.append(f"{name:18}" + "".join(cells) + f"{facts_of_it['ms']:8.1f}")
+    for name, facts in methods.items():
+        cells = [_cell(facts, measure) for measure in facts["intervals"]]
+        lines.append(f"{name:18}" + "".join(cells) + f"{facts['ms']:8.1f}")
     return "\n".join(lines)
 
 
-def _cell(found: dict[str, Any], measure: str) -> str:
-    mean = found["ip"][measure.removeprefix("ip_")] if measure.startswith("ip_") else found[measure]
-    low, high = found["intervals"][measure]
-    sure = found.get("against_none", {}).get(measure, {}).get("p_holm", 1.0) < 0.05
+def _cell(facts: dict[str, Any], measure: str) -> str:
+    mean = facts["ip"][measure.removeprefix("ip_")] if measure.startswith("ip_") else facts[measure]
+    low, high = facts["intervals"][measure]
+    sure = facts.get("against_none", {}).get(measure, {}).get("p_holm", 1.0) < 0.05
     return f" {mean:.3f}{'*' if sure else ' '} ({low:.3f}-{high:.3f}) "
 
 
-def told(against: dict[str, Any] | None) -> str:
-    """Ours against the best rival and against none, in words."""
+def describe_lead(against: dict[str, Any] | None) -> str:
+    """Describe our lead over the best rival and over no re-ranking."""
     if against is None:
         return ""
     lines = []
     for key, other in (("minus_rival", against["rival"]), ("minus_none", "none")):
         parts = [
-            f"{title} {100 * found['mean']:+.2f} ({100 * found['low']:+.2f} to {100 * found['high']:+.2f})"
-            for title, found in (("mAP", against[key]["map"]), ("P@1", against[key]["p_at_1"]))
+            f"{title} {100 * lead['mean']:+.2f} ({100 * lead['low']:+.2f} to {100 * lead['high']:+.2f})"
+            for title, lead in (("mAP", against[key]["map"]), ("P@1", against[key]["p_at_1"]))
         ]
         lines.append(f"{against['method']} minus {other}, in points: {', '.join(parts)}")
     return "\n".join(lines) + "\n"
 
 
 def plot(contest: Comparison) -> str:
-    """Interpolated precision over P, a panel for each recall (Huang et al. 2012, figure 4).
+    """Plot interpolated precision over P, a panel for each recall (Huang et al. 2012, figure 4).
 
     Re-rankers without a P are level lines.
     """
@@ -136,23 +166,23 @@ def plot(contest: Comparison) -> str:
 
 
 def report(contest: Comparison, ours: Sequence[str]) -> dict[str, Any]:
-    """Print the tables; everything in them and more as JSON."""
+    """Print the tables; return their content and more for JSON."""
     none = contest.members["none"]
-    found: dict[str, Any] = {"methods": summarise_scores(contest.members, contest.seed)}
+    result: dict[str, Any] = {"methods": summarise_scores(contest.members, contest.seed)}
     print(f"\n{len(contest.sizes)} queries, parameters as chosen on the other half; 95 % intervals; "
-          f"* differs from none, p < 0.05 after Holm\n{table(found['methods'])}")  # fmt: skip
-    for name, method in found["methods"].items():
+          f"* differs from none, p < 0.05 after Holm\n{table(result['methods'])}")  # fmt: skip
+    for name, method in result["methods"].items():
         print(f"{name}: {method['parameters'] or 'its defaults'}, over the {method['scope']}")
-    if rerank.resolve_name("auto") in found["methods"]:
-        found["methods"]["auto"] = found["methods"][rerank.resolve_name("auto")]
-    found["auto"] = lead_over_rival(contest, ours[0], ours)
-    print(told(found["auto"]), end="")
-    found["by_p"] = {}
+    if rerank.resolve_name("auto") in result["methods"]:
+        result["methods"]["auto"] = result["methods"][rerank.resolve_name("auto")]
+    result["auto"] = lead_over_rival(contest, ours[0], ours)
+    print(describe_lead(result["auto"]), end="")
+    result["by_p"] = {}
     for name, by_p in contest.by_p.items():
         of_p = summarise_scores({"none": none} | {str(P): trial for P, trial in by_p.items()}, contest.seed)
-        found["by_p"][name] = {P: method for P, method in of_p.items() if P != "none"}
-        print(f"\n{name} by P\n{table({f'P = {P}': method for P, method in found['by_p'][name].items()})}")
-    found["by_class_size"] = {}
+        result["by_p"][name] = {P: method for P, method in of_p.items() if P != "none"}
+        print(f"\n{name} by P\n{table({f'P = {P}': method for P, method in result['by_p'][name].items()})}")
+    result["by_class_size"] = {}
     for least, most in CLASS_SIZES:
         part = contest.within(least, most)
         if len(part.sizes):
@@ -161,11 +191,11 @@ def report(contest: Comparison, ours: Sequence[str]) -> dict[str, Any]:
                 summarise_scores(part.members, contest.seed),
                 lead_over_rival(part, ours[0], ours),
             )
-            found["by_class_size"][title] = {"queries": len(part.sizes), "methods": methods, "auto": against}
+            result["by_class_size"][title] = {"queries": len(part.sizes), "methods": methods, "auto": against}
             print(
-                f"\nclasses of {title} images, {len(part.sizes)} queries\n{table(methods)}\n{told(against)}"
+                f"\nclasses of {title} images, {len(part.sizes)} queries\n{table(methods)}\n{describe_lead(against)}"
             )
-    return found
+    return result
 
 
 def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -174,27 +204,27 @@ def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     if unknown:
         raise InvalidInput(f"there is no re-ranker {min(unknown)}; there are: {', '.join(rerank.names())}")
     started, relevance = time.perf_counter(), parse_relevance(options.relevance)
-    whole = indexed(options, folder)
-    made = judged_only(whole, relevance, options.per_class, folder / "cut", options.seed)
-    among = select_candidates(made)
+    collection = indexed(options, folder)
+    judged = judged_only(collection, relevance, options.per_class, folder / "cut", options.seed)
+    among = select_candidates(judged)
     first, second = split_halves(among, relevance, options.seed)
 
     def progress(line: str) -> None:
         print(f"{time.perf_counter() - started:6.0f} s  {line}", file=sys.stderr, flush=True)
 
     progress(f"{len(among)} images, {options.jobs} processes")
-    with open_search_pool(made.folder, settings.load(), options.jobs) as pool:
-        tuning = asked(among, relevance, first, options.tuning_queries, pool, options.seed)
-        reporting = asked(among, relevance, second, options.queries, pool, options.seed)
+    with open_search_pool(judged.folder, settings.load(), options.jobs) as pool:
+        tuning = score_queries(among, relevance, first, options.tuning_queries, pool, options.seed)
+        reporting = score_queries(among, relevance, second, options.queries, pool, options.seed)
         contest = compare_methods(options.methods, tuning, reporting, options.seed, progress)
-    found = report(contest, options.ours)
+    result = report(contest, options.ours)
     if options.plot:
         options.plot.write_text(plot(contest), encoding="utf-8")
     return {
-        "bench": "rerank_quality", "images": len(among), "descriptor": made.profile.descriptor,
+        "bench": "rerank_quality", "images": len(among), "descriptor": judged.profile.descriptor,
         "relevance": relevance.text, "per_class": options.per_class, "seed": options.seed,
         "tuning_queries": len(tuning.qrels.queries), "queries": len(reporting.qrels.queries),
-        "cores": cores(), "seconds": time.perf_counter() - started, **found,
+        "cores": cores(), "seconds": time.perf_counter() - started, **result,
     }  # fmt: skip
 
 
@@ -209,8 +239,10 @@ def main() -> None:
     options.add_argument(
         "--collection", type=Path, help="made of the images where it does not exist, and kept"
     )
-    options.add_argument("--queries", type=int, default=400, help="that are reported on")
-    options.add_argument("--tuning-queries", type=int, default=200, help="that parameters are chosen with")
+    options.add_argument("--queries", type=int, default=400, help="queries to report on")
+    options.add_argument(
+        "--tuning-queries", type=int, default=200, help="queries to choose parameters with"
+    )
     options.add_argument("--per-class", type=int, help="cut every class to so many images, patients together")
     options.add_argument("--relevance", default="label", help="as of `cbir evaluate run`")
     options.add_argument("--methods", nargs="+", default=list(rerank.names()), help="all if not given")
@@ -218,25 +250,25 @@ def main() -> None:
         "--ours",
         nargs="+",
         default=[rerank.resolve_name("auto")],
-        help="whose margin is told; others are no rivals",
+        help="methods whose lead is reported, and that are no rivals",
     )
     options.add_argument("--jobs", type=int, default=cores())
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--json", type=Path, help="file to write the figures to")
     options.add_argument("--plot", type=Path, help="SVG file to draw interpolated precision over P into")
-    given = options.parse_args()
-    if given.data is None and given.collection is None:
+    values = options.parse_args()
+    if values.data is None and values.collection is None:
         options.error("--data FOLDER or --collection FOLDER is needed")
     for name in ("queries", "tuning_queries", "per_class", "jobs"):
-        if (getattr(given, name) or 1) < 1 or getattr(given, name) == 0:
+        if (getattr(values, name) or 1) < 1 or getattr(values, name) == 0:
             options.error(f"--{name.replace('_', '-')} must be 1 at least")
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            found = run(given, Path(scratch))
+            result = run(values, Path(scratch))
         except CbirError as error:
             raise SystemExit(f"error: {error}") from None
-    if given.json:
-        given.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    if values.json:
+        values.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

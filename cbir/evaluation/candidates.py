@@ -1,4 +1,4 @@
-"""The images of a collection that can be answers, with what decides about relevance."""
+"""Images of a collection that a search may return, with the labels that decide relevance."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ Value = TypeVar("Value", bound=Hashable)
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """n images in the order of their numbers; a place is 0..n-1.
+    """n images by ascending number; a position is 0 to n - 1.
 
-    generation: of the collection they were read from. numbers: (n,) int64, the collection's own.
+    generation: of the collection that they were read from. numbers: (n,) int64, of the collection.
     """
 
     generation: int
@@ -28,24 +28,24 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.records)
 
-    def places(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Places of images by number, all of which are here."""
+    def positions(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the positions of images by number; all of them must be candidates."""
         return np.searchsorted(self.numbers, numbers).astype(np.int32)
 
 
 def select_candidates(collection: Collection, where: Sequence[str] = ()) -> Candidates:
-    """The live images for which every condition of `where` holds; raises InvalidInput where there is none."""
+    """Return the live images that fulfil every condition of `where`; raise InvalidInput if there is none."""
     view = collection.view()
     rows = collection.select_rows(view, [parse_filter(text) for text in where])
-    wanted = set((view.gallery.ids if rows is None else view.gallery.ids[rows]).tolist())
-    found = [(number, record) for number, record in collection.iterate() if number in wanted]
-    if not found:
+    selected = set((view.gallery.ids if rows is None else view.gallery.ids[rows]).tolist())
+    pairs = [(number, record) for number, record in collection.iterate() if number in selected]
+    if not pairs:
         which = f" with {' and '.join(where)}" if where else ""
         raise InvalidInput(f"{collection.folder} has no image{which}; there is nothing to find")
-    numbers = np.array([number for number, _ in found], np.int64)
-    return Candidates(view.generation, numbers, [record for _, record in found])
+    numbers = np.array([number for number, _ in pairs], np.int64)
+    return Candidates(view.generation, numbers, [record for _, record in pairs])
 
 
-def encode_values(values: Iterable[Value | None], known: dict[Value, int]) -> NDArray[np.int64]:
-    """Values as numbers, equal for equal values, -1 for None; `known` keeps the numbers given so far."""
-    return np.array([-1 if v is None else known.setdefault(v, len(known)) for v in values], np.int64)
+def encode_values(values: Iterable[Value | None], codes: dict[Value, int]) -> NDArray[np.int64]:
+    """Return values as integers, equal for equal values and -1 for None; `codes` collects new values."""
+    return np.array([-1 if v is None else codes.setdefault(v, len(codes)) for v in values], np.int64)

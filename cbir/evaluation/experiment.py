@@ -1,4 +1,4 @@
-"""One evaluation from plan to figures: queries, judgements, runs, measures and how sure they are."""
+"""One evaluation from plan to results: queries, qrels, runs, metrics and their significance."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,24 +30,25 @@ from cbir.settings import Settings
 from cbir.store import Collection
 
 RECALLS = tuple(step / 20 for step in range(21))  # of the precision-recall curves
-TOP = 10  # answers among which unjudged ones are counted
+UNJUDGED_DEPTH = 10  # answers among which unjudged ones are counted
 
 Progress = Callable[[str, int, int], None]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class EvalPlan:
-    """What to evaluate.
+    """Settings of an evaluation.
 
-    queries: a csv of files, None for leave-one-out. sample, seed: how many queries are drawn, evenly from the
-    classes; None: all. depth: answers to each query that are kept, 0 for all. level: see `judge`.
+    queries: a csv of files, None for leave-one-out. sample, seed: number of queries drawn evenly from the classes;
+    None: all. depth: answers to each query, 0 for all. level: see `build_qrels`.
     """
 
     collection: Path
     queries: Path | None
     relevance: Relevance
     methods: Sequence[Method]
-    measures: Sequence[Metric]
+    metrics: Sequence[Metric]
     depth: int = 1000
     sample: int | None = None
     seed: int = 0
@@ -59,71 +60,81 @@ class EvalPlan:
 
 @dataclass(frozen=True, eq=False)
 class PairedDifference:
-    """A run against the first one, each (m,): mean difference, p of the randomisation test, p after Holm."""
+    """A run against the first, each (m,): mean difference, p of the randomisation test, p after Holm."""
 
-    difference: NDArray[np.float64]
-    p: NDArray[np.float64]
-    corrected: NDArray[np.float64]
+    mean: Floats
+    p: Floats
+    p_holm: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class EvalResult:
-    """What came out, for r runs, m measures and q queries.
+    """Results for r runs, m metrics and q queries.
 
-    collection: facts of `Collection.info`. asked: queries there were, before a sample or a lack of labels.
-    values: (r, m, q). means, low, high: (r, m), with 95 % bootstrap intervals. against: a run's comparison with the
+    collection: facts of `Collection.info`. query_count: queries before a sample or a lack of labels.
+    values: (r, m, q). means, low, high: (r, m), with 95 % bootstrap intervals. differences: of each run from the
     first, None for that itself. curves: (r, 21) interpolated precision, mean over the queries.
-    unjudged: (r,) share of the first ten answers without a judgement. shallow: queries for which the runs do not
-    reach as deep as ANMRR looks.
+    unjudged: (r,) share of the first ten answers without a judgement. shallow: queries for which the runs are
+    shallower than ANMRR needs.
     """
 
     plan: EvalPlan
     collection: dict[str, Any]
     candidates: Candidates
-    asked: int
-    judgements: Qrels
+    query_count: int
+    qrels: Qrels
     runs: Sequence[EvalRun]
-    values: NDArray[np.float64]
-    means: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    against: Sequence[PairedDifference | None]
-    curves: NDArray[np.float64]
-    unjudged: NDArray[np.float64]
+    values: Floats
+    means: Floats
+    low: Floats
+    high: Floats
+    differences: Sequence[PairedDifference | None]
+    curves: Floats
+    unjudged: Floats
     shallow: int
     depth: int
 
 
 def run_evaluation(plan: EvalPlan, settings: Settings, folder: Path, progress: Progress) -> EvalResult:
-    """Carry out a plan; run files go to `folder`. progress: is told stage, steps done and steps in all.
+    """Carry out a plan.
 
-    Raises InvalidInput, UnreadableImage, NotFound or CollectionBusy.
+    Parameters
+    ----------
+    plan : EvalPlan
+    settings : Settings
+        Of the searches.
+    folder : Path
+        For the run files.
+    progress : callable
+        Gets the stage, steps done and steps in all.
+
+    Raises
+    ------
+    InvalidInput, UnreadableImage, NotFound, CollectionBusy
     """
     with (
         Collection(plan.collection) as collection,
         open_search_pool(plan.collection, settings, plan.jobs) as pool,
     ):
-        among = select_candidates(collection, plan.where)
-        asked, queries = _queries(plan, collection, among, pool, progress)
-        judgements = build_qrels(
-            among, queries, plan.relevance, level=plan.level, same_patient=plan.same_patient
+        candidates = select_candidates(collection, plan.where)
+        query_count, queries = _find_queries(plan, collection, candidates, pool, progress)
+        qrels = build_qrels(
+            candidates, queries, plan.relevance, level=plan.level, same_patient=plan.same_patient
         )
-        check_metric_gains(plan.measures, max(judgements.spread, 1))
-        terms = SearchProtocol(plan.depth or max(len(among), 1), plan.where, plan.same_patient)
+        check_metric_gains(plan.metrics, max(qrels.spread, 1))
+        protocol = SearchProtocol(plan.depth or max(len(candidates), 1), plan.where, plan.same_patient)
         folder.mkdir(parents=True, exist_ok=True)
-        runner = RunWriter(collection, among, judgements.queries, terms, settings, folder)
-        runs = [
-            runner.run(method, pool, _counter(method.name, judgements, progress)) for method in plan.methods
-        ]
+        writer = RunWriter(collection, candidates, qrels.queries, protocol, settings, folder)
+        runs = [writer.run(method, pool, _counter(method.name, qrels, progress)) for method in plan.methods]
         facts = collection.info()
     progress("measures", 0, 1)
-    evaluation = _measure(plan, facts, among, asked, judgements, runs)
+    result = _compute_result(plan, facts, candidates, query_count, qrels, runs)
     progress("measures", 1, 1)
-    return evaluation
+    return result
 
 
-def _counter(stage: str, judgements: Qrels, progress: Progress) -> Callable[[int], None]:
-    done, total = 0, len(judgements.queries)
+def _counter(stage: str, qrels: Qrels, progress: Progress) -> Callable[[int], None]:
+    done, total = 0, len(qrels.queries)
 
     def count(more: int) -> None:
         nonlocal done
@@ -133,49 +144,47 @@ def _counter(stage: str, judgements: Qrels, progress: Progress) -> Callable[[int
     return count
 
 
-def _queries(
-    plan: EvalPlan, collection: Collection, among: Candidates, pool: SearchPool, progress: Progress
+def _find_queries(
+    plan: EvalPlan, collection: Collection, candidates: Candidates, pool: SearchPool, progress: Progress
 ) -> tuple[int, list[EvalQuery]]:
-    """How many queries there are, and those to run."""
+    """Return the number of all queries, and the queries to run."""
     if plan.queries is None:
-        labels = [record.labels for record in among.records]
-        return len(labels), leave_one_out(
-            among, sample_queries(labels, plan.relevance, plan.sample, plan.seed)
-        )
+        labels = [record.labels for record in candidates.records]
+        positions = sample_queries(labels, plan.relevance, plan.sample, plan.seed)
+        return len(labels), leave_one_out(candidates, positions)
     entries = read_query_list(plan.queries)
-    chosen = sample_queries([said for _, said in entries], plan.relevance, plan.sample, plan.seed)
+    rows = sample_queries([labels for _, labels in entries], plan.relevance, plan.sample, plan.seed)
     described = []
-    for one in pool.describe([entries[row][0] for row in chosen]):
-        described.append(one)
-        progress("query images", len(described), len(chosen))
-    return len(entries), queries_from_files(entries, chosen, described, collection.secret)
+    for file in pool.describe([entries[row][0] for row in rows]):
+        described.append(file)
+        progress("query images", len(described), len(rows))
+    return len(entries), queries_from_files(entries, rows, described, collection.secret)
 
 
-def _measure(
+def _compute_result(
     plan: EvalPlan,
     facts: dict[str, Any],
-    among: Candidates,
-    asked: int,
-    judgements: Qrels,
+    candidates: Candidates,
+    query_count: int,
+    qrels: Qrels,
     runs: Sequence[EvalRun],
 ) -> EvalResult:
-    values = np.array([compute_metrics(plan.measures, run.answers, judgements) for run in runs])
+    values = np.array([compute_metrics(plan.metrics, run.matrix, qrels) for run in runs])
     r, m, q = values.shape
     low, high = bootstrap_intervals(values.reshape(r * m, q), seed=plan.seed)
-    answers = runs[0].answers
-    deepest = nmrr_depth(judgements.relevant)
-    within = min(answers.depth, len(among) - 1)
+    depth, others = runs[0].matrix.depth, len(candidates) - 1
+    needed = np.minimum(nmrr_depth(qrels.relevant), others)
     return EvalResult(
-        plan=plan, collection=facts, candidates=among, asked=asked, judgements=judgements, runs=runs,
+        plan=plan, collection=facts, candidates=candidates, query_count=query_count, qrels=qrels, runs=runs,
         values=values, means=values.mean(axis=2), low=low.reshape(r, m), high=high.reshape(r, m),
-        against=compare_runs(values, plan.seed),
-        curves=np.array([_curve(run.answers, judgements) for run in runs]),
-        unjudged=np.array([_unjudged(run.answers, judgements) for run in runs]),
-        shallow=int((np.minimum(deepest, len(among) - 1) > within).sum()), depth=answers.depth,
+        differences=compare_runs(values, plan.seed),
+        curves=np.array([_curve(run.matrix, qrels) for run in runs]),
+        unjudged=np.array([_unjudged(run.matrix, qrels) for run in runs]),
+        shallow=int((needed > min(depth, others)).sum()), depth=depth,
     )  # fmt: skip
 
 
-def compare_runs(values: NDArray[np.float64], seed: int) -> list[PairedDifference | None]:
+def compare_runs(values: Floats, seed: int) -> list[PairedDifference | None]:
     """Compare each run with the first; `values` are (r, m, q), and None stands for the first itself.
 
     p values are corrected for the runs compared, metric by metric.
@@ -190,14 +199,14 @@ def compare_runs(values: NDArray[np.float64], seed: int) -> list[PairedDifferenc
     return [None, *(PairedDifference((run - values[0]).mean(axis=1), *both) for run, *both in compared)]
 
 
-def _curve(answers: RunMatrix, judgements: Qrels) -> NDArray[np.float64]:
+def _curve(run: RunMatrix, qrels: Qrels) -> Floats:
     total = np.zeros(len(RECALLS))
-    for _, judged in judged_blocks(answers, judgements):
-        total += interpolated_precision(judged, RECALLS).sum(axis=0)
-    return total / len(answers.places)
+    for _, block in judged_blocks(run, qrels):
+        total += interpolated_precision(block, RECALLS).sum(axis=0)
+    return total / len(run.positions)
 
 
-def _unjudged(answers: RunMatrix, judgements: Qrels) -> float:
-    first = answers.places[:, :TOP]
-    given = first >= 0
-    return float(((judgements.classes[first] < 0) & given).sum() / max(given.sum(), 1))
+def _unjudged(run: RunMatrix, qrels: Qrels) -> float:
+    first = run.positions[:, :UNJUDGED_DEPTH]
+    answered = first >= 0
+    return float(((qrels.classes[first] < 0) & answered).sum() / max(answered.sum(), 1))

@@ -1,4 +1,4 @@
-"""Methods measured in memory, over all answers: many settings on the same queries, without run files."""
+"""Scores of methods in memory, over complete rankings: many settings on the same queries, without run files."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,9 +21,10 @@ MEASURES = ("map", "p_at_1", "p_at_10", *(f"ip_{recall}" for recall in RECALLS))
 
 @dataclass(frozen=True, eq=False)
 class MethodScores:
-    """A method's values (m, q) of `MEASURES` for each query, and the milliseconds (q,) each took to answer.
+    """Scores of one method.
 
-    scope: what was re-ranked. notes: what the re-ranker had to say of any query.
+    values: (m, q) of `MEASURES` for each query. milliseconds: (q,) of each search. scope: images that were
+    re-ranked. notes: remarks of the re-ranker.
     """
 
     method: Method
@@ -33,44 +34,44 @@ class MethodScores:
     notes: Sequence[str] = ()
 
     def mean(self, measure: str) -> float:
-        """Mean over the queries of one of `MEASURES`."""
+        """Return the mean over the queries of one of `MEASURES`."""
         return float(self.values[MEASURES.index(measure)].mean())
 
 
 @dataclass(frozen=True, eq=False)
 class MethodScorer:
-    """The queries of `judgements`, leave-one-out among all candidates, without the query's own patient."""
+    """Scores methods on the queries of `qrels`: leave-one-out, without images of the query's own patient."""
 
     candidates: Candidates
-    judgements: Qrels
-    workers: SearchPool
+    qrels: Qrels
+    pool: SearchPool
 
-    def measure(self, method: Method, progress: Callable[[int], None] = lambda more: None) -> MethodScores:
-        """Answer every query; `progress` is told how many more are answered. Raises CollectionBusy."""
-        terms = SearchProtocol(len(self.candidates))
-        asked = [terms.ask(query, method) for query in self.judgements.queries]
-        places = np.full((len(asked), len(self.candidates)), -1, np.int32)
-        milliseconds, notices = np.empty(len(asked)), RunNotes()
-        for number, found in enumerate(self.workers.search(asked, self.candidates.generation)):
-            places[number, : len(found.numbers)] = self.candidates.places(found.numbers)
-            milliseconds[number] = found.milliseconds
-            notices.take(found)
+    def score(self, method: Method, progress: Callable[[int], None] = lambda count: None) -> MethodScores:
+        """Run every query; `progress` gets the number of new answers. Raises CollectionBusy."""
+        protocol = SearchProtocol(len(self.candidates))
+        tasks = [protocol.task(query, method) for query in self.qrels.queries]
+        positions = np.full((len(tasks), len(self.candidates)), -1, np.int32)
+        milliseconds, notes = np.empty(len(tasks)), RunNotes()
+        for row, result in enumerate(self.pool.search(tasks, self.candidates.generation)):
+            positions[row, : len(result.numbers)] = self.candidates.positions(result.numbers)
+            milliseconds[row] = result.milliseconds
+            notes.add(result)
             progress(1)
-        measured = score_matrix(RunMatrix(places), self.judgements)
-        return MethodScores(method, measured, milliseconds, notices.scope, sorted(notices.notes))
+        values = score_matrix(RunMatrix(positions), self.qrels)
+        return MethodScores(method, values, milliseconds, notes.scope, sorted(notes.notes))
 
 
-def score_matrix(answers: RunMatrix, judgements: Qrels) -> NDArray[np.float64]:
-    """`MEASURES` (m, q) of each query."""
-    found = np.empty((len(MEASURES), len(answers.places)))
-    for which, judged in judged_blocks(answers, judgements):
-        found[0, which] = average_precision(judged.hits, judged.relevant)
-        found[1, which] = judged.hits[:, :1].sum(axis=1)
-        found[2, which] = judged.hits[:, :10].sum(axis=1) / 10
-        found[3:, which] = interpolated_precision(judged, RECALLS).T
-    return found
+def score_matrix(run: RunMatrix, qrels: Qrels) -> NDArray[np.float64]:
+    """Return `MEASURES` (m, q) of each query of `run` by `qrels`."""
+    values = np.empty((len(MEASURES), len(run.positions)))
+    for queries, block in judged_blocks(run, qrels):
+        values[0, queries] = average_precision(block.hits, block.relevant)
+        values[1, queries] = block.hits[:, :1].sum(axis=1)
+        values[2, queries] = block.hits[:, :10].sum(axis=1) / 10
+        values[3:, queries] = interpolated_precision(block, RECALLS).T
+    return values
 
 
-def best_by_map(trials: Sequence[MethodScores]) -> MethodScores:
-    """The trial of largest mAP; of equal ones the first."""
-    return max(trials, key=lambda trial: trial.mean("map"))
+def best_by_map(scores: Sequence[MethodScores]) -> MethodScores:
+    """Return the scores of largest mAP; of equal ones the first."""
+    return max(scores, key=lambda of_method: of_method.mean("map"))

@@ -1,4 +1,4 @@
-"""The re-rankers to compare, as typed: `none eprf`, `all`, `eprf:P=9:C=10`."""
+"""Re-rankers to compare, as a user writes them: `none eprf`, `all`, `eprf:P=9:C=10`."""
 
 import re
 from dataclasses import dataclass, field
@@ -10,7 +10,10 @@ from cbir.errors import InvalidInput
 
 @dataclass(frozen=True)
 class Method:
-    """name: as typed, of the run. rerank: name of the re-ranker; parameters: where they differ from the profile's."""
+    """A re-ranker with parameters.
+
+    name: of the run, as typed. rerank: name of the re-ranker. parameters: that differ from the profile's.
+    """
 
     name: str
     rerank: str
@@ -18,16 +21,16 @@ class Method:
 
     @property
     def file(self) -> str:
-        """The name of its run file."""
+        """Name of its run file."""
         return re.sub(r"[^\w.=-]", "-", self.name) + ".run"
 
 
 def parse_methods(text: str) -> list[Method]:
-    """The methods of a list with spaces or commas between; raises InvalidInput for one that does not exist."""
+    """Parse a list separated by spaces or commas; raise InvalidInput for an unknown re-ranker."""
     names = [name for entry in re.split(r"[\s,]+", text) if entry for name in _expand(entry)]
     methods = [_method(name) for name in dict.fromkeys(names)]
     if not methods:
-        raise InvalidInput(f"no re-ranker is named; there are: {', '.join(rerank.names())}, and all")
+        raise InvalidInput(f"name at least one re-ranker: {', '.join(rerank.names())}, and all")
     return methods
 
 

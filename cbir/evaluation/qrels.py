@@ -1,4 +1,4 @@
-"""Which of a collection's images are relevant to each query, and how much."""
+"""Relevance judgements (qrels): the gain of a collection's images for each query."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,39 +13,39 @@ from cbir.evaluation.candidates import Candidates, encode_values
 from cbir.evaluation.query_images import EvalQuery
 from cbir.evaluation.relevance import Relevance
 
-Whole = NDArray[np.int64]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Qrels:
-    """Relevance by labels: complete but for the images without the labels it needs.
+    """Relevance by labels, complete except for images without the required labels.
 
-    queries: those with a relevant image. classes: (n,) of the candidates and query_classes (q,): equal where all
-    criteria, the grade included, agree; -1: not judged. titles: of the classes by number. places: for each query
-    the ascending places (m,) of the candidates with a gain, gains: (m,) of them. level: the gain from which an
-    answer counts as relevant, where a measure needs a yes or no. spread: of the grades, 0 without.
-    without_relevant: queries to which no image is relevant; they are in no average.
+    queries: those with a relevant image. classes: (n,) of the candidates and query_classes (q,): equal if all
+    criteria, the grade included, agree; -1: not judged. titles: of the classes by number. positions: for each query
+    the ascending positions (m,) of the candidates with a gain, gains: (m,) of them. level: the smallest gain that
+    counts as relevant for binary metrics. spread: largest minus smallest grade, 0 without grades.
+    without_relevant: queries without a relevant image, which no average includes.
     """
 
     relevance: Relevance
     queries: Sequence[EvalQuery]
-    classes: Whole
-    query_classes: Whole
+    classes: Ints
+    query_classes: Ints
     titles: Sequence[str]
-    places: Sequence[Whole]
-    gains: Sequence[Whole]
+    positions: Sequence[Ints]
+    gains: Sequence[Ints]
     level: int
     spread: int
     without_relevant: Sequence[EvalQuery]
 
     @cached_property
-    def relevant(self) -> Whole:
-        """(q,) number of the relevant images of each query."""
+    def relevant(self) -> Ints:
+        """Number of relevant images of each query, (q,)."""
         return np.array([np.count_nonzero(gains >= self.level) for gains in self.gains], np.int64)
 
     @property
     def unjudged(self) -> int:
-        """Candidates without the labels; they count as not relevant."""
+        """Number of candidates without the labels; they count as not relevant."""
         return int((self.classes < 0).sum())
 
 
@@ -57,52 +57,62 @@ def build_qrels(
     level: int | None = None,
     same_patient: bool = False,
 ) -> Qrels:
-    """Judge every candidate for every query; the queries have the labels that this needs.
+    """Judge every candidate for every query by their labels.
 
-    A query's own picture is no answer to it, nor is, but with `same_patient`, any image of its patient.
-    level: 1, or with grades the largest gain (an equal grade), where it is not given.
-    Raises InvalidInput where labels or level do not fit, or no query can be evaluated.
+    Parameters
+    ----------
+    candidates : Candidates
+    queries : sequence of EvalQuery
+        They must have the labels that `relevance` needs. A query's own picture is never relevant to it.
+    relevance : Relevance
+    level : int, optional
+        Smallest gain that counts as relevant; by default 1, or the largest gain (an equal grade) with grades.
+    same_patient : bool
+        Judge images of the query's own patient too.
+
+    Raises
+    ------
+    InvalidInput
+        If labels or level do not fit, or no query has a relevant image.
     """
-    labels = _Labels(relevance)
-    answerable = _Answerable(candidates, labels.read(record.labels for record in candidates.records))
-    asked = labels.read(query.labels for query in queries)
-    level = _level(level, answerable.spread, relevance)
-    kept, without, found = [], [], []
-    for place, query in enumerate(queries):
-        places, gains = answerable.to(query, asked.groups[place], asked.grades[place], same_patient)
+    encoder = _LabelEncoder(relevance)
+    judge = _Judge(candidates, encoder.encode(record.labels for record in candidates.records))
+    encoded = encoder.encode(query.labels for query in queries)
+    level = _resolve_level(level, judge.spread, relevance)
+    answerable, without, judged = [], [], []
+    for number, query in enumerate(queries):
+        positions, gains = judge.gains(query, encoded.groups[number], encoded.grades[number], same_patient)
         if (gains >= level).any():
-            kept.append(place)
-            found.append((places, gains))
+            answerable.append(number)
+            judged.append((positions, gains))
         else:
             without.append(query)
-    if not kept:
-        raise InvalidInput(
-            f"by '{relevance.text}' no image of the collection is relevant to any of the queries"
-        )
+    if not answerable:
+        raise InvalidInput(f"by '{relevance.text}' no image of the collection is relevant to any query")
     return Qrels(
         relevance=relevance,
-        queries=[queries[place] for place in kept],
-        classes=answerable.labels.classes,
-        query_classes=asked.classes[kept],
-        titles=labels.titles(),
-        places=[places for places, _ in found],
-        gains=[gains for _, gains in found],
+        queries=[queries[number] for number in answerable],
+        classes=judge.labels.classes,
+        query_classes=encoded.classes[answerable],
+        titles=encoder.titles(),
+        positions=[positions for positions, _ in judged],
+        gains=[gains for _, gains in judged],
         level=level,
-        spread=answerable.spread,
+        spread=judge.spread,
         without_relevant=without,
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Read:
-    """Labels as numbers (n,): what must be equal, the grade (0 without), and both together; -1: not judged."""
+class _EncodedLabels:
+    """Labels as integers (n,): the values that must agree, the grade (0 without), and both; -1: not judged."""
 
-    groups: Whole
-    grades: Whole
-    classes: Whole
+    groups: Ints
+    grades: Ints
+    classes: Ints
 
 
-class _Labels:
+class _LabelEncoder:
     """Gives equal numbers to equal labels, of candidates and queries alike."""
 
     def __init__(self, relevance: Relevance) -> None:
@@ -110,56 +120,52 @@ class _Labels:
         self._groups: dict[tuple[str, ...], int] = {}
         self._classes: dict[tuple[str, ...], int] = {}
 
-    def read(self, labelled: Iterable[Mapping[str, str]]) -> _Read:
-        labels = list(labelled)
-        grades = [self.relevance.grade_of(one) or 0 for one in labels]
-        return _Read(
-            encode_values((self.relevance.group(one) for one in labels), self._groups),
-            np.array(grades, np.int64),
-            encode_values((self.relevance.class_of(one) for one in labels), self._classes),
+    def encode(self, rows: Iterable[Mapping[str, str]]) -> _EncodedLabels:
+        rows = list(rows)
+        return _EncodedLabels(
+            encode_values((self.relevance.group(labels) for labels in rows), self._groups),
+            np.array([self.relevance.grade_of(labels) or 0 for labels in rows], np.int64),
+            encode_values((self.relevance.class_of(labels) for labels in rows), self._classes),
         )
 
     def titles(self) -> list[str]:
         return [" / ".join(values) for values in self._classes]
 
 
-class _Answerable:
-    """The candidates by group, picture and patient."""
+class _Judge:
+    """Candidates by group, picture and patient."""
 
-    def __init__(self, candidates: Candidates, labels: _Read) -> None:
+    def __init__(self, candidates: Candidates, labels: _EncodedLabels) -> None:
         self.labels = labels
         grades = labels.grades[labels.groups >= 0]
         self.spread = int(np.ptp(grades)) if len(grades) else 0
-        self._known_contents: dict[str, int] = {}
-        self._known_patients: dict[str, int] = {}
-        self._contents = encode_values(
-            (record.content_hash for record in candidates.records), self._known_contents
-        )
-        self._patients = encode_values(
-            (record.patient_key for record in candidates.records), self._known_patients
-        )
+        self._content_codes: dict[str, int] = {}
+        self._patient_codes: dict[str, int] = {}
+        records = candidates.records
+        self._contents = encode_values((record.content_hash for record in records), self._content_codes)
+        self._patients = encode_values((record.patient_key for record in records), self._patient_codes)
         order = np.argsort(labels.groups, kind="stable")
         bounds = np.searchsorted(labels.groups[order], np.arange(labels.groups.max(initial=-1) + 2))
         self._members = [order[start:stop] for start, stop in pairwise(bounds)]
 
-    def to(self, query: EvalQuery, group: int, grade: int, same_patient: bool) -> tuple[Whole, Whole]:
-        """Ascending places and gains (above 0) of the candidates that are at all relevant to a query."""
-        places = self._members[group] if group < len(self._members) else np.empty(0, np.int64)
-        allowed = self._contents[places] != self._known_contents.get(query.content, -2)
+    def gains(self, query: EvalQuery, group: int, grade: int, same_patient: bool) -> tuple[Ints, Ints]:
+        """Return ascending positions and gains above 0 of a query's relevant candidates."""
+        positions = self._members[group] if group < len(self._members) else np.empty(0, np.int64)
+        allowed = self._contents[positions] != self._content_codes.get(query.content, -2)
         if query.patient and not same_patient:
-            allowed &= self._patients[places] != self._known_patients.get(query.patient, -2)
-        places = places[allowed]
-        # Without grades all of them are 0, the spread is, and every gain is 1.
-        gains = max(self.spread, 1) - np.abs(self.labels.grades[places] - grade)
-        return places[gains > 0], gains[gains > 0]
+            allowed &= self._patients[positions] != self._patient_codes.get(query.patient, -2)
+        positions = positions[allowed]
+        # Without grades they and their spread are 0, and every gain is 1.
+        gains = max(self.spread, 1) - np.abs(self.labels.grades[positions] - grade)
+        return positions[gains > 0], gains[gains > 0]
 
 
-def _level(wanted: int | None, spread: int, relevance: Relevance) -> int:
+def _resolve_level(level: int | None, spread: int, relevance: Relevance) -> int:
     if relevance.grade and not spread:
         raise InvalidInput(
-            f"relevance by grade needs images of two grades at least in the label {relevance.grade}"
+            f"relevance by grade needs images of at least two grades in the label {relevance.grade}"
         )
-    top = max(spread, 1)
-    if wanted is not None and not 1 <= wanted <= top:
-        raise InvalidInput(f"the level must be from 1 to {top}, the largest gain there is, not {wanted}")
-    return wanted or top
+    largest = max(spread, 1)
+    if level is not None and not 1 <= level <= largest:
+        raise InvalidInput(f"the level must be from 1 to {largest}, the largest gain; got {level}")
+    return level or largest

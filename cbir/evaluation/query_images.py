@@ -1,9 +1,11 @@
-"""The queries of an evaluation: images of the collection itself, or files named by a csv."""
+"""Queries of an evaluation: images of the collection itself, or files that a csv lists."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +14,11 @@ from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.evaluation.candidates import Candidates
 from cbir.evaluation.relevance import Relevance
-from cbir.evaluation.search_pool import DescribedQuery
+from cbir.ingest.description import DescribedFile
 from cbir.store import Record
 from cbir.store.records import hash_patient
 
-NAMED = 5  # files that an error lists
+LISTED = 5  # files in an error message
 
 Labels = Mapping[str, str]
 
@@ -25,10 +27,10 @@ Labels = Mapping[str, str]
 class EvalQuery:
     """One query.
 
-    name: in the run files: its image id; of a file, which is not in the collection, the id it would have there.
-    image_id: set for an image of the collection. patient: the key, never the identifier. source, frame: where
-    the picture is; burned_in: whether DICOM says that it holds text. row: of the csv, from 1. raw: (d,) float32,
-    what the descriptor said of a file.
+    name: in run files: the image id, which a file that is not in the collection would have there. image_id: of an
+    image of the collection. content: hash of the picture. patient: the key, never the identifier. source, frame:
+    of the picture; burned_in: DICOM says that it holds text. row: of the csv, from 1. raw: (d,) float32, vector of
+    a file.
     """
 
     name: str
@@ -43,26 +45,22 @@ class EvalQuery:
     raw: NDArray[np.float32] | None = None
 
 
-def leave_one_out(candidates: Candidates, places: Iterable[int]) -> list[EvalQuery]:
-    """The candidates at these places, each as a query against all others."""
-    return [_of_collection(candidates.records[place]) for place in places]
+def leave_one_out(candidates: Candidates, positions: Iterable[int]) -> list[EvalQuery]:
+    """Return the candidates at `positions` as queries, each against all others."""
+    records = [candidates.records[position] for position in positions]
+    return [_to_query(record, record.image_id, record.labels, image_id=record.image_id) for record in records]
 
 
-def _of_collection(record: Record) -> EvalQuery:
+def _to_query(record: Record, name: str, labels: Labels, **more: Any) -> EvalQuery:
+    values = {"image_id": None, "patient": record.patient_key, "source": record.source} | more
     return EvalQuery(
-        name=record.image_id,
-        image_id=record.image_id,
-        content=record.content_hash,
-        patient=record.patient_key,
-        labels=record.labels,
-        source=record.source,
-        frame=record.frame,
-        burned_in=record.burned_in,
-    )
+        name=name, content=record.content_hash, labels=labels, frame=record.frame, burned_in=record.burned_in,
+        **values,
+    )  # fmt: skip
 
 
 def read_query_list(path: Path) -> list[tuple[Path, dict[str, str]]]:
-    """Files (absolute) and labels of a csv with a column `path`, in its order; raises InvalidInput."""
+    """Return absolute paths and labels of a csv with a column `path`, in its order; raise InvalidInput if empty."""
     entries = list(Manifest(path).rows())
     if not entries:
         raise InvalidInput(f"{path} names no queries; it needs a line for each image")
@@ -72,75 +70,97 @@ def read_query_list(path: Path) -> list[tuple[Path, dict[str, str]]]:
 def queries_from_files(
     entries: Sequence[tuple[Path, dict[str, str]]],
     rows: Sequence[int],
-    described: Sequence[DescribedQuery],
+    described: Sequence[DescribedFile],
     secret: bytes,
 ) -> list[EvalQuery]:
-    """Queries of the csv's rows (from 0) that were described; raises UnreadableImage, naming the first such files.
+    """Return the described rows of a csv as queries.
 
-    secret: of the collection, with which patients become keys; the csv's come before those of DICOM.
+    Parameters
+    ----------
+    entries : sequence of (path, labels)
+        All rows; a label `patient` takes precedence over the patient in DICOM.
+    rows : sequence of int
+        Indices of the described rows.
+    described : sequence of DescribedFile
+        One for each of `rows`.
+    secret : bytes
+        Key of the collection's patient hashes.
+
+    Raises
+    ------
+    UnreadableImage
+        If files were refused; names the first of them.
     """
     refused = [
-        (entries[row][0], it.refused) for row, it in zip(rows, described, strict=True) if it.raw is None
+        (entries[row][0], file.refused)
+        for row, file in zip(rows, described, strict=True)
+        if file.refused is not None
     ]
     if refused:
-        named = "; ".join(f"{file}: {why}" for file, why in refused[:NAMED])
+        reasons = "; ".join(f"{path}: {reason}" for path, reason in refused[:LISTED])
         raise UnreadableImage(
-            f"{len(refused)} of the query files cannot be read; mend them or take their lines out: {named}"
+            f"{len(refused)} query files cannot be read; repair them or remove their lines: {reasons}"
         )
-    names = unique_names([it.content for it in described])
-    made = []
-    for name, row, it in zip(names, rows, described, strict=True):
-        file, labels = entries[row]
-        patient = hash_patient(secret, labels.get("patient", "")) or it.patient
-        kept = {key: value for key, value in labels.items() if key != "patient"}
-        made.append(
-            EvalQuery(
-                name=name,
-                image_id=None,
-                content=it.content,
-                patient=patient,
-                labels=kept,
-                source=str(file),
-                frame=it.frame,
-                burned_in=it.burned_in,
-                row=row + 1,
-                raw=it.raw,
-            )
-        )
-    return made
+    names = unique_names([file.records[0].content_hash for file in described])
+    queries = []
+    for name, row, file in zip(names, rows, described, strict=True):
+        path, labels = entries[row]
+        record = file.records[0]
+        patient = hash_patient(secret, labels.get("patient", "")) or record.patient_key
+        labels = {key: value for key, value in labels.items() if key != "patient"}
+        more = {"patient": patient, "source": str(path), "row": row + 1, "raw": file.vectors[0]}
+        queries.append(_to_query(record, name, labels, **more))
+    return queries
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Names made different: later ones of equal names end with -2, -3, ..."""
+    """Return `names` made unique: repeated ones end with -2, -3, ..."""
     seen: Counter[str] = Counter()
-    made = []
+    result = []
     for name in names:
         seen[name] += 1
-        made.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
-    return made
+        result.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
+    return result
 
 
 def sample_queries(
-    labelled: Sequence[Labels], relevance: Relevance, sample: int | None, seed: int
+    labels: Sequence[Labels], relevance: Relevance, sample: int | None, seed: int
 ) -> list[int]:
-    """Places of the queries to run, ascending: those with the labels that relevance needs, or a sample of them.
+    """Select the queries to run.
 
-    A sample takes one of each class in turn until there are enough. Raises InvalidInput where none is left.
+    Parameters
+    ----------
+    labels : sequence of mappings
+        Labels of all queries; those without the labels that relevance needs are left out.
+    relevance : Relevance
+        Defines the classes.
+    sample : int or None
+        Number of queries, drawn from each class in turn; None: all.
+    seed : int
+
+    Returns
+    -------
+    list of int
+        Ascending indices.
+
+    Raises
+    ------
+    InvalidInput
+        If no query has the labels.
     """
     members: dict[tuple[str, ...], list[int]] = {}
-    for place, labels in enumerate(labelled):
-        its_class = relevance.class_of(labels)
-        if its_class is not None:
-            members.setdefault(its_class, []).append(place)
+    for index, of_query in enumerate(labels):
+        class_name = relevance.class_of(of_query)
+        if class_name is not None:
+            members.setdefault(class_name, []).append(index)
     if not members:
         raise InvalidInput(
             f"no query has the labels that relevance by '{relevance.text}' needs: {', '.join(relevance.needs)}"
         )
     if sample is None:
-        return sorted(place for places in members.values() for place in places)
+        return sorted(index for indices in members.values() for index in indices)
     generator = np.random.default_rng(seed)
-    shuffled = [generator.permutation(places).tolist() for places in members.values()]
-    turns = [
-        places[turn] for turn in range(max(map(len, shuffled))) for places in shuffled if turn < len(places)
-    ]
+    shuffled = [generator.permutation(indices).tolist() for indices in members.values()]
+    rounds = zip_longest(*shuffled)
+    turns = [index for indices in rounds for index in indices if index is not None]
     return sorted(turns[:sample])

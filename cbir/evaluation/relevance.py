@@ -1,4 +1,4 @@
-"""Which images are relevant to which: what has to agree between their labels."""
+"""Relevance by labels: the criteria in which two images must agree."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ IRMA_LABEL = "irma_code"
 
 @dataclass(frozen=True)
 class Relevance:
-    """Criteria that must all hold, as typed: `label`, `modality+anatomy`, `irma:TDA`, `anatomy+grade`.
+    """Criteria that must all hold, such as `label`, `modality+anatomy`, `irma:TDA` or `anatomy+grade`.
 
     keys: labels whose values must be equal. axes: of the IRMA code in the label `irma_code` that must be equal.
     grade: the label with the grade, where relevance is graded: the gain of an answer is the spread of the
@@ -27,14 +27,14 @@ class Relevance:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The labels an image must have to be judged."""
+        """Labels that an image must have to be judged."""
         irma = (IRMA_LABEL,) if self.axes else ()
         return (*self.keys, *irma, *((self.grade,) if self.grade else ()))
 
     def group(self, labels: Labels) -> tuple[str, ...] | None:
-        """What must be equal for relevance, the grade aside; None where the labels leave it open.
+        """Return the values that must be equal for relevance, without the grade; None if `labels` leave them open.
 
-        An axis of a code is open where it says don't know (`*`), and all of a clutter code is.
+        An axis of a code that contains `*` (don't know) is open, and so is a clutter code.
         """
         if any(not labels.get(key) for key in self.needs):
             return None
@@ -43,14 +43,14 @@ class Relevance:
             code = codes.parse_code(labels[IRMA_LABEL], wildcards=True)
             if code == codes.CLUTTER:
                 return None
-            own = [code.split("-")[AXES.index(axis)] for axis in self.axes]
-            if any("*" in part for part in own):
+            parts_of_code = [code.split("-")[AXES.index(axis)] for axis in self.axes]
+            if any("*" in part for part in parts_of_code):
                 return None
-            parts.append("-".join(own))
+            parts.append("-".join(parts_of_code))
         return tuple(parts)
 
     def grade_of(self, labels: Labels) -> int | None:
-        """The grade as a whole number; None where there is none or relevance is not graded."""
+        """Return the grade as a whole number; None if there is none or relevance is not graded."""
         if self.grade is None or not labels.get(self.grade):
             return None
         try:
@@ -65,12 +65,12 @@ class Relevance:
             ) from None
 
     def class_of(self, labels: Labels) -> tuple[str, ...] | None:
-        """What an image is, all criteria together: equal for images of the greatest relevance to each other."""
+        """Return the values of all criteria: equal for images of the greatest relevance to each other."""
         group, grade = self.group(labels), self.grade_of(labels)
         return group if group is None or grade is None else (*group, f"{self.grade} {grade}")
 
     def in_words(self, spread: int) -> str:
-        """What the report says; spread: largest minus smallest grade of the collection."""
+        """Describe the relevance in sentences; `spread` is the largest minus the smallest grade of the collection."""
         agree = list(self.keys)
         if self.axes:
             axes = [codes.AXES[AXES.index(axis)] for axis in self.axes]
@@ -83,9 +83,9 @@ class Relevance:
 
 
 def parse_relevance(text: str) -> Relevance:
-    """Read a relevance as typed; raises InvalidInput, which names the part that cannot be.
+    """Parse a relevance; raise InvalidInput, which names the part that is wrong.
 
-    Criteria are joined by `+`: a label's name (`label:NAME` where the name is grade), `irma:` with any of the
+    Criteria are joined by `+`: a label's name (`label:NAME` if the name is grade), `irma:` with any of the
     axes T, D, A and B, and at most one `grade`, or `grade:NAME` for grades in another label.
     """
     keys: list[str] = []
@@ -100,10 +100,10 @@ def parse_relevance(text: str) -> Relevance:
             axes += _axes(text, name)
         elif kind == "grade":
             if grade:
-                raise InvalidInput(f"relevance '{text}' names two grades; there can be one")
+                raise InvalidInput(f"relevance '{text}' names two grades; only one is possible")
             grade = name or "grade"
         elif colon and kind != "label":
-            raise InvalidInput(f"relevance '{text}': before a colon stands label, irma or grade, not {kind}")
+            raise InvalidInput(f"relevance '{text}': before a colon use label, irma or grade, not {kind}")
         else:
             keys.append(name or kind)
     return Relevance(text, tuple(dict.fromkeys(keys)), "".join(a for a in AXES if a in axes), grade)

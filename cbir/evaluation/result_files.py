@@ -1,4 +1,4 @@
-"""What an evaluation found, for programs: summary.json, queries.csv and the qrels."""
+"""Results of an evaluation for programs: summary.json, queries.csv and the qrels."""
 
 import csv
 import sys
@@ -15,106 +15,104 @@ from cbir.evaluation.significance import RESAMPLES
 from cbir.evaluation.trec import qrel_lines
 
 
-def build_summary(evaluation: EvalResult) -> dict[str, Any]:
-    """Everything but the values of single queries, ready for JSON."""
-    plan, judgements = evaluation.plan, evaluation.judgements
+def build_summary(result: EvalResult) -> dict[str, Any]:
+    """Return everything but the values of single queries, ready for JSON."""
+    plan, qrels = result.plan, result.qrels
     return {
         "cbir": cbir.__version__,
         "ir_measures": version("ir-measures"),
         "python": sys.version.split()[0],
-        "collection": {"folder": str(plan.collection)} | evaluation.collection,
+        "collection": {"folder": str(plan.collection)} | result.collection,
         "queries": {
             "from": str(plan.queries or "leave-one-out"),
-            "given": evaluation.asked,
+            "given": result.query_count,
             "sample": plan.sample,
             "seed": plan.seed,
-            "evaluated": len(judgements.queries),
-            "without_relevant": [query.name for query in judgements.without_relevant],
+            "evaluated": len(qrels.queries),
+            "without_relevant": [query.name for query in qrels.without_relevant],
         },
         "relevance": {
             "by": plan.relevance.text,
-            "meaning": plan.relevance.in_words(judgements.spread),
-            "level": judgements.level,
-            "largest_gain": max(judgements.spread, 1),
-            "candidates": len(evaluation.candidates),
-            "unjudged_candidates": judgements.unjudged,
+            "meaning": plan.relevance.in_words(qrels.spread),
+            "level": qrels.level,
+            "largest_gain": max(qrels.spread, 1),
+            "candidates": len(result.candidates),
+            "unjudged_candidates": qrels.unjudged,
         },
         "terms": {
-            "depth": evaluation.depth,
+            "depth": result.depth,
             "where": list(plan.where),
             "same_patient": plan.same_patient,
-            "shallower_than_anmrr": evaluation.shallow,
+            "shallower_than_anmrr": result.shallow,
             "bootstrap_resamples": RESAMPLES,
         },
-        "runs": [_run(evaluation, number) for number in range(len(evaluation.runs))],
+        "runs": [_run(result, number) for number in range(len(result.runs))],
     }
 
 
-def _run(evaluation: EvalResult, number: int) -> dict[str, Any]:
-    run, against = evaluation.runs[number], evaluation.against[number]
+def _run(result: EvalResult, number: int) -> dict[str, Any]:
+    run, difference = result.runs[number], result.differences[number]
+    metrics = result.plan.metrics
     measures: dict[str, Any] = {}
-    for m, measure in enumerate(evaluation.plan.measures):
-        found = {
-            "mean": float(evaluation.means[number, m]),
-            "low": float(evaluation.low[number, m]),
-            "high": float(evaluation.high[number, m]),
+    for m, metric in enumerate(metrics):
+        figures = {
+            "mean": float(result.means[number, m]),
+            "low": float(result.low[number, m]),
+            "high": float(result.high[number, m]),
         }
-        if against:
-            found["difference"] = float(against.difference[m])
-            found["p"] = float(against.p[m])
-            found["p_holm"] = float(against.corrected[m])
-        measures[measure.name] = found
+        if difference:
+            figures["difference"] = float(difference.mean[m])
+            figures["p"] = float(difference.p[m])
+            figures["p_holm"] = float(difference.p_holm[m])
+        measures[metric.name] = figures
     return {
         "name": run.method.name,
         "file": f"runs/{run.method.file}",
         **run.facts,
-        "unjudged_in_first_10": float(evaluation.unjudged[number]),
+        "unjudged_in_first_10": float(result.unjudged[number]),
         "measures": measures,
         "classes": {
-            title: {
-                measure.name: float(v) for measure, v in zip(evaluation.plan.measures, means, strict=True)
-            }
-            for title, _, means in class_means(evaluation, number)
+            title: {metric.name: float(mean) for metric, mean in zip(metrics, means, strict=True)}
+            for title, _, means in class_means(result, number)
         },
-        "precision_at_recall": dict(zip(map(str, RECALLS), evaluation.curves[number].tolist(), strict=True)),
+        "precision_at_recall": dict(zip(map(str, RECALLS), result.curves[number].tolist(), strict=True)),
     }
 
 
-def class_means(evaluation: EvalResult, number: int) -> list[tuple[str, int, list[float]]]:
-    """Title, number of queries and means (m,) of each class of a run's queries, by title."""
-    classes = evaluation.judgements.query_classes
-    found = []
-    for its_class in np.unique(classes).tolist():
-        own = evaluation.values[number][:, classes == its_class]
-        found.append((evaluation.judgements.titles[its_class], own.shape[1], own.mean(axis=1).tolist()))
-    return sorted(found)
+def class_means(result: EvalResult, number: int) -> list[tuple[str, int, list[float]]]:
+    """Return title, number of queries and means (m,) of each class of a run's queries, by title."""
+    classes = result.qrels.query_classes
+    means = []
+    for code in np.unique(classes).tolist():
+        values = result.values[number][:, classes == code]
+        means.append((result.qrels.titles[code], values.shape[1], values.mean(axis=1).tolist()))
+    return sorted(means)
 
 
-def write_queries(evaluation: EvalResult, path: Path) -> None:
-    """A csv with a row for each run and query: its name, class, relevant images and every measure.
+def write_queries(result: EvalResult, path: Path) -> None:
+    """Write a csv with a row for each run and query: name, class, relevant images and every metric.
 
-    Queries without relevant images stand at the end, without measures; `row` is that of the csv of queries.
+    Queries without relevant images come last, without metrics; `row` is that of the csv of queries.
     """
-    judgements = evaluation.judgements
+    qrels = result.qrels
     with atomic_text(path) as file:
         rows = csv.writer(file, lineterminator="\n")
-        names = [measure.name for measure in evaluation.plan.measures]
+        names = [metric.name for metric in result.plan.metrics]
         rows.writerow(["run", "query", "row", "class", "relevant", *names])
-        for number, run in enumerate(evaluation.runs):
-            for place, query in enumerate(judgements.queries):
-                title = judgements.titles[judgements.query_classes[place]]
-                values = [f"{value:.6g}" for value in evaluation.values[number, :, place].tolist()]
-                known = [run.method.name, query.name, query.row, title, judgements.relevant[place]]
-                rows.writerow([*known, *values])
-        for query in judgements.without_relevant:
-            title = " / ".join(judgements.relevance.class_of(query.labels) or ())
+        for number, run in enumerate(result.runs):
+            for q, query in enumerate(qrels.queries):
+                title = qrels.titles[qrels.query_classes[q]]
+                values = [f"{value:.6g}" for value in result.values[number, :, q].tolist()]
+                rows.writerow([run.method.name, query.name, query.row, title, qrels.relevant[q], *values])
+        for query in qrels.without_relevant:
+            title = " / ".join(qrels.relevance.class_of(query.labels) or ())
             rows.writerow(["", query.name, query.row, title, 0, *([""] * len(names))])
 
 
-def write_qrels(evaluation: EvalResult, path: Path) -> None:
-    """The images with a gain for each evaluated query; an image that is not listed has none."""
-    judgements, records = evaluation.judgements, evaluation.candidates.records
+def write_qrels(result: EvalResult, path: Path) -> None:
+    """Write the images with a gain for each evaluated query."""
+    qrels, records = result.qrels, result.candidates.records
     with atomic_text(path) as file:
-        for query, places, gains in zip(judgements.queries, judgements.places, judgements.gains, strict=True):
-            images = [records[place].image_id for place in places.tolist()]
+        for query, positions, gains in zip(qrels.queries, qrels.positions, qrels.gains, strict=True):
+            images = [records[position].image_id for position in positions.tolist()]
             file.writelines(f"{line}\n" for line in qrel_lines(query.name, images, gains.tolist()))

@@ -1,4 +1,4 @@
-"""Two halves of a labelled collection: parameters are chosen with queries of one, and reported with the other's."""
+"""Splits of a labelled collection: parameters are chosen on one half and reported on the other."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,59 +10,85 @@ from cbir.evaluation.relevance import Relevance
 def split_halves(
     candidates: Candidates, relevance: Relevance, seed: int = 0
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Ascending places of each half's images, class by class as even as patients allow.
+    """Split the judged images into two halves of about equal size in each class.
 
-    All images of a patient are in the same half, or the same picture twice would be chosen by and reported on.
-    Images that are not judged are in neither.
+    All images of a patient, or of the same picture, are in one half, so that nothing is reported on what
+    parameters were chosen with.
+
+    Parameters
+    ----------
+    candidates : Candidates
+    relevance : Relevance
+        Defines the classes; images that it does not judge are in neither half.
+    seed : int
+
+    Returns
+    -------
+    first, second : (n,) and (m,) int64
+        Ascending positions.
     """
     generator = np.random.default_rng(seed)
     half_of: dict[str, int] = {}
-    found: tuple[list[int], list[int]] = ([], [])
+    positions: tuple[list[int], list[int]] = ([], [])
     for members in positions_by_class(candidates, relevance).values():
-        owners = _by_patient(candidates, members)
+        patients = _group_by_patient(candidates, members)
         sizes = [0, 0]
-        names = list(owners)
-        for turn in generator.permutation(len(names)).tolist():
-            name = names[turn]
+        names = list(patients)
+        for index in generator.permutation(len(names)).tolist():
+            name = names[index]
             half = half_of.setdefault(name, int(sizes[1] < sizes[0]))
-            sizes[half] += len(owners[name])
-            found[half].extend(owners[name])
-    return np.sort(np.array(found[0], np.int64)), np.sort(np.array(found[1], np.int64))
+            sizes[half] += len(patients[name])
+            positions[half].extend(patients[name])
+    return np.sort(np.array(positions[0], np.int64)), np.sort(np.array(positions[1], np.int64))
 
 
 def limit_classes(
-    candidates: Candidates, relevance: Relevance, most: int | None, seed: int = 0
+    candidates: Candidates, relevance: Relevance, limit: int | None, seed: int = 0
 ) -> NDArray[np.int64]:
-    """Ascending places of the judged images, of each class at most `most`; None: all of them.
+    """Select judged images, at most `limit` of each class.
 
-    Patients are taken whole, in random order, where they fit; a class none of whose patients fits is left out.
+    Patients are selected as a whole, in random order, if they fit; a class none of whose patients fits is empty.
+
+    Parameters
+    ----------
+    candidates : Candidates
+    relevance : Relevance
+        Defines the classes.
+    limit : int or None
+        None: all images.
+    seed : int
+
+    Returns
+    -------
+    (n,) int64
+        Ascending positions.
     """
     generator = np.random.default_rng(seed)
-    kept: list[int] = []
+    selected: list[int] = []
     for members in positions_by_class(candidates, relevance).values():
-        owners = list(_by_patient(candidates, members).values())
-        taken: list[int] = []
-        for turn in generator.permutation(len(owners)).tolist():
-            if most is None or len(taken) + len(owners[turn]) <= most:
-                taken.extend(owners[turn])
-        kept.extend(taken)
-    return np.sort(np.array(kept, np.int64))
+        patients = list(_group_by_patient(candidates, members).values())
+        of_class: list[int] = []
+        for index in generator.permutation(len(patients)).tolist():
+            if limit is None or len(of_class) + len(patients[index]) <= limit:
+                of_class.extend(patients[index])
+        selected.extend(of_class)
+    return np.sort(np.array(selected, np.int64))
 
 
 def positions_by_class(candidates: Candidates, relevance: Relevance) -> dict[tuple[str, ...], list[int]]:
-    """Places of the judged images by class."""
-    found: dict[tuple[str, ...], list[int]] = {}
-    for place, record in enumerate(candidates.records):
-        its_class = relevance.class_of(record.labels)
-        if its_class is not None:
-            found.setdefault(its_class, []).append(place)
-    return found
+    """Return the positions of the judged images by class."""
+    members: dict[tuple[str, ...], list[int]] = {}
+    for position, record in enumerate(candidates.records):
+        class_name = relevance.class_of(record.labels)
+        if class_name is not None:
+            members.setdefault(class_name, []).append(position)
+    return members
 
 
-def _by_patient(candidates: Candidates, places: list[int]) -> dict[str, list[int]]:
-    """Places by patient; an image of no known patient is alone, with those of the same picture."""
-    found: dict[str, list[int]] = {}
-    for place in places:
-        record = candidates.records[place]
-        found.setdefault(record.patient_key or f"picture {record.content_hash}", []).append(place)
-    return found
+def _group_by_patient(candidates: Candidates, positions: list[int]) -> dict[str, list[int]]:
+    """Group positions by patient, or by picture if the patient is unknown."""
+    groups: dict[str, list[int]] = {}
+    for position in positions:
+        record = candidates.records[position]
+        groups.setdefault(record.patient_key or f"picture {record.content_hash}", []).append(position)
+    return groups

@@ -1,7 +1,7 @@
 """TREC files: run files `query Q0 image rank score tag` and qrels `query 0 image gain`.
 
-trec_eval and all that is built on it keep scores in single precision and order equal ones by name. Written scores
-therefore fall strictly in float32: every program that reads such a file sees the same order.
+trec_eval and programs built on it keep scores in single precision and order equal ones by name. Written scores
+therefore fall strictly in float32, so that every reader sees the same order.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from cbir.errors import InvalidInput
 
 
 def strictly_falling(scores: NDArray[np.floating]) -> NDArray[np.float32]:
-    """Finite scores (k,), best first, as float32 of which each is below the one before it.
+    """Return finite scores (k,), best first, as float32 that fall strictly.
 
     A score that is not below its predecessor becomes the next smaller float32; all others are only rounded.
     """
@@ -28,29 +28,49 @@ def strictly_falling(scores: NDArray[np.floating]) -> NDArray[np.float32]:
 
 
 def trec_word(text: str) -> str:
-    """A name without white space, which would end it in a TREC file."""
+    """Replace white space, which would end a name in a TREC file."""
     return "_".join(text.split())
 
 
 def run_lines(query: str, images: Sequence[str], scores: NDArray[np.floating], tag: str) -> list[str]:
-    """Lines of a run file for one query's answers, best first."""
+    """Format the answers to one query.
+
+    Parameters
+    ----------
+    query : str
+    images : sequence of str
+        Image ids, best first.
+    scores : (k,) float
+        Of the images; written so that they fall strictly.
+    tag : str
+        Name of the run.
+    """
     query, tag = trec_word(query), trec_word(tag)
     falling = strictly_falling(scores).tolist()
     answers = zip(images, falling, strict=True)
-    return [  # nine digits tell any two float32 apart
+    return [  # nine digits distinguish any two float32
         f"{query} Q0 {image} {rank} {score:.9g} {tag}" for rank, (image, score) in enumerate(answers, start=1)
     ]
 
 
 def qrel_lines(query: str, images: Sequence[str], gains: Sequence[int]) -> list[str]:
-    """Lines of a qrels file for one query."""
+    """Format the judgements of one query.
+
+    Parameters
+    ----------
+    query : str
+    images : sequence of str
+        Image ids.
+    gains : sequence of int
+        One for each image.
+    """
     return [f"{query} 0 {image} {gain}" for image, gain in zip(images, gains, strict=True)]
 
 
 def iter_run(path: Path) -> Iterator[tuple[str, list[str], NDArray[np.float32]]]:
-    """Query, images and scores of each query of a run file, whose lines stand together, best first.
+    """Yield name, images and scores of each query of a run file, whose lines must be adjacent, best first.
 
-    Raises InvalidInput, naming the line, where the file is not of that form.
+    Raises InvalidInput, naming the line, if the file has another form.
     """
     query = ""
     images: list[str] = []

@@ -1,8 +1,8 @@
 """The hierarchical error of IRMA codes (Deselaers et al. 2008; Tommasi et al. 2010, ImageCLEF 2007 to 2009).
 
 For one axis with true code l_1..l_I the error is the sum of 1/b_i * 1/i * delta_i, where b_i is the number of
-children that l_i was chosen among, 1 below a leaf. delta_i is 0 while everything so far is right, 0.5 from the
-first `*` (don't know) on, 1 from the first wrong digit on; what stands after the first deviation is ignored.
+siblings of l_i including itself, 1 below a leaf. delta_i is 0 while all digits are right, 0.5 from the first `*`
+(don't know) on, 1 from the first wrong digit on; digits after the first deviation are ignored.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from cbir.datasets.irma import CLUTTER, UNKNOWN, CodeTree, code_digits
 from cbir.datasets.irma.codes import AXIS_SLICES
 
-DONT_KNOW = 0.5  # what `*` costs of what a wrong digit costs
+DONT_KNOW = 0.5  # cost of `*` relative to a wrong digit
 
 
 class ErrorRule(StrEnum):
-    """2009, also that of 2008: each axis is divided by its own greatest error and weighs 1/4; `*` where the
-    truth is 0 costs nothing. 2007: divided by the greatest error of the whole code; such a `*` costs 0.5."""
+    """Scoring rules of ImageCLEF.
+
+    2009, also of 2008: each axis is divided by its greatest error and weighs 1/4; `*` for a true 0 is free.
+    2007: divided by the greatest error of the whole code; such a `*` costs 0.5.
+    """
 
     of_2007 = "2007"
     of_2009 = "2009"
@@ -28,10 +31,10 @@ class ErrorRule(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class TrueCodes:
-    """True codes, made ready to be compared.
+    """True codes, prepared for comparison.
 
-    characters: (n, 13) uint8. costs: (n, 13) float64, of a wrong digit at each place; they add up to 1, or to
-    0 for clutter, which scores 0.
+    characters: (n, 13) uint8. costs: (n, 13) float64 of a wrong digit at each position, with the sum 1, or 0 for
+    clutter, which scores 0.
     """
 
     characters: NDArray[np.uint8]
@@ -40,22 +43,35 @@ class TrueCodes:
 
 
 def prepare_truth(codes: Sequence[str], tree: CodeTree, rule: ErrorRule) -> TrueCodes:
-    """True codes (parsed) with the costs of their digits; raises InvalidInput for one the tree does not have."""
-    given = {code: _costs(code, tree, rule) for code in set(codes)}
-    costs = np.array([given[code] for code in codes]).reshape(len(codes), 13)
+    """Prepare true codes.
+
+    Parameters
+    ----------
+    codes : sequence of str
+        Parsed codes.
+    tree : CodeTree
+    rule : ErrorRule
+
+    Raises
+    ------
+    InvalidInput
+        If the tree lacks a code.
+    """
+    costs_of = {code: _costs(code, tree, rule) for code in set(codes)}
+    costs = np.array([costs_of[code] for code in codes]).reshape(len(codes), 13)
     return TrueCodes(_characters([UNKNOWN if code == CLUTTER else code for code in codes]), costs, rule)
 
 
 def _costs(code: str, tree: CodeTree, rule: ErrorRule) -> NDArray[np.float64]:
     if code == CLUTTER:
         return np.zeros(13)
-    levels = np.concatenate([np.arange(place.stop - place.start) + 1 for place in AXIS_SLICES])
+    levels = np.concatenate([np.arange(axis.stop - axis.start) + 1 for axis in AXIS_SLICES])
     costs = 1.0 / np.array(tree.branching(code)) / levels
     if rule is ErrorRule.of_2007:
         return np.asarray(costs / costs.sum())
-    for place in AXIS_SLICES:
-        costs[place] /= 4 * costs[place].sum()
-    return costs
+    for axis in AXIS_SLICES:
+        costs[axis] /= 4 * costs[axis].sum()
+    return np.asarray(costs)
 
 
 def _characters(codes: Sequence[str]) -> NDArray[np.uint8]:
@@ -64,19 +80,26 @@ def _characters(codes: Sequence[str]) -> NDArray[np.uint8]:
 
 
 def code_errors(truth: TrueCodes, answers: Sequence[str]) -> NDArray[np.float64]:
-    """(n,) the error of each answer (a parsed code, wildcards allowed), from 0 to 1."""
+    """Return the error (n,) of each answer, a parsed code with wildcards allowed, from 0 to 1."""
     answered = _characters(answers)
     total = np.zeros(len(answered))
-    for place in AXIS_SLICES:
-        wrong, unsure = deviations(truth.characters[:, place], answered[:, place], truth.rule)
-        total += (truth.costs[:, place] * (wrong + DONT_KNOW * unsure)).sum(axis=1)
+    for axis in AXIS_SLICES:
+        wrong, unsure = deviations(truth.characters[:, axis], answered[:, axis], truth.rule)
+        total += (truth.costs[:, axis] * (wrong + DONT_KNOW * unsure)).sum(axis=1)
     return total
 
 
 def deviations(
     true: NDArray[np.uint8], answered: NDArray[np.uint8], rule: ErrorRule
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Where answers are wrong, and where they say don't know, on one axis; (..., digits), broadcast together."""
+    """Return masks of wrong digits and of don't-know digits on one axis.
+
+    Parameters
+    ----------
+    true, answered : (..., digits) uint8
+        Broadcast together.
+    rule : ErrorRule
+    """
     deviates = answered != true
     away = np.logical_or.accumulate(deviates, axis=-1)
     first = deviates & ~np.roll(away, 1, axis=-1)
@@ -88,7 +111,7 @@ def deviations(
 
 @dataclass(frozen=True)
 class TrivialAnswer:
-    """The summed error of one and the same answer for every image."""
+    """Summed error of a constant answer."""
 
     error: float
     answer: str
@@ -97,11 +120,23 @@ class TrivialAnswer:
 def trivial_answers(
     codes: Sequence[str], tree: CodeTree, rule: ErrorRule, training: Sequence[str] = ()
 ) -> dict[str, TrivialAnswer]:
-    """What the trivial answers score on true codes.
+    """Score trivial answers on true codes.
 
-    all_stars: don't know. best_constant: the one code of the truth, or of the training images, that scores
-    best; best_constant_with_stars: likewise with any part left open. majority_class: the commonest code of
-    `training`, of the truth itself where none are given; of equally common ones the first in order.
+    Parameters
+    ----------
+    codes : sequence of str
+        True codes.
+    tree : CodeTree
+    rule : ErrorRule
+    training : sequence of str
+        Codes of the training images.
+
+    Returns
+    -------
+    dict of str to TrivialAnswer
+        all_stars: don't know. best_constant: the code of the truth or of `training` that scores best;
+        best_constant_with_stars: the same with any part left open. majority_class: the most frequent code of
+        `training`, by default of `codes`; of equally frequent ones the first in order.
     """
     names, counts = np.unique([code for code in codes if code != CLUTTER], return_counts=True)
     distinct = prepare_truth(names.tolist(), tree, rule)
@@ -112,18 +147,18 @@ def trivial_answers(
     learned, frequency = np.unique(
         [code for code in training or codes if code != CLUTTER], return_counts=True
     )
-    known = sorted({*names.tolist(), *learned.tolist()}) or [UNKNOWN]
-    chosen = {
+    candidates = sorted({*names.tolist(), *learned.tolist()}) or [UNKNOWN]
+    answers = {
         "all_stars": UNKNOWN,
-        "best_constant": min(known, key=score),
-        "best_constant_with_stars": _best_with_stars(known, score),
+        "best_constant": min(candidates, key=score),
+        "best_constant_with_stars": _best_with_stars(candidates, score),
         "majority_class": str(learned[np.argmax(frequency)]) if len(learned) else UNKNOWN,
     }
-    return {name: TrivialAnswer(score(answer), answer) for name, answer in chosen.items()}
+    return {name: TrivialAnswer(score(answer), answer) for name, answer in answers.items()}
 
 
 def _best_with_stars(codes: Sequence[str], score: Callable[[str], float]) -> str:
-    """The best answer axis by axis: under both rules an image's error is a sum over its axes."""
+    """Return the best answer axis by axis: under both rules an image's error is a sum over its axes."""
     best = []
     for axis in range(4):
         parts = {code.split("-")[axis] for code in codes}
@@ -136,6 +171,6 @@ def _best_with_stars(codes: Sequence[str], score: Callable[[str], float]) -> str
 
 
 def code_prefixes(parts: Sequence[str]) -> list[str]:
-    """Every beginning of an axis' codes, the rest `*`; shortest first, each once."""
-    found = {part[:end].ljust(len(part), "*"): end for part in parts for end in range(len(part) + 1)}
-    return sorted(found, key=lambda answer: (found[answer], answer))
+    """Return every prefix of the codes of an axis, padded with `*`, shortest first, each once."""
+    lengths = {part[:end].ljust(len(part), "*"): end for part in parts for end in range(len(part) + 1)}
+    return sorted(lengths, key=lambda answer: (lengths[answer], answer))

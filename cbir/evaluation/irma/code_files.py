@@ -1,4 +1,4 @@
-"""Files of true and of answered IRMA codes."""
+"""Files of true and of submitted IRMA codes."""
 
 import csv
 from dataclasses import dataclass, field
@@ -11,15 +11,14 @@ from cbir.errors import InvalidInput
 
 IDS = ("image_id", "irma_id", "id")
 CODES = ("irma_code", "code", "label")
-NAMED = 5  # damaged lines named in a message
+LISTED = 5  # damaged lines in a message
 
 
 @dataclass
 class ImageCodes:
-    """Parsed codes by bare image id.
+    """Parsed codes by image id without leading zeros.
 
-    written: the ids that stand otherwise in the file, with zeros before them. left_out: rows without a value, for
-    which there is nothing to compare.
+    written: ids that have leading zeros in the file. left_out: number of rows without a code.
     """
 
     by_image: dict[str, str] = field(default_factory=dict)
@@ -28,10 +27,21 @@ class ImageCodes:
 
 
 def read_true_codes(path: Path, labelling: str = "2008", split: str = "test") -> ImageCodes:
-    """True codes: a csv of the release of 2009 (`;`), a csv with columns such as image_id and code, or `<id>
-    <code>` lines. `split` tells which columns the csv of 2009 has where its header does not name them.
+    """Read true codes.
 
-    Raises InvalidInput, naming the lines, where some are damaged or an image comes twice.
+    Parameters
+    ----------
+    path : Path
+        A csv of the release of 2009 (`;`), a csv with columns such as image_id and code, or `<id> <code>` lines.
+    labelling : {"2007", "2008"}
+        Column of the csv of 2009.
+    split : {"train", "test"}
+        Layout of the csv of 2009 if its header does not name the columns.
+
+    Raises
+    ------
+    InvalidInput
+        If lines are damaged or an image is repeated; names the lines.
     """
     lines, _ = read_lines(path)
     head = next((line for line in lines if line.strip()), "")
@@ -43,7 +53,7 @@ def read_true_codes(path: Path, labelling: str = "2008", split: str = "test") ->
 
 
 def read_answered_codes(path: Path) -> ImageCodes:
-    """Answered codes, `<id> <code>` a line, `*` for don't know; raises InvalidInput naming damaged lines."""
+    """Read submitted codes, `<id> <code>` a line, `*` for don't know; raise InvalidInput naming damaged lines."""
     return _read_lines(path, read_lines(path)[0], wildcards=True)
 
 
@@ -53,7 +63,7 @@ def _read_lines(path: Path, lines: list[str], wildcards: bool) -> ImageCodes:
         cells = line.split()
         if cells:
             rows.append((number, cells[0], cells[1] if len(cells) == 2 else line))
-    return _collect(path, rows, wildcards)
+    return _parse_rows(path, rows, wildcards)
 
 
 def _read_csv(path: Path, lines: list[str]) -> ImageCodes:
@@ -68,46 +78,46 @@ def _read_csv(path: Path, lines: list[str]) -> ImageCodes:
     if image is None or code is None:
         raise InvalidInput(f"{path} needs a column {' or '.join(IDS)}, and one {' or '.join(CODES)}")
     rows = [(number, row[image] or "", row[code] or "") for number, row in table]
-    given = [row for row in rows if row[2].strip()]
-    found = _collect(path, given, wildcards=False)
-    found.left_out = len(rows) - len(given)
-    return found
+    with_code = [row for row in rows if row[2].strip()]
+    codes = _parse_rows(path, with_code, wildcards=False)
+    codes.left_out = len(rows) - len(with_code)
+    return codes
 
 
 def _read_2009(path: Path, labelling: str, split: str) -> ImageCodes:
     if labelling not in LABELLINGS[2:]:
-        raise InvalidInput(f"there is no labelling {labelling} with codes; there are 2007 and 2008")
+        raise InvalidInput(f"no labelling {labelling} has codes; use 2007 or 2008")
     listing = read_labels_2009(path, split, labelling)
-    nothing = len(listing.dropped.pop(f"no value in the labelling {labelling}", []))
+    left_out = len(listing.dropped.pop(f"no value in the labelling {labelling}", []))
     if listing.dropped:
-        named = "; ".join(f"{reason}: {', '.join(what[:NAMED])}" for reason, what in listing.dropped.items())
-        raise InvalidInput(f"{path}: {named}")
-    return ImageCodes({name: code for name, code in listing.labels.items() if code}, left_out=nothing)
+        reasons = [f"{reason}: {', '.join(ids[:LISTED])}" for reason, ids in listing.dropped.items()]
+        raise InvalidInput(f"{path}: {'; '.join(reasons)}")
+    return ImageCodes({name: code for name, code in listing.labels.items() if code}, left_out=left_out)
 
 
-def _collect(path: Path, rows: list[tuple[int, str, str]], wildcards: bool) -> ImageCodes:
-    """Parse (line, id, code); all damaged lines are told together."""
-    found, damaged = ImageCodes(), []
+def _parse_rows(path: Path, rows: list[tuple[int, str, str]], wildcards: bool) -> ImageCodes:
+    """Parse rows of line number, id and code; report all damaged lines together."""
+    codes, damaged = ImageCodes(), []
     for number, image_id, text in rows:
         name = strip_zeros(image_id)
         try:
             code = parse_code(text, wildcards)
             if wildcards and len(code) == 1:
-                raise InvalidInput(f"'{text}' is no answer; codes look like 1121-120-942-7**")
+                raise InvalidInput(f"'{text}' is not an answer; codes look like 1121-120-942-7**")
         except InvalidInput as error:
             damaged.append(f"line {number}: {error}")
             continue
         if not name:
             damaged.append(f"line {number}: no image id")
-        elif name in found.by_image:
-            damaged.append(f"line {number}: image {name} comes a second time")
+        elif name in codes.by_image:
+            damaged.append(f"line {number}: image {name} is repeated")
         else:
-            found.by_image[name] = code
+            codes.by_image[name] = code
             if image_id.strip() != name:
-                found.written[name] = image_id.strip()
+                codes.written[name] = image_id.strip()
     if damaged:
-        more = f"; and {len(damaged) - NAMED} more lines" if len(damaged) > NAMED else ""
-        raise InvalidInput(f"{path}: {'; '.join(damaged[:NAMED])}{more}")
-    if not found.by_image:
-        raise InvalidInput(f"{path} names no image; its lines must be `<id> <code>`")
-    return found
+        more = f"; and {len(damaged) - LISTED} more lines" if len(damaged) > LISTED else ""
+        raise InvalidInput(f"{path}: {'; '.join(damaged[:LISTED])}{more}")
+    if not codes.by_image:
+        raise InvalidInput(f"{path} contains no image; its lines must be `<id> <code>`")
+    return codes

@@ -1,9 +1,9 @@
-"""The answer of least expected error, from the votes of an image's neighbours.
+"""Answers of least expected error, by votes of an image's nearest neighbours.
 
-The neighbours' labels, weighted by their distances, are taken as the probabilities of the true label. For each
-axis of a code every beginning of a known code, the rest `*`, is weighed by its expected cost, and the cheapest is
-answered (Bayes decision with a reject option, Chow 1970). How many neighbours vote, how fast their weight falls
-and what share of the votes a digit needs is chosen by leave-one-out on training images.
+The neighbours' labels, weighted by distance, are taken as probabilities of the true label. For each axis of a code
+the prefix of a training code, padded with `*`, of least expected cost is answered (Bayes decision with a reject
+option, Chow 1970). The number of neighbours, the decay of their weights and the share of votes that a digit needs
+are chosen by leave-one-out on training images.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from cbir.datasets.irma.codes import AXIS_SLICES
 from cbir.evaluation.irma.code_error import DONT_KNOW, ErrorRule, code_prefixes, deviations, prepare_truth
 
 COUNTS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50)  # neighbours that vote
-SHARPNESSES = (0.0, 2.0, 4.0, 8.0, 16.0)  # 0: all votes alike; more: the nearer the neighbour, the heavier
+SHARPNESSES = (0.0, 2.0, 4.0, 8.0, 16.0)  # 0: equal votes; larger: nearer neighbours weigh more
 THRESHOLDS = (
     0.5,
     0.4,
@@ -29,16 +29,16 @@ THRESHOLDS = (
     0.8,
     0.1,
     0.9,
-)  # share of the votes for a digit; of equals the first
-ROUNDING = 12  # decimals of expected costs: equal ones must compare as equal for the shortest to win
+)  # share of the votes for a digit; of equally good ones the first
+ROUNDING = 12  # decimals of expected costs: equal costs must compare as equal for the shortest to win
 
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """One thing to decide: an axis of the code, or a class.
+    """An axis of the code to decide, or a class.
 
-    answers: B of them, those that say least first. wrong: (C, B) float64, what each of them costs by wrong
-    digits where the C-th label is true; unsure: (C, B), what it would cost by `*` if that were wrong.
+    answers: B possible answers, least specific first. wrong: (C, B) float64, cost of their wrong digits if the
+    C-th label is true; unsure: (C, B), cost of their `*` if those were wrong digits.
     """
 
     answers: list[str]
@@ -46,16 +46,16 @@ class Decision:
     unsure: NDArray[np.float64]
 
     def costs(self, votes: NDArray[np.float64], star: float) -> NDArray[np.float64]:
-        """Expected costs (n, B) under votes (n, C), `*` at the price `star` of a wrong digit."""
-        return votes @ self.wrong + star * (votes @ self.unsure)
+        """Return expected costs (n, B) for votes (n, C), `*` at the share `star` of a wrong digit."""
+        return np.asarray(votes @ self.wrong + star * (votes @ self.unsure))
 
 
 @dataclass(frozen=True, eq=False)
 class NeighbourLabels:
-    """What the search found for each query.
+    """Nearest neighbours of n queries.
 
-    labels: (n, K) int64, number of the neighbour's label, nearest first; -1 where there is no neighbour or it
-    has no label. distances: (n, K) float64.
+    labels: (n, K) int64, number of the neighbour's label, nearest first; -1 for no neighbour or no label.
+    distances: (n, K) float64.
     """
 
     labels: NDArray[np.int64]
@@ -64,8 +64,11 @@ class NeighbourLabels:
 
 @dataclass(frozen=True)
 class VotingSetting:
-    """How votes are counted: by how many neighbours, weighted (nearest distance / distance) ** sharpness; a
-    digit is answered where more than about the share `threshold` of the votes is for it, `*` otherwise."""
+    """Parameters of the vote.
+
+    neighbours: number that vote, weighted (nearest distance / distance) ** sharpness. threshold: share of the
+    votes above which about a digit is answered, else `*`.
+    """
 
     neighbours: int
     sharpness: float
@@ -74,33 +77,47 @@ class VotingSetting:
 
 @dataclass(frozen=True)
 class TunedVoting:
-    """The chosen setting, and the mean error of an image as expected for new ones."""
+    """Best setting, and the expected mean error of a new image."""
 
     setting: VotingSetting
     error: float
 
 
 def code_decisions(codes: Sequence[str], tree: CodeTree, rule: ErrorRule) -> list[Decision]:
-    """The four axes of `codes`, the C distinct true codes known from training."""
-    truth, choices = prepare_truth(codes, tree, rule), []
-    for axis, place in enumerate(AXIS_SLICES):
+    """Return the decisions on the four axes.
+
+    Parameters
+    ----------
+    codes : sequence of str
+        The C distinct codes of the training images.
+    tree : CodeTree
+    rule : ErrorRule
+    """
+    truth, decisions = prepare_truth(codes, tree, rule), []
+    for axis, columns in enumerate(AXIS_SLICES):
         answers = code_prefixes([code.split("-")[axis] for code in codes])
         characters = np.array([list(answer.encode()) for answer in answers], np.uint8)
-        wrong, unsure = deviations(truth.characters[:, None, place], characters[None], rule)
-        costs = truth.costs[:, None, place]
-        choices.append(Decision(answers, (costs * wrong).sum(axis=2), (costs * unsure).sum(axis=2)))
-    return choices
+        wrong, unsure = deviations(truth.characters[:, None, columns], characters[None], rule)
+        costs = truth.costs[:, None, columns]
+        decisions.append(Decision(answers, (costs * wrong).sum(axis=2), (costs * unsure).sum(axis=2)))
+    return decisions
 
 
 def class_decisions(classes: Sequence[str]) -> list[Decision]:
-    """The one choice among classes: any wrong one costs 1 (error rate of ImageCLEF 2005 and 2006)."""
+    """Return the one decision among classes: a wrong one costs 1 (error rate of ImageCLEF 2005 and 2006)."""
     count = len(classes)
     return [Decision(list(classes), 1.0 - np.eye(count), np.zeros((count, count)))]
 
 
-def label_shares(found: NeighbourLabels, setting: VotingSetting, count: int) -> NDArray[np.float64]:
-    """(n, count) share of the votes for each label; rows add up to 1, or to 0 where nobody votes."""
-    labels, distances = found.labels[:, : setting.neighbours], found.distances[:, : setting.neighbours]
+def label_shares(neighbours: NeighbourLabels, setting: VotingSetting, count: int) -> NDArray[np.float64]:
+    """Return the share of votes (n, count) for each of `count` labels, by the `setting`.
+
+    `neighbours` are those of n queries. Rows add up to 1, or to 0 without votes.
+    """
+    labels, distances = (
+        neighbours.labels[:, : setting.neighbours],
+        neighbours.distances[:, : setting.neighbours],
+    )
     voting = labels >= 0
     nearest = np.min(distances, axis=1, keepdims=True, where=voting, initial=np.inf)
     nearest[np.isinf(nearest)] = 1.0
@@ -108,39 +125,71 @@ def label_shares(found: NeighbourLabels, setting: VotingSetting, count: int) -> 
     weights = np.where(voting, ((nearest + tiny) / (distances + tiny)) ** setting.sharpness, 0.0)
     rows = np.arange(len(labels))[:, None] * count
     flat = np.bincount((rows + labels)[voting], weights[voting], minlength=len(labels) * count)
-    total = flat.astype(np.float64).reshape(len(labels), count)  # integers where there is nothing to count
-    return np.divide(total, total.sum(axis=1, keepdims=True), out=total, where=total > 0)
+    total = flat.astype(np.float64).reshape(len(labels), count)  # integers if there is nothing to count
+    return np.asarray(np.divide(total, total.sum(axis=1, keepdims=True), out=total, where=total > 0))
 
 
 def decide_answers(
-    shares: NDArray[np.float64], choices: Sequence[Decision], threshold: float
+    shares: NDArray[np.float64], decisions: Sequence[Decision], threshold: float
 ) -> list[NDArray[np.int64]]:
-    """For each choice the places (n,) of the cheapest answers; of equally cheap ones that which says least.
+    """Return the indices (n,) of the cheapest answers to each decision, of equally cheap ones the least specific.
 
-    A last digit with the share p of the votes costs 1 - p of a wrong digit on average, and is answered where
-    that is less than `*` is taken to cost, 1 - threshold: with 0.5 costs are those of the rule, more asks for
-    more agreement, because near neighbours agree more often than they are right.
+    A last digit with the share p of the votes costs 1 - p of a wrong digit on average, and is answered if that is
+    less than 1 - threshold. With 0.5 the costs are those of the rule; more demands more agreement, because near
+    neighbours agree more often than they are right.
+
+    Parameters
+    ----------
+    shares : (n, C) float64
+        Of `label_shares`.
+    decisions : sequence of Decision
+    threshold : float
+        0 to 1.
     """
-    return [np.argmin(np.round(choice.costs(shares, 1 - threshold), ROUNDING), axis=1) for choice in choices]
+    return [
+        np.argmin(np.round(decision.costs(shares, 1 - threshold), ROUNDING), axis=1) for decision in decisions
+    ]
 
 
 def decision_errors(
-    true: NDArray[np.int64], answered: Sequence[NDArray[np.int64]], choices: Sequence[Decision]
+    true: NDArray[np.int64], answered: Sequence[NDArray[np.int64]], decisions: Sequence[Decision]
 ) -> NDArray[np.float64]:
-    """(n,) errors of answers where the labels numbered `true` (n,) are the true ones, by the rule."""
-    costs = [choice.wrong + DONT_KNOW * choice.unsure for choice in choices]
-    return np.sum([cost[true, places] for cost, places in zip(costs, answered, strict=True)], axis=0)
+    """Return the errors (n,) of answers.
 
-
-def tune_voting(found: NeighbourLabels, true: NDArray[np.int64], choices: Sequence[Decision]) -> TunedVoting:
-    """The setting of least mean error on training images (n,), each of them searched without itself.
-
-    The error to expect is that of one half of the images with the setting chosen on the other, both ways: an
-    error of the images that the setting was chosen on would be too good.
+    Parameters
+    ----------
+    true : (n,) int64
+        Numbers of the true labels.
+    answered : sequence of (n,) int64
+        Of `decide_answers`.
+    decisions : sequence of Decision
     """
-    settings = _settings(found.labels.shape[1], any(choice.unsure.any() for choice in choices))
+    costs = [decision.wrong + DONT_KNOW * decision.unsure for decision in decisions]
+    return np.asarray(sum(cost[true, indices] for cost, indices in zip(costs, answered, strict=True)))
+
+
+def tune_voting(
+    neighbours: NeighbourLabels, true: NDArray[np.int64], decisions: Sequence[Decision]
+) -> TunedVoting:
+    """Return the setting of least mean error on training images.
+
+    The expected error is that of each half of the images with the setting chosen on the other half: on the same
+    images it would be too optimistic.
+
+    Parameters
+    ----------
+    neighbours : NeighbourLabels
+        Of n training images, each searched without itself.
+    true : (n,) int64
+        Numbers of their labels.
+    decisions : sequence of Decision
+    """
+    settings = _settings(neighbours.labels.shape[1], any(decision.unsure.any() for decision in decisions))
     tried = np.array(
-        [decision_errors(true, decided, choices) for decided in _decisions(found, choices, settings)]
+        [
+            decision_errors(true, decided, decisions)
+            for decided in _decide_all(neighbours, decisions, settings)
+        ]
     )
     even = np.arange(len(true)) % 2 == 0
     crossed = np.empty(len(true))
@@ -151,8 +200,8 @@ def tune_voting(found: NeighbourLabels, true: NDArray[np.int64], choices: Sequen
     return TunedVoting(settings[int(np.argmin(tried.mean(axis=1)))], float(crossed.mean()))
 
 
-def _settings(most: int, thresholds: bool) -> list[VotingSetting]:
-    counts = [count for count in COUNTS if count <= most]
+def _settings(depth: int, thresholds: bool) -> list[VotingSetting]:
+    counts = [count for count in COUNTS if count <= depth]
     return [
         VotingSetting(count, sharpness, threshold)
         for count, sharpness, threshold in product(counts, SHARPNESSES, THRESHOLDS if thresholds else (0.5,))
@@ -160,11 +209,11 @@ def _settings(most: int, thresholds: bool) -> list[VotingSetting]:
     ]
 
 
-def _decisions(
-    found: NeighbourLabels, choices: Sequence[Decision], settings: Sequence[VotingSetting]
-) -> "list[list[NDArray[np.int64]]]":
-    count = len(choices[0].wrong)
+def _decide_all(
+    neighbours: NeighbourLabels, decisions: Sequence[Decision], settings: Sequence[VotingSetting]
+) -> list[list[NDArray[np.int64]]]:
+    count = len(decisions[0].wrong)
     return [
-        decide_answers(label_shares(found, setting, count), choices, setting.threshold)
+        decide_answers(label_shares(neighbours, setting, count), decisions, setting.threshold)
         for setting in settings
     ]

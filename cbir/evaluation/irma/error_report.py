@@ -1,4 +1,4 @@
-"""A run's hierarchical error beside the trivial answers."""
+"""Hierarchical error of a submission beside those of trivial answers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from cbir.evaluation.irma.code_error import (
 
 @dataclass(frozen=True)
 class ErrorReport:
-    """Errors by image, and what they add up to.
+    """Errors by image.
 
-    unanswered: images of the truth that the run does not name; the published rule does not provide for them,
-    and they count as wrong on every axis: leaving an image out must not pay more than answering `*`.
-    unknown: images that the run names and the truth does not; they do not count.
+    unanswered: images of the truth that the run lacks; the published rule does not define their error, and they
+    count as wrong on every axis, so that leaving an image out is not better than `*`.
+    unknown: images of the run that the truth lacks; they do not count.
     """
 
     rule: ErrorRule
@@ -33,11 +33,11 @@ class ErrorReport:
 
     @property
     def error(self) -> float:
-        """The run's score: the sum over all images."""
+        """Score of the run: the sum over all images."""
         return sum(self.by_image.values())
 
     def facts(self) -> dict[str, Any]:
-        """What is printed, with `normalised` the mean error of an image, 0 to 1."""
+        """Return the figures to print; `normalised` is the mean error of an image, 0 to 1."""
         return {
             "rule": self.rule.value,
             "images": len(self.by_image),
@@ -59,12 +59,22 @@ def compare_codes(
     rule: ErrorRule,
     training: Sequence[str] = (),
 ) -> ErrorReport:
-    """Compare a run with the truth, both codes by image id; training: codes for the majority class."""
+    """Compare submitted codes with the true ones.
+
+    Parameters
+    ----------
+    truth, run : mapping of str to str
+        Parsed codes by image id.
+    tree : CodeTree
+    rule : ErrorRule
+    training : sequence of str
+        Codes of training images, for the majority class.
+    """
     answered = [name for name in truth if name in run]
     unanswered = [name for name in truth if name not in run]
-    found = code_errors(prepare_truth([truth[n] for n in answered], tree, rule), [run[n] for n in answered])
+    values = code_errors(prepare_truth([truth[n] for n in answered], tree, rule), [run[n] for n in answered])
     all_wrong = {name: 0.0 if truth[name] == CLUTTER else 1.0 for name in unanswered}
-    by_image = dict(zip(answered, found.tolist(), strict=True)) | all_wrong
+    by_image = dict(zip(answered, values.tolist(), strict=True)) | all_wrong
     return ErrorReport(
         rule=rule,
         by_image={name: by_image[name] for name in truth},
@@ -77,8 +87,8 @@ def compare_codes(
 
 
 def report_lines(facts: Mapping[str, Any]) -> list[str]:
-    """The facts of a report as text, the trivial answers below the error."""
-    shown = [
+    """Format the facts of a report, the trivial answers below the error."""
+    text = [
         f"rule            {facts['rule']}",
         f"images          {facts['images']}",
         f"error           {facts['error']:.4f}",
@@ -86,14 +96,14 @@ def report_lines(facts: Mapping[str, Any]) -> list[str]:
         "trivial answers",
     ]
     for name, error in facts["baselines"].items():
-        of = f", majority of the {facts['majority_class_of']}" if name == "majority_class" else ""
+        note = f", majority of the {facts['majority_class_of']}" if name == "majority_class" else ""
         words = name.replace("_", " ")
-        shown.append(f"  {words:26}{error:10.2f}  {facts['baseline_answers'][name]}{of}")
-    for count, what in (
-        (facts["unanswered"], "images have no answer and count as all wrong"),
-        (facts["unknown"], "answers are for images that the truth does not have, and do not count"),
+        text.append(f"  {words:26}{error:10.2f}  {facts['baseline_answers'][name]}{note}")
+    for count, explanation in (
+        (facts["unanswered"], "images have no answer and count as wrong on every axis"),
+        (facts["unknown"], "answers are for images without a true code and do not count"),
         (facts["clutter"], "images are clutter (C) and score 0"),
     ):
         if count:
-            shown.append(f"{count} {what}")
-    return shown
+            text.append(f"{count} {explanation}")
+    return text

@@ -1,4 +1,4 @@
-"""The images of which a submission is asked for."""
+"""Images to be classified in a submission."""
 
 import os
 from dataclasses import dataclass
@@ -13,7 +13,10 @@ SUFFIXES = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".dcm"}
 
 @dataclass(frozen=True)
 class IrmaQuery:
-    """One image; label: its true one as written, patient: the identifier, each "" where it is not known."""
+    """One image.
+
+    label: the true one as written; patient: the identifier; "" if unknown.
+    """
 
     path: Path
     image_id: str
@@ -22,38 +25,38 @@ class IrmaQuery:
 
 
 def find_irma_queries(source: Path, key: str) -> list[IrmaQuery]:
-    """The images of a manifest (csv with `path`, and irma_id unless files are named by it) or of a folder.
+    """Return the images of a manifest (csv with `path`, and irma_id unless it is the file name) or of a folder.
 
-    key: the column with the true label. Raises InvalidInput where there is none, or two have the same id.
+    `key` is the column with the true label. Raises InvalidInput if there is none, or two have the same id.
     """
     if source.is_dir():
-        found = [IrmaQuery(path, strip_zeros(path.stem)) for path in _pictures(source)]
+        queries = [IrmaQuery(path, strip_zeros(path.stem)) for path in _find_images(source)]
     elif source.is_file():
-        found = _manifest(source, key)
+        queries = _read_manifest(source, key)
     else:
         raise NotFound(f"there is no folder or manifest {source}")
     seen: dict[str, Path] = {}
-    for query in found:
+    for query in queries:
         if query.image_id in seen:
             raise InvalidInput(
-                f"two images are called {query.image_id}: {seen[query.image_id]} and {query.path}"
+                f"two images have the id {query.image_id}: {seen[query.image_id]} and {query.path}"
             )
         seen[query.image_id] = query.path
-    if not found:
-        raise InvalidInput(f"{source} names no image")
-    return found
+    if not queries:
+        raise InvalidInput(f"{source} contains no image")
+    return queries
 
 
-def _pictures(folder: Path) -> list[Path]:
+def _find_images(folder: Path) -> list[Path]:
     return sorted(
-        Path(place) / name
-        for place, _, names in os.walk(folder)
+        Path(parent) / name
+        for parent, _, names in os.walk(folder)
         for name in names
         if Path(name).suffix.lower() in SUFFIXES and not name.startswith(".")
     )
 
 
-def _manifest(path: Path, key: str) -> list[IrmaQuery]:
+def _read_manifest(path: Path, key: str) -> list[IrmaQuery]:
     return [
         IrmaQuery(
             file,

@@ -1,4 +1,4 @@
-"""Labelled neighbours of query images and of training images, through the one query path."""
+"""Labelled neighbours of query images and of training images, by ordinary searches."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,10 +28,9 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, eq=False)
 class LabelledImages:
-    """The labelled images of a collection.
+    """Labelled images of a collection, to learn from.
 
-    key: name of the label. numbers: number of each distinct label, as it is written in its usual form.
-    images: record and label's number.
+    key: name of the label. numbers: of each distinct label in its usual form. images: record and label's number.
     """
 
     key: str
@@ -40,16 +39,29 @@ class LabelledImages:
     images: list[tuple[Record, int]]
 
     def number(self, text: str) -> int:
-        """Number of a label however it is written; -1 where no training image has it."""
+        """Return the number of a label in any spelling, -1 if no training image has it."""
         return self.numbers.get(normalise_label(text, self.labelling) or "", -1)
 
 
 def labelled_images(
     searcher: Searcher, key: str, labelling: str, where: Sequence[str] = ()
 ) -> LabelledImages:
-    """The images of the collection with a usable label; labelling: "2008" for codes, "2005" for classes.
+    """Return the images of the collection with a usable label; clutter has no vote.
 
-    Images without one, and clutter, have no vote. Raises InvalidInput where fewer than two are left.
+    Parameters
+    ----------
+    searcher : Searcher
+    key : str
+        Name of the label.
+    labelling : {"2008", "2005"}
+        Codes or classes.
+    where : sequence of str
+        Conditions on the images.
+
+    Raises
+    ------
+    InvalidInput
+        If fewer than two images remain.
     """
     collection = searcher.collection
     conditions = [parse_filter(text) for text in where]
@@ -72,37 +84,65 @@ def labelled_images(
 def neighbours_of_training(
     searcher: Searcher, learned: LabelledImages, request: Request, count: int, seed: int, progress: Progress
 ) -> tuple[NeighbourLabels, NDArray[np.int64]]:
-    """Neighbours of a random sample of training images, each searched without itself, and their true labels.
+    """Search a random sample of training images, without copies of the picture and images of the same patient.
 
-    Copies of the picture and other images of the same patient are left out as well.
+    Parameters
+    ----------
+    searcher : Searcher
+    learned : LabelledImages
+        Training images.
+    request : Request
+    count : int
+        Size of the sample.
+    seed : int
+    progress : callable
+        Gets the number of searches done.
+
+    Returns
+    -------
+    NeighbourLabels, (n,) int64
+        Neighbours, and numbers of the true labels.
     """
     generator = np.random.default_rng(seed)
-    drawn = generator.permutation(len(learned.images))[:count]
-    chosen = [learned.images[place] for place in drawn.tolist()]
+    rows = generator.permutation(len(learned.images))[:count]
+    sample = [learned.images[row] for row in rows.tolist()]
 
-    def ask(record: Record) -> Answer:
+    def search(record: Record) -> Answer:
         without = request.model_copy(update={"exclude_patient": record.patient_key})
         return searcher.by_id(record.image_id, without, Stopwatch())
 
-    answers = _all(ask, [record for record, _ in chosen], progress)
-    return _collect(answers, learned, request.k), np.array([label for _, label in chosen], np.int64)
+    answers = _map_on_all_cores(search, [record for record, _ in sample], progress)
+    return _collect(answers, learned, request.k), np.array([label for _, label in sample], np.int64)
 
 
 def neighbours_of_files(
     searcher: Searcher,
     learned: LabelledImages,
     request: Request,
-    asked: Sequence[IrmaQuery],
+    queries: Sequence[IrmaQuery],
     progress: Progress,
 ) -> tuple[NeighbourLabels, dict[Path, str]]:
-    """Neighbours of image files, and why those that cannot be read, which have none, cannot be.
+    """Search image files, without images of the patient that the manifest or DICOM names.
 
-    Images of the query's patient are left out, whom its manifest or DICOM names.
+    Parameters
+    ----------
+    searcher : Searcher
+    learned : LabelledImages
+        Training images.
+    request : Request
+    queries : sequence of IrmaQuery
+    progress : callable
+        Gets the number of searches done.
+
+    Returns
+    -------
+    NeighbourLabels, dict of Path to str
+        Neighbours, and reasons why files cannot be read; those have no neighbours.
     """
     limits, secret = Limits(pixels=searcher.settings.max_pixels), searcher.collection.secret
     refused: dict[Path, str] = {}
 
-    def ask(query: IrmaQuery) -> Answer | None:
+    def search(query: IrmaQuery) -> Answer | None:
         try:
             image = select_frame(read_images(query.path, limits=limits), None, str(query.path))
         except UnreadableImage as error:
@@ -112,14 +152,13 @@ def neighbours_of_files(
         without = request.model_copy(update={"exclude_patient": hash_patient(secret, patient)})
         return searcher.by_image(image, without, Stopwatch())
 
-    return _collect(_all(ask, asked, progress), learned, request.k), refused
+    return _collect(_map_on_all_cores(search, queries, progress), learned, request.k), refused
 
 
-def _all(ask: Callable[[Q], A], queries: Sequence[Q], progress: Progress) -> list[A]:
-    """Every query's answer in order, on all cores."""
+def _map_on_all_cores(search: Callable[[Q], A], queries: Sequence[Q], progress: Progress) -> list[A]:
     answers = []
     with ThreadPoolExecutor(cores()) as executor:
-        for answer in executor.map(ask, queries):
+        for answer in executor.map(search, queries):
             answers.append(answer)
             progress(len(answers))
     return answers
@@ -129,7 +168,7 @@ def _collect(answers: Sequence[Answer | None], learned: LabelledImages, k: int) 
     labels = np.full((len(answers), k), -1, np.int64)
     distances = np.full((len(answers), k), np.inf)
     for row, answer in enumerate(answers):
-        for place, hit in enumerate(answer.results if answer else ()):
-            labels[row, place] = learned.number(hit.labels.get(learned.key, ""))
-            distances[row, place] = hit.distance
+        for rank, hit in enumerate(answer.results if answer else ()):
+            labels[row, rank] = learned.number(hit.labels.get(learned.key, ""))
+            distances[row, rank] = hit.distance
     return NeighbourLabels(labels, distances)

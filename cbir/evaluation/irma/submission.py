@@ -1,4 +1,4 @@
-"""A submission to the IRMA benchmark: neighbours, setting, answers, and what error to expect of them."""
+"""Submissions to the IRMA benchmark: answers, the voting setting and the expected error."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,8 +34,11 @@ Stage = Callable[[str, int], Callable[[int], None]]
 
 @dataclass(frozen=True)
 class Submission:
-    """answers: what stands behind each query's id. tuned: how votes were counted and the mean error to expect.
-    sample: training images that was measured on; refused: images that could not be read, and why."""
+    """Answers to all queries.
+
+    answers: text after each query's id. tuned: voting setting and expected mean error. sample: number of training
+    images that they were chosen on. refused: unreadable images with the reason.
+    """
 
     answers: list[str]
     tuned: TunedVoting
@@ -46,8 +49,11 @@ class Submission:
 
 @dataclass(frozen=True)
 class SubmissionPlan:
-    """What a submission is made from. sample: training images to choose the setting by; stage: told about what
-    is going on and how many steps it has, gives back a function that is told each step."""
+    """Settings of a submission.
+
+    sample: number of training images to choose the setting on. stage: takes the title and the number of steps of a
+    stage, returns a function that takes the number of steps done.
+    """
 
     searcher: Searcher
     request: Request
@@ -58,61 +64,79 @@ class SubmissionPlan:
 
 
 def answer_codes(
-    plan: SubmissionPlan, asked: Sequence[IrmaQuery], tree: CodeTree, rule: ErrorRule
+    plan: SubmissionPlan, queries: Sequence[IrmaQuery], tree: CodeTree, rule: ErrorRule
 ) -> Submission:
-    """The code of least expected error for each image, `*` where too few neighbours agree."""
+    """Answer the code of least expected error for each image, `*` if too few neighbours agree.
+
+    Parameters
+    ----------
+    plan : SubmissionPlan
+    queries : sequence of IrmaQuery
+    tree : CodeTree
+    rule : ErrorRule
+    """
     learned = labelled_images(plan.searcher, plan.label, "2008", plan.request.where)
-    choices = code_decisions(list(learned.numbers), tree, rule)
-    tuned, sample, found, refused = _search(plan, learned, choices, asked)
-    shares = label_shares(found, tuned.setting, len(learned.numbers))
-    decided = decide_answers(shares, choices, tuned.setting.threshold)
-    parts = [[choice.answers[at] for at in places] for choice, places in zip(choices, decided, strict=True)]
+    decisions = code_decisions(list(learned.numbers), tree, rule)
+    tuned, sample, neighbours, refused = _search(plan, learned, decisions, queries)
+    shares = label_shares(neighbours, tuned.setting, len(learned.numbers))
+    indices = decide_answers(shares, decisions, tuned.setting.threshold)
+    parts = [
+        [decision.answers[index] for index in of_axis]
+        for decision, of_axis in zip(decisions, indices, strict=True)
+    ]
     return Submission(["-".join(axes) for axes in zip(*parts, strict=True)], tuned, sample, refused, learned)
 
 
-def answer_classes(plan: SubmissionPlan, asked: Sequence[IrmaQuery]) -> Submission:
-    """The confidences in all classes for each image, in ascending order of classes (ImageCLEF 2005)."""
+def answer_classes(plan: SubmissionPlan, queries: Sequence[IrmaQuery]) -> Submission:
+    """Answer confidences in all classes for each image, in ascending order of classes (ImageCLEF 2005)."""
     learned = labelled_images(plan.searcher, plan.label, "2005", plan.request.where)
-    tuned, sample, found, refused = _search(plan, learned, class_decisions(list(learned.numbers)), asked)
-    shares = label_shares(found, tuned.setting, len(learned.numbers))
+    tuned, sample, neighbours, refused = _search(
+        plan, learned, class_decisions(list(learned.numbers)), queries
+    )
+    shares = label_shares(neighbours, tuned.setting, len(learned.numbers))
     return Submission(
         [" ".join(f"{share:.6g}" for share in row) for row in shares], tuned, sample, refused, learned
     )
 
 
 def _search(
-    plan: SubmissionPlan, learned: LabelledImages, choices: Sequence[Decision], asked: Sequence[IrmaQuery]
+    plan: SubmissionPlan, learned: LabelledImages, decisions: Sequence[Decision], queries: Sequence[IrmaQuery]
 ) -> tuple[TunedVoting, int, NeighbourLabels, dict[Path, str]]:
     sample = min(plan.sample, len(learned.images))
     step = plan.stage("choosing by training images", sample)
     tuned = tune_voting(
-        *neighbours_of_training(plan.searcher, learned, plan.request, sample, plan.seed, step), choices
+        *neighbours_of_training(plan.searcher, learned, plan.request, sample, plan.seed, step), decisions
     )
-    step = plan.stage("answering", len(asked))
-    found, refused = neighbours_of_files(plan.searcher, learned, plan.request, asked, step)
-    return tuned, sample, found, refused
+    step = plan.stage("answering", len(queries))
+    neighbours, refused = neighbours_of_files(plan.searcher, learned, plan.request, queries, step)
+    return tuned, sample, neighbours, refused
 
 
-def true_labels(asked: Sequence[IrmaQuery], labelling: str) -> dict[str, str]:
-    """True labels by image id, of the queries that have one; raises InvalidInput where one is damaged."""
-    found = {}
-    for query in asked:
+def true_labels(queries: Sequence[IrmaQuery], labelling: str) -> dict[str, str]:
+    """Return the true labels by image id of the queries that have one; raise InvalidInput for a damaged one."""
+    labels = {}
+    for query in queries:
         if query.label:
             label = normalise_label(query.label, labelling)
             if label is None:
-                raise InvalidInput(f"the true label '{query.label}' of image {query.image_id} is none")
-            found[query.image_id] = label
-    return found
+                raise InvalidInput(f"the true label '{query.label}' of image {query.image_id} is not valid")
+            labels[query.image_id] = label
+    return labels
 
 
-def class_error(submission: Submission, asked: Sequence[IrmaQuery], truth: dict[str, str]) -> float:
-    """Share of the images whose most confident class is not the true one (error rate of ImageCLEF 2005, 2006).
+def class_error(submission: Submission, queries: Sequence[IrmaQuery], truth: dict[str, str]) -> float:
+    """Return the share of images whose most confident class is wrong (error rate of ImageCLEF 2005, 2006).
 
-    Clutter counts as right; an image without any vote as wrong.
+    Parameters
+    ----------
+    submission : Submission
+    queries : sequence of IrmaQuery
+    truth : dict of str to str
+        Of `true_labels`. Clutter counts as right, an image without any vote as wrong.
     """
     classes = list(submission.learned.numbers)
     wrong = 0
-    for query, answer in zip(asked, submission.answers, strict=True):
+    for query, answer in zip(queries, submission.answers, strict=True):
         if truth.get(query.image_id, CLUTTER) != CLUTTER:
             confidences = np.array(answer.split(), float)
             best = classes[int(confidences.argmax())] if confidences.any() else None

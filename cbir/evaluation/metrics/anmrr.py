@@ -1,4 +1,4 @@
-"""ANMRR, average normalised modified retrieval rank: MPEG-7's own measure, lower is better."""
+"""ANMRR, average normalised modified retrieval rank of MPEG-7: lower is better."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,17 +9,20 @@ PENALTY = 1.25  # rank, in K, of a relevant image that is not among the first K
 
 
 def nmrr_depth(relevant: NDArray[np.int64], most_relevant: int | None = None) -> NDArray[np.int64]:
-    """K (q,): min(4 NG, 2 GTM), NG the query's relevant images, GTM the largest NG of all queries."""
+    """Return the depth K (q,): min(4 NG, 2 GTM) for NG relevant images of a query, GTM the largest NG of all queries.
+
+    `relevant` is NG (q,); `most_relevant` is GTM, by default the largest of `relevant`.
+    """
     most = int(relevant.max()) if most_relevant is None else most_relevant
     return np.minimum(4 * relevant, 2 * most)
 
 
 def nmrr(judged: JudgedBlock) -> NDArray[np.float64]:
-    """NMRR (q,) in [0, 1], 0 where all relevant images come first, 1 where none is among the first K.
+    """Return NMRR (q,), 0 if all relevant images come first, 1 if none is among the first K.
 
-    (AVR - 0.5 - NG/2) / (1.25 K - 0.5 - NG/2), AVR the mean rank of the NG relevant images, where a rank beyond
-    K counts as 1.25 K (Manjunath et al. 2001, Color and Texture Descriptors, section III; ISO/IEC 15938-8). A run
-    that is not as deep as K makes it an upper bound.
+    (AVR - 0.5 - NG/2) / (1.25 K - 0.5 - NG/2), AVR the mean rank of the NG relevant images, a rank beyond K
+    counting as 1.25 K (Manjunath et al. 2001, Color and Texture Descriptors, section III; ISO/IEC 15938-8). For a
+    run shallower than K it is an upper bound.
     """
     K, NG = nmrr_depth(judged.relevant, judged.most_relevant), judged.relevant
     ranks = np.arange(1, judged.hits.shape[1] + 1)
@@ -27,4 +30,4 @@ def nmrr(judged: JudgedBlock) -> NDArray[np.float64]:
     missed = NG - counted.sum(axis=1)
     average_rank = ((counted * ranks).sum(axis=1) + missed * PENALTY * K) / NG
     least = 0.5 + NG / 2
-    return (average_rank - least) / (PENALTY * K - least)
+    return np.asarray((average_rank - least) / (PENALTY * K - least))

@@ -1,4 +1,4 @@
-"""Classification by nearest neighbours: the error rate of the IRMA tasks of 2005 and 2006, lower is better."""
+"""Error of nearest-neighbour classification, as in the IRMA tasks of 2005 and 2006: lower is better."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,9 +8,9 @@ from cbir.evaluation.run_matrix import JudgedBlock
 
 
 def knn_error(judged: JudgedBlock, k: int) -> NDArray[np.float64]:
-    """(q,): 1 where a vote of the first k answers gives another class than the query's, 0 where it gives that.
+    """Return 1 (q,) if a vote of the first `k` answers gives another class than the query's, else 0.
 
-    Of tied classes the one with the nearest answer wins. The mean is the error rate of ImageCLEF's automatic
+    Of tied classes, that of the nearest answer wins. The mean is the error rate of ImageCLEF's automatic
     annotation tasks (Mueller et al. 2005, 2006).
     """
     votes = class_votes(judged, k)
@@ -18,4 +18,4 @@ def knn_error(judged: JudgedBlock, k: int) -> NDArray[np.float64]:
         return np.ones(len(votes))
     winner = votes.argmax(axis=1)[:, None]  # the first, hence nearest, of those with the most votes
     answered = np.take_along_axis(judged.classes, winner, axis=1)[:, 0]
-    return (answered != judged.query_classes).astype(np.float64)
+    return np.asarray(answered != judged.query_classes, np.float64)

@@ -1,4 +1,4 @@
-"""Measures by name: those of ir-measures, and those of image retrieval that it does not have."""
+"""Metrics by name: those of ir-measures, and metrics of image retrieval that it lacks."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -30,34 +30,38 @@ BETWEEN = re.compile(r"[\s,]+(?![^()]*\))")  # not inside of parentheses, as in 
 
 @dataclass(frozen=True)
 class Metric:
-    """name: as typed. own: what computes it here, None where ir-measures does. depth: answers it looks at, 0: all."""
+    """A metric.
+
+    name: as typed. compute: None for those of ir-measures. depth: answers that it reads, 0: all.
+    """
 
     name: str
-    own: Callable[[JudgedBlock], Values] | None
+    compute: Callable[[JudgedBlock], Values] | None
     depth: int = 0
 
     @property
     def lower_is_better(self) -> bool:
+        """True for error rates and ANMRR."""
         return self.name.startswith(LOWER_IS_BETTER)
 
 
 def parse_metrics(text: str) -> list[Metric]:
-    """The measures named in `text`, with spaces or commas between; raises InvalidInput for one not known."""
+    """Parse names separated by spaces or commas; raise InvalidInput for an unknown one."""
     names = [name for name in dict.fromkeys(BETWEEN.split(text)) if name]
     if not names:
-        raise InvalidInput('no measure is named; write for instance --measures "AP P@10 nDCG@10"')
-    return [_measure(name) for name in names]
+        raise InvalidInput('name at least one measure, for instance --measures "AP P@10 nDCG@10"')
+    return [_parse_metric(name) for name in names]
 
 
-def _measure(name: str) -> Metric:
-    found = FORM.fullmatch(name)
-    kind, value = found.groups() if found else (name, None)
+def _parse_metric(name: str) -> Metric:
+    match = FORM.fullmatch(name)
+    kind, value = match.groups() if match else (name, None)
     if kind == "ANMRR":
         if value:
             raise InvalidInput("ANMRR has no cut-off; its depth follows from the number of relevant images")
         return Metric(name, anmrr.nmrr)
     if kind == "IPrec" and value:
-        recall = _number(name, value)
+        recall = _parse_recall(name, value)
         return Metric(name, lambda judged: interpolated_precision(judged, [recall])[:, 0])
     if kind in WITH_CUTOFF:
         if not value or not value.isdecimal() or int(value) < 1:
@@ -68,7 +72,7 @@ def _measure(name: str) -> Metric:
     return Metric(name, None, cutoff or 0)
 
 
-def _number(name: str, value: str) -> float:
+def _parse_recall(name: str, value: str) -> float:
     try:
         recall = float(value)
     except ValueError:
@@ -78,24 +82,37 @@ def _number(name: str, value: str) -> float:
     return recall
 
 
-def check_metric_gains(measures: Sequence[Metric], largest: int) -> None:
-    """Raises InvalidInput where one of the measures cannot be computed with gains up to `largest`."""
-    for measure in measures:
-        if measure.own is None:
-            trec_eval.check_trec_gains(trec_eval.parse_trec_measure(measure.name), largest)
+def check_metric_gains(metrics: Sequence[Metric], largest: int) -> None:
+    """Raise InvalidInput if one of `metrics` cannot be computed with gains up to `largest`."""
+    for metric in metrics:
+        if metric.compute is None:
+            trec_eval.check_trec_gains(trec_eval.parse_trec_measure(metric.name), largest)
 
 
-def compute_metrics(measures: Sequence[Metric], answers: RunMatrix, judgements: Qrels) -> Values:
-    """Values (m, q) of the measures for each query of the judgements, in their order."""
-    named = [m for m in measures if m.own is None]
-    theirs = [trec_eval.with_level(trec_eval.parse_trec_measure(m.name), judgements.level) for m in named]
-    values = np.empty((len(measures), len(answers.places)))
-    from_theirs = [place for place, m in enumerate(measures) if m.own is None]
-    for which, judged in judged_blocks(answers, judgements):
-        for place, measure in enumerate(measures):
-            if measure.own is not None:
-                values[place, which] = measure.own(judged)
-        values[from_theirs, which] = trec_eval.compute_trec(
-            theirs, answers.places[which], judgements.places[which], judgements.gains[which]
+def compute_metrics(metrics: Sequence[Metric], run: RunMatrix, qrels: Qrels) -> Values:
+    """Compute metrics for each query.
+
+    Parameters
+    ----------
+    metrics : sequence of Metric
+    run : RunMatrix
+    qrels : Qrels
+
+    Returns
+    -------
+    (m, q) float64
+    """
+    trec_rows = [row for row, metric in enumerate(metrics) if metric.compute is None]
+    trec_measures = [
+        trec_eval.with_level(trec_eval.parse_trec_measure(metrics[row].name), qrels.level)
+        for row in trec_rows
+    ]
+    values = np.empty((len(metrics), len(run.positions)))
+    for queries, block in judged_blocks(run, qrels):
+        for row, metric in enumerate(metrics):
+            if metric.compute is not None:
+                values[row, queries] = metric.compute(block)
+        values[trec_rows, queries] = trec_eval.compute_trec(
+            trec_measures, run.positions[queries], qrels.positions[queries], qrels.gains[queries]
         )
     return values

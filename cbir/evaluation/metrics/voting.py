@@ -1,4 +1,4 @@
-"""The measures of MedMNIST retrieval: mAP@k, mMV@k and ACC@k (Mahbod et al. 2024; Kalra et al. 2020 for the vote)."""
+"""Metrics of MedMNIST retrieval: mAP@k, mMV@k and ACC@k (Mahbod et al. 2024; Kalra et al. 2020 for the vote)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +17,19 @@ def precision_of_retrieved(judged: JudgedBlock, k: int) -> NDArray[np.float64]:
 
 
 def majority_vote(judged: JudgedBlock, k: int) -> NDArray[np.float64]:
-    """(q,): 1 where the first k answers vote for the query's class, also where that is among tied winners."""
+    """Return 1 (q,) if the first `k` answers vote for the query's class, or it is among tied winners, else 0."""
     votes = class_votes(judged, k)
-    own = (judged.classes[:, :k] == judged.query_classes[:, None]).sum(axis=1)
-    return np.where((own > 0) & (own == votes.max(axis=1, initial=0)), 1.0, 0.0)
+    votes_for_query = (judged.classes[:, :k] == judged.query_classes[:, None]).sum(axis=1)
+    return np.where((votes_for_query > 0) & (votes_for_query == votes.max(axis=1, initial=0)), 1.0, 0.0)
 
 
 def accuracy(judged: JudgedBlock, k: int) -> NDArray[np.float64]:
-    """(q,): 1 where any of the first k answers is relevant."""
+    """Return 1 (q,) if any of the first `k` answers is relevant, else 0."""
     return np.where(judged.hits[:, :k].any(axis=1), 1.0, 0.0)
 
 
 def class_votes(judged: JudgedBlock, k: int) -> NDArray[np.int64]:
-    """(q, k): how many of the first k answers have the class of this one; 0 for answers without a class."""
+    """Count for each of the first `k` answers those of its class, (q, k); 0 for an answer without a class."""
     classes = judged.classes[:, :k]
     votes = np.zeros(classes.shape, np.int64)
     for column in range(classes.shape[1]):

@@ -1,4 +1,4 @@
-"""The best and the worst queries of a run with their first answers, as pictures."""
+"""Best and worst queries of a run with their first answers, as pictures."""
 
 from html import escape
 
@@ -7,65 +7,67 @@ import numpy as np
 from cbir.evaluation.experiment import EvalResult
 from cbir.evaluation.report.report_pictures import ReportPictures
 
-SHOWN = 5  # queries of each kind
+QUERIES = 5  # best and worst each
 ANSWERS = 8
 
 
-def render_examples(evaluation: EvalResult, number: int, pictures: ReportPictures) -> str:
-    """HTML of one run's best and worst queries by the first measure, one a class as long as there are classes."""
-    measure = evaluation.plan.measures[0]
-    values = evaluation.values[number, 0]
-    falling = -values if not measure.lower_is_better else values
-    # Equal values: the query with more relevant images is the more telling one.
-    many = -evaluation.judgements.relevant
-    best, worst = (np.lexsort((many, order)).tolist() for order in (falling, -falling))
+def render_examples(result: EvalResult, number: int, pictures: ReportPictures) -> str:
+    """Render a run's best and worst queries by the first metric, of different classes if possible.
+
+    Parameters
+    ----------
+    result : EvalResult
+    number : int
+        Index of the run.
+    pictures : ReportPictures
+    """
+    metric = result.plan.metrics[0]
+    values = result.values[number, 0]
+    falling = -values if not metric.lower_is_better else values
+    # Equal values: the query with more relevant images says more.
+    relevant = -result.qrels.relevant
+    best, worst = (np.lexsort((relevant, order)).tolist() for order in (falling, -falling))
     parts = []
     for title, order in (("Best", best), ("Worst", worst)):
-        parts.append(f"<h3>{title} queries by {escape(measure.name)}</h3>")
-        parts += [_query(evaluation, number, place, pictures) for place in _various(evaluation, order)]
+        parts.append(f"<h3>{title} queries by {escape(metric.name)}</h3>")
+        parts += [_render_query(result, number, q, pictures) for q in _diverse(result, order)]
     return "".join(parts)
 
 
-def _various(evaluation: EvalResult, order: list[int]) -> list[int]:
-    """The first few of `order`, those of a class that was not taken yet before all others."""
-    classes, seen, again = evaluation.judgements.query_classes, set(), []
-    taken = []
-    for place in order:
-        if classes[place] in seen:
-            again.append(place)
-        else:
-            seen.add(classes[place])
-            taken.append(place)
-        if len(taken) == SHOWN:
-            break
-    return (taken + again)[:SHOWN]
+def _diverse(result: EvalResult, order: list[int]) -> list[int]:
+    """Return the first queries of `order`, one of each class before others."""
+    classes = result.qrels.query_classes
+    _, first = np.unique(classes[order], return_index=True)
+    later = np.ones(len(order), bool)
+    later[first] = False
+    return [order[index] for index in np.argsort(later, kind="stable")[:QUERIES]]
 
 
-def _query(evaluation: EvalResult, number: int, place: int, pictures: ReportPictures) -> str:
-    judgements = evaluation.judgements
-    query = judgements.queries[place]
-    value = float(evaluation.values[number, 0, place])
-    title = judgements.titles[judgements.query_classes[place]]
-    drawn = pictures.html(query.source, query.frame, query.content, query.burned_in)
-    figures = [f'<figure class="asked">{drawn}<figcaption>query<br>{escape(title)}</figcaption></figure>']
-    gains = dict(zip(judgements.places[place].tolist(), judgements.gains[place].tolist(), strict=True))
-    answers = evaluation.runs[number].answers.places[place, :ANSWERS].tolist()
-    figures += [_answer(evaluation, a, gains.get(a, 0), pictures) for a in answers if a >= 0]
+def _render_query(result: EvalResult, number: int, q: int, pictures: ReportPictures) -> str:
+    qrels = result.qrels
+    query = qrels.queries[q]
+    value = float(result.values[number, 0, q])
+    title = qrels.titles[qrels.query_classes[q]]
+    picture = pictures.html(query.source, query.frame, query.content, query.burned_in)
+    figures = [f'<figure class="asked">{picture}<figcaption>query<br>{escape(title)}</figcaption></figure>']
+    gains = dict(zip(qrels.positions[q].tolist(), qrels.gains[q].tolist(), strict=True))
+    answers = result.runs[number].matrix.positions[q, :ANSWERS].tolist()
+    figures += [_render_answer(result, a, gains.get(a, 0), pictures) for a in answers if a >= 0]
     return (
-        f'<div class="query"><p><b>{evaluation.plan.measures[0].name} {value:.3f}</b> '
-        f'<span class="sub">{escape(title)}, {judgements.relevant[place]} relevant, <code>{query.name}</code></span>'
+        f'<div class="query"><p><b>{result.plan.metrics[0].name} {value:.3f}</b> '
+        f'<span class="sub">{escape(title)}, {qrels.relevant[q]} relevant, <code>{query.name}</code></span>'
         f'</p><div class="film">{"".join(figures)}</div></div>'
     )
 
 
-def _answer(evaluation: EvalResult, answer: int, gain: int, pictures: ReportPictures) -> str:
-    judgements, record = evaluation.judgements, evaluation.candidates.records[answer]
-    its_class = int(judgements.classes[answer])
-    title = judgements.titles[its_class] if its_class >= 0 else "unjudged"
-    hit = gain >= judgements.level
+def _render_answer(result: EvalResult, position: int, gain: int, pictures: ReportPictures) -> str:
+    qrels, record = result.qrels, result.candidates.records[position]
+    code = int(qrels.classes[position])
+    title = qrels.titles[code] if code >= 0 else "unjudged"
+    hit = gain >= qrels.level
     mark = "✓" if hit else "✗"
-    if judgements.spread:
+    if qrels.spread:
         mark += f" gain {gain}"
-    drawn = pictures.html(record.source, record.frame, record.content_hash, record.burned_in)
+    picture = pictures.html(record.source, record.frame, record.content_hash, record.burned_in)
     kind = "hit" if hit else "miss"
-    return f'<figure class="{kind}">{drawn}<figcaption><b>{mark}</b> {escape(title)}</figcaption></figure>'
+    return f'<figure class="{kind}">{picture}<figcaption><b>{mark}</b> {escape(title)}</figcaption></figure>'

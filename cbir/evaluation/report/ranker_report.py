@@ -1,4 +1,4 @@
-"""The report of a ranker: how well it ranks each part of the images, its ROC, and what it puts first."""
+"""Report of a ranker: metrics of each part of the images, ROC, and the images of highest score."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,13 +17,16 @@ from cbir.evaluation.report.charts import line_chart
 from cbir.evaluation.report.report_pictures import ReportPictures
 from cbir.evaluation.report.svg_figure import style_sheet
 
-FIRST = 10  # pictures shown: Zheng et al., Top-rank CNN, figure 8
+PICTURES = 10  # Zheng et al., Top-rank CNN, figure 8
 LEFTMOST = 0.05  # of the false positives, in the enlarged ROC
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredImages:
-    """Images of one part, each list (n,): scores, what is positive, files, hashes of pictures, burned-in text."""
+    """Scored images of one part, each field (n,).
+
+    positive: mask. contents: hashes of the pictures. burned_in: the picture contains text.
+    """
 
     scores: NDArray[np.float64]
     positive: NDArray[np.bool_]
@@ -33,7 +36,7 @@ class ScoredImages:
 
 
 def ranking_metrics(ranked: ScoredImages) -> dict[str, Any]:
-    """Pos@Top, AUC, how many images there are, and the highest score of a negative."""
+    """Return Pos@Top, AUC, the number of images, and the highest score of a negative."""
     curve = roc(ranked.scores, ranked.positive)
     return {
         "images": len(ranked.scores),
@@ -45,16 +48,30 @@ def ranking_metrics(ranked: ScoredImages) -> dict[str, Any]:
 
 
 def write_ranker_report(
-    folder: Path, title: str, parts: Mapping[str, ScoredImages], told: Mapping[str, Any], max_pixels: int
+    folder: Path, title: str, parts: Mapping[str, ScoredImages], facts: Mapping[str, Any], max_pixels: int
 ) -> dict[str, Any]:
-    """Write report.html, self-contained, and report.json into `folder`; returns what the latter says.
+    """Write report.html, self-contained, and report.json.
 
-    parts: by name; ROC and pictures are of the last one. told: facts that stand in both, among them "history".
+    Parameters
+    ----------
+    folder : Path
+    title : str
+    parts : mapping of str to ScoredImages
+        ROC and pictures are of the last part.
+    facts : mapping
+        Part of both files; the value of "history" is charted.
+    max_pixels : int
+        Largest picture to decode.
+
+    Returns
+    -------
+    dict
+        Content of report.json.
     """
     name, last = list(parts.items())[-1]
     curve = roc(last.scores, last.positive)
-    order = np.argsort(-last.scores, kind="stable")[:FIRST]
-    found = {
+    order = np.argsort(-last.scores, kind="stable")[:PICTURES]
+    report = {
         "parts": {part: ranking_metrics(ranked) for part, ranked in parts.items()},
         "roc": {
             "of": name,
@@ -64,66 +81,66 @@ def write_ranker_report(
         },
         "first": [
             {
-                "image_id": last.contents[place],  # as in a collection; a file's name may tell of a patient
-                "score": float(last.scores[place]),
-                "positive": bool(last.positive[place]),
+                "image_id": last.contents[row],  # as in a collection; a file name may identify a patient
+                "score": float(last.scores[row]),
+                "positive": bool(last.positive[row]),
             }
-            for place in order
+            for row in order
         ],
-        **told,
+        **facts,
     }
     with atomic_text(folder / "report.json") as file:
-        file.write(json.dumps(found, indent=2, allow_nan=False) + "\n")
+        file.write(json.dumps(report, indent=2, allow_nan=False) + "\n")
     with atomic_text(folder / "report.html") as file:
-        file.write(_page(title, name, found, curve, _film(last, order, ReportPictures(max_pixels)), told))
-    return found
+        file.write(_page(title, name, report, curve, _film(last, order, ReportPictures(max_pixels)), facts))
+    return report
 
 
 def _page(
-    title: str, name: str, found: Mapping[str, Any], curve: Roc, film: str, told: Mapping[str, Any]
+    title: str, name: str, report: Mapping[str, Any], curve: Roc, film: str, facts: Mapping[str, Any]
 ) -> str:
-    facts = "".join(
+    rows = "".join(
         f"<dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(_text(value))}</dd>"
-        for key, value in told.items()
+        for key, value in facts.items()
         if key != "history"
     )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title><style>{style_sheet()}</style></head><body>
 <h1>{escape(title)}</h1>
-<p class="sub">How well scores put positive images first. Not a medical device.</p>
-<h2>Results</h2>{_table(found["parts"])}
-<p class="note">Pos@Top: share of the positives above every negative. One negative decides it, so it varies much
-where there are few images. The ranker is that of the epoch which was best on the images for validation.</p>
+<p class="sub">Ranking of positive images before negative ones. Not a medical device.</p>
+<h2>Results</h2>{_table(report["parts"])}
+<p class="note">Pos@Top: share of the positives above every negative. A single negative decides it, so it varies much
+if there are few images. The ranker is that of the best epoch on the validation images.</p>
 <h2>ROC of {escape(name)}</h2>{_roc(name, curve, 1.0)}
 <p class="note">Its leftmost part; the vertical piece is Pos@Top.</p>{_roc(name, curve, LEFTMOST)}
-<h2>The first {len(found["first"])} of {escape(name)}</h2>
-<p class="note">The pictures are of patients: keep this file as you keep them.</p>{film}
-<h2>Training</h2>{_training(told.get("history", []))}
-<h2>On what terms</h2><dl>{facts}</dl>
-<p class="note">cbir {cbir.__version__}. Everything here as numbers is in report.json.</p>
+<h2>The first {len(report["first"])} of {escape(name)}</h2>
+<p class="note">The pictures are of patients: protect this file as you protect them.</p>{film}
+<h2>Training</h2>{_training(facts.get("history", []))}
+<h2>Protocol</h2><dl>{rows}</dl>
+<p class="note">cbir {cbir.__version__}. report.json has all figures.</p>
 </body></html>
 """
 
 
 def _text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_text(of)}" for key, of in value.items())
+        return ", ".join(f"{key} {_text(item)}" for key, item in value.items())
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _table(parts: Mapping[str, Mapping[str, Any]]) -> str:
     rows = "".join(
-        f"<tr><th>{escape(name)}</th><td>{of['images']}</td><td>{of['positives']}</td>"
-        f"<td>{of['pos_at_top']:.3f}</td><td>{of['auc']:.3f}</td></tr>"
-        for name, of in parts.items()
+        f"<tr><th>{escape(name)}</th><td>{part['images']}</td><td>{part['positives']}</td>"
+        f"<td>{part['pos_at_top']:.3f}</td><td>{part['auc']:.3f}</td></tr>"
+        for name, part in parts.items()
     )
     heads = "".join(f"<th>{head}</th>" for head in ("part", "images", "positives", "Pos@Top", "AUC"))
     return f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
 def _roc(name: str, curve: Roc, until: float) -> str:
-    """The curve from 0 to `until` false positives."""
+    """Draw the curve from 0 to `until` false positives."""
     x, y = curve.corners()
     inside = x < until
     xs, ys = [*x[inside].tolist(), until], [*y[inside].tolist(), float(curve.at(until))]
@@ -141,11 +158,11 @@ def _training(history: Sequence[Mapping[str, float]]) -> str:
 
 def _film(ranked: ScoredImages, order: NDArray[np.int64], pictures: ReportPictures) -> str:
     figures = []
-    for place in order.tolist():
-        hit = bool(ranked.positive[place])
-        drawn = pictures.html(str(ranked.paths[place]), None, ranked.contents[place], ranked.burned_in[place])
+    for row in order.tolist():
+        hit = bool(ranked.positive[row])
+        picture = pictures.html(str(ranked.paths[row]), None, ranked.contents[row], ranked.burned_in[row])
         figures.append(
-            f'<figure class="{"hit" if hit else "miss"}">{drawn}<figcaption><b>{"✓" if hit else "✗"}</b> '
-            f"{float(ranked.scores[place]):.3g}</figcaption></figure>"
+            f'<figure class="{"hit" if hit else "miss"}">{picture}<figcaption><b>{"✓" if hit else "✗"}</b> '
+            f"{float(ranked.scores[row]):.3g}</figcaption></figure>"
         )
     return f'<div class="film">{"".join(figures)}</div>'

@@ -1,4 +1,4 @@
-"""The page as a whole."""
+"""HTML report of an evaluation."""
 
 from collections.abc import Callable
 from html import escape
@@ -15,89 +15,88 @@ from cbir.evaluation.report.results_table import render_results
 from cbir.evaluation.report.svg_figure import style_sheet
 from cbir.evaluation.result_files import class_means
 
+Progress = Callable[[str, int, int], None]
 
-def write_report(
-    evaluation: EvalResult,
-    path: Path,
-    pictures: ReportPictures | None,
-    progress: Callable[[str, int, int], None],
-) -> None:
-    """Write the report; without `pictures` it shows none. progress: as of `run_plan`."""
+
+def write_report(result: EvalResult, path: Path, pictures: ReportPictures | None, progress: Progress) -> None:
+    """Write the report of `result` to `path`.
+
+    Parameters
+    ----------
+    result : EvalResult
+    path : Path
+    pictures : ReportPictures or None
+        None: the report has no pictures.
+    progress : callable
+        As of `run_evaluation`.
+    """
     with atomic_text(path) as file:
-        file.write(render_report(evaluation, pictures, progress))
+        file.write(render_report(result, pictures, progress))
 
 
-def render_report(
-    evaluation: EvalResult, pictures: ReportPictures | None, progress: Callable[[str, int, int], None]
-) -> str:
-    """The HTML of the report."""
-    plan, count = evaluation.plan, len(evaluation.judgements.queries)
-    facts = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in describe_protocol(evaluation))
-    shown = ""
+def render_report(result: EvalResult, pictures: ReportPictures | None, progress: Progress) -> str:
+    """Return the HTML of the report; parameters as of `write_report`: `result`, `pictures` and `progress`."""
+    plan, count = result.plan, len(result.qrels.queries)
+    facts = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in describe_protocol(result))
+    examples = ""
     if pictures:
-        shown = (
-            "<h2>Best and worst queries</h2><p class=note>The pictures are of the collection: keep this file as you "
-            "keep them.</p>" + "".join(_examples(evaluation, number, pictures, progress)
-                                       for number in range(len(evaluation.runs)))
-        )  # fmt: skip
+        examples = (
+            "<h2>Best and worst queries</h2><p class=note>The pictures are from the collection: protect this file "
+            "as you protect them.</p>"
+        ) + "".join(_examples(result, number, pictures, progress) for number in range(len(result.runs)))
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Retrieval by {escape(plan.relevance.text)}</title><style>{style_sheet()}</style></head><body>
 <h1>Retrieval by {escape(plan.relevance.text)}</h1>
-<p class="sub">{count} queries, {len(evaluation.candidates)} images, profile
-{escape(str(evaluation.collection["profile"]))}. Not a medical device.</p>
-<h2>Results</h2>{render_results(evaluation)}
+<p class="sub">{count} queries, {len(result.candidates)} images, profile
+{escape(str(result.collection["profile"]))}. Not a medical device.</p>
+<h2>Results</h2>{render_results(result)}
 <p class="note">Bold: the best mean of a column. ↓: lower is better. *: p below 0.05.</p>
-<h2>Precision and recall</h2>{_curves(evaluation)}
-<h2>Classes</h2>{_classes(evaluation)}
-<h2>On what terms</h2><dl>{facts}</dl>{_notes(evaluation)}
-{shown}
-<p class="note">cbir {cbir.__version__}. Run files in TREC form are in runs/, judgements in qrels.txt, values of
-single queries in queries.csv, everything here as numbers in summary.json.</p>
+<h2>Precision and recall</h2>{_curves(result)}
+<h2>Classes</h2>{_classes(result)}
+<h2>Protocol</h2><dl>{facts}</dl>{_notes(result)}
+{examples}
+<p class="note">cbir {cbir.__version__}. runs/ has the run files in TREC format, qrels.txt the judgements, queries.csv
+the values of single queries, summary.json all figures.</p>
 </body></html>
 """
 
 
-def _curves(evaluation: EvalResult) -> str:
+def _curves(result: EvalResult) -> str:
     series = [
-        (run.method.name, curve.tolist())
-        for run, curve in zip(evaluation.runs, evaluation.curves, strict=True)
+        (run.method.name, curve.tolist()) for run, curve in zip(result.runs, result.curves, strict=True)
     ]
     return line_chart(series, RECALLS, "recall", "interpolated precision, mean over queries")
 
 
-def _classes(evaluation: EvalResult) -> str:
-    """Bars of the first measure, the easiest class of the first run first."""
-    measure = evaluation.plan.measures[0]
-    found = [class_means(evaluation, number) for number in range(len(evaluation.runs))]
+def _classes(result: EvalResult) -> str:
+    """Render bars of the first metric, the easiest class of the first run first."""
+    metric = result.plan.metrics[0]
+    by_run = [class_means(result, number) for number in range(len(result.runs))]
     rows = [
-        (title, f"{count}", [found[run][place][2][0] for run in range(len(found))])
-        for place, (title, count, _) in enumerate(found[0])
+        (title, f"{count}", [classes[index][2][0] for classes in by_run])
+        for index, (title, count, _) in enumerate(by_run[0])
     ]
-    rows.sort(key=lambda row: row[2][0], reverse=not measure.lower_is_better)
-    names = [run.method.name for run in evaluation.runs]
+    rows.sort(key=lambda row: row[2][0], reverse=not metric.lower_is_better)
+    names = [run.method.name for run in result.runs]
     return (
-        f'<p class="note">Mean {escape(measure.name)} of the queries of each class; at the right, how many they are.'
-        f"</p>{bar_chart(rows, names, f'{measure.name} by class')}"
+        f'<p class="note">Mean {escape(metric.name)} of the queries of each class; their number is at the right.'
+        f"</p>{bar_chart(rows, names, f'{metric.name} by class')}"
     )
 
 
-def _examples(
-    evaluation: EvalResult, number: int, pictures: ReportPictures, progress: Callable[[str, int, int], None]
-) -> str:
-    progress("pictures", number + 1, len(evaluation.runs))
+def _examples(result: EvalResult, number: int, pictures: ReportPictures, progress: Progress) -> str:
+    progress("pictures", number + 1, len(result.runs))
     opened = " open" if number == 0 else ""
-    name = escape(evaluation.runs[number].method.name)
-    return (
-        f"<details{opened}><summary>{name}</summary>{render_examples(evaluation, number, pictures)}</details>"
-    )
+    name = escape(result.runs[number].method.name)
+    return f"<details{opened}><summary>{name}</summary>{render_examples(result, number, pictures)}</details>"
 
 
-def _notes(evaluation: EvalResult) -> str:
-    """What re-rankers had to say."""
-    said = [
+def _notes(result: EvalResult) -> str:
+    """Render the remarks of the re-rankers."""
+    notes = [
         f"<li>{escape(run.method.name)}: {escape(note)}</li>"
-        for run in evaluation.runs
+        for run in result.runs
         for note in run.facts["notes"]
     ]
-    return f"<ul>{''.join(said)}</ul>" if said else ""
+    return f"<ul>{''.join(notes)}</ul>" if notes else ""

@@ -1,4 +1,4 @@
-"""Small pictures of queries and answers, as data URIs."""
+"""Thumbnails of queries and answers, as data URIs."""
 
 import base64
 from pathlib import Path
@@ -9,35 +9,46 @@ from cbir.errors import UnreadableImage
 from cbir.images import Limits, read_images
 from cbir.search import select_frame
 
-SIDE = 128  # pixels, the longer one
+SIDE = 128  # pixels of the longer side
 JPEG_QUALITY = 80
 
 BURNED_IN = "not shown: text may be burned in"
-GONE = "its file is gone or has changed"
+MISSING = "its file is missing or has changed"
 
 
 class ReportPictures:
-    """Draws each picture once."""
+    """Thumbnails as HTML, each rendered once."""
 
     def __init__(self, max_pixels: int) -> None:
         self.limits = Limits(pixels=max_pixels)
-        self._drawn: dict[str, str] = {}
+        self._cache: dict[str, str] = {}
 
     def html(self, source: str, frame: int | None, content: str, burned_in: bool) -> str:
-        """An `img`, or the words why there is none: nothing that DICOM says holds burned-in text is shown."""
+        """Return an `img`, or a text that says why there is none.
+
+        Parameters
+        ----------
+        source : str
+            Path of the file.
+        frame : int or None
+        content : str
+            Hash of the picture; a file with another picture is not shown.
+        burned_in : bool
+            DICOM says that the picture holds text; it is not shown.
+        """
         if burned_in:
             return f'<span class="none">{BURNED_IN}</span>'
-        if content not in self._drawn:
-            self._drawn[content] = self._draw(Path(source), frame, content)
-        return self._drawn[content]
+        if content not in self._cache:
+            self._cache[content] = self._render(Path(source), frame, content)
+        return self._cache[content]
 
-    def _draw(self, path: Path, frame: int | None, content: str) -> str:
+    def _render(self, path: Path, frame: int | None, content: str) -> str:
         try:
             image = select_frame(read_images(path, limits=self.limits), frame, path.name)
         except (UnreadableImage, OSError):
-            return f'<span class="none">{GONE}</span>'
+            return f'<span class="none">{MISSING}</span>'
         if image.content_hash != content:
-            return f'<span class="none">{GONE}</span>'
+            return f'<span class="none">{MISSING}</span>'
         height, width = image.pixels.shape[:2]
         scale = min(1.0, SIDE / max(height, width))
         size = max(1, round(width * scale)), max(1, round(height * scale))

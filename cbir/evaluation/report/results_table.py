@@ -1,4 +1,4 @@
-"""The table of results."""
+"""Table of results."""
 
 from html import escape
 
@@ -7,11 +7,11 @@ from cbir.evaluation.experiment import EvalResult
 SIGNIFICANT = 0.05
 
 
-def render_results(evaluation: EvalResult) -> str:
-    """A row a method, a column a measure: mean, interval, and the comparison with the first method."""
-    measures = evaluation.plan.measures
-    heads = "".join(f"<th>{escape(m.name)}{' ↓' if m.lower_is_better else ''}</th>" for m in measures)
-    rows = "".join(_row(evaluation, number) for number in range(len(evaluation.runs)))
+def render_results(result: EvalResult) -> str:
+    """Render a row for each method with means, intervals and the comparison with the first method."""
+    metrics = result.plan.metrics
+    heads = "".join(f"<th>{escape(m.name)}{' ↓' if m.lower_is_better else ''}</th>" for m in metrics)
+    rows = "".join(_row(result, number) for number in range(len(result.runs)))
     seconds = "<th>seconds</th>"
     return (
         f'<div class="wide"><table><thead><tr><th>method</th>{heads}{seconds}</tr></thead>'
@@ -19,28 +19,28 @@ def render_results(evaluation: EvalResult) -> str:
     )
 
 
-def _row(evaluation: EvalResult, number: int) -> str:
-    run = evaluation.runs[number]
-    cells = "".join(_cell(evaluation, number, m) for m in range(len(evaluation.plan.measures)))
+def _row(result: EvalResult, number: int) -> str:
+    run = result.runs[number]
+    cells = "".join(_cell(result, number, m) for m in range(len(result.plan.metrics)))
     settings = ", ".join(f"{name} {value}" for name, value in run.facts["parameters"].items())
     seconds = f"<td>{run.facts['seconds']:.1f}</td>"
     return f'<tr><th title="{escape(settings)}">{escape(run.method.name)}</th>{cells}{seconds}</tr>'
 
 
-def _cell(evaluation: EvalResult, number: int, m: int) -> str:
-    column = evaluation.means[:, m]
-    best = column.min() if evaluation.plan.measures[m].lower_is_better else column.max()
-    mean, low, high = (float(of[number, m]) for of in (evaluation.means, evaluation.low, evaluation.high))
-    against = evaluation.against[number]
+def _cell(result: EvalResult, number: int, m: int) -> str:
+    column = result.means[:, m]
+    best = column.min() if result.plan.metrics[m].lower_is_better else column.max()
+    mean, low, high = (float(values[number, m]) for values in (result.means, result.low, result.high))
+    difference = result.differences[number]
     compared = ""
-    if against:
-        p = float(against.corrected[m])
+    if difference:
+        p = float(difference.p_holm[m])
         sure = "<b>*</b>" if p < SIGNIFICANT else ""
-        compared = f"<small>{float(against.difference[m]):+.4f}, p {in_words(p)}{sure}</small>"
+        compared = f"<small>{float(difference.mean[m]):+.4f}, p {format_p(p)}{sure}</small>"
     kind = ' class="best"' if mean == best and len(column) > 1 else ""
     return f"<td{kind}><b>{mean:.4f}</b><small>[{low:.4f}, {high:.4f}]</small>{compared}</td>"
 
 
-def in_words(p: float) -> str:
-    """A p value as papers print it."""
+def format_p(p: float) -> str:
+    """Format a p value as papers print it."""
     return "&lt; 0.001" if p < 0.001 else f"= {p:.3f}"

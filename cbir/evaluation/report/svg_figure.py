@@ -25,7 +25,7 @@ INK, SOFT, RULE = "#1d2226", "#5d666d", "#d9d6cd"
 VARIABLES = {colour: f"--c{number}" for number, colour in enumerate(COLOURS)} | {
     INK: "--ink", SOFT: "--soft", RULE: "--rule",
 }  # fmt: skip
-RC = {
+RC: dict[Any, Any] = {
     "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 12, "axes.labelsize": 13,
     "text.color": INK, "axes.labelcolor": SOFT, "xtick.labelcolor": SOFT, "ytick.labelcolor": SOFT,
     "xtick.major.size": 0, "ytick.major.size": 0, "axes.spines.left": False, "axes.spines.right": False,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cbir.datasets.irma import CLUTTER, CodeTree, strip_zeros, parse_code
+from cbir.datasets.irma import CLUTTER, CodeTree, parse_code, strip_zeros
 from cbir.errors import InvalidInput
 from tests.cbir.datasets.small_tree import SMALL_TREE, published
 

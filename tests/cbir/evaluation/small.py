@@ -37,5 +37,5 @@ def judged(relevant_at, total, depth, classes=None):
     names = classes or ["own" if place + 1 in relevant_at else "other" for place in range(depth)]
     extra = total - names.count("own")
     among = pool([{"label": name} for name in names] + [{"label": "own"}] * extra)
-    judgements = build_qrels(among, [ask("q", {"label": "own"})], parse_relevance("label"))
-    return RunMatrix(np.arange(depth, dtype=np.int32)[None, :]), judgements
+    qrels = build_qrels(among, [ask("q", {"label": "own"})], parse_relevance("label"))
+    return RunMatrix(np.arange(depth, dtype=np.int32)[None, :]), qrels

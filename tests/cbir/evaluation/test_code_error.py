@@ -196,9 +196,9 @@ def test_forms_of_truth(tmp_path, form):
     ("text", "told"),
     [
         ("1 1121-120-942-700\n2 1121\n\n3 x y\n", "line 2: .*1121.*line 4: "),
-        ("1 1121-120-942-7**\n01 1121-120-942-700\n", "line 2: image 1 comes a second time"),
-        ("1 C\n", "line 1: 'C' is no answer"),
-        ("", "names no image"),
+        ("1 1121-120-942-7**\n01 1121-120-942-700\n", "line 2: image 1 is repeated"),
+        ("1 C\n", "line 1: 'C' is not an answer"),
+        ("", "contains no image"),
         ("\n".join(f"{n} bad" for n in range(9)), "and 4 more lines"),
     ],
 )
@@ -283,4 +283,4 @@ def test_the_command_in_words(tmp_path):
     shown = command(tmp_path, "--rule", "2007", "--train", tmp_path / "train")
     assert "rule            2007" in shown
     assert "1121-120-442-700, majority of the training" in shown.replace("  ", " ")
-    assert "1 images have no answer and count as all wrong" in shown
+    assert "1 images have no answer and count as wrong on every axis" in shown

@@ -88,7 +88,7 @@ def test_a_folder_of_images_and_one_that_is_none(benchmark, tmp_path):
     cv2.imwrite(str(tmp_path / "0007.png"), pixels)
     (tmp_path / "8.png").write_text("no picture")
     shown = submit(benchmark, "--rule", "2007", queries=tmp_path)
-    assert "expected from the training images" in shown
+    assert "expected, from the training images" in shown
     assert lines(benchmark)[0][0] == "7"
     assert lines(benchmark)[0][1] != "****-***-***-***"
     assert lines(benchmark)[1] == ["8", "****-***-***-***"]
@@ -157,13 +157,13 @@ def test_wrong_use(benchmark, tmp_path):
         submit(benchmark, "--where", "split=test")
     with pytest.raises(NotFound, match="no folder or manifest"):
         submit(benchmark, queries="missing")
-    with pytest.raises(InvalidInput, match="names no image"):
+    with pytest.raises(InvalidInput, match="contains no image"):
         submit(benchmark, queries=tmp_path)
     (tmp_path / "list.csv").write_text("file\n1.png\n")
     with pytest.raises(InvalidInput, match="no column `path`"):
         submit(benchmark, queries=tmp_path / "list.csv")
     (tmp_path / "list.csv").write_text("path\na/1.png\nb/001.png\n")
-    with pytest.raises(InvalidInput, match="two images are called 1"):
+    with pytest.raises(InvalidInput, match="two images have the id 1"):
         submit(benchmark, queries=tmp_path / "list.csv")
     (tmp_path / "list.csv").write_text("path,irma_code\na/1.png,1121\n")
     with pytest.raises(InvalidInput, match="true label '1121' of image 1"):

@@ -18,18 +18,18 @@ from cbir.evaluation.run_matrix import BLOCK, RunMatrix
 from tests.cbir.evaluation.small import ask, judged, pool
 
 
-def measure(name, answers, judgements):
-    return float(compute_metrics(parse_metrics(name), answers, judgements)[0, 0])
+def measure(name, answers, judged_qrels):
+    return float(compute_metrics(parse_metrics(name), answers, judged_qrels)[0, 0])
 
 
 def test_medmnist_average_precision_divides_by_what_was_found():
     # Mahbod et al. 2024: relevant at 1, 2 and 4 of 5 answers
-    answers, judgements = judged({1, 2, 4}, total=10, depth=5)
-    assert measure("mAP@5", answers, judgements) == pytest.approx(0.9167, abs=5e-5)
-    assert measure("AP@5", answers, judgements) == pytest.approx((1 + 1 + 3 / 4) / 10)
-    assert measure("mAP@1", answers, judgements) == 1.0
+    answers, judged_qrels = judged({1, 2, 4}, total=10, depth=5)
+    assert measure("mAP@5", answers, judged_qrels) == pytest.approx(0.9167, abs=5e-5)
+    assert measure("AP@5", answers, judged_qrels) == pytest.approx((1 + 1 + 3 / 4) / 10)
+    assert measure("mAP@1", answers, judged_qrels) == 1.0
     assert measure("mAP@3", *judged({5}, 1, 5)) == 0.0
-    assert measure("mAP@9", answers, judgements) == pytest.approx(0.9167, abs=5e-5)
+    assert measure("mAP@9", answers, judged_qrels) == pytest.approx(0.9167, abs=5e-5)
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,8 @@ def test_majority_vote(classes, vote):
 
 
 def test_accuracy_is_a_hit_among_the_first():
-    answers, judgements = judged({3}, 4, 5)
-    assert [measure(f"ACC@{k}", answers, judgements) for k in (1, 2, 3, 5)] == [0, 0, 1, 1]
+    answers, judged_qrels = judged({3}, 4, 5)
+    assert [measure(f"ACC@{k}", answers, judged_qrels) for k in (1, 2, 3, 5)] == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_classification_error_is_that_of_a_nearest_neighbour_classifier():
     truth = random.integers(0, 4, 25)
     order = np.argsort(np.linalg.norm(known[None] - asked[:, None], axis=2), axis=1).astype(np.int32)
     queries = [ask(str(n), {"label": str(label)}) for n, label in enumerate(truth)]
-    judgements = build_qrels(pool([{"label": str(label)} for label in names]), queries, by("label"))
-    found = compute_metrics(parse_metrics("kNNError@1 kNNError@3"), RunMatrix(order), judgements)
+    judged_qrels = build_qrels(pool([{"label": str(label)} for label in names]), queries, by("label"))
+    found = compute_metrics(parse_metrics("kNNError@1 kNNError@3"), RunMatrix(order), judged_qrels)
     predicted = KNeighborsClassifier(1).fit(known, names).predict(asked)
     assert found[0].mean() == pytest.approx((predicted != truth).mean())
     three = KNeighborsClassifier(3).fit(known, names)
@@ -96,10 +96,10 @@ def test_anmrr_of_hand_computed_queries():
 def test_anmrr_takes_k_from_the_largest_class():
     labels = [{"label": "big"}] * 10 + [{"label": "small"}] * 2
     queries = [ask("big", {"label": "big"}), ask("small", {"label": "small"})]
-    judgements = build_qrels(pool(labels), queries, by("label"))
+    judged_qrels = build_qrels(pool(labels), queries, by("label"))
     order = [*range(2, 10), 10, 0, 1, 11]  # big: 8 first ones, then places 10 and 11; small: 9 and 12
     found = compute_metrics(
-        parse_metrics("ANMRR"), RunMatrix(np.array([order, order], np.int32)), judgements
+        parse_metrics("ANMRR"), RunMatrix(np.array([order, order], np.int32)), judged_qrels
     )[0]
     big = (np.mean([1, 2, 3, 4, 5, 6, 7, 8, 10, 11]) - 5.5) / (1.25 * 20 - 5.5)  # K = min(40, 20)
     small = (1.25 * 8 - 1.5) / (1.25 * 8 - 1.5)  # K = min(8, 20) = 8: both lie beyond
@@ -108,9 +108,9 @@ def test_anmrr_takes_k_from_the_largest_class():
 
 def test_interpolated_precision_by_hand():
     # Relevant at 1, 3, 10 of 4 there are: precisions 1, 2/3, 3/10 at recalls 0.25, 0.5, 0.75
-    answers, judgements = judged({1, 3, 10}, 4, 10)
+    answers, judged_qrels = judged({1, 3, 10}, 4, 10)
     found = [
-        measure(f"IPrec@{recall}", answers, judgements) for recall in (0, 0.25, 0.3, 0.5, 0.75, 0.8, 1.0)
+        measure(f"IPrec@{recall}", answers, judged_qrels) for recall in (0, 0.25, 0.3, 0.5, 0.75, 0.8, 1.0)
     ]
     np.testing.assert_allclose(found, [1, 1, 2 / 3, 2 / 3, 0.3, 0, 0])
     # A later precision may be higher: relevant at 2 and 3
@@ -141,27 +141,31 @@ TREC_EVAL = {
 def test_measures_of_trec_eval_by_their_names(drawn, text):
     among, queries, orders = drawn
     try:
-        judgements = build_qrels(among, queries, by(text))
+        judged_qrels = build_qrels(among, queries, by(text))
     except InvalidInput:  # grades all alike
         return
-    kept = [n for n, query in enumerate(queries) if query in judgements.queries]
-    found = compute_metrics(parse_metrics(" ".join(TREC_EVAL)), RunMatrix(orders[kept]), judgements)
+    kept = [n for n, query in enumerate(queries) if query in judged_qrels.queries]
+    found = compute_metrics(parse_metrics(" ".join(TREC_EVAL)), RunMatrix(orders[kept]), judged_qrels)
     qrels = {
         query.name: dict(zip(map(str, places.tolist()), gains.tolist(), strict=True))
-        for query, places, gains in zip(judgements.queries, judgements.places, judgements.gains, strict=True)
+        for query, places, gains in zip(
+            judged_qrels.queries, judged_qrels.positions, judged_qrels.gains, strict=True
+        )
     }
     run = {
         queries[n].name: {str(place): -float(at) for at, place in enumerate(orders[n].tolist())} for n in kept
     }
     evaluator = pytrec_eval.RelevanceEvaluator(
-        qrels, set(TREC_EVAL.values()), relevance_level=judgements.level
+        qrels, set(TREC_EVAL.values()), relevance_level=judged_qrels.level
     )
     theirs = evaluator.evaluate(run)
-    expected = [[theirs[query.name][name] for query in judgements.queries] for name in TREC_EVAL.values()]
+    expected = [[theirs[query.name][name] for query in judged_qrels.queries] for name in TREC_EVAL.values()]
     for name, ours, other in zip(TREC_EVAL, found, np.array(expected), strict=True):
         if name.startswith("IPrec"):  # trec_eval loses a relevant image to rounding: 0.7 * 3 + 0.9 < 3
             recall = round(10 * float(name.partition("@")[2]))
-            right = [int(recall / 10 * n + 0.9) == -(-recall * n // 10) for n in judgements.relevant.tolist()]
+            right = [
+                int(recall / 10 * n + 0.9) == -(-recall * n // 10) for n in judged_qrels.relevant.tolist()
+            ]
             ours, other = ours[right], other[right]
         np.testing.assert_allclose(ours, other, atol=1e-6, err_msg=name)
 
@@ -169,8 +173,8 @@ def test_measures_of_trec_eval_by_their_names(drawn, text):
 @given(runs())
 def test_votes_against_the_obvious_loops(drawn):
     among, queries, orders = drawn
-    judgements = build_qrels(among, queries, by("label"))
-    found = compute_metrics(parse_metrics("mMV@5 kNNError@5 mAP@5 ACC@5"), RunMatrix(orders), judgements)
+    judged_qrels = build_qrels(among, queries, by("label"))
+    found = compute_metrics(parse_metrics("mMV@5 kNNError@5 mAP@5 ACC@5"), RunMatrix(orders), judged_qrels)
     for number, query in enumerate(queries):
         votes = [among.records[place].labels["label"] for place in orders[number][:5]]
         own = query.labels["label"]
@@ -186,19 +190,19 @@ def test_votes_against_the_obvious_loops(drawn):
 
 def test_unjudged_answers_neither_vote_nor_count():
     among = pool([{}, {}, {"label": "a"}, {"label": "b"}])
-    judgements = build_qrels(among, [ask("q", {"label": "a"})], by("label"))
+    judged_qrels = build_qrels(among, [ask("q", {"label": "a"})], by("label"))
     answers = RunMatrix(np.array([[0, 1, 2, 3]], np.int32))
-    assert measure("kNNError@3", answers, judgements) == 0
-    assert measure("mMV@3", answers, judgements) == 1
-    assert measure("P@2", answers, judgements) == 0
+    assert measure("kNNError@3", answers, judged_qrels) == 0
+    assert measure("mMV@3", answers, judged_qrels) == 1
+    assert measure("P@2", answers, judged_qrels) == 0
 
 
 def test_missing_answers_are_missing():
     among = pool([{"label": "a"}] * 3)
-    judgements = build_qrels(among, [ask("q", {"label": "a"}), ask("r", {"label": "a"})], by("label"))
+    judged_qrels = build_qrels(among, [ask("q", {"label": "a"}), ask("r", {"label": "a"})], by("label"))
     answers = RunMatrix(np.array([[-1, -1, -1], [2, -1, -1]], np.int32))
     names = "AP P@1 mAP@2 mMV@2 ACC@2 kNNError@2 ANMRR IPrec@0"
-    none, one = compute_metrics(parse_metrics(names), answers, judgements).T
+    none, one = compute_metrics(parse_metrics(names), answers, judged_qrels).T
     np.testing.assert_allclose(none, [0, 0, 0, 0, 0, 1, 1, 0])
     np.testing.assert_allclose(one[:6], [1 / 3, 1, 1, 1, 1, 0])
 
@@ -206,9 +210,9 @@ def test_missing_answers_are_missing():
 def test_many_queries_are_evaluated_in_pieces():
     among = pool([{"label": "a"}, {"label": "b"}])
     queries = [ask(str(n), {"label": "ab"[n % 2]}) for n in range(2 * BLOCK + 3)]
-    judgements = build_qrels(among, queries, by("label"))
+    judged_qrels = build_qrels(among, queries, by("label"))
     answers = RunMatrix(np.tile(np.array([0, 1], np.int32), (len(queries), 1)))
-    found = compute_metrics(parse_metrics("P@1 ACC@1 AP"), answers, judgements)
+    found = compute_metrics(parse_metrics("P@1 ACC@1 AP"), answers, judged_qrels)
     expected = [1.0 - n % 2 for n in range(len(queries))]
     np.testing.assert_array_equal(found[0], expected)
     np.testing.assert_array_equal(found[1], expected)
@@ -250,11 +254,11 @@ def test_gains_that_a_measure_does_not_know_are_refused():
 
 def test_err_up_to_the_largest_gain_it_knows():
     labels = [{"grade": grade} for grade in "43210"]
-    judgements = build_qrels(pool(labels), [ask("q", {"grade": "4"})], by("grade"))
+    judged_qrels = build_qrels(pool(labels), [ask("q", {"grade": "4"})], by("grade"))
     answers = RunMatrix(np.array([[1, 0, 2, 3, 4]], np.int32))
     stops = (2.0 ** np.array([3, 4, 2, 1, 0]) - 1) / 16
     going_on = np.cumprod(np.append(1, 1 - stops[:-1]))
-    assert measure("ERR@5", answers, judgements) == pytest.approx(
+    assert measure("ERR@5", answers, judged_qrels) == pytest.approx(
         (going_on * stops / np.arange(1, 6)).sum(), abs=1e-4
     )
 

@@ -62,7 +62,7 @@ def test_gains_are_those_of_the_obvious_loops(images, asked, text, same_patient)
     assert {query.name for query in found.without_relevant} == without
     assert len(found.queries) == len(queries) - len(without)
     for number, query in enumerate(found.queries):
-        gains = dict(zip(found.places[number].tolist(), found.gains[number].tolist(), strict=True))
+        gains = dict(zip(found.positions[number].tolist(), found.gains[number].tolist(), strict=True))
         assert gains == expected[query.name]
         assert found.relevant[number] == sum(value >= level for value in gains.values())
     unjudged = [any(not image[key] for key in relevance.needs) for image in images]

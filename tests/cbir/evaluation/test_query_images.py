@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.evaluation.query_images import queries_from_files, read_query_list, sample_queries, unique_names
 from cbir.evaluation.relevance import parse_relevance
-from cbir.evaluation.search_pool import DescribedQuery
+from cbir.ingest.description import DescribedFile, refused_file
+from cbir.store import Record
 
 
 @given(st.lists(st.sampled_from(["", "a", "b", "c"])), st.one_of(st.none(), st.integers(1, 30)))
@@ -56,6 +57,11 @@ def test_a_csv_as_it_comes(tmp_path):
     ]
 
 
+def described_file(content, patient=None):
+    record = Record(content, "/1.png", "1", "png", 8, 8, patient_key=patient)
+    return DescribedFile((record,), (np.zeros(6, np.float32),))
+
+
 @pytest.mark.parametrize("text", ["path,label\n", "label\nx\n", ""])
 def test_a_csv_without_queries_is_refused(tmp_path, text):
     path = tmp_path / "queries.csv"
@@ -66,7 +72,7 @@ def test_a_csv_without_queries_is_refused(tmp_path, text):
 
 def test_queries_of_files_have_keys_for_patients_and_ids_for_names(tmp_path):
     entries = [(tmp_path / f"{n}.png", {"label": "a", "patient": "Doe, Jane"}) for n in range(3)]
-    described = [DescribedQuery(np.zeros(6, np.float32), content) for content in ("aa", "aa")]
+    described = [described_file(content) for content in ("aa", "aa")]
     first, second = queries_from_files(entries, [0, 2], described, b"secret")
     assert (first.name, second.name) == ("aa", "aa-2")
     assert first.patient == second.patient
@@ -76,7 +82,7 @@ def test_queries_of_files_have_keys_for_patients_and_ids_for_names(tmp_path):
 
 def test_the_patient_of_the_csv_comes_before_that_of_dicom(tmp_path):
     entries = [(tmp_path / "1.dcm", {"label": "a"}), (tmp_path / "2.dcm", {"label": "a", "patient": "Doe"})]
-    described = [DescribedQuery(np.zeros(6, np.float32), content, patient="key") for content in ("aa", "bb")]
+    described = [described_file(content, "key") for content in ("aa", "bb")]
     first, second = queries_from_files(entries, [0, 1], described, b"secret")
     assert first.patient == "key"
     assert second.patient not in (None, "key", "Doe")
@@ -85,11 +91,11 @@ def test_the_patient_of_the_csv_comes_before_that_of_dicom(tmp_path):
 def test_files_that_cannot_be_read_are_named_together(tmp_path):
     entries = [(tmp_path / f"{n}.png", {"label": "a"}) for n in range(3)]
     described = [
-        DescribedQuery(refused="empty"),
-        DescribedQuery(np.zeros(6, np.float32), "aa"),
-        DescribedQuery(refused="damaged"),
+        refused_file("empty"),
+        described_file("aa"),
+        refused_file("damaged"),
     ]
-    with pytest.raises(UnreadableImage, match=r"2 of the query files.*0\.png: empty.*2\.png: damaged"):
+    with pytest.raises(UnreadableImage, match=r"2 query files.*0\.png: empty.*2\.png: damaged"):
         queries_from_files(entries, [0, 1, 2], described, b"secret")
 
 

@@ -36,7 +36,7 @@ def test_an_axis_that_is_not_known_agrees_with_none():
         assert parse_relevance(f"irma:{axes}").group(starred) is None
     assert parse_relevance("irma:T").group({"irma_code": "C"}) is None
     assert parse_relevance("irma:T").group(CHEST | {"irma_code": ""}) is None
-    with pytest.raises(InvalidInput, match="no IRMA code"):
+    with pytest.raises(InvalidInput, match="not an IRMA code"):
         parse_relevance("irma:T").group({"irma_code": "thorax"})
 
 

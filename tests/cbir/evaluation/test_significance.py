@@ -72,6 +72,6 @@ def test_runs_are_corrected_for_each_other_metric_by_metric():
         order = np.argsort(p)
         # Step-down: 3 times the smallest, twice the next, and never below the one before
         expected = np.minimum(np.maximum.accumulate(p[order] * [3, 2, 1]), 1.0)
-        assert [others[run].corrected[m] for run in order] == pytest.approx(expected.tolist())
-        assert others[0].difference[m] == pytest.approx((values[1] - values[0])[m].mean())
+        assert [others[run].p_holm[m] for run in order] == pytest.approx(expected.tolist())
+        assert others[0].mean[m] == pytest.approx((values[1] - values[0])[m].mean())
     assert compare_runs(values[:1], seed=3) == [None]
