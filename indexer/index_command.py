@@ -38,7 +38,7 @@ class FilesByDefault(typer.core.TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the default command in front."""
-        if args and args[0] not in self.commands:
+        if not args or args[0] not in self.commands:
             args = [FILES, *args]
         return super().parse_args(ctx, args)
 
@@ -53,7 +53,7 @@ class FilesCommand(typer.core.TyperCommand):
         )
 
 
-app = typer.Typer(cls=FilesByDefault, add_completion=False, no_args_is_help=True)
+app = typer.Typer(cls=FilesByDefault, add_completion=False)
 app.command("dicomweb")(crawl_dicomweb)
 
 
@@ -63,12 +63,15 @@ def _index() -> None:
 
 
 @app.command(
-    FILES, cls=FilesCommand, epilog="To add the images of a DICOMweb archive, see: cbir index dicomweb --help"
+    FILES,
+    cls=FilesCommand,
+    no_args_is_help=True,
+    epilog="To add the images of a DICOMweb archive, see: cbir index dicomweb --help",
 )
 def index_files(
     sources: Annotated[
         list[Path],
-        typer.Argument(help="Folders (searched recursively) and image files.", metavar="SOURCE..."),
+        typer.Argument(help="Folders (searched recursively) and image files.", metavar="SOURCE"),
     ],
     collection: Annotated[Path, typer.Option(help="Folder of the collection; created if it does not exist.")],
     profile: Annotated[

@@ -13,8 +13,9 @@ from cbir.ingest.description import DescribedFile, DescribeTask
 from cbir.ingest.image_files import file_stamp, find_images
 from cbir.paths import is_inside
 from cbir.store import Collection
+from cbir.store.image_rows import Entry
 from cbir.store.records import add_labels, hash_patient
-from cbir.store.writer import Entry, Writer
+from cbir.store.writer import Writer
 from indexer.describe_files import FileTask, describe_all
 from indexer.guarded_read import OUTSIDE
 

@@ -64,7 +64,7 @@ class DescribeTask:
 class DescribedFile:
     """Images of one file, one a frame, or the reason why there are none.
 
-    records: without manifest labels. vectors: (d,) float32 each, raw. thumbnails: JPEG, if asked for.
+    records: without manifest labels. vectors: (d,) float32 each, raw. thumbnails: JPEG, or empty.
     refused: a message for people, which never repeats what a DICOM header says of a patient.
     """
 

@@ -23,9 +23,9 @@ class ReceivedFile:
         return self.description.refused
 
 
-def select_new_instances(uids: Sequence[str], known: Collection[str]) -> list[bool]:
-    """Flag the SOP Instance UIDs to add: those that are not in `known`, and each of them once."""
-    seen = set(known)
+def select_new_instances(uids: Sequence[str], existing: Collection[str]) -> list[bool]:
+    """Flag the SOP Instance UIDs to add: those that are not in `existing`, and each of them once."""
+    seen = set(existing)
     flags = []
     for uid in uids:
         flags.append(uid not in seen)

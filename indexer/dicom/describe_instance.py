@@ -21,7 +21,7 @@ class Fate(Enum):
     """Outcomes of an instance."""
 
     stored = "stored"
-    known = "there already"
+    existing = "there already"
     no_image = "without an image"
     left_out = "left out by option"
     deleted_earlier = "deleted earlier by somebody"

@@ -109,7 +109,7 @@ class Intake:
         self._thread = Thread(target=self._commit_all, name="commits", daemon=True)
         self._thread.start()
 
-    def known(self, uids: Sequence[str]) -> set[str]:
+    def known_instances(self, uids: Sequence[str]) -> set[str]:
         """Return those of the SOP Instance UIDs that are in the collection."""
         return self.collection.known_instances(uids)
 
@@ -118,8 +118,8 @@ class Intake:
 
         uid: SOP Instance UID, if the caller knows it: an instance in the collection is not even decoded then.
         """
-        if uid and self.known([uid]):
-            return self._count(InstanceOutcome(Fate.known))
+        if uid and self.known_instances([uid]):
+            return self._count(InstanceOutcome(Fate.existing))
         described = self._describe(data)
         if described.fate is not Fate.stored:
             return self._count(InstanceOutcome(described.fate, described.reason))
@@ -199,13 +199,13 @@ class Intake:
 
     def _write(self, writer: Writer, pending: Sequence[_PendingInstance]) -> list[InstanceOutcome]:
         uids = [instance.uid for instance in pending]
-        is_new = select_new_instances(uids, self.known(uids))
+        is_new = select_new_instances(uids, self.known_instances(uids))
         files = [instance.file for instance, new in zip(pending, is_new, strict=True) if new]
         added = add_received_files(writer, files, keep_originals=self.keep_originals)
         self._stored += len(added.ids)
         frame_outcomes = iter(added.outcomes)
         fates = iter([_fate([next(frame_outcomes)[0] for _ in file.description.records]) for file in files])
-        return [InstanceOutcome(next(fates) if new else Fate.known) for new in is_new]
+        return [InstanceOutcome(next(fates) if new else Fate.existing) for new in is_new]
 
     def _renew_snapshot(self, idle: bool) -> None:
         """Write a new snapshot if too much has changed and no instance is pending. What was added is safe without."""
@@ -230,4 +230,4 @@ def _fate(outcomes: Sequence[str]) -> Fate:
     """Return the fate of an instance from the outcomes of its frames: a duplicate is in the collection."""
     if "added" in outcomes or "updated" in outcomes:
         return Fate.stored
-    return Fate.known if "duplicate" in outcomes else Fate.deleted_earlier
+    return Fate.existing if "duplicate" in outcomes else Fate.deleted_earlier

@@ -121,9 +121,9 @@ class Crawl:
             self._done[study.uid] = study.instances
 
     def _add_batch(self, study: str, series: str, uids: Sequence[str]) -> None:
-        known = self.intake.known(uids)
-        self.intake.count_skipped(Fate.known, len(known - self._seen))
-        self._seen |= known
+        existing = self.intake.known_instances(uids)
+        self.intake.count_skipped(Fate.existing, len(existing - self._seen))
+        self._seen |= existing
         missing = [uid for uid in uids if uid not in self._seen]
         with ThreadPoolExecutor(self.jobs) as threads:
             for _ in _map_until_failure(threads, lambda uid: self._add(study, series, uid), missing):

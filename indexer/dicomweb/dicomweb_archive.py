@@ -83,8 +83,8 @@ class DicomwebArchive:
             raise ArchiveFailed(f"no answer from {self.url}: {_reason(error)}") from None
         if response.status_code in (401, 403):
             raise ArchiveFailed(
-                f"{address} answered {response.status_code}: credentials are missing (CBIR_DICOMWEB_USER and "
-                "CBIR_DICOMWEB_PASSWORD, or CBIR_DICOMWEB_TOKEN) or not sufficient"
+                f"{address} answered {response.status_code}: credentials are needed (CBIR_DICOMWEB_USER and "
+                "CBIR_DICOMWEB_PASSWORD, or CBIR_DICOMWEB_TOKEN), or these are not sufficient"
             )
         if response.status_code == 204 or (response.status_code == 200 and _is_list(response)):
             return

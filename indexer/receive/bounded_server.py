@@ -60,7 +60,15 @@ class BoundedHandler(RequestHandler):
 
 
 class BoundedServer(ThreadedAssociationServer):
-    """Association server with bounds. max_bytes: of one object, including what DIMSE puts around it."""
+    """Association server with bounds.
+
+    Parameters
+    ----------
+    ae, address, ae_title, contexts, ssl_context, evt_handlers
+        As of the base class.
+    max_bytes : int
+        Largest object, including what DIMSE puts around it.
+    """
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ AE_TITLE = re.compile(r"[!-\[\]-~]([ -\[\]-~]{0,14}[!-\[\]-~])?")
 # PS3.4, table B.2-1, and PS3.7, annex C. A warning tells the sender that it need not try again.
 STATUS = {
     Fate.stored: 0x0000,
-    Fate.known: 0x0000,
+    Fate.existing: 0x0000,
     Fate.no_image: 0xB006,  # elements discarded
     Fate.left_out: 0xB006,
     Fate.deleted_earlier: 0xB006,

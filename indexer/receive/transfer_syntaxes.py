@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from pydicom.pixels import get_decoder
+from pydicom.pixels.decoders.base import get_decoder
 from pydicom.uid import UID, AllTransferSyntaxes, DeflatedExplicitVRLittleEndian, ExplicitVRBigEndian
 
 

@@ -12,7 +12,7 @@ from cbir.datasets.phantoms.thorax import ribs
 
 def even(*rows: tuple[float, float]) -> Profile:
     """Return a profile that is equal on both sides."""
-    return [(place, width, width) for place, width in rows]
+    return [(position, width, width) for position, width in rows]
 
 
 METACARPAL = even((0, 0.9), (0.05, 1.4), (0.15, 1.3), (0.3, 0.92), (0.5, 0.8), (0.7, 0.95), (0.86, 1.35),

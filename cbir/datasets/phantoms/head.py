@@ -173,24 +173,24 @@ def _teeth(c: Canvas, bow: float) -> None:
     """Draw both rows of teeth, some missing, some filled."""
     crowns, roots, pulps, x = [], [], [], 0.0
     missing = c.person.random((2, 2, 8)) < np.array([0.01] * 5 + [0.06, 0.04, 0.4])
-    for place, (half, crown, root) in enumerate(TEETH):
+    for number, (half, crown, root) in enumerate(TEETH):
         x += half + 0.12
         for s in (-1, 1):
             for jaw in (0, 1):
-                if missing[(s + 1) // 2, jaw, place]:
+                if missing[(s + 1) // 2, jaw, number]:
                     continue
                 up = -1 if jaw == 0 else 1
                 bite = 0.4 * up + 0.2 - bow * x * x
                 neck, tip, lean = (bite + up * crown, bite + up * (crown + root),
                     s * (0.04 * x) * (1 if jaw else -0.4))
-                h = half * (0.72 if jaw and place < 2 else 1)
+                h = half * (0.72 if jaw and number < 2 else 1)
                 crowns.append([(s * x - h * 0.8, bite), (s * x + h * 0.8, bite), (s * x + h,
                     bite + up * crown * 0.45), (s * x + h * 0.78, neck), (s * x - h * 0.78, neck),
                     (s * x - h, bite + up * crown * 0.45)])
-                legs = (-0.45, 0.45) if place >= 5 else (0.0,)
+                legs = (-0.45, 0.45) if number >= 5 else (0.0,)
                 roots += [tube([(s * x + leg * h, neck - up * 0.6), (s * x + leg * h * 1.2 + lean, tip)],
                     [(0, 0.95, 0.95), (0.5, 0.75, 0.75), (0.9, 0.4, 0.4), (1, 0.15, 0.15)],
-                    h * (0.5 if place >= 5 else 0.78)) for leg in legs]
+                    h * (0.5 if number >= 5 else 0.78)) for leg in legs]
                 pulps += [([(s * x, bite + up * crown * 0.6), (s * x + leg * h + lean * 0.4,
                     neck + up * root * 0.5), (s * x + leg * h * 1.2 + lean, tip - up * 0.8)],
                     0.4) for leg in legs]

@@ -45,13 +45,13 @@ def _open_basis(count: int) -> NDArray[np.float64]:
 def closed_curve(points: ArrayLike) -> Points:
     """Return a smooth closed curve through the control points."""
     control = np.asarray(points, float)
-    return _closed_basis(len(control)) @ control
+    return np.asarray(_closed_basis(len(control)) @ control)
 
 
 def open_curve(points: ArrayLike) -> Points:
     """Return a smooth open curve through the control points."""
     control = np.asarray(points, float)
-    return _open_basis(len(control)) @ control
+    return np.asarray(_open_basis(len(control)) @ control)
 
 
 def ellipse(x: float, y: float, rx: float, ry: float, angle: float = 0.0, count: int = 12) -> Points:
@@ -86,7 +86,7 @@ def rotate(points: ArrayLike, degrees: float, about: ArrayLike = (0.0, 0.0)) -> 
     """
     c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
     centre = np.asarray(about, float)
-    return (np.asarray(points, float) - centre) @ np.array([[c, s], [-s, c]]) + centre
+    return np.asarray((np.asarray(points, float) - centre) @ np.array([[c, s], [-s, c]]) + centre)
 
 
 def translate(points: ArrayLike, x: float, y: float) -> Points:
@@ -99,7 +99,7 @@ def translate(points: ArrayLike, x: float, y: float) -> Points:
     x, y : float
         Distance to the right and down.
     """
-    return np.asarray(points, float) + np.array([x, y])
+    return np.add(np.asarray(points, float), [x, y])
 
 
 def transform_shape(

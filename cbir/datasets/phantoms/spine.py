@@ -31,12 +31,22 @@ SIDE = [(-0.92, -0.98), (-0.4, -0.93), (0.2, -0.92), (0.9, -0.96), (0.98, -0.7),
 
 
 def along(path: ArrayLike, count: int, growth: float = 1.0) -> list[tuple[Points, float, float]]:
-    """Return segments down a spine: centre, height and lean in degrees, each `growth` times taller."""
+    """Return segments down a spine: centre, height and lean in degrees.
+
+    Parameters
+    ----------
+    path : (n, 2) array_like
+        Control points of the axis.
+    count : int
+        Number of segments.
+    growth : float
+        Height of a segment over that of the one above.
+    """
     line = open_curve(path)
     lengths = growth ** np.arange(count)
-    way = np.concatenate([[0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))])
-    edges = np.concatenate([[0], np.cumsum(lengths)]) / lengths.sum() * way[-1]
-    corners = np.stack([np.interp(edges, way, line[:, k]) for k in (0, 1)], 1)
+    distance = np.concatenate([[0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))])
+    edges = np.concatenate([[0], np.cumsum(lengths)]) / lengths.sum() * distance[-1]
+    corners = np.stack([np.interp(edges, distance, line[:, k]) for k in (0, 1)], 1)
     segments = []
     for a, b in pairwise(corners):
         d = b - a
@@ -44,11 +54,25 @@ def along(path: ArrayLike, count: int, growth: float = 1.0) -> list[tuple[Points
     return segments
 
 
-def spine_front(c: Canvas, places: Sequence[tuple[Points, float, float]], width: float, amount: float,
+def spine_front(c: Canvas, segments: Sequence[tuple[Points, float, float]], width: float, amount: float,
     process: float) -> None:
-    """Draw vertebrae from the front. width: half width of the first body; process: reach of the processes."""
+    """Draw vertebrae from the front.
+
+    Parameters
+    ----------
+    c : Canvas
+        Canvas to draw on.
+    segments : sequence
+        Segments from `along`.
+    width : float
+        Half width of the first body.
+    amount : float
+        Attenuation.
+    process : float
+        Reach of the transverse processes.
+    """
     bodies, pedicles, holes, spinous, transverse = [], [], [], [], []
-    for index, (centre, height, lean) in enumerate(places):
+    for index, (centre, height, lean) in enumerate(segments):
         half = width * (1 + 0.035 * index)
         fit = partial(transform_shape, x=centre[0], y=centre[1], scale=(half, height / 2), degrees=lean)
         bodies.append(fit(np.array(FRONT) * (1, 0.82)))
@@ -68,11 +92,25 @@ def spine_front(c: Canvas, places: Sequence[tuple[Points, float, float]], width:
     c.bone(*spinous, amount=amount * 0.55, radius=width * 0.12, cortex=width * 0.05, inner=0.5)
 
 
-def spine_side(c: Canvas, places: Sequence[tuple[Points, float, float]], depth: float, amount: float,
+def spine_side(c: Canvas, segments: Sequence[tuple[Points, float, float]], depth: float, amount: float,
     process: float) -> None:
-    """Draw vertebrae from the side, facing left. depth: half depth of the first; process: length behind."""
+    """Draw vertebrae from the side, facing left.
+
+    Parameters
+    ----------
+    c : Canvas
+        Canvas to draw on.
+    segments : sequence
+        Segments from `along`.
+    depth : float
+        Half depth of the first body.
+    amount : float
+        Attenuation.
+    process : float
+        Length of the spinous processes.
+    """
     bodies, arches, facets = [], [], []
-    for index, (centre, height, lean) in enumerate(places):
+    for index, (centre, height, lean) in enumerate(segments):
         half = depth * (1 + 0.02 * index)
         fit = partial(transform_shape, x=centre[0], y=centre[1], scale=(half, height / 2), degrees=lean)
         bodies.append(fit(np.array(SIDE) * (1, 0.8)))
@@ -87,7 +125,19 @@ def spine_side(c: Canvas, places: Sequence[tuple[Points, float, float]], depth: 
 
 
 def sacrum(c: Canvas, x: float, y: float, scale: float, amount: float) -> None:
-    """Draw from the front; (x, y) is the middle of the upper end plate, scale the half width."""
+    """Draw the sacrum from the front.
+
+    Parameters
+    ----------
+    c : Canvas
+        Canvas to draw on.
+    x, y : float
+        Middle of the upper end plate.
+    scale : float
+        Half width.
+    amount : float
+        Attenuation.
+    """
     outline = [(-1, 0.15), (-0.6, 0.12), (-0.45, 0), (0, 0.04), (0.45, 0), (0.6, 0.12), (1, 0.15),
         (1.05, 0.6), (0.85, 1.2), (0.5, 1.75), (0.25, 2.3), (0, 2.4), (-0.25, 2.3), (-0.5, 1.75),
         (-0.85, 1.2), (-1.05, 0.6)]
@@ -103,10 +153,20 @@ def sacrum(c: Canvas, x: float, y: float, scale: float, amount: float) -> None:
     c.strokes(arcs, amount * 0.18, scale * 0.02)
 
 
-def gas(c: Canvas, places: Sequence[tuple[float, float, float]], amount: float) -> None:
-    """Draw gas in the bowel: lumps around (x, y, size), different in every exposure."""
+def gas(c: Canvas, lumps: Sequence[tuple[float, float, float]], amount: float) -> None:
+    """Draw gas in the bowel, different in every exposure.
+
+    Parameters
+    ----------
+    c : Canvas
+        Canvas to draw on.
+    lumps : sequence of (x, y, size)
+        Centres and sizes.
+    amount : float
+        Attenuation that the gas replaces.
+    """
     bubbles = []
-    for x, y, size in places:
+    for x, y, size in lumps:
         if c.pose.random() < 0.75:
             px, py = x + c.pose.normal(0, 1.5), y + c.pose.normal(0, 1.5)
             r = size * c.pose.uniform(0.55, 1.15)
@@ -118,7 +178,15 @@ def gas(c: Canvas, places: Sequence[tuple[float, float, float]], amount: float) 
 
 
 def scoliosis(c: Canvas, top: float, bottom: float) -> list[tuple[float, float]]:
-    """Return a nearly straight axis with the patient's slight curve."""
+    """Return a nearly straight axis with the patient's slight curve.
+
+    Parameters
+    ----------
+    c : Canvas
+        Canvas to draw on.
+    top, bottom : float
+        Ends of the axis.
+    """
     bend = c.person.normal(0, 1.1)
     return [(0, top), (bend, top * 0.6 + bottom * 0.4), (-bend * 0.5, top * 0.2 + bottom * 0.8), (0, bottom)]
 
@@ -206,8 +274,8 @@ def cervical_lateral(c: Canvas) -> None:
     c.bone(tube([(-21, -8.5), (-15, -10), (-10.5, -9.5)], 1.0), amount=0.3, radius=1, cortex=0.4)  # hyoid
     path = np.array([(1, -28), (-1.5 - 2.2 * bow, -14), (-2.5 - 3 * bow, 2), (-0.5 - 2 * bow, 18), (5, 34),
         (10, 48)])
-    places = along(path, 7, 1.01)
-    spine_side(c, places, 5.4, 0.62, 2.3)
+    segments = along(path, 7, 1.01)
+    spine_side(c, segments, 5.4, 0.62, 2.3)
     top = path[0]
     dens = tube([translate(top, 0.5, 4), translate(top, -0.6, -5), translate(top, -1.2, -10.5)],
         [(0, 1.4, 1.4), (0.5, 1.05, 1.05), (0.9, 0.9, 0.9), (1, 0.4, 0.4)], 2.5)

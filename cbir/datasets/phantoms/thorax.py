@@ -14,7 +14,17 @@ from cbir.datasets.phantoms.shapes import Points, ellipse, mirror, open_curve, t
 
 
 def ribs(c: Canvas, paths: Sequence[ArrayLike], width: float, amount: float) -> None:
-    """Draw curved bands of bone; neighbours do not overlap and are drawn together."""
+    """Draw curved bands of bone; neighbours do not overlap and are drawn together.
+
+    Parameters
+    ----------
+    c : Canvas
+        Canvas to draw on.
+    paths : sequence of (n, 2) array_like
+        Control points of the axes.
+    width, amount : float
+        Width in units, and attenuation.
+    """
     c.bone(
         *(tube(path, width / 2) for path in paths),
         amount=amount,
@@ -35,13 +45,13 @@ def _branches(c: Canvas, root: tuple[float, float], heading: float, length: floa
     a = np.array(root)
     b = a + _step(heading, length / 2)
     end = b + _step(heading + bend, length / 2)
-    found = [(np.array([a, b, end]), width)]
+    strokes = [(np.array([a, b, end]), width)]
     if depth:
         for side in (-1, 1):
             turn = side * c.person.uniform(16, 38)
-            found += _branches(c, tuple(end), heading + bend + turn, length * c.person.uniform(0.62, 0.85),
+            strokes += _branches(c, tuple(end), heading + bend + turn, length * c.person.uniform(0.62, 0.85),
                 width * 0.68, depth - 1)
-    return found
+    return strokes
 
 
 def chest_pa(c: Canvas) -> None:

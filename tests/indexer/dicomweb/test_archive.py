@@ -118,7 +118,9 @@ def test_an_archive_that_dies_between_pages_is_gone_on_with(
         crawled(StudyFilter(body_parts=("HEAD",)))
         assert archive.fetched == []  # of what does not match nothing is
         archive.dies_after = 3 + 4  # lists of studies, series and instances, and the first page's four
-        with pytest.raises(ArchiveFailed, match="what was fetched is kept, run the same again"):
+        with pytest.raises(
+            ArchiveFailed, match="what was fetched is in the collection, run the same command again"
+        ):
             crawled()
         assert archive.pages == [0]
         assert set(instances_in(place)) == set(list(archive.instances)[:4])

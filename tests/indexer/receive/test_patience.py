@@ -31,7 +31,7 @@ def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     with open_collection(tmp_path / "collection") as collection:
         intake = Intake(collection, instance_filter=InstanceFilter(), limits=Limits(), jobs=1, who="test")
         listening = storage_service.start_storage_service(
-            intake, "127.0.0.1", 0, storage_service.PeerPolicy("CBIR", most=1)
+            intake, "127.0.0.1", 0, storage_service.PeerPolicy("CBIR", max_associations=1)
         )
         thread = Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()

@@ -20,6 +20,7 @@ from pynetdicom.sop_class import CTImageStorage, Verification
 
 from cbir.datasets.phantoms import write_phantoms
 from cbir.errors import InvalidInput
+from cbir.images import Limits
 from cbir.ingest.description import DescribeTask
 from cbir.store import Collection
 from cbir.store import profile as profiles
@@ -196,8 +197,8 @@ def test_other_machines_only_with_names(tmp_path: Path) -> None:
     place = tmp_path / "none"
     for options, said in (
         ({"host": "0.0.0.0"}, "--allow"),
-        ({"host": "nowhere"}, "is no address"),
-        ({"aet": "A" * 17}, "is no AE title"),
+        ({"host": "nowhere"}, "is not an address"),
+        ({"aet": "A" * 17}, "is not an AE title"),
         ({"frames": "every:0"}, "every:10"),
         ({"study_dates": "keep"}, "drop or shift"),
     ):
