@@ -77,7 +77,7 @@ def one(plan: SimulationPlan, method: str, fold: int, data: Data, made: dict[str
     found = simulate(
         pixels, grades, train, test, plan, lambda number: BayesianRanker(**made, seed=fold), begin
     )
-    row = {**found.told(), "scores": found.rounds[-1].scores.tolist(), "cpu": time.process_time() - started}
+    row = {**found.as_dict(), "scores": found.rounds[-1].scores.tolist(), "cpu": time.process_time() - started}
     row |= {"grades": grades[test].tolist(), "settings": made}
     if kept:
         kept.parent.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""Learning from comparisons (Kadota et al.): pairs worth asking, a Bayesian ranker, rounds, severity. Needs torch."""
+"""Active learning of severity: pair selection, studies with people, and simulations."""

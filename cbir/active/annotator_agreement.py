@@ -1,4 +1,4 @@
-"""How far several people agree on the pairs that more than one of them judged."""
+"""Agreement of annotators on the pairs that several of them judged."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -16,69 +16,70 @@ Level = Literal["nominal", "ordinal"]
 
 @dataclass(frozen=True)
 class PairwiseAgreement:
-    """Two people. pairs: that both judged. kappa: Cohen's, None where it is not defined."""
+    """Agreement of two people on the `pairs` that they share; Cohen's `kappa` is None if undefined."""
 
     one: str
     other: str
     pairs: int
-    cohen_kappa: float | None
+    kappa: float | None
 
 
 @dataclass(frozen=True)
 class AnnotatorAgreement:
-    """Of all people. pairs: that two or more judged. alpha: Krippendorff's; None where it is not defined.
+    """Agreement of all people on the `pairs` that at least two of them judged.
 
-    The answers "first, alike, second" are ordered: the ordinal alpha minds an opposite answer more than "alike".
+    `alpha` is Krippendorff's, None if undefined. Answers are ordered (first, alike, second), so an opposite answer
+    lowers the ordinal alpha more than "alike".
     """
 
     people: int
     pairs: int
-    krippendorff_alpha: float | None
+    alpha: float | None
     alpha_nominal: float | None
     between: tuple[PairwiseAgreement, ...]
 
 
 def annotator_agreement(judgements: Iterable[PairJudgement]) -> AnnotatorAgreement:
-    """Agreement in standing judgements; a skipped pair is not judged."""
-    answers = _answers(judgements)
-    people = sorted({who for said in answers.values() for who in said})
-    shared = [said for said in answers.values() if len(said) > 1]
-    table = np.array([[said.get(who, np.nan) for said in shared] for who in people], np.float64)
+    """Return the agreement in valid `judgements`; skipped pairs do not count."""
+    answers = _answers_by_pair(judgements)
+    people = sorted({who for by_person in answers.values() for who in by_person})
+    shared = [by_person for by_person in answers.values() if len(by_person) > 1]
+    table = np.array([[by_person.get(who, np.nan) for by_person in shared] for who in people], np.float64)
     table = table.reshape(len(people), len(shared))
     return AnnotatorAgreement(
         len(people),
         len(shared),
         krippendorff_alpha(table, "ordinal"),
         krippendorff_alpha(table, "nominal"),
-        tuple(_between(one, other, shared) for one, other in combinations(people, 2)),
+        tuple(_pairwise(first, second, shared) for first, second in combinations(people, 2)),
     )
 
 
-def cohen_kappa(one: Sequence[int], other: Sequence[int]) -> float | None:
-    """Cohen's kappa of two people's answers to the same questions (Cohen 1960), by scikit-learn.
+def cohen_kappa(first: Sequence[int], second: Sequence[int]) -> float | None:
+    """Return Cohen's kappa of the answers of two people to the same questions (Cohen 1960), by scikit-learn.
 
-    None without answers, and where both always gave the same one, which leaves nothing to agree on by chance.
+    None without answers, or if both always gave the same one, which leaves no chance agreement to correct for.
     """
-    if not len(one) or len(set(one) | set(other)) < 2:
+    if not len(first) or len(set(first) | set(second)) < 2:
         return None
-    from sklearn.metrics import cohen_kappa_score  # takes seconds, which an annotation server starts without
+    from sklearn.metrics import cohen_kappa_score  # slow to import; the annotation server starts without it
 
-    return float(cohen_kappa_score(list(one), list(other)))
+    return float(cohen_kappa_score(list(first), list(second)))
 
 
 def krippendorff_alpha(table: ArrayLike, level: Level = "ordinal") -> float | None:
-    """Krippendorff's alpha of answers (people, questions) of whole numbers, NaN where somebody did not answer.
+    """Return Krippendorff's alpha of `table` (people, questions), whole numbers with NaN for missing answers.
 
     Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), section C with the coincidence matrix.
-    None where nobody answered what another did, and where all answers are the same.
+    `level` selects the distance. None if no question has two answers, or if all answers are the same.
     """
     answers = np.asarray(table, np.float64)
-    given = ~np.isnan(answers)
-    questions = np.flatnonzero(given.sum(axis=0) > 1) if answers.size else np.empty(0, np.int64)
-    values = np.unique(answers[:, questions][given[:, questions]]) if len(questions) else np.empty(0)
+    present = ~np.isnan(answers)
+    questions = np.flatnonzero(present.sum(axis=0) > 1) if answers.size else np.empty(0, np.int64)
+    values = np.unique(answers[:, questions][present[:, questions]]) if len(questions) else np.empty(0)
     if len(values) < 2:
         return None
-    # (questions, values): how many people gave that value
+    # (questions, values): number of people with that answer
     counts = np.stack([(answers[:, questions] == value).sum(axis=0) for value in values], axis=1)
     weights = 1.0 / (counts.sum(axis=1) - 1)
     together = (counts * weights[:, None]).T @ counts - np.diag((counts * weights[:, None]).sum(axis=0))
@@ -89,7 +90,7 @@ def krippendorff_alpha(table: ArrayLike, level: Level = "ordinal") -> float | No
 
 
 def _distances(totals: NDArray[np.float64], level: Level) -> NDArray[np.float64]:
-    """Squared differences of the values (section D of the source); totals: how often each was given."""
+    """Return the squared differences of the values, given their frequencies `totals` (section D)."""
     count = len(totals)
     if level == "nominal":
         return 1.0 - np.eye(count)
@@ -97,16 +98,21 @@ def _distances(totals: NDArray[np.float64], level: Level) -> NDArray[np.float64]
     return np.asarray((middles[:, None] - middles[None, :]) ** 2)
 
 
-def _answers(judgements: Iterable[PairJudgement]) -> dict[tuple[str, str], dict[str, int]]:
-    """By pair and person, seen from the image with the lesser id: whoever had it on the right says the opposite."""
-    found: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-    for one in judgements:
-        if one.answer is not PairAnswer.skip:
-            value = {PairAnswer.first: 1, PairAnswer.alike: 0, PairAnswer.second: -1}[one.answer]
-            found[one.pair][one.who] = value if one.pair[0] == one.first else -value
-    return found
+def _answers_by_pair(judgements: Iterable[PairJudgement]) -> dict[tuple[str, str], dict[str, int]]:
+    """Return answers by pair and person, relative to the image with the smaller id."""
+    answers: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    for judgement in judgements:
+        if judgement.answer is not PairAnswer.skip:
+            value = {PairAnswer.first: 1, PairAnswer.alike: 0, PairAnswer.second: -1}[judgement.answer]
+            flipped = judgement.pair[0] != judgement.first
+            answers[judgement.pair][judgement.who] = -value if flipped else value
+    return answers
 
 
-def _between(one: str, other: str, shared: Sequence[dict[str, int]]) -> PairwiseAgreement:
-    both = [(said[one], said[other]) for said in shared if one in said and other in said]
-    return PairwiseAgreement(one, other, len(both), cohen_kappa([a for a, _ in both], [b for _, b in both]))
+def _pairwise(first: str, second: str, shared: Sequence[dict[str, int]]) -> PairwiseAgreement:
+    common = [
+        (answers[first], answers[second]) for answers in shared if first in answers and second in answers
+    ]
+    return PairwiseAgreement(
+        first, second, len(common), cohen_kappa([a for a, _ in common], [b for _, b in common])
+    )

@@ -1,4 +1,4 @@
-"""The images that may be asked about, and the pairs of them that were not asked yet."""
+"""Images that a strategy may select, and their pairs that have not been used yet."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -14,10 +14,10 @@ Pair = tuple[int, int]
 
 
 class CandidatePool:
-    """What a strategy chooses from.
+    """Candidates of a strategy.
 
-    rows: (k,) ascending rows of the allowed images that still have a free partner. severity: of all n images, None
-    where nothing was learnt yet. asked: rows of the images in some pair that was asked.
+    `rows` (k,) are the ascending rows of the allowed images that still have an unused partner, `severity` is that of
+    all n images (None before the first training), and `asked` are the rows of the images in used pairs.
     """
 
     def __init__(
@@ -29,40 +29,53 @@ class CandidatePool:
     ) -> None:
         self.severity = severity
         self.partners: dict[int, set[int]] = defaultdict(set)
-        self._may = np.ones(count, bool) if allowed is None else np.asarray(allowed, bool).copy()
+        self._allowed = np.ones(count, bool) if allowed is None else np.asarray(allowed, bool).copy()
         for first, second in asked:
             if not (0 <= first < count and 0 <= second < count):
-                raise InvalidInput(f"a pair that was asked names images {first} and {second} of {count}")
+                raise InvalidInput(f"a used pair refers to images {first} and {second} of {count}")
             self.take(int(first), int(second))
         self.asked: Rows = np.array(sorted(self.partners), np.int64)
-        allowed_rows = np.flatnonzero(self._may)
+        allowed_rows = np.flatnonzero(self._allowed)
         used = [len(self.partners.get(int(row), ())) for row in allowed_rows]
-        # Only an image with many partners can have run out of them; look closely at those alone.
-        out = [
+        # Only an image with many partners can have run out of them, so only those are checked.
+        exhausted = [
             row
-            for row, known in zip(allowed_rows.tolist(), used, strict=True)
-            if known >= len(allowed_rows) - 1 and not len(self.free(row, allowed_rows))
+            for row, partners in zip(allowed_rows.tolist(), used, strict=True)
+            if partners >= len(allowed_rows) - 1 and not len(self.free(row, allowed_rows))
         ]
-        self.rows: Rows = np.setdiff1d(allowed_rows, np.array(out, np.int64))
+        self.rows: Rows = np.setdiff1d(allowed_rows, np.array(exhausted, np.int64))
 
     def take(self, first: int, second: int) -> None:
-        """Remember that this pair is asked, in whichever order."""
+        """Mark the pair of `first` and `second` as used."""
         self.partners[first].add(second)
         self.partners[second].add(first)
 
     def free(self, row: int, among: Rows) -> Rows:
-        """Those of `among` that `row` was not asked with yet."""
-        known = self.partners.get(row, set())
-        return among[~np.isin(among, np.fromiter((*known, row), np.int64, len(known) + 1))]
+        """Return those rows of `among` that are not used with `row` yet."""
+        partners = self.partners.get(row, set())
+        return among[~np.isin(among, np.fromiter((*partners, row), np.int64, len(partners) + 1))]
 
 
 def pair_up(pool: CandidatePool, rows: Rows, count: int, rng: np.random.Generator) -> Rows:
-    """Up to `count` new pairs (m, 2) of images `rows`, at random; each image is in at least one of them.
+    """Draw random new pairs of images, in which each image occurs at least once.
 
-    More than `count` where so many are needed for that; an image whose partners among `rows` are used up gets one
-    from the rest of the pool; one without any partner left is in none. Who comes first in a pair is by chance.
+    Parameters
+    ----------
+    pool : CandidatePool
+        The new pairs are marked as used in it.
+    rows : (k,) int64
+        Images to pair. An image with no unused partner among them gets one from the rest of the pool; without any
+        unused partner it is left out.
+    count : int
+        Number of pairs; exceeded if the images need more.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    (m, 2) int64
+        Pairs in random order within each pair.
     """
-    made: list[Pair] = []
+    pairs: list[Pair] = []
 
     def pair(row: int, among: Rows) -> bool:
         free = pool.free(row, among)
@@ -70,21 +83,21 @@ def pair_up(pool: CandidatePool, rows: Rows, count: int, rng: np.random.Generato
             return False
         other = int(rng.choice(free))
         pool.take(row, other)
-        made.append((row, other) if rng.random() < 0.5 else (other, row))
-        alone.difference_update((row, other))
+        pairs.append((row, other) if rng.random() < 0.5 else (other, row))
+        unpaired.difference_update((row, other))
         return True
 
-    alone = set(rows.tolist())
+    unpaired = set(rows.tolist())
     for row in rng.permutation(rows).tolist():
-        if row in alone:
-            rest = np.array(sorted(alone), np.int64)
+        if row in unpaired:
+            rest = np.array(sorted(unpaired), np.int64)
             pair(row, rest) or pair(row, rows) or pair(row, pool.rows)
-    while len(made) < count:
-        before = len(made)
+    while len(pairs) < count:
+        before = len(pairs)
         for row in rng.permutation(rows).tolist():
-            if len(made) >= count:
+            if len(pairs) >= count:
                 break
             pair(row, rows)
-        if len(made) == before:  # all pairs of these images are asked
+        if len(pairs) == before:  # all pairs of these images are used
             break
-    return np.array(made, np.int64).reshape(-1, 2)
+    return np.array(pairs, np.int64).reshape(-1, 2)

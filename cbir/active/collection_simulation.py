@@ -1,4 +1,4 @@
-"""A simulation on the graded images of a collection, and what may be kept of it there."""
+"""Graded images of a collection for simulations, and publication of the trained ranker."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from cbir.severity.severity_labels import write_severity
 from cbir.store import Collection, Record
 from cbir.store.filter_conditions import Condition
 
-LEAST = 10  # graded images to learn from and to test on, together
-PARTS = (2, 50)  # that patients may be split into, one of them to test on
+MIN_IMAGES = 10  # training and test images together
+MIN_PARTS, MAX_PARTS = 2, 50  # of the patients; one part is for testing
 
 Show = Callable[[str, int, int], None]
 
@@ -26,7 +26,8 @@ Show = Callable[[str, int, int], None]
 class GradedImages:
     """Graded images of a collection, split by patient.
 
-    pictures: (n, side, side) uint8. grades: (n,). train, test: rows of them. missing: how many have no picture.
+    `pictures` (n, side, side) uint8 with `grades` (n,), their rows for `train` and `test`, and the number of images
+    whose picture is `missing`.
     """
 
     pictures: NDArray[np.uint8]
@@ -45,58 +46,84 @@ def load_graded_images(
     seed: int = 0,
     show: Show = lambda stage, done, total: None,
 ) -> GradedImages:
-    """The images with a grade in the label `column`, about a share `held_out` of the patients to test on.
+    """Load the graded images of a collection and split them by patient.
 
-    Raises InvalidInput where they are too few, a grade is no number, or no picture can be read.
+    Parameters
+    ----------
+    collection : Collection
+    column : str
+        Label with the grades.
+    side : int
+        Side length of the pictures in pixels.
+    held_out : float
+        Share of the patients for testing, about.
+    where : sequence of Condition
+        Conditions on the images.
+    seed : int
+    show : callable
+        Progress callback with stage, done and total.
+
+    Returns
+    -------
+    GradedImages
+
+    Raises
+    ------
+    InvalidInput
+        If there are too few images, a grade is not a number, or no picture can be read.
     """
     parts = round(1 / held_out) if held_out > 0 else 0
-    if not PARTS[0] <= parts <= PARTS[1]:
+    if not MIN_PARTS <= parts <= MAX_PARTS:
         raise InvalidInput(
-            f"the share that is held out is from 1/{PARTS[1]} to 1/{PARTS[0]}, not {held_out:g}"
+            f"the held-out share must be from 1/{MAX_PARTS} to 1/{MIN_PARTS}, not {held_out:g}"
         )
 
     def has_grade(record: Record) -> bool:
         return bool(record.labels.get(column, "").strip())
 
-    seen = read_grey_images(
+    images = read_grey_images(
         collection, side, where, has_grade, lambda done, total: show("reading", done, total)
     )
-    if len(seen.records) < LEAST:
+    if len(images.records) < MIN_IMAGES:
         raise InvalidInput(
-            f"{len(seen.records)} images have a picture and a grade in the label {column!r}; {LEAST} are needed"
+            f"{len(images.records)} images have a picture and a grade in the label {column!r}; at least "
+            f"{MIN_IMAGES} are needed"
         )
-    grades = np.array([_grade(record, column) for record in seen.records])
+    grades = np.array([_grade(record, column) for record in images.records])
     if grades.min() == grades.max():
         raise InvalidInput(
-            f"all {len(grades)} grades in the label {column!r} are alike; nothing can be ranked"
+            f"all {len(grades)} grades in the label {column!r} are equal, so there is nothing to rank"
         )
-    named = [record.patient_key or record.image_id for record in seen.records]
-    patients = np.unique(named, return_inverse=True)[1].astype(np.int64)
+    keys = [record.patient_key or record.image_id for record in images.records]
+    patients = np.unique(keys, return_inverse=True)[1].astype(np.int64)
     train, test = next(group_folds(grades, patients, parts, seed))
-    return GradedImages(seen.pixels, grades, train, test, len(seen.missing))
+    return GradedImages(images.pixels, grades, train, test, len(images.missing))
 
 
 def publish_ranker(
     collection: Collection, ranker: BayesianRanker, show: Show = lambda stage, done, total: None
 ) -> int:
-    """Keep a ranker in the collection and label every image that has a picture with its severity; how many."""
-    seen = read_grey_images(collection, ranker.side, show=lambda done, total: show("reading", done, total))
-    if not seen.records:
+    """Store `ranker` in the collection and label all images that have a picture with their severity.
+
+    `show` is a progress callback. Returns the number of labelled images.
+    """
+    images = read_grey_images(collection, ranker.side, show=lambda done, total: show("reading", done, total))
+    if not images.records:
         return 0
-    severity = ranker.severity(seen.pixels)
-    stored_ranker.store_ranker(collection, ranker, {"images": len(seen.records)})
-    write_severity(collection, [record.image_id for record in seen.records], severity.mean)
-    return len(seen.records)
+    severity = ranker.severity(images.pixels)
+    stored_ranker.store_ranker(collection, ranker, {"images": len(images.records)})
+    write_severity(collection, [record.image_id for record in images.records], severity.mean)
+    return len(images.records)
 
 
 def _grade(record: Record, column: str) -> float:
     try:
-        found = float(record.labels[column])
+        grade = float(record.labels[column])
     except ValueError:
-        found = float("nan")
-    if not np.isfinite(found):
+        grade = float("nan")
+    if not np.isfinite(grade):
         text = record.labels[column][:40]
         raise InvalidInput(
-            f"the label {column} of image {record.image_id} is {text!r}, which is not a grade: a number"
+            f"the label {column} of image {record.image_id} is {text!r}, which is not a number"
         )
-    return found
+    return grade

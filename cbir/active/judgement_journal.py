@@ -1,4 +1,4 @@
-"""Every judgement that was ever made, in a file that is only appended to: who, when, how long, which, and what."""
+"""Append-only journal of all judgements of a study."""
 
 import os
 from collections.abc import Iterable
@@ -16,8 +16,8 @@ from cbir.file_lock import try_lock
 from cbir.store.disk_full import raise_when_full
 
 HEADER = b'{"kind": "cbir judgements", "version": 1}\n'
-LONGEST_SECONDS = 86_400.0  # of one judgement
-MOST_LINE = 4096  # bytes; ours have some 300
+MAX_SECONDS = 86_400.0  # per judgement
+MAX_LINE = 4096  # bytes; typical lines have 300
 
 Name = Annotated[str, Field(min_length=8, max_length=64, pattern=r"^[0-9A-Za-z-]+$")]
 Who = Annotated[str, Field(min_length=1, max_length=100)]
@@ -25,7 +25,7 @@ ImageId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}(-[0-9]{1,9})?$")]
 
 
 class PairAnswer(StrEnum):
-    """Which of the two is the more severe. skip: the person would not say."""
+    """The more severe image of a pair; `skip` if the person gave no answer."""
 
     first = "first"
     second = "second"
@@ -38,17 +38,17 @@ class _Entry(BaseModel):
 
 
 class PairJudgement(_Entry):
-    """One answer. name: made by whoever sent it, so that sending twice writes once.
+    """An answer about a pair.
 
-    first: the image on the left. at: when it was written, UTC. seconds: from both images on the screen to the answer,
-    without pauses. round: from 1; 0 where it belongs to none.
+    `name` is made by the sender and identifies retries. `first` was on the left. `at` is the time of writing (UTC),
+    `seconds` the time from showing both images to the answer, without pauses. `round` counts from 1; 0 for none.
     """
 
     kind: Literal["judgement"] = "judgement"
     name: Name
     at: AwareDatetime
     who: Who
-    seconds: float = Field(ge=0, le=LONGEST_SECONDS)
+    seconds: float = Field(ge=0, le=MAX_SECONDS)
     first: ImageId
     second: ImageId
     answer: PairAnswer
@@ -56,12 +56,12 @@ class PairJudgement(_Entry):
 
     @property
     def pair(self) -> tuple[str, str]:
-        """Both images, in the order of their ids."""
+        """Both image ids in ascending order."""
         return (self.first, self.second) if self.first < self.second else (self.second, self.first)
 
 
 class Undo(_Entry):
-    """An earlier judgement of the same person is taken back. undoes: its name."""
+    """Withdrawal of the judgement named `undoes` of the same person."""
 
     kind: Literal["undo"] = "undo"
     name: Name
@@ -75,12 +75,12 @@ ENTRY: TypeAdapter[PairJudgement | Undo] = TypeAdapter(Entry)
 
 
 class Journal:
-    """The writing side, for one process at a time; thread-safe. An entry is on the disk when `add` returns."""
+    """Writer of a journal, for one process at a time; thread-safe. An entry is on disk when `add` returns."""
 
     def __init__(self, path: Path) -> None:
-        """Open or begin the journal at `path`, and take away the torn end that a kill may have left.
+        """Open or create the journal at `path`, and remove a partial last line left by a killed process.
 
-        Raises InvalidInput for a file that is no journal or is damaged, CollectionBusy where another process writes.
+        Raises InvalidInput if the file is damaged or not a journal, CollectionBusy if another process writes to it.
         """
         self.path = path
         self._writing = Lock()
@@ -95,12 +95,12 @@ class Journal:
                 os.close(self._file)
                 raise
         self.entries: list[PairJudgement | Undo] = entries
-        self._known = {entry.name: entry for entry in entries}
+        self._by_name = {entry.name: entry for entry in entries}
 
     def _lock(self) -> None:
         if not try_lock(self._file):
             raise CollectionBusy(
-                f"another process is writing to {self.path}; end that `cbir annotate serve` first"
+                f"another process is writing to {self.path}; stop that `cbir annotate serve` first"
             )
 
     def _content(self) -> bytes:
@@ -108,7 +108,7 @@ class Journal:
             return file.read()
 
     def _repair(self, sound: bytes) -> None:
-        """Make the file the sound part of it, which differs from it in its last line at most."""
+        """Reduce the file to its `sound` content, which differs in the last line at most."""
         status = os.fstat(self._file)
         if status.st_size != len(sound):
             os.ftruncate(self._file, min(status.st_size, len(sound)))
@@ -120,21 +120,23 @@ class Journal:
         self._end = len(sound)
 
     def add(self, entry: PairJudgement | Undo) -> bool:
-        """Append an entry, and wait until it is on the disk; False where it stands there already, sent once more.
+        """Append an entry durably; return False if it is already there, as after a retry.
 
-        Raises InvalidInput where its name stands for something else, the two images are one, or an undo names no
-        judgement of that person; StorageFull.
+        Raises InvalidInput if its name belongs to another entry, both images are the same, or an undo refers to no
+        judgement of that person; StorageFull on a full disk.
         """
         with self._writing:
-            if earlier := self._known.get(entry.name):
-                if _said(earlier) != _said(entry):
-                    raise InvalidInput(f"{entry.name} is the name of another entry; each needs its own")
+            if earlier := self._by_name.get(entry.name):
+                if _content_of(earlier) != _content_of(entry):
+                    raise InvalidInput(
+                        f"the name {entry.name} belongs to another entry; names must be unique"
+                    )
                 return False
             self._check(entry)
             line = entry.model_dump_json().encode() + b"\n"
             self._append(line)
             self.entries.append(entry)
-            self._known[entry.name] = entry
+            self._by_name[entry.name] = entry
         return True
 
     def _check(self, entry: PairJudgement | Undo) -> None:
@@ -142,9 +144,9 @@ class Journal:
             if entry.first == entry.second:
                 raise InvalidInput(f"a pair needs two different images, not {entry.first} twice")
             return
-        undone = self._known.get(entry.undoes)
+        undone = self._by_name.get(entry.undoes)
         if not isinstance(undone, PairJudgement) or undone.who != entry.who:
-            raise InvalidInput(f"there is no judgement {entry.undoes} of that person to take back")
+            raise InvalidInput(f"there is no judgement {entry.undoes} of that person to undo")
 
     def _append(self, line: bytes) -> None:
         with raise_when_full(self.path.parent):
@@ -153,12 +155,12 @@ class Journal:
                     raise OSError(28, "No space left on device")
                 os.fsync(self._file)
             except OSError:
-                os.ftruncate(self._file, self._end)  # what follows begins on a line of its own
+                os.ftruncate(self._file, self._end)  # the next entry must start on a new line
                 raise
         self._end += len(line)
 
     def close(self) -> None:
-        """Let go of the file, for others to write to."""
+        """Close the file and release its lock."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -171,7 +173,7 @@ class Journal:
 
 
 def read_journal(path: Path) -> list[PairJudgement | Undo]:
-    """Every whole entry of a journal, in the order they came, while others may be writing. Raises InvalidInput."""
+    """Read all complete entries of the journal at `path`, also while it is written; raise InvalidInput."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -180,11 +182,11 @@ def read_journal(path: Path) -> list[PairJudgement | Undo]:
 
 
 def valid_judgements(entries: Iterable[PairJudgement | Undo]) -> list[PairJudgement]:
-    """The judgements that hold, in the order they came: not taken back, and the last of a person about a pair."""
-    known = list(entries)
-    undone = {entry.undoes for entry in known if isinstance(entry, Undo)}
+    """Return the valid judgements in order: not undone, and the last of each person about each pair."""
+    entries = list(entries)
+    undone = {entry.undoes for entry in entries if isinstance(entry, Undo)}
     last: dict[tuple[str, tuple[str, str]], PairJudgement] = {}
-    for entry in known:
+    for entry in entries:
         if isinstance(entry, PairJudgement) and entry.name not in undone:
             last.pop((entry.who, entry.pair), None)
             last[entry.who, entry.pair] = entry
@@ -192,21 +194,23 @@ def valid_judgements(entries: Iterable[PairJudgement | Undo]) -> list[PairJudgem
 
 
 def utc_now() -> datetime:
-    """This moment, UTC, in milliseconds."""
+    """Return the current time in UTC, to the millisecond."""
     moment = datetime.now(UTC)
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
-def _said(entry: PairJudgement | Undo) -> dict[str, object]:
-    return entry.model_dump(exclude={"at", "round"})  # which the server adds: both may be others by now
+def _content_of(entry: PairJudgement | Undo) -> dict[str, object]:
+    return entry.model_dump(exclude={"at", "round"})  # the server adds these; they differ on a retry
 
 
 def _parsed(path: Path, content: bytes) -> tuple[list[PairJudgement | Undo], bytes]:
-    """The entries, and the content without a torn end; a last line that lacks its newline only gets it."""
+    """Return the entries and the sound content, without a partial last line; only a missing newline is added."""
     if len(content) < len(HEADER) and HEADER.startswith(content):
-        return [], HEADER  # new, or killed while it was begun
+        return [], HEADER  # new, or killed while it was created
     if not content.startswith(HEADER):
-        raise InvalidInput(f"{path} is no journal of judgements; name another folder, or move the file away")
+        raise InvalidInput(
+            f"{path} is not a journal of judgements; use another folder, or move the file away"
+        )
     lines = content[len(HEADER) :].split(b"\n")
     last = lines.pop()
     entries = [_entry(path, number, line) for number, line in enumerate(lines, 2)]
@@ -222,11 +226,11 @@ def _parsed(path: Path, content: bytes) -> tuple[list[PairJudgement | Undo], byt
 
 def _entry(path: Path, number: int, line: bytes) -> PairJudgement | Undo:
     try:
-        if len(line) > MOST_LINE:
+        if len(line) > MAX_LINE:
             raise ValueError
         return ENTRY.validate_json(line)
     except ValueError as error:
         raise InvalidInput(
-            f"line {number} of {path} is no judgement; the file was changed or damaged: mend that line, or take the "
-            "file from a backup"
+            f"line {number} of {path} is not a judgement; the file was changed or damaged: fix that line, or restore "
+            "the file from a backup"
         ) from error

@@ -1,4 +1,4 @@
-"""The pairs to ask next: never one twice, each chosen image in at least one."""
+"""Selection of the next pairs: none twice, each selected image in at least one."""
 
 from collections.abc import Iterable
 
@@ -19,40 +19,75 @@ def select_pairs(
     rng: np.random.Generator,
     allowed: NDArray[np.bool_] | None = None,
 ) -> Rows:
-    """New pairs (m, 2) of rows, who comes first by chance; none where all are asked.
+    """Select new pairs by a strategy.
 
-    strategy: one of `strategies.names()`. severity: of all n images; None for a strategy that needs none. asked:
-    pairs that are not to come again, in either order. share_or_count: a float from 0 to 1 is a share of the allowed
-    images, an int a number of them; about as many pairs come back as images are chosen. allowed: (n,) the images to
-    choose from, all where None. Raises InvalidInput.
+    Parameters
+    ----------
+    strategy : str
+        One of `strategies.names()`.
+    severity : SeverityEstimate, optional
+        Estimate for all n images; None for a strategy that needs none.
+    asked : iterable of pairs
+        Pairs that must not be selected again, in either order.
+    share_or_count : float or int
+        Share (float, 0 to 1) or number (int) of the allowed images to select; about as many pairs are returned.
+    rng : numpy.random.Generator
+    allowed : (n,) bool, optional
+        Images to select from; default all.
+
+    Returns
+    -------
+    (m, 2) int64
+        Rows of the images; empty if all pairs are used.
+
+    Raises
+    ------
+    InvalidInput
+        If arguments do not match.
     """
-    chosen = strategies.strategy(strategy)
-    if severity is None and (allowed is None or chosen.needs_severity):
-        wanted = "the mask of allowed images" if not chosen.needs_severity else "the severity of the images"
-        raise InvalidInput(f"the strategy {strategy} needs {wanted}")
+    selector = strategies.strategy(strategy)
+    if severity is None and (allowed is None or selector.needs_severity):
+        missing = "the severity of the images" if selector.needs_severity else "the mask of allowed images"
+        raise InvalidInput(f"the strategy {strategy} needs {missing}")
     count = len(severity) if severity is not None else len(np.asarray(allowed))
     if allowed is not None and np.asarray(allowed).shape != (count,):
-        raise InvalidInput(f"{count} images need as many marks of whether they are allowed")
+        raise InvalidInput(f"the mask of allowed images must have {count} entries, one per image")
     if severity is not None and not (
         np.isfinite(severity.mean).all() and np.isfinite(severity.variance).all()
     ):
         raise InvalidInput("severities must be finite numbers; at least one is not")
     pool = CandidatePool(count, severity, asked, allowed)
-    most = count if allowed is None else int(np.count_nonzero(allowed))
-    images = min(share_of(share_or_count, most), len(pool.rows))
-    return chosen.pairs(pool, images, rng) if images else np.empty((0, 2), np.int64)
+    available = count if allowed is None else int(np.count_nonzero(allowed))
+    images = min(share_of(share_or_count, available), len(pool.rows))
+    return selector.pairs(pool, images, rng) if images else np.empty((0, 2), np.int64)
 
 
 def first_pairs(n: int, share: float, pairs: int | None, rng: np.random.Generator) -> Rows:
-    """Pairs (m, 2) to begin with, of a `share` of n images drawn at random (Kadota et al., section 3.1).
+    """Draw the initial pairs, from random images (Kadota et al., section 3.1).
 
-    Each drawn image is in at least one. pairs: how many, None for as many as images are drawn; where they are too few
-    for all drawn images, fewer images are drawn. Raises InvalidInput.
+    Parameters
+    ----------
+    n : int
+        Number of images.
+    share : float
+        Share of the images to draw, above 0 to 1; each occurs in at least one pair.
+    pairs : int, optional
+        Number of pairs; default the number of drawn images. If it is too small for them, fewer images are drawn.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    (m, 2) int64
+
+    Raises
+    ------
+    InvalidInput
+        If there are fewer than two images or no pair.
     """
     if n < 2:
         raise InvalidInput(f"comparing needs two images; there {'is one' if n == 1 else 'are none'}")
     if pairs is not None and pairs < 1:
-        raise InvalidInput(f"at least one pair is needed to begin with, not {pairs}")
+        raise InvalidInput(f"at least one initial pair is needed, not {pairs}")
     count = max(2, share_of(float(share), n))
     if pairs is not None:
         count = min(count, 2 * pairs)
@@ -60,12 +95,12 @@ def first_pairs(n: int, share: float, pairs: int | None, rng: np.random.Generato
     return pair_up(pool, rng.choice(n, count, replace=False), count if pairs is None else pairs, rng)
 
 
-def share_of(share_or_count: float | int, most: int) -> int:
-    """How many of `most` images a share (float) or a number (int) means. Raises InvalidInput."""
+def share_of(share_or_count: float | int, total: int) -> int:
+    """Return the number of `total` images that a share (float) or number (int) means; raise InvalidInput."""
     if isinstance(share_or_count, int | np.integer) and not isinstance(share_or_count, bool):
         if share_or_count < 0:
             raise InvalidInput(f"a number of images is 0 or more, not {share_or_count}")
-        return min(int(share_or_count), most)
+        return min(int(share_or_count), total)
     if isinstance(share_or_count, float) and 0 <= share_or_count <= 1:
-        return int(np.ceil(share_or_count * most - 1e-9))
+        return int(np.ceil(share_or_count * total - 1e-9))
     raise InvalidInput(f"a share is a float from 0 to 1, a number of images an int; not {share_or_count!r}")

@@ -1,4 +1,4 @@
-"""Rounds of asking with answers from known grades (Kadota et al., sections 3 and 5)."""
+"""Simulated annotation rounds with answers from known grades (Kadota et al., sections 3 and 5)."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -28,11 +28,11 @@ Show = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class SimulationPlan:
-    """How a simulation goes on.
+    """Settings of a simulation.
 
-    strategy: one of `strategies.names()`. rounds: K, after the first. start: r, the share of the images that the
-    first pairs are of. step: s, the share that each round chooses. error_rate: how often an answer is one of the two
-    wrong ones. calibrate: also learn grades, those of the images in pairs.
+    `strategy` is one of `strategies.names()`, `rounds` (K) the number after the first, `start` (r) the share of the
+    images in the initial pairs, `step` (s) the share selected in each round, and `error_rate` the probability of
+    either wrong answer. With `calibrate`, the grades of the images in pairs are learned too.
     """
 
     strategy: str = "variance"
@@ -46,21 +46,19 @@ class SimulationPlan:
     def __post_init__(self) -> None:
         strategies.strategy(self.strategy)
         if self.rounds < 0 or not 0 < self.start <= 1 or not 0 < self.step <= 1:
-            raise InvalidInput(
-                "rounds are 0 or more; the shares to start with and of a step are above 0, up to 1"
-            )
+            raise InvalidInput("rounds must be 0 or more; start and step must be above 0 and at most 1")
         if not 0 <= self.error_rate <= 1:
-            raise InvalidInput(f"the rate of errors is from 0 to 1, not {self.error_rate}")
+            raise InvalidInput(f"the error rate must be from 0 to 1, not {self.error_rate}")
 
 
 @dataclass(frozen=True)
-class Round:
-    """What was known after a round, and how good it was on images that were not learnt from.
+class SimulationRound:
+    """Results after a round; accuracies are on the test images.
 
-    labelling: pairs in relation to images, 1 is "all data" in the paper. proportions: share of each grade among the
-    images in pairs. uncertainty: quantiles of each grade's variance, over the images learnt from. seconds: of a
-    person, for the pairs and, where grades are learnt, those. scores: of the images to test on. variance: of those
-    learnt from.
+    `labelling` is the ratio of pairs to images, 1 for "all data" in the paper; `proportions` the share of each grade
+    among the images in pairs; `uncertainty` quantiles of the variance per grade, over the training images; `seconds`
+    the time of a person for the pairs and, with calibration, the grades. `scores` are of the test images, `variance`
+    of the training images.
     """
 
     number: int
@@ -75,8 +73,8 @@ class Round:
     scores: NDArray[np.float32] = field(repr=False)
     variance: NDArray[np.float32] = field(repr=False)
 
-    def told(self) -> dict[str, Any]:
-        """All but what is of single images, for JSON."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything but the values of single images, for JSON."""
         values = asdict(self)
         for name in ("relative", "scores", "variance"):
             del values[name]
@@ -85,34 +83,46 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class SimulationResult:
-    """rounds: the first has number 0. pairs, labels: all that were asked, rows of the images learnt from.
+    """Rounds of a simulation, from number 0, with all pairs (rows of training images), their labels, and grades."""
 
-    known, tested: grades of the images learnt from and tested on.
-    """
-
-    rounds: list[Round]
+    rounds: list[SimulationRound]
     pairs: Rows
     labels: NDArray[np.float32]
-    known: Grades
-    tested: Grades
+    train_grades: Grades
+    test_grades: Grades
     ranker: BayesianRanker
 
-    def told(self) -> dict[str, Any]:
-        """{"overall", "neighbouring", "rounds"}: the last round's accuracies, and every round's."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return the final accuracies, "overall" and "neighbouring", and all "rounds"."""
         last = self.rounds[-1].relative
         return {
             "overall": last["overall"],
             "neighbouring": last["neighbouring"],
-            "rounds": [one.told() for one in self.rounds],
+            "rounds": [round_.as_dict() for round_ in self.rounds],
         }
 
 
 def answers(grades: Grades, pairs: Rows, error_rate: float, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Labels (m,) of pairs by known grades (eq. 1); a wrong one is either of the two others."""
+    """Simulate the answers to pairs (eq. 1).
+
+    Parameters
+    ----------
+    grades : (n,) float64
+    pairs : (m, 2) int64
+        Rows of `grades`.
+    error_rate : float
+        Probability of a wrong answer, which is either of the two others.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    (m,) float32
+        1, 0.5 or 0: the first image is more severe, both are equal, or the second is.
+    """
     true = np.sign(grades[pairs[:, 0]] - grades[pairs[:, 1]]).astype(np.int64) + 1  # 0, 1, 2
     wrong = rng.random(len(true)) < error_rate
-    said = (true + wrong * rng.integers(1, 3, len(true))) % 3
-    return (said / 2).astype(np.float32)
+    codes = (true + wrong * rng.integers(1, 3, len(true))) % 3
+    return (codes / 2).astype(np.float32)
 
 
 def simulate(
@@ -125,61 +135,83 @@ def simulate(
     begin: Rows | None = None,
     show: Show = lambda done, total: None,
 ) -> SimulationResult:
-    """Ask, learn and test in rounds.
+    """Select pairs, train and test in rounds.
 
-    pictures: (n, h, w) uint8. grades: (n,). train, test: rows of these, without one in common. make: a ranker for the
-    round of that number, not yet fitted. begin: pairs of places in `train` to begin with, so that strategies start
-    alike; None: drawn. show: is told rounds done and in all. Raises InvalidInput.
+    Parameters
+    ----------
+    pictures : (n, h, w) uint8
+    grades : (n,) float64
+    train, test : (k,) int64
+        Disjoint rows of the training and test images.
+    plan : SimulationPlan
+    make : callable
+        Creates an unfitted ranker for a round number.
+    begin : (m, 2) int64, optional
+        Initial pairs, as positions in `train`, to start several strategies equally; drawn by default.
+    show : callable
+        Progress callback with completed and total rounds.
+
+    Returns
+    -------
+    SimulationResult
+
+    Raises
+    ------
+    InvalidInput
+        If training and test images overlap.
     """
     if len(np.intersect1d(train, test)):
-        raise InvalidInput("images to learn from and images to test on have some in common")
+        raise InvalidInput("training and test images overlap")
     rng = np.random.default_rng(plan.seed)
-    seen, known = pictures[train], grades[train]
+    images, train_grades = pictures[train], grades[train]
     pairs = first_pairs(len(train), plan.start, None, rng) if begin is None else begin
-    labels = answers(known, pairs, plan.error_rate, rng)
-    everyone = np.ones(len(train), bool)
-    rounds: list[Round] = []
+    labels = answers(train_grades, pairs, plan.error_rate, rng)
+    allowed = np.ones(len(train), bool)
+    rounds: list[SimulationRound] = []
     for number in range(plan.rounds + 1):
-        ranker = make(number).fit(seen, pairs, labels, _grades_of(pairs, known) if plan.calibrate else None)
-        of_train, of_test = ranker.severity(seen), ranker.severity(pictures[test])
-        rounds.append(_round(number, pairs, known, of_train, of_test, grades[test], plan.calibrate))
+        pair_grades = _grades_of(pairs, train_grades) if plan.calibrate else None
+        ranker = make(number).fit(images, pairs, labels, pair_grades)
+        of_train, of_test = ranker.severity(images), ranker.severity(pictures[test])
+        rounds.append(_round(number, pairs, train_grades, of_train, of_test, grades[test], plan.calibrate))
         show(number + 1, plan.rounds + 1)
         if number < plan.rounds:
-            asked = [(int(first), int(second)) for first, second in pairs]
-            new = select_pairs(plan.strategy, of_train, asked, plan.step, rng, everyone)
+            used = [(int(first), int(second)) for first, second in pairs]
+            new = select_pairs(plan.strategy, of_train, used, plan.step, rng, allowed)
             pairs = np.concatenate([pairs, new])
-            labels = np.concatenate([labels, answers(known, new, plan.error_rate, rng)])
-    return SimulationResult(rounds, pairs, labels, known, grades[test], ranker)
+            labels = np.concatenate([labels, answers(train_grades, new, plan.error_rate, rng)])
+    return SimulationResult(rounds, pairs, labels, train_grades, grades[test], ranker)
 
 
 def _grades_of(pairs: Rows, grades: Grades) -> Grades:
-    """Grades of the images in pairs, NaN for all others: nobody was asked for those."""
-    known = np.full(len(grades), np.nan)
-    inside = np.unique(pairs)
-    known[inside] = grades[inside]
-    return known
+    """Return the grades of the images in pairs, NaN for all others."""
+    rows = np.unique(pairs)
+    pair_grades = np.full(len(grades), np.nan)
+    pair_grades[rows] = grades[rows]
+    return pair_grades
 
 
 def _round(
     number: int,
     pairs: Rows,
-    known: Grades,
+    train_grades: Grades,
     of_train: SeverityEstimate,
     of_test: SeverityEstimate,
-    tested: Grades,
+    test_grades: Grades,
     calibrated: bool,
-) -> Round:
+) -> SimulationRound:
     images = len(np.unique(pairs))
-    return Round(
+    return SimulationRound(
         number=number,
         pairs=len(pairs),
         images=images,
-        labelling=len(pairs) / len(known),
-        relative=relative_accuracy(of_test.mean, tested),
-        proportions=proportions(known, pairs),
-        uncertainty=uncertainty_by_grade(of_train.variance, known),
+        labelling=len(pairs) / len(train_grades),
+        relative=relative_accuracy(of_test.mean, test_grades),
+        proportions=proportions(train_grades, pairs),
+        uncertainty=uncertainty_by_grade(of_train.variance, train_grades),
         seconds=cost(len(pairs), images if calibrated else 0),
-        classified=dict(classified(of_test.mean, tested, np.unique(known))) if calibrated else None,  # type: ignore[arg-type]
+        classified=dict(classified(of_test.mean, test_grades, np.unique(train_grades)))
+        if calibrated
+        else None,  # type: ignore[arg-type]
         scores=of_test.mean,
         variance=of_train.variance,
     )

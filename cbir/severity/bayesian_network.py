@@ -1,4 +1,4 @@
-"""A ranking function with dropout: a backbone, and a dense layer that gives one score."""
+"""Ranking network with dropout: a backbone and a dense layer with one score."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,10 +12,10 @@ from cbir.severity.unit_dropout import UnitDropout, with_dropout
 
 
 class BayesianNetwork(nn.Module):
-    """Grey images (n, 1, side, side), float32 from 0 to 1, to scores (n,) and features (n, k).
+    """Maps grey images (n, 1, side, side), float32 from 0 to 1, to scores (n,) and features (n, k).
 
-    Dropout comes before every convolution and dense layer but the first one, in training and in `sampled` alike.
-    Raises InvalidInput and NotFound as `backbones.build` does.
+    Dropout precedes every convolution and dense layer except the first, in training and in `sampled`. Raises
+    InvalidInput and NotFound like `backbones.build_backbone`.
     """
 
     def __init__(
@@ -23,31 +23,31 @@ class BayesianNetwork(nn.Module):
     ) -> None:
         super().__init__()
         built = backbones.build_backbone(backbone, dimensions=None, pooling="average", weights=weights)
-        self.layers = nn.Sequential(*_in_a_row(built.network), built.pool)
+        self.layers = nn.Sequential(*_flatten(built.network), built.pool)
         self.head: nn.Module = nn.Linear(built.features, 1)
         self.width = built.features
         self.dropouts = with_dropout(self, dropout)
 
     @property
     def biased(self) -> nn.Linear:
-        """The layer that gives the score, without its dropout."""
+        """Layer that computes the score, without its dropout."""
         assert isinstance(self.head, nn.Sequential)
         layer = self.head[1]
         assert isinstance(layer, nn.Linear)
         return layer
 
     def forward(self, images: Tensor) -> Tensor:
-        """Scores (n,)."""
-        found: Tensor = self.head(self.layers(images))[:, 0]
-        return found
+        """Return scores (n,)."""
+        scores: Tensor = self.head(self.layers(images))[:, 0]
+        return scores
 
     def masks(self, passes: int, generator: torch.Generator) -> list[Tensor]:
-        """So many samples of the weights: for every dropout a mask (passes, units)."""
+        """Sample the weights `passes` times with `generator`: a mask (passes, units) for each dropout."""
         return [dropout.draw(passes, generator) for dropout in self.dropouts]
 
     @contextmanager
     def with_masks(self, masks: list[Tensor]) -> Iterator[None]:
-        """Inside, the n images of each of `passes` samples come one sample after the other: (passes n, ...)."""
+        """Apply `masks`; inputs are then the n images of each sample, one sample after the other: (passes n, ...)."""
         for dropout, mask in zip(self.dropouts, masks, strict=True):
             dropout.masks = mask.to(self.biased.weight.device)
         try:
@@ -57,25 +57,25 @@ class BayesianNetwork(nn.Module):
                 dropout.masks = None
 
     def sampled(self, images: Tensor, masks: list[Tensor]) -> tuple[Tensor, Tensor]:
-        """Scores (passes, n) under each sample of the weights, and features (n, k), their mean over the samples.
+        """Return scores (passes, n) of `images` for each weight sample in `masks`, and mean features (n, k).
 
-        What comes before the first dropout is computed once for all passes.
+        Layers before the first dropout are computed once for all passes.
         """
         passes = len(masks[0])
-        once = next(place for place, layer in enumerate(self.layers) if _drops(layer))
-        seen = self.layers[:once](images)
+        first = next(index for index, layer in enumerate(self.layers) if _has_dropout(layer))
+        maps = self.layers[:first](images)
         with self.with_masks(masks):
-            features = self.layers[once:](seen.repeat(passes, *(1,) * (seen.ndim - 1)))
+            features = self.layers[first:](maps.repeat(passes, *(1,) * (maps.ndim - 1)))
             scores = self.head(features)[:, 0]
         return scores.view(passes, -1), features.view(passes, len(images), -1).mean(dim=0)
 
 
-def _in_a_row(network: nn.Module) -> list[nn.Module]:
-    """The layers that follow each other, from rows within rows."""
+def _flatten(network: nn.Module) -> list[nn.Module]:
+    """Return the layers of nested `nn.Sequential` modules as one list."""
     if type(network) is nn.Sequential:
-        return [layer for part in network for layer in _in_a_row(part)]
+        return [layer for part in network for layer in _flatten(part)]
     return [network]
 
 
-def _drops(layer: nn.Module) -> bool:
+def _has_dropout(layer: nn.Module) -> bool:
     return any(isinstance(part, UnitDropout) for part in layer.modules())

@@ -1,4 +1,4 @@
-"""Learning to rank from comparisons with uncertainty (Kadota et al., Deep Bayesian active learning-to-rank)."""
+"""Bayesian ranker learned from comparisons (Kadota et al., Deep Bayesian active learning-to-rank)."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from cbir.errors import InvalidInput
 from cbir.losses import ranknet_loss
+from cbir.models.model_files import save_model
 from cbir.severity.bayesian_network import BayesianNetwork
 from cbir.severity.judged_pairs import JudgedPairs, check_judged_pairs
 from cbir.severity.severity_estimate import SeverityEstimate
@@ -19,23 +20,46 @@ from cbir.training.augmentation import augment_images
 from cbir.training.network_scoring import to_network_input
 from cbir.training.training_loop import run_training_loop
 
-AT_ONCE = 240  # images in a sampled batch, all passes together: more no longer fit into a processor's cache
-AT_ONCE_ON_GPU = 8192
-MOST_PASSES = 1000
+BATCH = 240  # images times passes in a sampled batch; more do not fit into the CPU cache
+BATCH_GPU = 8192
+MAX_PASSES = 1000
+WEIGHTS, CARD = "severity.safetensors", "severity.json"
 
 Pictures = NDArray[np.uint8]
 Stop = Callable[[], bool]
 
 
 class BayesianRanker:
-    """Severity of images from pairs of them: the mean of stochastic passes, and their variance as uncertainty.
+    """Estimates severity as the mean of stochastic passes, and uncertainty as their variance.
 
-    backbone: one of `cbir.models.backbones.names()`. side: pixels that images are scaled to. dropout: share of units
-    dropped before every layer but the first. passes: T. weight_decay: lambda of eq. 2. epochs: times through the
-    pairs, more where these are too few for as many batches as `steps`: what is learnt of few pairs must not be worse
-    for want of practice. rate: of Adam, at its highest. batch: pairs. weights: a file, or the folder of a trained
-    embedding, that the backbone starts from. device: cpu, or cuda. The same seed, settings and pairs give the same
-    ranker on the same machine.
+    The same seed, settings and pairs give the same ranker on the same machine.
+
+    Parameters
+    ----------
+    backbone : str
+        One of `cbir.models.backbones.names()`.
+    side : int
+        Side length in pixels that images are scaled to.
+    dropout : float
+        Share of units dropped before every layer except the first.
+    passes : int
+        Number of stochastic passes, T.
+    weight_decay : float
+        Lambda of eq. 2.
+    epochs : int
+        Passes through the pairs; increased if they have fewer than `steps` batches, so that few pairs are trained
+        long enough.
+    steps : int
+        Minimum number of batches.
+    rate : float
+        Maximum learning rate of Adam.
+    batch : int
+        Pairs per batch.
+    weights : str, optional
+        File, or folder of a trained embedding, with the initial weights of the backbone.
+    seed : int
+    device : str
+        "cpu" or "cuda".
     """
 
     def __init__(
@@ -62,20 +86,20 @@ class BayesianRanker:
             or not weight_decay >= 0
         ):
             raise InvalidInput(
-                "dropout is from 0 to below 1, the rate between 0 and 1, epochs above 0, steps 0 or more, "
-                "a batch has 2 pairs or more"
+                "dropout must be from 0 to below 1, rate between 0 and 1, epochs above 0, steps and weight decay "
+                "0 or more, and batch 2 or more"
             )
-        if not 1 <= passes <= MOST_PASSES:
-            raise InvalidInput(f"a severity takes 1 to {MOST_PASSES} passes, not {passes}")
+        if not 1 <= passes <= MAX_PASSES:
+            raise InvalidInput(f"passes must be from 1 to {MAX_PASSES}, not {passes}")
         if not 32 <= side <= 1024:
-            raise InvalidInput(f"images are scaled to 32 to 1024 pixels, not {side}")
+            raise InvalidInput(f"side must be from 32 to 1024 pixels, not {side}")
         self.backbone, self.side, self.dropout, self.passes = backbone, side, dropout, passes
         self.weight_decay, self.rate, self.batch = weight_decay, rate, batch
         self.epochs, self.steps = epochs, steps
         self.weights, self.seed, self.device = weights, seed, device
 
     def settings(self) -> dict[str, Any]:
-        """What the constructor was given, but for the device."""
+        """Return the arguments of the constructor except the device."""
         return {name: value for name, value in vars(self).items() if name != "device" and name[-1] != "_"}
 
     def fit(
@@ -86,35 +110,51 @@ class BayesianRanker:
         grades: ArrayLike | None = None,
         stop: Stop | None = None,
     ) -> Self:
-        """Learn from images (n, h, w) uint8 and pairs (m, 2) of their rows.
+        """Train on judged pairs.
 
-        labels: (m,) 1 where the first is the more severe, 0.5 where both are alike, 0 where the second is. grades:
-        (n,), NaN where unknown; where there are any, scores are also drawn to them (eq. 4), so that a score is a
-        grade. stop: asked before every batch; the ranker keeps what it has learnt so far where it says True.
-        Raises InvalidInput for what does not fit.
+        Parameters
+        ----------
+        images : (n, h, w) uint8
+        pairs : (m, 2) int
+            Rows of `images`.
+        labels : (m,) float
+            1, 0.5 or 0: the first image is more severe, both are equal, or the second is.
+        grades : (n,) float, optional
+            NaN for unknown. With grades, scores are calibrated to them (eq. 4).
+        stop : callable, optional
+            Checked before every batch; training ends once it returns True.
+
+        Returns
+        -------
+        Self
+
+        Raises
+        ------
+        InvalidInput
+            If shapes or values are not valid.
         """
-        known = check_judged_pairs(len(images), pairs, labels, grades)
-        with torch.random.fork_rng(devices=[]):  # for whoever else draws from torch in this process
+        judged = check_judged_pairs(len(images), pairs, labels, grades)
+        with torch.random.fork_rng(devices=[]):  # leaves torch's global generator unchanged
             torch.manual_seed(self.seed)
             network = BayesianNetwork(self.backbone, self.dropout, self.weights)
-        if known.mean_grade is not None:
-            nn.init.constant_(network.biased.bias, known.mean_grade)
+        if judged.mean_grade is not None:
+            nn.init.constant_(network.biased.bias, judged.mean_grade)
         self.network_ = network.to(self.device).to(memory_format=torch.channels_last)
-        self.calibrated_ = known.mean_grade is not None
-        self._learn(_squares(images, self.side), known, stop or (lambda: False))
+        self.calibrated_ = judged.mean_grade is not None
+        self._train(_resize_all(images, self.side), judged, stop or (lambda: False))
         return self
 
-    def _learn(self, pictures: Pictures, known: JudgedPairs, stop: Stop) -> None:
+    def _train(self, pictures: Pictures, judged: JudgedPairs, stop: Stop) -> None:
         network, generator = self.network_, torch.Generator().manual_seed(self.seed)
-        optimizer = torch.optim.Adam(_groups(network, self.weight_decay), self.rate)
-        epoch_length = max(1, -(-len(known.pairs) // self.batch))
+        optimizer = torch.optim.Adam(_parameter_groups(network, self.weight_decay), self.rate)
+        epoch_length = max(1, -(-len(judged.pairs) // self.batch))
         steps = epoch_length * max(self.epochs, -(-self.steps // epoch_length))
-        batches = _batches(len(known.pairs), epoch_length, generator)
+        batches = _batches(len(judged.pairs), epoch_length, generator)
         network.train()
         run_training_loop(
             network,
             optimizer,
-            lambda step: self._loss(pictures, known, next(batches), generator),
+            lambda step: self._loss(pictures, judged, next(batches), generator),
             steps,
             scheduler=torch.optim.lr_scheduler.OneCycleLR(optimizer, self.rate, total_steps=steps + 1),
             stop=stop,
@@ -122,43 +162,43 @@ class BayesianRanker:
         network.eval()
 
     def _loss(
-        self, pictures: Pictures, known: JudgedPairs, rows: NDArray[np.int64], generator: torch.Generator
+        self, pictures: Pictures, judged: JudgedPairs, rows: NDArray[np.int64], generator: torch.Generator
     ) -> Tensor:
-        """Eq. 2, and eq. 4 where grades are known, as means; weight decay is the optimizer's.
+        """Return the mean loss of eq. 2, and of eq. 4 for known grades; weight decay is left to the optimizer.
 
-        Both images of a pair see one sample of the weights, as in eq. 9: what it adds to both tells nothing.
+        Both images of a pair share one sample of the weights, as in eq. 9.
         """
-        places = known.pairs[rows].ravel()
-        images = augment_images(_input(pictures[places], "cpu"), generator).to(self.device)
+        image_rows = judged.pairs[rows].ravel()
+        images = augment_images(_input(pictures[image_rows], "cpu"), generator).to(self.device)
         masks = self.network_.masks(len(rows), generator)
         with self.network_.with_masks(masks):
             scores = self.network_(images.contiguous(memory_format=torch.channels_last))
         first, second = scores.view(-1, 2).T
-        wanted = torch.from_numpy(known.labels[rows]).to(scores)
-        loss = ranknet_loss(first, second, wanted).mean()
+        targets = torch.from_numpy(judged.labels[rows]).to(scores)
+        loss = ranknet_loss(first, second, targets).mean()
         if self.calibrated_:
-            grades = torch.from_numpy(known.grades[places]).to(scores)
+            grades = torch.from_numpy(judged.grades[image_rows]).to(scores)
             graded = ~grades.isnan()
             if graded.any():
                 loss = loss + ((scores[graded] - grades[graded]) ** 2).mean()
         return loss
 
     def severity(self, images: Pictures) -> SeverityEstimate:
-        """Mean and variance of T stochastic passes over images (n, h, w) uint8, n from 0 on.
+        """Return mean and variance of T stochastic passes over `images` (n, h, w) uint8; n may be 0.
 
-        All images see the same T samples of the weights. Raises InvalidInput before `fit`.
+        All images share the same T samples of the weights. Raises InvalidInput before `fit`.
         """
         if not hasattr(self, "network_"):
-            raise InvalidInput("the ranker has learnt nothing yet; call fit with judged pairs")
-        pictures, network = _squares(images, self.side), self.network_
+            raise InvalidInput("the ranker is not fitted; call fit with judged pairs first")
+        pictures, network = _resize_all(images, self.side), self.network_
         masks = network.masks(self.passes, torch.Generator().manual_seed(self.seed))
         parts = []
         with torch.inference_mode():
-            step = max(1, (AT_ONCE if self.device == "cpu" else AT_ONCE_ON_GPU) // self.passes)
+            step = max(1, (BATCH if self.device == "cpu" else BATCH_GPU) // self.passes)
             for start in range(0, max(len(pictures), 1), step):
-                seen = _input(pictures[start : start + step], self.device)
-                if len(seen):
-                    parts.append([of.float().cpu() for of in network.sampled(seen, masks)])
+                batch = _input(pictures[start : start + step], self.device)
+                if len(batch):
+                    parts.append([tensor.float().cpu() for tensor in network.sampled(batch, masks)])
         if not parts:
             width = network.width
             return SeverityEstimate(
@@ -173,17 +213,15 @@ class BayesianRanker:
         )
 
     def save(self, folder: Path, facts: dict[str, Any] | None = None) -> None:
-        """Write weights and card into `folder`, which is made; `facts` go into the card."""
-        from cbir.severity.bayesian_files import save_bayesian_ranker
+        """Write weights and card of the fitted ranker to `folder`; `facts` are further fields of the card.
 
-        save_bayesian_ranker(self, folder, facts or {})
-
-    @classmethod
-    def load(cls, folder: Path, device: str = "cpu") -> "BayesianRanker":
-        """The ranker in `folder`; nothing is unpickled. Raises NotFound, InvalidInput."""
-        from cbir.severity.bayesian_files import load_bayesian_ranker
-
-        return load_bayesian_ranker(folder, device)
+        `cbir.severity.bayesian_files.load_bayesian_ranker` loads them.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = self.settings()
+        settings.pop("weights")  # a path on this computer
+        card = {"ranker": settings, "calibrated": self.calibrated_, **(facts or {})}
+        save_model(self.network_, folder / WEIGHTS, folder / CARD, card)
 
 
 def _batches(count: int, per_epoch: int, generator: torch.Generator) -> Iterator[NDArray[np.int64]]:
@@ -192,26 +230,29 @@ def _batches(count: int, per_epoch: int, generator: torch.Generator) -> Iterator
         yield from np.array_split(torch.randperm(count, generator=generator).numpy(), per_epoch)
 
 
-def _groups(network: nn.Module, decay: float) -> list[dict[str, Any]]:
-    """Weights, which decay, and all that is no weight of a layer, which does not."""
+def _parameter_groups(network: nn.Module, decay: float) -> list[dict[str, Any]]:
+    """Return parameter groups: weights with decay, all other parameters without."""
     weights = [parameter for parameter in network.parameters() if parameter.ndim > 1]
     others = [parameter for parameter in network.parameters() if parameter.ndim <= 1]
     # The gradient of lambda ||W||^2 (eq. 2) is 2 lambda W.
     return [{"params": weights, "weight_decay": 2 * decay}, {"params": others, "weight_decay": 0.0}]
 
 
-def _squares(images: Pictures, side: int) -> Pictures:
-    """(n, side, side) uint8. Raises InvalidInput."""
+def _resize_all(images: Pictures, side: int) -> Pictures:
+    """Scale `images` to (n, side, side) uint8; raise InvalidInput for other types or shapes."""
     images = np.asarray(images)
     if images.dtype != np.uint8 or images.ndim != 3:
         raise InvalidInput(
-            f"images are uint8 of the shape (images, height, width), not {images.dtype} {images.shape}"
+            f"images must be uint8 of shape (images, height, width), not {images.dtype} {images.shape}"
         )
     if images.shape[1:] == (side, side) or not len(images):
         return images
-    way = cv2.INTER_AREA if min(images.shape[1:]) > side else cv2.INTER_LINEAR
+    interpolation = cv2.INTER_AREA if min(images.shape[1:]) > side else cv2.INTER_LINEAR
     return np.stack(
-        [np.asarray(cv2.resize(one, (side, side), interpolation=way), np.uint8) for one in images]
+        [
+            np.asarray(cv2.resize(image, (side, side), interpolation=interpolation), np.uint8)
+            for image in images
+        ]
     )
 
 

@@ -1,4 +1,4 @@
-"""The images of a collection as small grey pictures of one size."""
+"""Collection images as grey pictures of one size."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,10 +22,7 @@ Show = Callable[[int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class GreyImages:
-    """Images whose picture could be read, in the order they came.
-
-    pixels: (n, side, side) uint8. records: n of them. missing: ids of the images without a picture.
-    """
+    """Pictures (n, side, side) uint8 with their records, and the ids of images whose picture is missing."""
 
     pixels: NDArray[np.uint8]
     records: list[Record]
@@ -35,14 +32,26 @@ class GreyImages:
 def read_grey_image(
     collection: Collection, record: Record, side: int, pixels: int
 ) -> NDArray[np.uint8] | None:
-    """(side, side) uint8 of one image, from its file or else from the thumbnail kept of it; None without either.
+    """Read a picture from the file of an image, or else from its thumbnail.
 
-    pixels: that a file may have at most. A file that shows another picture by now does not count.
+    Parameters
+    ----------
+    collection : Collection
+    record : Record
+    side : int
+        Side length of the picture in pixels.
+    pixels : int
+        Maximum number of pixels in a file.
+
+    Returns
+    -------
+    (side, side) uint8 or None
+        None without file and thumbnail; a file whose content has changed does not count.
     """
     image = _from_file(collection, record, pixels)
     if image is None:
-        small = collection.thumbnail(record.image_id)
-        image = next(iter(decode(small))) if small else None
+        thumbnail = collection.thumbnail(record.image_id)
+        image = next(iter(decode(thumbnail))) if thumbnail else None
     return None if image is None else pad_resize(image, side)
 
 
@@ -53,33 +62,52 @@ def read_grey_images(
     keep: Callable[[Record], bool] = lambda record: True,
     show: Show = lambda done, total: None,
 ) -> GreyImages:
-    """Pictures of all images for which every condition and `keep` hold, on every core; side x side bytes each.
+    """Read the pictures of matching images, in parallel.
 
-    Raises InvalidInput where there are images and none has a picture.
+    Parameters
+    ----------
+    collection : Collection
+    side : int
+        Side length of the pictures in pixels.
+    where : sequence of Condition
+        Conditions on the images.
+    keep : callable
+        Further condition on the record.
+    show : callable
+        Progress callback with done and total.
+
+    Returns
+    -------
+    GreyImages
+
+    Raises
+    ------
+    InvalidInput
+        If there are images but none has a picture.
     """
     records: list[Record] = []
     after = 0
     while page := collection.page(after, 2000, where):
         records += [record for _, record in page if keep(record)]
         after = page[-1][0]
-    most = settings.load().max_pixels
+    max_pixels = settings.load().max_pixels
     pixels = np.zeros((len(records), side, side), np.uint8)
-    there = np.zeros(len(records), bool)
+    readable = np.zeros(len(records), bool)
     with ThreadPoolExecutor(cores()) as executor:
-        found = executor.map(lambda record: read_grey_image(collection, record, side, most), records)
-        for place, one in enumerate(found):
-            show(place + 1, len(records))
-            if one is not None:
-                pixels[place], there[place] = one, True
-    if records and not there.any():
+        pictures = executor.map(lambda record: read_grey_image(collection, record, side, max_pixels), records)
+        for row, picture in enumerate(pictures):
+            show(row + 1, len(records))
+            if picture is not None:
+                pixels[row], readable[row] = picture, True
+    if records and not readable.any():
         raise InvalidInput(
-            f"none of {len(records)} images has a picture: their files are not where they were when they were "
-            "indexed, and no thumbnails are kept; put the files back, or index them where they are now"
+            f"none of {len(records)} images has a picture: their files were moved or deleted, and there are no "
+            "thumbnails; restore the files, or index them at their new path"
         )
     return GreyImages(
-        pixels[there],
-        [record for record, found in zip(records, there, strict=True) if found],
-        [record.image_id for record, found in zip(records, there, strict=True) if not found],
+        pixels[readable],
+        [record for record, has_picture in zip(records, readable, strict=True) if has_picture],
+        [record.image_id for record, has_picture in zip(records, readable, strict=True) if not has_picture],
     )
 
 

@@ -1,4 +1,4 @@
-"""Pairs that were judged, checked."""
+"""Validation of judged pairs."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ from cbir.errors import InvalidInput
 
 @dataclass(frozen=True, eq=False)
 class JudgedPairs:
-    """pairs: (m, 2) rows of images. labels: (m,) float32 from 0 to 1. grades: (n,) float32, NaN where unknown.
+    """Valid training data: `pairs` (m, 2) of rows, `labels` (m,) from 0 to 1, `grades` (n,) with NaN for unknown.
 
-    mean_grade: of the grades that are known; None where none are. A graded image that is in no pair is paired with
-    itself: RankNet learns nothing from that, the calibration does.
+    `mean_grade` is None if no grade is known. A graded image in no pair is paired with itself, which has no effect
+    on RankNet but on the calibration.
     """
 
     pairs: NDArray[np.int64]
@@ -25,29 +25,54 @@ class JudgedPairs:
 def check_judged_pairs(
     count: int, pairs: ArrayLike, labels: ArrayLike, grades: ArrayLike | None = None
 ) -> JudgedPairs:
-    """Judged pairs of `count` images; raises InvalidInput where anything does not fit."""
-    rows, said = np.asarray(pairs), np.asarray(labels)
+    """Validate judged pairs.
+
+    Parameters
+    ----------
+    count : int
+        Number of images, n.
+    pairs : (m, 2) int
+        Rows of images.
+    labels : (m,) float
+        1, 0.5 or 0: the first image is more severe, both are equal, or the second is.
+    grades : (n,) float, optional
+        NaN for unknown.
+
+    Returns
+    -------
+    JudgedPairs
+
+    Raises
+    ------
+    InvalidInput
+        If shapes or values are not valid.
+    """
+    rows, targets = np.asarray(pairs), np.asarray(labels)
     if rows.ndim != 2 or rows.shape[1:] != (2,) or rows.dtype.kind not in "iu" or not len(rows):
-        raise InvalidInput("pairs are whole numbers of the shape (pairs, 2), at least one pair")
+        raise InvalidInput("pairs must be integers of shape (pairs, 2), with at least one pair")
     if rows.min() < 0 or rows.max() >= count:
         raise InvalidInput(
-            f"a pair names image {rows.min() if rows.min() < 0 else rows.max()} of {count} images"
+            f"a pair refers to image {rows.min() if rows.min() < 0 else rows.max()} of {count} images"
         )
     if (rows[:, 0] == rows[:, 1]).any():
         raise InvalidInput("a pair needs two different images")
-    if said.shape != (len(rows),) or said.dtype.kind not in "biuf" or not ((said >= 0) & (said <= 1)).all():
-        raise InvalidInput(f"{len(rows)} pairs need as many labels from 0 to 1: 1, 0.5 or 0")
+    if (
+        targets.shape != (len(rows),)
+        or targets.dtype.kind not in "biuf"
+        or not ((targets >= 0) & (targets <= 1)).all()
+    ):
+        raise InvalidInput(f"{len(rows)} pairs need as many labels from 0 to 1 (1, 0.5 or 0)")
     if grades is None:
-        known = np.full(count, np.nan, np.float32)
+        all_grades = np.full(count, np.nan, np.float32)
     else:
-        known = np.asarray(grades, np.float32)
-        if known.shape != (count,) or np.isinf(known).any():
+        all_grades = np.asarray(grades, np.float32)
+        if all_grades.shape != (count,) or np.isinf(all_grades).any():
             raise InvalidInput(f"{count} images need as many grades, NaN where unknown")
-    graded = np.flatnonzero(~np.isnan(known))
-    alone = np.setdiff1d(graded, rows)
+    graded = np.flatnonzero(~np.isnan(all_grades))
+    unpaired = np.setdiff1d(graded, rows)
     return JudgedPairs(
-        np.concatenate([rows.astype(np.int64), np.stack([alone, alone], axis=1)]),
-        np.concatenate([said.astype(np.float32), np.full(len(alone), 0.5, np.float32)]),
-        known,
-        float(known[graded].mean()) if len(graded) else None,
+        np.concatenate([rows.astype(np.int64), np.stack([unpaired, unpaired], axis=1)]),
+        np.concatenate([targets.astype(np.float32), np.full(len(unpaired), 0.5, np.float32)]),
+        all_grades,
+        float(all_grades[graded].mean()) if len(graded) else None,
     )

@@ -1,4 +1,4 @@
-"""What a Bayesian ranker says of images."""
+"""Severity estimates of a Bayesian ranker."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class SeverityEstimate:
-    """Mean and variance of the stochastic passes, and features for strategies that look at variety.
+    """Mean and variance of the stochastic passes, and features for strategies that use diversity.
 
-    mean: (n,) float32, the higher, the more severe. variance: (n,) float32, 0 or above. features: (n, d) float32,
-    what the last layer sees, mean of the passes. scores: (T, n) float32, of each pass; None where they are not kept.
+    `mean` (n,) float32 is higher for more severe images; `variance` (n,) float32; `features` (n, d) float32 are the
+    inputs of the last layer, averaged over the passes; `scores` (T, n) float32 are those of each pass, if stored.
     """
 
     mean: Floats

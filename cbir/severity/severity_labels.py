@@ -1,4 +1,4 @@
-"""The learned severity as a label of a collection's images: `cbir search --where "severity>=1.5"` finds by it."""
+"""Severity as a label of collection images, for filters such as `cbir search --where "severity>=1.5"`."""
 
 from collections.abc import Sequence
 
@@ -9,28 +9,49 @@ from cbir.errors import InvalidInput
 from cbir.store import Collection
 
 LABEL = "severity"
-DIGITS = 4  # after the point
+DECIMALS = 4
 
 
 def write_severity(
     collection: Collection, ids: Sequence[str], values: ArrayLike, who: str = "command line"
 ) -> int:
-    """Label images by their ids with severities (n,), in one transaction; how many labels changed.
+    """Label images with their severity, in one transaction.
 
-    Vectors and snapshots stay as they are; readers see the labels with their next search. Images that were deleted
-    meanwhile are passed over. who: whom the history names. Raises InvalidInput for what is no finite number, and
-    CollectionBusy where another process writes.
+    Vectors and snapshots are unchanged; readers see the labels in their next search. Images that were deleted in the
+    meantime are skipped.
+
+    Parameters
+    ----------
+    collection : Collection
+    ids : sequence of str
+        Ids of n images.
+    values : (n,) float
+        Severities.
+    who : str
+        Author in the history.
+
+    Returns
+    -------
+    int
+        Number of changed labels.
+
+    Raises
+    ------
+    InvalidInput
+        If a severity is not finite or an id occurs twice.
+    CollectionBusy
+        If another process writes to the collection.
     """
-    found = np.asarray(values, np.float64)
-    if found.shape != (len(ids),) or not np.isfinite(found).all():
-        raise InvalidInput(f"{len(ids)} images need as many severities, finite numbers")
+    severities = np.asarray(values, np.float64)
+    if severities.shape != (len(ids),) or not np.isfinite(severities).all():
+        raise InvalidInput(f"{len(ids)} images need as many finite severities")
     if len(set(ids)) != len(ids):
-        raise InvalidInput("an image is named twice")
+        raise InvalidInput("an image id occurs twice")
     with collection.writer(who) as writer:
-        texts = (f"{value:.{DIGITS}f}" for value in (found.round(DIGITS) + 0.0).tolist())  # no -0
+        texts = (f"{value:.{DECIMALS}f}" for value in (severities.round(DECIMALS) + 0.0).tolist())  # no -0
         return writer.label_images(LABEL, dict(zip(ids, texts, strict=True)))
 
 
 def severity_by_id(collection: Collection) -> dict[str, float]:
-    """The severity of every image that has one, by its id."""
+    """Return the severity label of the images in `collection` that have one, by image id."""
     return collection.numeric_labels(LABEL)

@@ -1,4 +1,4 @@
-"""The ranker that a collection's severities come from lies inside it, for images that come later."""
+"""Storage of a severity ranker inside a collection, for the severity of new images."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,29 +16,42 @@ if TYPE_CHECKING:
 def store_ranker(
     collection: Collection, ranker: "BayesianRanker", facts: dict[str, Any] | None = None
 ) -> None:
-    """Put a fitted ranker into the collection's folder, in place of the one there; `facts` go into its card.
+    """Store a fitted ranker in a collection, replacing an earlier one.
 
-    Raises CollectionBusy where another process writes.
+    Parameters
+    ----------
+    collection : Collection
+    ranker : BayesianRanker
+    facts : dict, optional
+        Further fields of its card.
+
+    Raises
+    ------
+    CollectionBusy
+        If another process writes to the collection.
     """
     with writer_lock(collection.folder):
         ranker.save(collection.folder / FOLDER, facts)
 
 
 def load_stored_ranker(collection: Collection) -> "BayesianRanker":
-    """The ranker that lies in a collection; raises NotFound where none does, InvalidInput where torch is missing."""
+    """Load the ranker of `collection`; raise NotFound if it has none, InvalidInput without torch."""
     try:
-        from cbir.severity.bayesian_files import CARD
-        from cbir.severity.bayesian_ranker import BayesianRanker
+        from cbir.severity.bayesian_files import CARD, load_bayesian_ranker
     except ModuleNotFoundError as error:
         raise InvalidInput("severity of new images needs torch: pip install 'cbir[deep]'") from error
-    for folder in (collection.folder, collection.folder.parent):  # a last good copy uses its collection's
+    for folder in (
+        collection.folder,
+        collection.folder.parent,
+    ):  # a last good copy uses that of its collection
         if (folder / FOLDER / CARD).is_file():
-            return BayesianRanker.load(folder / FOLDER)
+            return load_bayesian_ranker(folder / FOLDER)
     raise NotFound(
-        "the collection has learnt no severity; `cbir annotate serve` or `cbir annotate simulate --write` does it"
+        "the collection has no severity ranker; train one with `cbir annotate serve` or "
+        "`cbir annotate simulate --write`"
     )
 
 
 def severity_of_image(ranker: "BayesianRanker", image: Image) -> float:
-    """The severity of one image."""
+    """Return the severity of `image` according to `ranker`."""
     return float(ranker.severity(pad_resize(image, ranker.side)[None]).mean[0])

@@ -1,15 +1,14 @@
-"""Dropout whose draws are kept: a sample of the weights is one draw for all images that see it."""
+"""Dropout with explicit masks, so that many images share one sample of the weights."""
 
 import torch
 from torch import Tensor, nn
 
 
 class UnitDropout(nn.Module):
-    """Drops channels of a map (n, c, h, w), or values of (n, c), and scales those that stay (Gal & Ghahramani 2016).
+    """Drops channels of (n, c, h, w), or values of (n, c), and scales the others (Gal & Ghahramani 2016).
 
-    A channel that is dropped is a row of the next layer's weights set to zero: W = M diag(z), as in eq. 9 of Kadota
-    et al. Where `masks` (samples, c) are set, each is for as many images as there are for each of the others, one
-    sample's images after the other's. Without masks nothing is dropped.
+    Dropping a channel sets a row of the next layer's weights to zero: W = M diag(z), eq. 9 of Kadota et al. Each of
+    the `masks` (samples, c) applies to an equal share of the batch, in order. Without masks nothing is dropped.
     """
 
     masks: Tensor | None
@@ -20,24 +19,25 @@ class UnitDropout(nn.Module):
         self.masks = None
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
-        """(count, units) float32: 0 for a dropped unit, else 1 / (1 - share)."""
-        kept = 1.0 - self.share
-        return torch.empty(count, self.units).bernoulli_(kept, generator=generator) / kept
+        """Draw `count` masks (count, units) with `generator`: 0 for a dropped unit, else 1 / (1 - share)."""
+        keep_probability = 1.0 - self.share
+        masks = torch.empty(count, self.units).bernoulli_(keep_probability, generator=generator)
+        return masks / keep_probability
 
     def forward(self, features: Tensor) -> Tensor:
         if self.masks is None:
             return features
-        samples, around = len(self.masks), (1,) * (features.ndim - 2)
-        seen = features.unflatten(0, (samples, -1))
-        return (seen * self.masks.view(samples, 1, self.units, *around)).flatten(0, 1)
+        samples, spatial = len(self.masks), (1,) * (features.ndim - 2)
+        by_sample = features.unflatten(0, (samples, -1))
+        return (by_sample * self.masks.view(samples, 1, self.units, *spatial)).flatten(0, 1)
 
 
 def with_dropout(network: nn.Module, share: float) -> list[UnitDropout]:
-    """Put a dropout before every convolution and dense layer of `network` but the first, which sees pixels.
+    """Insert dropouts with `share` before the convolutions and dense layers of `network`, and return them.
 
-    Convolutions of each channel alone (depthwise) mix nothing and are left as they are. Returns the dropouts.
+    The first layer, whose input are pixels, and depthwise convolutions, which mix no channels, are left unchanged.
     """
-    placed: list[UnitDropout] = []
+    dropouts: list[UnitDropout] = []
     mixing = [
         (path, layer) for path, layer in network.named_modules() if isinstance(layer, nn.Conv2d | nn.Linear)
     ]
@@ -45,7 +45,7 @@ def with_dropout(network: nn.Module, share: float) -> list[UnitDropout]:
         if isinstance(layer, nn.Conv2d) and layer.groups > 1:
             continue
         units = layer.in_channels if isinstance(layer, nn.Conv2d) else layer.in_features
-        placed.append(UnitDropout(units, share))
+        dropouts.append(UnitDropout(units, share))
         parent, _, name = path.rpartition(".")
-        setattr(network.get_submodule(parent), name, nn.Sequential(placed[-1], layer))
-    return placed
+        setattr(network.get_submodule(parent), name, nn.Sequential(dropouts[-1], layer))
+    return dropouts

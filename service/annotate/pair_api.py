@@ -29,7 +29,7 @@ def get_pairs() -> Response:
     params, state = request_params.query_parameters(PairParameters), current_annotation()
     who = annotator_name(params.who)
     next_pairs = state.study.next_pairs(who, params.count)
-    latest = state.study.last_of(who, UNDO_LIMIT)
+    latest = state.study.latest_judgements(who, UNDO_LIMIT)
     log_images(image_id for pair in next_pairs for image_id in pair[:2])
     return jsonify(
         who=who,

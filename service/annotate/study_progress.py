@@ -12,14 +12,14 @@ def study_progress(state: AnnotationState, who: str) -> dict[str, Any]:
     `learnt` is the round of the latest training, on which the next pairs are based.
     """
     study, model = state.study, state.study.model
-    done, of = study.done(study.current)
+    judged, total = study.count_judged(study.current)
     return {
         "round": study.current.number,
         "rounds": study.plan.rounds,
-        "done": done,
-        "of": of,
-        "judged": len(study.last_of(who, len(study.standing))),
-        "people": len({judgement.who for judgement in study.standing}),
+        "done": judged,
+        "of": total,
+        "judged": len(study.latest_judgements(who, len(study.judgements))),
+        "people": len({judgement.who for judgement in study.judgements}),
         "learning": state.trainer.state,
         "learnt": model.after if model else 0,
         "finished": study.finished,
@@ -28,7 +28,7 @@ def study_progress(state: AnnotationState, who: str) -> dict[str, Any]:
 
 def study_agreement(state: AnnotationState) -> dict[str, Any] | None:
     """Return the agreement between annotators; None if no pair was judged by two people."""
-    result = annotator_agreement(state.study.standing)
+    result = annotator_agreement(state.study.judgements)
     if not result.pairs:
         return None
     return {"people": result.people, "pairs": result.pairs, "alpha": result.alpha}

@@ -29,7 +29,7 @@ class StudyTrainer:
     def wake(self) -> None:
         """Start training if a round is complete and no training runs."""
         with self._lock:
-            after = self.study.to_learn()
+            after = self.study.round_to_train()
             if self.state == "learning" or after is None or after == self._failed_after:
                 return
             self.state = "learning"
@@ -39,7 +39,7 @@ class StudyTrainer:
         try:
             problem = self._train_in_process(after)
             if problem is None:
-                self.study.learnt()
+                self.study.reload_model()
         except (CbirError, OSError) as error:
             problem = str(error)
         with self._lock:

@@ -315,7 +315,7 @@ def test_a_pair_whose_file_is_gone_is_passed_over(browser: sync_api.Browser, tmp
     with Collection(collection) as opened:
         files = {record.image_id: Path(record.source) for _, record in opened.iterate()}
     with annotating("--collection", collection, "--study-dir", study, "--start", "1") as found:
-        gone = study_rounds.read(study)[0].pairs[0].first  # of the very first pair
+        gone = study_rounds.read_rounds(study)[0].pairs[0].first  # of the very first pair
         files[gone].unlink()
         page = browser.new_page()
         page.set_default_timeout(PATIENCE_MS)

@@ -149,7 +149,7 @@ def test_service_that_is_gone(browser: sync_api.Browser, indexed: Path, pictures
         opened.goto(running.address)
     opened.set_input_files("#file", pictures[0])
     opened.get_by_role("alert").wait_for()
-    assert "does not answer" in opened.inner_text("#problem")
+    assert "does not respond" in opened.inner_text("#problem")
     opened.close()
 
 

@@ -14,13 +14,13 @@ MEMBERS: tuple[type[Strategy], ...] = (Variance, Random, CoreSet, Disagreement, 
 
 
 def names() -> tuple[str, ...]:
-    """What `strategy` knows."""
+    """Return the names of all strategies."""
     return tuple(member.name for member in MEMBERS)
 
 
 def strategy(name: str) -> Strategy:
-    """A strategy by name; raises InvalidInput, which lists the names, for another."""
+    """Return the strategy called `name`; raise InvalidInput for an unknown name."""
     for member in MEMBERS:
         if member.name == name:
             return member()
-    raise InvalidInput(f"there is no strategy {name!r}; there are: {', '.join(names())}")
+    raise InvalidInput(f"unknown strategy {name!r}; available: {', '.join(names())}")

@@ -1,19 +1,19 @@
-"""The most uncertain images of every step of severity: ours."""
+"""Selection of the most uncertain images at every severity; our own method."""
 
 import numpy as np
 
 from cbir.active.candidate_pool import CandidatePool, Rows
 from cbir.active.strategies.strategy_base import ImageStrategy, required_severity
 
-STEPS = 8  # of severity, equally wide
-ENDS = (0.01, 0.99)  # quantiles that the steps lie between: one odd image is not to stretch them
+BINS = 8  # of severity, equally wide
+QUANTILES = (0.01, 0.99)  # ends of the bins, robust against outliers
 
 
 class Balanced(ImageStrategy):
-    """Steps of equal width between the lowest and the highest estimated severity take turns.
+    """Takes the most uncertain image of each severity bin in turn.
 
-    Each gives its most uncertain image. Where severe cases are rare, uncertainty alone brings in more of them only
-    as far as it happens to rise with severity; equal turns do so by construction, and keep all others in sight.
+    If severe cases are rare, uncertainty alone selects more of them only as far as it correlates with severity;
+    taking turns does so by construction, without neglecting the others.
     """
 
     name = "balanced"
@@ -23,10 +23,10 @@ class Balanced(ImageStrategy):
         mean, uncertain = severity.mean[pool.rows], severity.variance[pool.rows]
         if not len(mean):
             return pool.rows
-        low, high = (float(of) for of in np.quantile(mean, ENDS))
-        edges = np.linspace(low, high, STEPS + 1)[1:-1]
-        step = np.searchsorted(edges, mean, "right")
-        order = np.lexsort((rng.random(len(mean)), -uncertain, step))
-        begins = np.searchsorted(step[order], np.arange(STEPS))
-        turn = np.arange(len(mean)) - begins[step[order]]  # place within the step
+        low, high = np.quantile(mean, QUANTILES).tolist()
+        edges = np.linspace(low, high, BINS + 1)[1:-1]
+        bin_of = np.searchsorted(edges, mean, "right")
+        order = np.lexsort((rng.random(len(mean)), -uncertain, bin_of))
+        starts = np.searchsorted(bin_of[order], np.arange(BINS))
+        turn = np.arange(len(mean)) - starts[bin_of[order]]  # rank within the bin
         return pool.rows[order[np.lexsort((rng.random(len(mean)), turn))[:count]]]

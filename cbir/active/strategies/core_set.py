@@ -1,4 +1,4 @@
-"""Images that cover all others (Sener & Savarese 2018, greedy k-center)."""
+"""Core-set selection: images that cover all others (Sener & Savarese 2018, greedy k-center)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +8,7 @@ from cbir.active.strategies.strategy_base import ImageStrategy, required_severit
 
 
 class CoreSet(ImageStrategy):
-    """One after the other the image that is farthest, in features, from all that were asked or chosen before."""
+    """Repeatedly selects the image whose features are farthest from all images used or selected before."""
 
     name = "core-set"
 
@@ -20,19 +20,32 @@ class CoreSet(ImageStrategy):
 def farthest(
     features: NDArray[np.float64], centres: NDArray[np.float64], count: int, rng: np.random.Generator
 ) -> Rows:
-    """Rows (m,) of features (n, d), each the farthest from `centres` (k, d) and those before it; ties by chance.
+    """Select rows one by one, each the farthest from the centres and the rows selected before.
 
-    Without any centre the first is drawn. Euclidean distance; n d (m + k) multiplications.
+    Parameters
+    ----------
+    features : (n, d) float64
+    centres : (k, d) float64
+        Without centres, the first row is drawn at random.
+    count : int
+        Number of rows.
+    rng : numpy.random.Generator
+        Breaks ties.
+
+    Returns
+    -------
+    (m,) int64
+        Rows, by Euclidean distance, in n d (m + k) multiplications.
     """
     order = rng.permutation(len(features))
-    seen, norms = features[order], (features[order] ** 2).sum(axis=1)
-    nearest = np.full(len(seen), np.inf)
+    shuffled, norms = features[order], (features[order] ** 2).sum(axis=1)
+    nearest = np.full(len(shuffled), np.inf)
     for centre in centres:
-        nearest = np.minimum(nearest, norms - 2 * seen @ centre + centre @ centre)
-    chosen: list[int] = []
-    for _ in range(min(count, len(seen))):
-        place = int(np.argmax(nearest))
-        chosen.append(place)
-        nearest = np.minimum(nearest, norms - 2 * seen @ seen[place] + norms[place])
-        nearest[chosen] = -np.inf
-    return order[np.array(chosen, np.int64)]
+        nearest = np.minimum(nearest, norms - 2 * shuffled @ centre + centre @ centre)
+    selected: list[int] = []
+    for _ in range(min(count, len(shuffled))):
+        farthest_row = int(np.argmax(nearest))
+        selected.append(farthest_row)
+        nearest = np.minimum(nearest, norms - 2 * shuffled @ shuffled[farthest_row] + norms[farthest_row])
+        nearest[selected] = -np.inf
+    return order[np.array(selected, np.int64)]

@@ -1,4 +1,4 @@
-"""Pairs on whose order samples of the weights disagree: ours, after Houlsby et al. 2011 (BALD)."""
+"""Selection of pairs on whose order the weight samples disagree; our own, after Houlsby et al. 2011 (BALD)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,17 +8,17 @@ from cbir.active.candidate_pool import CandidatePool, Rows, pair_up
 from cbir.active.strategies.strategy_base import Strategy, required_severity
 from cbir.severity.severity_estimate import SeverityEstimate
 
-CANDIDATES = 50  # random partners that are looked at for each image
-MOST = 2  # pairs of one image in a round: many of one say much the same
-PASSES = 30  # drawn where the ranker kept no scores of its passes
-PART = 100_000  # candidates whose passes are in memory at once
+CANDIDATES = 50  # random partners per image
+MAX_PAIRS_PER_IMAGE = 2  # per round, since pairs of the same image are redundant
+PASSES = 30  # sampled if the estimate has no scores of its passes
+CHUNK = 100_000  # pairs scored at a time, to bound memory
 
 
 class Disagreement(Strategy):
-    """The pairs whose label would tell most about the weights.
+    """Selects the pairs whose label has the most information about the weights.
 
-    That is the entropy of the mean of sigmoid(f(i) - f(j)) over the passes, less the mean of their entropies: high
-    where each pass is sure and they contradict each other, low where two images are simply alike.
+    The information is the entropy of the mean of sigmoid(f(i) - f(j)) over the passes minus the mean of their
+    entropies: high if passes are certain but contradict each other, low if two images are simply equal.
     """
 
     name = "disagreement"
@@ -28,49 +28,48 @@ class Disagreement(Strategy):
         if len(rows) < 2:
             return np.empty((0, 2), np.int64)
         others = rng.integers(0, len(rows) - 1, (len(rows), CANDIDATES))
-        others += others >= np.arange(len(rows))[:, None]  # nobody is their own partner
-        places = np.stack([np.repeat(np.arange(len(rows)), CANDIDATES), others.ravel()], axis=1)
-        found = rows[np.unique(np.sort(places, axis=1), axis=0)]
-        worth = information(_passes(severity, rng), found)
-        found = found[np.lexsort((rng.random(len(worth)), -worth))]
-        best = _best(pool, found, min(count, len(rows)), rng)
+        others += others >= np.arange(len(rows))[:, None]  # no image is its own partner
+        index_pairs = np.stack([np.repeat(np.arange(len(rows)), CANDIDATES), others.ravel()], axis=1)
+        candidates = rows[np.unique(np.sort(index_pairs, axis=1), axis=0)]
+        gains = information(_passes(severity, rng), candidates)
+        candidates = candidates[np.lexsort((rng.random(len(gains)), -gains))]
+        best = _first_unused(pool, candidates, min(count, len(rows)), rng)
         if len(best):
             return best
-        # Nearly all pairs are asked, and none of the few others was among those looked at.
+        # Nearly all pairs are used, and none of the few others was among the candidates.
         return pair_up(pool, rng.choice(rows, min(count, len(rows)), replace=False), count, rng)
 
 
 def information(scores: NDArray[np.float32], pairs: Rows) -> NDArray[np.float64]:
-    """What the label of each pair (m, 2) tells of the weights, in nats, from scores (T, n) of the passes."""
-    worth = np.empty(len(pairs))
-    for start in range(0, len(pairs), PART):
-        i, j = pairs[start : start + PART].T
-        above = expit(scores[:, i].astype(np.float64) - scores[:, j])
-        both = np.stack([above, 1 - above])
-        worth[start : start + PART] = entr(both.mean(axis=1)).sum(axis=0) - entr(both).sum(axis=0).mean(
-            axis=0
-        )
-    return worth
+    """Return the information in nats that the label of each of `pairs` (m, 2) has, from pass `scores` (T, n)."""
+    gains = np.empty(len(pairs))
+    for start in range(0, len(pairs), CHUNK):
+        chunk = slice(start, start + CHUNK)
+        i, j = pairs[chunk].T
+        first_wins = expit(scores[:, i].astype(np.float64) - scores[:, j])
+        outcomes = np.stack([first_wins, 1 - first_wins])
+        gains[chunk] = entr(outcomes.mean(axis=1)).sum(axis=0) - entr(outcomes).sum(axis=0).mean(axis=0)
+    return gains
 
 
 def _passes(severity: SeverityEstimate, rng: np.random.Generator) -> NDArray[np.float32]:
     if severity.scores is not None:
         return severity.scores
-    drawn = rng.standard_normal((PASSES, len(severity)), np.float32)
-    return severity.mean + drawn * np.sqrt(severity.variance)
+    noise = rng.standard_normal((PASSES, len(severity)), np.float32)
+    return severity.mean + noise * np.sqrt(severity.variance)
 
 
-def _best(pool: CandidatePool, ordered: Rows, count: int, rng: np.random.Generator) -> Rows:
-    """The first `count` of ordered pairs that are free, no image in more than MOST of them."""
-    made: list[tuple[int, int]] = []
+def _first_unused(pool: CandidatePool, ordered: Rows, count: int, rng: np.random.Generator) -> Rows:
+    """Return the first `count` unused pairs, with each image in at most MAX_PAIRS_PER_IMAGE of them."""
+    selected: list[tuple[int, int]] = []
     used: dict[int, int] = {}
     for first, second in ordered.tolist():
-        if len(made) == count:
+        if len(selected) == count:
             break
-        full = used.get(first, 0) >= MOST or used.get(second, 0) >= MOST
+        full = max(used.get(first, 0), used.get(second, 0)) >= MAX_PAIRS_PER_IMAGE
         if full or second in pool.partners.get(first, ()):
             continue
         pool.take(first, second)
         used[first], used[second] = used.get(first, 0) + 1, used.get(second, 0) + 1
-        made.append((first, second) if rng.random() < 0.5 else (second, first))
-    return np.array(made, np.int64).reshape(-1, 2)
+        selected.append((first, second) if rng.random() < 0.5 else (second, first))
+    return np.array(selected, np.int64).reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""Images at random: what Kadota et al. call "w/o UBS" when asked in rounds."""
+"""Random selection of images; "w/o UBS" of Kadota et al. when used in rounds."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from cbir.active.strategies.strategy_base import ImageStrategy
 
 
 class Random(ImageStrategy):
-    """Every image of the pool with the same chance."""
+    """Selects all images with the same probability."""
 
     name = "random"
     needs_severity = False

@@ -1,4 +1,4 @@
-"""What every acquisition strategy has in common."""
+"""Base classes of acquisition strategies."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -10,28 +10,42 @@ from cbir.severity.severity_estimate import SeverityEstimate
 
 
 class Strategy(ABC):
-    """Says which pairs are worth asking next. One with `needs_severity` cannot begin before a ranker has learnt."""
+    """Selects the next pairs; with `needs_severity`, it needs a trained ranker."""
 
     name: ClassVar[str]
     needs_severity: ClassVar[bool] = True
 
     @abstractmethod
     def pairs(self, pool: CandidatePool, count: int, rng: np.random.Generator) -> Rows:
-        """About `count` new pairs (m, 2) of images of the pool, for as many images; fewer where there are no more."""
+        """Select new pairs.
+
+        Parameters
+        ----------
+        pool : CandidatePool
+            The selected pairs are marked as used in it.
+        count : int
+            Number of images to select, and about that of the pairs.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        (m, 2) int64
+            Fewer than `count` if no more are left.
+        """
 
 
 class ImageStrategy(Strategy):
-    """Chooses images, which are then paired among themselves at random (Kadota et al., section 3.3)."""
+    """Selects images, which are then paired at random (Kadota et al., section 3.3)."""
 
     @abstractmethod
     def images(self, pool: CandidatePool, count: int, rng: np.random.Generator) -> Rows:
-        """`count` different rows of `pool.rows`, or all of them where there are fewer."""
+        """Select `count` distinct rows of `pool.rows` with random generator `rng`, or all if there are fewer."""
 
     def pairs(self, pool: CandidatePool, count: int, rng: np.random.Generator) -> Rows:
         return pair_up(pool, self.images(pool, count, rng), count, rng)
 
 
 def required_severity(pool: CandidatePool) -> SeverityEstimate:
-    """The severity of a pool whose strategy needs one; `choose` has made sure that it is there."""
+    """Return the severity of `pool`, which `select_pairs` has checked to be present."""
     assert pool.severity is not None
     return pool.severity

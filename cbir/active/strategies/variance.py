@@ -1,4 +1,4 @@
-"""The most uncertain images (Kadota et al., section 3.3)."""
+"""Selection of the most uncertain images (Kadota et al., section 3.3)."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from cbir.active.strategies.strategy_base import ImageStrategy, required_severit
 
 
 class Variance(ImageStrategy):
-    """The images whose score varies most between samples of the weights (eq. 3); ties by chance."""
+    """Selects the images whose score varies most between weight samples (eq. 3); breaks ties at random."""
 
     name = "variance"
 

@@ -1,1 +1,1 @@
-"""A study: people compare the images of a collection in rounds, and a ranker learns from it in between."""
+"""Studies: people compare images of a collection in rounds, and a ranker is trained in between."""

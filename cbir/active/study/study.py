@@ -1,4 +1,4 @@
-"""A study under way: who is asked what next, what was said, and when there is something to learn."""
+"""A running study: next pairs for each person, recorded judgements, and when to train."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -21,201 +21,206 @@ Key = tuple[str, str]
 
 
 class Study:
-    """Thread-safe; one process at a time. Every round it makes is on the disk before anybody is asked.
+    """Rounds, judgements and the latest model of a study. Thread-safe; one process at a time.
 
-    The next round is made before one is full, from what was learnt until then: nobody waits for the ranker. Once that
-    has learnt, `learnt` puts better pairs in the place of those that nobody has judged yet.
+    Each round is on disk before its pairs are handed out. The next round is created before the current one is
+    complete, from the latest model, so that no one waits for training. After training, `reload_model` replaces the
+    pairs that no one has judged yet by better ones.
     """
 
     def __init__(self, folder: Path, ids: Sequence[str], plan: StudyPlan) -> None:
-        """Open or begin the study in `folder` of a collection's images `ids`; raises InvalidInput, CollectionBusy."""
+        """Open or start the study in `folder`, over the images `ids` of a collection, according to `plan`.
+
+        Raises InvalidInput if the study does not match the collection, CollectionBusy if another process uses it.
+        """
         self.folder, self.ids, self.plan = folder, list(ids), plan
-        self._row = {image: row for row, image in enumerate(self.ids)}
+        self._row = {image_id: row for row, image_id in enumerate(self.ids)}
         self._lock = RLock()
-        self._handed: dict[Key, str] = {}  # to whom a pair was given last, while the server runs
+        self._assigned: dict[Key, str] = {}  # the person who got a pair last, in memory only
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.journal = Journal(folder / JOURNAL)
         try:
-            self.rounds = study_rounds.read(folder)
+            self.rounds = study_rounds.read_rounds(folder)
             self._check_images()
-            self._sum_up()
+            self._index_judgements()
             self._model = study_models.latest_model(folder)
             if not self.rounds:
-                self._begin()
+                pairs = first_pairs(len(self.ids), self.plan.start, None, self._rng(1, 0))
+                self._store_round(1, [], pairs.tolist(), provisional=False)
             self._advance()
         except BaseException:
             self.journal.close()
             raise
 
     def _check_images(self) -> None:
-        asked = [one for part in self.rounds for one in part.pairs]
-        if asked and not any(self._is_there(one) for one in asked):
+        pairs = [pair for round_ in self.rounds for pair in round_.pairs]
+        if pairs and not any(self._is_present(pair) for pair in pairs):
             raise InvalidInput(
-                f"none of the images that {self.folder} asks about is in the collection; name the collection that "
-                "the study was begun with, or another folder for a new study"
+                f"none of the images of the study {self.folder} is in the collection; use the collection that the "
+                "study was started with, or another folder for a new study"
             )
 
-    def _begin(self) -> None:
-        made = first_pairs(len(self.ids), self.plan.start, None, self._rng(1, 0))
-        self._keep(1, [], made.tolist(), provisional=False)
-
-    # What is said
+    # Judgements
 
     def judge(self, entry: PairJudgement | Undo) -> bool:
-        """Write an entry; whether it is new. Raises what `Journal.add` does."""
+        """Record an entry; return True if it is new. Raises the errors of `Journal.add`."""
         added = self.journal.add(entry)
         with self._lock:
-            self._sum_up()
+            self._index_judgements()
             self._advance()
         return added
 
-    def _sum_up(self) -> None:
-        self.standing = judgement_journal.valid_judgements(self.journal.entries)
-        self._said: dict[Key, dict[str, PairJudgement]] = {}
-        for one in self.standing:
-            self._said.setdefault(one.pair, {})[one.who] = one
+    def _index_judgements(self) -> None:
+        self.judgements = judgement_journal.valid_judgements(self.journal.entries)
+        self._by_pair: dict[Key, dict[str, PairJudgement]] = {}
+        for judgement in self.judgements:
+            self._by_pair.setdefault(judgement.pair, {})[judgement.who] = judgement
 
-    def last_of(self, who: str, count: int) -> list[PairJudgement]:
-        """The last standing judgements of a person, the newest last."""
-        return [one for one in self.standing if one.who == who][-count:]
+    def latest_judgements(self, who: str, count: int) -> list[PairJudgement]:
+        """Return up to `count` of the latest valid judgements of the person `who`, oldest first."""
+        return [judgement for judgement in self.judgements if judgement.who == who][-count:]
 
-    # What is asked
+    # Rounds and pairs
 
     @property
     def current(self) -> StudyRound:
-        """The first round that is not full, else the last."""
-        return next((part for part in self.rounds if not self.is_full(part)), self.rounds[-1])
+        """The first incomplete round, or the last round."""
+        return next((round_ for round_ in self.rounds if not self.is_complete(round_)), self.rounds[-1])
 
     def round_of(self, first: str, second: str) -> int:
-        """The round that asks for a pair, the current one where none does."""
+        """Return the number of the round that contains the pair of `first` and `second`, else the current one."""
         key = AskedPair(first, second).pair
-        found = (part.number for part in reversed(self.rounds) for one in part.pairs if one.pair == key)
-        return next(found, self.current.number)
+        numbers = (
+            round_.number for round_ in reversed(self.rounds) for pair in round_.pairs if pair.pair == key
+        )
+        return next(numbers, self.current.number)
 
     def next_pairs(self, who: str, count: int) -> list[AskedPair]:
-        """Up to `count` pairs for a person, in order: earlier rounds first, what others look at just now last.
+        """Return up to `count` pairs for the person `who`.
 
-        Towards the end of a round the first ones of the next come along, so that nobody waits between two.
+        Pairs of earlier rounds come first, pairs that others are judging last. Near the end of a round the first
+        pairs of the next one are included, so that no one waits between rounds.
         """
         with self._lock:
-            open_ = self._open(who)
-            if len(open_) < count and self.rounds[-1] is self.current:
+            available = self._open_pairs(who)
+            if len(available) < count and self.rounds[-1] is self.current:
                 self._add_round()
-                open_ = self._open(who)
-            others = [one for one in open_ if not one.everybody and self._handed.get(one.pair, who) != who]
-            found = ([one for one in open_ if one not in set(others)] + others)[:count]
-            self._handed |= {one.pair: who for one in found if one not in set(others)}
-            return found
+                available = self._open_pairs(who)
+            busy = {
+                pair for pair in available if not pair.everybody and self._assigned.get(pair.pair, who) != who
+            }
+            pairs = sorted(available, key=lambda pair: pair in busy)[:count]
+            self._assigned |= {pair.pair: who for pair in pairs if pair not in busy}
+            return pairs
 
-    def _open(self, who: str) -> list[AskedPair]:
-        return [one for part in self.rounds for one in part.pairs if self._is_open(one, who)]
+    def _open_pairs(self, who: str) -> list[AskedPair]:
+        return [pair for round_ in self.rounds for pair in round_.pairs if self._is_open(pair, who)]
 
-    def _is_open(self, one: AskedPair, who: str) -> bool:
-        said = self._said.get(one.pair, {})
-        if who in said or not self._is_there(one):
+    def _is_open(self, pair: AskedPair, who: str) -> bool:
+        judgements = self._by_pair.get(pair.pair, {})
+        if who in judgements or not self._is_present(pair):
             return False
-        return one.everybody or all(other.answer is PairAnswer.skip for other in said.values())
+        return pair.everybody or all(other.answer is PairAnswer.skip for other in judgements.values())
 
-    def _is_there(self, one: AskedPair) -> bool:
-        return one.first in self._row and one.second in self._row
+    def _is_present(self, pair: AskedPair) -> bool:
+        return pair.first in self._row and pair.second in self._row
 
-    def done(self, part: StudyRound) -> tuple[int, int]:
-        """How many pairs of a round somebody has answered or skipped, of how many."""
-        there = [one for one in part.pairs if self._is_there(one)]
-        return sum(one.pair in self._said for one in there), len(there)
+    def count_judged(self, round_: StudyRound) -> tuple[int, int]:
+        """Return the number of pairs in `round_` that were judged or skipped, and the number of all its pairs."""
+        present = [pair for pair in round_.pairs if self._is_present(pair)]
+        return sum(pair.pair in self._by_pair for pair in present), len(present)
 
-    def is_full(self, part: StudyRound) -> bool:
-        """Whether somebody has answered or skipped every pair of a round."""
-        done, of = self.done(part)
-        return done == of
+    def is_complete(self, round_: StudyRound) -> bool:
+        """Return True if every pair of `round_` was judged or skipped."""
+        judged, total = self.count_judged(round_)
+        return judged == total
 
     @property
     def finished(self) -> bool:
-        """Whether all rounds are full, or all pairs of the collection were asked."""
-        return self.is_full(self.current) and (len(self.rounds) >= self.plan.rounds or self._exhausted())
+        """True if all rounds are complete, or no new pair is left."""
+        return self.is_complete(self.current) and (
+            len(self.rounds) >= self.plan.rounds or self._is_exhausted()
+        )
 
-    def _exhausted(self) -> bool:
-        return len(self._asked()) >= math.comb(len(self.ids), 2)
+    def _is_exhausted(self) -> bool:
+        return len(self._used_pairs()) >= math.comb(len(self.ids), 2)
 
-    # What is learnt
+    # Training
 
     @property
     def model(self) -> study_models.TrainedModel | None:
-        """What the ranker said last."""
+        """The latest model; None before the first training."""
         return self._model
 
-    def to_learn(self) -> int | None:
-        """The last full round, where the ranker has not learnt from it yet; None where there is nothing to do."""
+    def round_to_train(self) -> int | None:
+        """Return the number of the last complete round if it has not been trained on; else None."""
         with self._lock:
-            full = self.current.number - (not self.is_full(self.current))
-            done = self._model.after if self._model else 0
-            return (
-                full
-                if full > done and any(one.answer is not PairAnswer.skip for one in self.standing)
-                else None
-            )
+            complete = self.current.number - (not self.is_complete(self.current))
+            trained = self._model.after if self._model else 0
+            has_answers = any(judgement.answer is not PairAnswer.skip for judgement in self.judgements)
+            return complete if complete > trained and has_answers else None
 
-    def learnt(self) -> None:
-        """Read what the ranker has learnt, and choose anew what nobody has judged of the current round."""
+    def reload_model(self) -> None:
+        """Load the latest model and select new pairs in place of those that no one has judged yet."""
         with self._lock:
             self._model = study_models.latest_model(self.folder)
-            for part in list(self.rounds):
-                if self._model and part.provisional and not self.is_full(part):
-                    kept = [one for one in part.pairs if one.pair in self._said]
-                    chosen = self._chosen(kept, part.number)
-                    self._keep(part.number, kept, chosen, self._model.after < part.number - 1)
+            for round_ in list(self.rounds):
+                if self._model and round_.provisional and not self.is_complete(round_):
+                    judged = [pair for pair in round_.pairs if pair.pair in self._by_pair]
+                    rows = self._select(judged, round_.number)
+                    self._store_round(round_.number, judged, rows, self._model.after < round_.number - 1)
             self._advance()
 
     def _advance(self) -> None:
-        """Make the next round where all are full."""
-        while self.is_full(self.rounds[-1]) and self._add_round():
+        """Add rounds while the last one is complete."""
+        while self.is_complete(self.rounds[-1]) and self._add_round():
             pass
 
     def _add_round(self) -> bool:
-        """Make one more round; False where there is to be none, or no pair is left."""
+        """Add a round; return False if the plan has no more rounds or no pair is left."""
         number = len(self.rounds) + 1
-        if number > self.plan.rounds or self._exhausted():
+        if number > self.plan.rounds or self._is_exhausted():
             return False
         after = self._model.after if self._model else 0
-        self._keep(number, [], self._chosen([], number), after < number - 1)
+        self._store_round(number, [], self._select([], number), after < number - 1)
         return True
 
-    def _chosen(self, kept: Sequence[AskedPair], number: int) -> list[list[int]]:
-        """Pairs of rows for round `number`, besides those that are kept."""
-        images = max(2, share_of(self.plan.step, len(self.ids))) - len(kept)
+    def _select(self, judged: Sequence[AskedPair], number: int) -> list[list[int]]:
+        """Select pairs of rows for round `number`, in addition to its `judged` pairs."""
+        images = max(2, share_of(self.plan.step, len(self.ids))) - len(judged)
         if images <= 0:
             return []
-        asked = self._asked(number) | {one.pair for one in kept}
-        rows = [(self._row[first], self._row[second]) for first, second in asked]
+        used = self._used_pairs(number) | {pair.pair for pair in judged}
+        rows = [(self._row[first], self._row[second]) for first, second in used]
         rng = self._rng(number, self._model.after + 1 if self._model else 0)
         severity, seen = self._model.of(self.ids) if self._model else (None, np.ones(len(self.ids), bool))
-        # Nothing was learnt yet, or the strategy finds nothing new: any pair is better than none.
         if severity is not None:
-            found = select_pairs(self.plan.strategy, severity, rows, images, rng, seen).tolist()
-            if found:
-                return list(found)
+            pairs = select_pairs(self.plan.strategy, severity, rows, images, rng, seen).tolist()
+            if pairs:
+                return list(pairs)
+        # Without a model, or if the strategy has no new pair, any pair is better than none.
         return list(select_pairs("random", None, rows, images, rng, np.ones(len(self.ids), bool)).tolist())
 
-    def _asked(self, before: float = math.inf) -> set[Key]:
-        """Every pair of present images that stands in a round before that one, or was judged."""
-        parts = (part for part in self.rounds if part.number < before)
-        asked = {one.pair for part in parts for one in part.pairs} | self._said.keys()
-        return {key for key in asked if key[0] in self._row and key[1] in self._row}
+    def _used_pairs(self, before: float = math.inf) -> set[Key]:
+        """Return all pairs of present images in rounds with a number below `before`, and all judged pairs."""
+        rounds = (round_ for round_ in self.rounds if round_.number < before)
+        used = {pair.pair for round_ in rounds for pair in round_.pairs} | self._by_pair.keys()
+        return {key for key in used if key[0] in self._row and key[1] in self._row}
 
-    def _keep(
-        self, number: int, kept: Sequence[AskedPair], rows: Iterable[Sequence[int]], provisional: bool
+    def _store_round(
+        self, number: int, judged: Sequence[AskedPair], rows: Iterable[Sequence[int]], provisional: bool
     ) -> None:
-        made = [(self.ids[first], self.ids[second]) for first, second in rows]
-        self._rng(number, 1_000_000).shuffle(made)
-        shared = round(self.plan.overlap * len(made))
-        pairs = [*kept, *(AskedPair(*pair, place < shared) for place, pair in enumerate(made))]
-        one = StudyRound(number=number, provisional=provisional, pairs=tuple(pairs))
-        study_rounds.keep(self.folder, one)
-        self.rounds[number - 1 : number] = [one]
+        new = [(self.ids[first], self.ids[second]) for first, second in rows]
+        self._rng(number, 1_000_000).shuffle(new)
+        shared = round(self.plan.overlap * len(new))
+        pairs = [*judged, *(AskedPair(*pair, position < shared) for position, pair in enumerate(new))]
+        round_ = StudyRound(number=number, provisional=provisional, pairs=tuple(pairs))
+        study_rounds.store_round(self.folder, round_)
+        self.rounds[number - 1 : number] = [round_]
 
-    def _rng(self, *place: int) -> np.random.Generator:
-        return np.random.default_rng([self.plan.seed, *place])
+    def _rng(self, *keys: int) -> np.random.Generator:
+        return np.random.default_rng([self.plan.seed, *keys])
 
     def close(self) -> None:
-        """Let go of the journal."""
+        """Close the journal."""
         self.journal.close()

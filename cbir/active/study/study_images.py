@@ -1,4 +1,4 @@
-"""The images of a collection at the size a ranker looks at, read from their files once."""
+"""Cache of a collection's images at the input size of a ranker."""
 
 import io
 import zipfile
@@ -19,37 +19,53 @@ Pictures = NDArray[np.uint8]
 def read_study_images(
     collection: Collection, ids: Sequence[str], side: int, cache: Path, stop: Callable[[], bool]
 ) -> tuple[list[str], Pictures]:
-    """The images that can still be read, of `ids`: their ids, and (n, side, side) uint8.
+    """Read images of a collection, from the cache or their files.
 
-    cache: file that keeps them for the next time; those of images that are not asked for any more go. stop: asked
-    before each image; where it says True, what was read so far comes back and nothing is kept.
+    Parameters
+    ----------
+    collection : Collection
+    ids : sequence of str
+        Ids of the images to read.
+    side : int
+        Side length in pixels.
+    cache : Path
+        File for the next call; images that are not in `ids` are removed from it.
+    stop : callable
+        Checked before each image; once it returns True, reading ends and the cache is not written.
+
+    Returns
+    -------
+    list of str
+        Ids of the images that could be read.
+    (n, side, side) uint8
+        Their pixels.
     """
-    known = _cached(cache, side)
+    cached = _read_cache(cache, side)
     records = {record.image_id: record for _, record in collection.iterate()}
-    most = settings.load().max_pixels
-    found: dict[str, Pictures] = {}
+    max_pixels = settings.load().max_pixels
+    images: dict[str, Pictures] = {}
     for image_id in ids:
         if stop():
             break
-        if image_id in known:
-            found[image_id] = known[image_id]
+        if image_id in cached:
+            images[image_id] = cached[image_id]
         elif image_id in records:
-            made = read_grey_image(collection, records[image_id], side, most)
-            if made is not None:
-                found[image_id] = made
-    all_made = np.stack(list(found.values())) if found else np.empty((0, side, side), np.uint8)
-    if found.keys() != known.keys() and not stop():
+            image = read_grey_image(collection, records[image_id], side, max_pixels)
+            if image is not None:
+                images[image_id] = image
+    stack = np.stack(list(images.values())) if images else np.empty((0, side, side), np.uint8)
+    if images.keys() != cached.keys() and not stop():
         content = io.BytesIO()
-        np.savez(content, ids=np.array(list(found), str), pictures=all_made)
+        np.savez(content, ids=np.array(list(images), str), pictures=stack)
         write_study_file(cache, content.getvalue())
-    return list(found), all_made
+    return list(images), stack
 
 
-def _cached(path: Path, side: int) -> dict[str, Pictures]:
+def _read_cache(path: Path, side: int) -> dict[str, Pictures]:
     try:
-        with np.load(path, allow_pickle=False) as held:
-            ids, made = held["ids"].tolist(), held["pictures"]
+        with np.load(path, allow_pickle=False) as arrays:
+            ids, pictures = arrays["ids"].tolist(), arrays["pictures"]
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        return {}  # none yet, or damaged: they are read again
-    fits = made.dtype == np.uint8 and made.shape == (len(ids), side, side)
-    return dict(zip(ids, made, strict=True)) if fits else {}
+        return {}  # missing or damaged
+    fits = pictures.dtype == np.uint8 and pictures.shape == (len(ids), side, side)
+    return dict(zip(ids, pictures, strict=True)) if fits else {}

@@ -1,4 +1,4 @@
-"""What was learnt after each round: the ranker, and what it says of every image of the collection."""
+"""Rankers of a study, one per training, with their severity of all images."""
 
 import io
 import shutil
@@ -25,12 +25,12 @@ FOLDER, SEVERITY = "models", "severity.npz"
 RANKER = (
     "severity.safetensors",
     "severity.json",
-)  # as `cbir.severity.bayesian_files` has them, which needs torch
+)  # the names in `bayesian_ranker`, which imports torch
 
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """after: the round it was learnt after. judgements: it learnt from. ids: (n,) of the images of `severity`."""
+    """Result of the training after round `after`, from so many `judgements`: the `severity` of the images `ids`."""
 
     after: int
     judgements: int
@@ -38,19 +38,22 @@ class TrainedModel:
     severity: SeverityEstimate
 
     def of(self, ids: Sequence[str]) -> tuple[SeverityEstimate, NDArray[np.bool_]]:
-        """What is said of these images, zeros for those that it has not seen, and which it has (len(ids),)."""
-        place = {image: row for row, image in enumerate(self.ids)}
-        rows = np.array([place.get(image, -1) for image in ids], np.int64)
-        seen = rows >= 0
+        """Return the severity of `ids`, zeros for unknown images, and a mask of the known ones."""
+        row_of = {image_id: row for row, image_id in enumerate(self.ids)}
+        rows = np.array([row_of.get(image_id, -1) for image_id in ids], np.int64)
+        is_known = rows >= 0
 
         def take(values: NDArray[np.float32]) -> NDArray[np.float32]:
-            found = np.zeros((len(ids), *values.shape[1:]), np.float32)
-            found[seen] = values[rows[seen]]
-            return found
+            selected = np.zeros((len(ids), *values.shape[1:]), np.float32)
+            selected[is_known] = values[rows[is_known]]
+            return selected
 
-        one = self.severity
-        scores = None if one.scores is None else np.ascontiguousarray(take(one.scores.T).T)
-        return SeverityEstimate(take(one.mean), take(one.variance), take(one.features), scores), seen
+        severity = self.severity
+        scores = None if severity.scores is None else np.ascontiguousarray(take(severity.scores.T).T)
+        estimate = SeverityEstimate(
+            take(severity.mean), take(severity.variance), take(severity.features), scores
+        )
+        return estimate, is_known
 
 
 def store_model(
@@ -61,9 +64,28 @@ def store_model(
     ids: Sequence[str],
     severity: SeverityEstimate,
 ) -> None:
-    """Store ranker and severities of the study in `folder`, in one step; InvalidInput where one is no number."""
+    """Store a trained ranker and its severity atomically.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the study.
+    ranker : BayesianRanker
+    after : int
+        Number of the last round it was trained on.
+    judgements : int
+        Number of pairs it was trained on.
+    ids : sequence of str
+        Ids of the images of `severity`.
+    severity : SeverityEstimate
+
+    Raises
+    ------
+    InvalidInput
+        If a severity is not finite.
+    """
     if not (np.isfinite(severity.mean).all() and np.isfinite(severity.variance).all()):
-        raise InvalidInput("what was learnt gives severities that are no finite numbers, so it is not kept")
+        raise InvalidInput("the trained ranker gives severities that are not finite, so it is not stored")
     target = folder / FOLDER / f"{after:04d}"
     partial = target.with_name(f"{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -87,15 +109,15 @@ def store_model(
 
 
 def latest_model(folder: Path) -> TrainedModel | None:
-    """What was learnt last in the study in `folder`; None where nothing was. Raises InvalidInput."""
-    found = sorted((folder / FOLDER).glob("[0-9]*[0-9]"))
-    return read_trained_model(found[-1] / SEVERITY) if found else None
+    """Return the latest model of the study in `folder`, None before the first; raise InvalidInput if damaged."""
+    folders = sorted((folder / FOLDER).glob("[0-9]*[0-9]"))
+    return read_trained_model(folders[-1] / SEVERITY) if folders else None
 
 
 def copy_ranker_to_collection(folder: Path, after: int, collection: Collection) -> None:
-    """Copy the ranker learnt after that round into the collection, as `cbir.severity.stored_ranker.store_ranker` does, without torch.
+    """Copy the ranker of the study in `folder`, trained after round `after`, into `collection`.
 
-    Raises CollectionBusy, StorageFull.
+    Like `stored_ranker.store_ranker`, but without torch. Raises CollectionBusy, StorageFull.
     """
     with writer_lock(collection.folder):
         for name in RANKER:
@@ -104,17 +126,17 @@ def copy_ranker_to_collection(folder: Path, after: int, collection: Collection) 
 
 
 def read_trained_model(path: Path) -> TrainedModel:
-    """One file of severities; nothing is unpickled. Raises InvalidInput."""
+    """Read a file of severities, without unpickling; raise InvalidInput if it is damaged."""
     try:
-        with np.load(path, allow_pickle=False) as held:
-            scores = held["scores"] if len(held["scores"]) else None
-            severity = SeverityEstimate(held["mean"], held["variance"], held["features"], scores)
-            ids = tuple(held["ids"].tolist())
-            made = TrainedModel(int(held["after"]), int(held["judgements"]), ids, severity)
+        with np.load(path, allow_pickle=False) as arrays:
+            scores = arrays["scores"] if len(arrays["scores"]) else None
+            severity = SeverityEstimate(arrays["mean"], arrays["variance"], arrays["features"], scores)
+            ids = tuple(arrays["ids"].tolist())
+            model = TrainedModel(int(arrays["after"]), int(arrays["judgements"]), ids, severity)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise InvalidInput(
-            f"{path} is not what a study's ranker says; delete that folder to learn anew"
+            f"{path} is not a valid model of a study; delete its folder to train again"
         ) from error
-    if len(made.ids) != len(made.severity):
-        raise InvalidInput(f"{path} is not what a study's ranker says; delete that folder to learn anew")
-    return made
+    if len(model.ids) != len(model.severity):
+        raise InvalidInput(f"{path} is not a valid model of a study; delete its folder to train again")
+    return model

@@ -1,4 +1,4 @@
-"""What a study asks, of how many, and how its ranker learns."""
+"""Plan of a study: question, sizes of the rounds, and settings of the ranker."""
 
 import secrets
 from pathlib import Path
@@ -15,11 +15,11 @@ NO_WEIGHTS = "none"
 
 
 class StudyPlan(BaseModel):
-    """start: share of the images in the pairs of round 1; step: of those chosen for each later one.
+    """Plan of a study.
 
-    strategy: that chooses them. overlap: share of pairs that every annotator is asked, to see how far they agree.
-    backbone, side, weights, epochs, steps, passes: of `cbir.severity.bayesian_ranker.BayesianRanker`. study: a name of its
-    own, by chance.
+    `start` is the fraction of the images in the pairs of round 1, `step` that of each later round, `overlap` the
+    fraction of the pairs that every annotator judges. `strategy` selects the pairs. `backbone`, `side`, `weights`,
+    `epochs`, `steps` and `passes` are those of `BayesianRanker`. `study` is a random id.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -45,22 +45,22 @@ class StudyPlan(BaseModel):
         return None if weights == NO_WEIGHTS else weights
 
 
-def save_plan(folder: Path, given: dict[str, Any]) -> StudyPlan:
-    """The plan of the study in `folder`, as `meant` says it, and kept so."""
-    plan, path = resolve_plan(folder, given), folder / FILE
+def save_plan(folder: Path, options: dict[str, Any]) -> StudyPlan:
+    """Resolve the plan of the study in `folder` with `options`, and store it. Raises as `resolve_plan`."""
+    plan, path = resolve_plan(folder, options), folder / FILE
     if not path.exists() or plan != read_plan(folder):
         write_study_file(path, (plan.model_dump_json(indent=2) + "\n").encode())
     return plan
 
 
-def resolve_plan(folder: Path, given: dict[str, Any]) -> StudyPlan:
-    """The plan of the study in `folder`: as it was begun, with what is `given` now (None is not).
+def resolve_plan(folder: Path, options: dict[str, Any]) -> StudyPlan:
+    """Return the plan of the study in `folder`, updated by those `options` that are not None.
 
-    Raises InvalidInput for values that do not fit, and a file that is no plan.
+    Raises InvalidInput if a value or the stored plan is not valid.
     """
-    known: dict[str, Any] = read_plan(folder).model_dump() if (folder / FILE).exists() else {}
+    stored: dict[str, Any] = read_plan(folder).model_dump() if (folder / FILE).exists() else {}
     try:
-        plan = StudyPlan(**known | {name: value for name, value in given.items() if value is not None})
+        plan = StudyPlan(**stored | {name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
         first = error.errors()[0]
         raise InvalidInput(f"--{first['loc'][0]}: {first['msg'][0].lower()}{first['msg'][1:]}") from error
@@ -69,14 +69,15 @@ def resolve_plan(folder: Path, given: dict[str, Any]) -> StudyPlan:
 
 
 def read_plan(folder: Path) -> StudyPlan:
-    """The plan of the study in `folder`; raises InvalidInput."""
+    """Read the plan of the study in `folder`; raise InvalidInput if it is missing or damaged."""
     try:
         return StudyPlan.model_validate_json((folder / FILE).read_bytes())
     except FileNotFoundError:
         raise InvalidInput(
-            f"there is no study in {folder}; `cbir annotate serve --study-dir {folder} --collection DIR` begins one"
+            f"there is no study in {folder}; start one with "
+            f"`cbir annotate serve --study-dir {folder} --collection DIR`"
         ) from None
     except ValidationError as error:
         raise InvalidInput(
-            f"{folder / FILE} is no plan of a study; mend it, or take another folder"
+            f"{folder / FILE} is not a plan of a study; fix it, or use another folder"
         ) from error

@@ -1,4 +1,4 @@
-"""The rounds of a study: which pairs each asks, kept so that a server started anew goes on with the same."""
+"""Rounds of a study and their pairs, stored so that they survive a restart of the server."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +12,7 @@ FOLDER = "rounds"
 
 
 class AskedPair(NamedTuple):
-    """A pair. first: shown on the left. everybody: whether each annotator is asked, or any one of them."""
+    """A pair to judge; `first` is shown on the left, `everybody` is True if each annotator judges it."""
 
     first: str
     second: str
@@ -20,12 +20,12 @@ class AskedPair(NamedTuple):
 
     @property
     def pair(self) -> tuple[str, str]:
-        """Both images, in the order of their ids."""
+        """Both image ids in ascending order."""
         return (self.first, self.second) if self.first < self.second else (self.second, self.first)
 
 
 class StudyRound(BaseModel):
-    """number: from 1. provisional: chosen before the ranker has learnt from the rounds before it."""
+    """A round, numbered from 1; `provisional` if selected before the training on the previous rounds."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -34,19 +34,19 @@ class StudyRound(BaseModel):
     pairs: tuple[AskedPair, ...]
 
 
-def read(folder: Path) -> list[StudyRound]:
-    """The rounds of the study in `folder`, in order; raises InvalidInput."""
-    found = []
+def read_rounds(folder: Path) -> list[StudyRound]:
+    """Return the rounds of the study in `folder`, in order; raise InvalidInput if one is missing or damaged."""
+    rounds = []
     for path in sorted((folder / FOLDER).glob("[0-9]*.json")):
         try:
-            found.append(StudyRound.model_validate_json(path.read_bytes()))
+            rounds.append(StudyRound.model_validate_json(path.read_bytes()))
         except ValidationError as error:
-            raise InvalidInput(f"{path} is no round of a study; take it from a backup") from error
-    if [one.number for one in found] != list(range(1, len(found) + 1)):
-        raise InvalidInput(f"rounds are missing in {folder / FOLDER}; take them from a backup")
-    return found
+            raise InvalidInput(f"{path} is not a round of a study; restore it from a backup") from error
+    if [round_.number for round_ in rounds] != list(range(1, len(rounds) + 1)):
+        raise InvalidInput(f"rounds are missing in {folder / FOLDER}; restore them from a backup")
+    return rounds
 
 
-def keep(folder: Path, one: StudyRound) -> None:
-    """Write a round, or put it in the place of what it was before; raises StorageFull."""
-    write_study_file(folder / FOLDER / f"{one.number:04d}.json", one.model_dump_json().encode() + b"\n")
+def store_round(folder: Path, round_: StudyRound) -> None:
+    """Write `round_` of the study in `folder`, replacing an earlier version; raise StorageFull on a full disk."""
+    write_study_file(folder / FOLDER / f"{round_.number:04d}.json", round_.model_dump_json().encode() + b"\n")

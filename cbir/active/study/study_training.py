@@ -1,4 +1,4 @@
-"""A ranker learns from a study's judgements, in a process of its own: `python -m cbir.active.study.study_training`."""
+"""Training of a study's ranker, run as a process: `python -m cbir.active.study.study_training`."""
 
 import os
 import signal
@@ -33,21 +33,38 @@ Stop = Callable[[], bool]
 def training_pairs(
     judgements: Sequence[PairJudgement], ids: Sequence[str]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Pairs (m, 2) of rows of `ids` and labels (m,) 1, 0.5 or 0; without skips and images that are not there."""
-    row = {image: place for place, image in enumerate(ids)}
-    told = [
-        (row[one.first], row[one.second], LABELS[one.answer])
-        for one in judgements
-        if one.answer in LABELS and one.first in row and one.second in row
+    """Return pairs (m, 2) of rows of `ids` and labels (m,) 1, 0.5 or 0; skips and unknown images are left out."""
+    row = {image_id: number for number, image_id in enumerate(ids)}
+    usable = [
+        judgement
+        for judgement in judgements
+        if judgement.answer in LABELS and judgement.first in row and judgement.second in row
     ]
-    pairs = np.array([(first, second) for first, second, _ in told], np.int64).reshape(-1, 2)
-    return pairs, np.array([label for _, _, label in told], np.float32)
+    pairs = [(row[judgement.first], row[judgement.second]) for judgement in usable]
+    labels = [LABELS[judgement.answer] for judgement in usable]
+    return np.array(pairs, np.int64).reshape(-1, 2), np.array(labels, np.float32)
 
 
 def train_study(collection: Path, study: Path, after: int, stop: Stop) -> bool:
-    """Learn from all standing judgements and keep ranker and severities; False where there is nothing to learn from.
+    """Train on all valid judgements and store the ranker and its severity.
 
-    Nothing is kept once `stop` says True. Raises CbirError.
+    Parameters
+    ----------
+    collection, study : Path
+        Folders.
+    after : int
+        Number of the last complete round.
+    stop : callable
+        Training ends and nothing is stored once it returns True.
+
+    Returns
+    -------
+    bool
+        False if there is nothing to train on.
+
+    Raises
+    ------
+    CbirError
     """
     settings = study_plan.read_plan(study)
     with Collection(collection) as opened:
@@ -60,7 +77,7 @@ def train_study(collection: Path, study: Path, after: int, stop: Stop) -> bool:
         return False
     from cbir.severity.bayesian_ranker import BayesianRanker
 
-    _leave_a_core()
+    _leave_one_core()
     ranker = BayesianRanker(
         settings.backbone, settings.side, passes=settings.passes, epochs=settings.epochs, steps=settings.steps,
         weights=settings.weights, seed=settings.seed,
@@ -72,8 +89,8 @@ def train_study(collection: Path, study: Path, after: int, stop: Stop) -> bool:
 
 
 @contextmanager
-def _alone(study: Path, stop: Stop) -> Iterator[None]:
-    """Wait for an earlier process that learns the same, which ends by itself once its server is gone."""
+def _exclusive(study: Path, stop: Stop) -> Iterator[None]:
+    """Wait for an earlier process of the same study, which ends by itself once its server is gone."""
     with (study / LOCK).open("a") as file:
         while not stop():
             if try_lock(file.fileno()):
@@ -83,43 +100,45 @@ def _alone(study: Path, stop: Stop) -> Iterator[None]:
 
 
 def main() -> int:
-    """Learn, out of the way of whoever judges; end once told to, or once the process that began it is gone."""
+    """Train at low priority; stop on a signal, or when the parent process is gone."""
     parser = ArgumentParser(description=main.__doc__)
     parser.add_argument("collection", type=Path)
     parser.add_argument("study", type=Path)
     parser.add_argument("after", type=int)
-    parser.add_argument("parent", type=int, help="number of the process that this one ends with; 0 for none")
-    wanted = parser.parse_args()
-    told: list[int] = []
+    parser.add_argument(
+        "parent", type=int, help="id of the parent process, with which this one ends; 0 for none"
+    )
+    args = parser.parse_args()
+    signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda signal_, _: told.append(signal_))
+        signal.signal(number, lambda signal_, _: signals.append(signal_))
     os.nice(NICENESS)
 
     def stop() -> bool:
-        return bool(told) or (wanted.parent != 0 and os.getppid() != wanted.parent)
+        return bool(signals) or (args.parent != 0 and os.getppid() != args.parent)
 
-    Thread(target=_end_with, args=[wanted.parent], daemon=True).start()
+    Thread(target=_end_with, args=[args.parent], daemon=True).start()
     try:
-        study_plan.read_plan(wanted.study)  # or there is nowhere to put the lock
-        with _alone(wanted.study, stop):
-            learnt = train_study(wanted.collection, wanted.study, wanted.after, stop)
+        study_plan.read_plan(args.study)  # so that there is a folder for the lock
+        with _exclusive(args.study, stop):
+            trained = train_study(args.collection, args.study, args.after, stop)
     except CbirError as error:
         print(f"cbir: {error}", file=sys.stderr)
         return FAILED
     if stop():
         return STOPPED
-    return 0 if learnt else NOTHING
+    return 0 if trained else NOTHING
 
 
 def _end_with(parent: int) -> None:
-    """End where nobody asks whether to stop, too; what is kept is kept in one step, so nothing is left half done."""
+    """End this process with its parent even where `stop` is not checked; storing is atomic."""
     while not parent or os.getppid() == parent:
         time.sleep(0.5)
     os._exit(STOPPED)
 
 
-def _leave_a_core() -> None:
-    """One core for the page, where there are several."""
+def _leave_one_core() -> None:
+    """Leave one core to the server, if there are several."""
     import torch
 
     from cbir.threads import cores

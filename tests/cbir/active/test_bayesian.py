@@ -10,6 +10,7 @@ import torch
 from cbir.errors import InvalidInput, NotFound
 from cbir.models import backbones, embedding_card
 from cbir.models.embedder import Embedder, save_embedder
+from cbir.severity.bayesian_files import load_bayesian_ranker
 from cbir.severity.bayesian_network import BayesianNetwork
 from cbir.severity.bayesian_ranker import BayesianRanker
 from cbir.severity.unit_dropout import UnitDropout
@@ -171,32 +172,32 @@ def test_saved_and_loaded_it_says_the_same(fitted, tmp_path):
     fitted.save(tmp_path / "kept", {"learnt": "from squares"})
     card = json.loads((tmp_path / "kept" / "severity.json").read_text())
     assert card["learnt"] == "from squares"
-    again = BayesianRanker.load(tmp_path / "kept")
+    again = load_bayesian_ranker(tmp_path / "kept")
     assert again.settings() == fitted.settings()
     np.testing.assert_array_equal(again.severity(PICTURES).mean, fitted.severity(PICTURES).mean)
 
 
 def test_what_is_no_ranker_is_refused(fitted, tmp_path):
     with pytest.raises(NotFound):
-        BayesianRanker.load(tmp_path)
+        load_bayesian_ranker(tmp_path)
     fitted.save(tmp_path)
     weights, card = tmp_path / "severity.safetensors", tmp_path / "severity.json"
     content = weights.read_bytes()
     weights.write_bytes(content[:-1] + b"x")
     with pytest.raises(InvalidInput, match="not the file"):
-        BayesianRanker.load(tmp_path)
+        load_bayesian_ranker(tmp_path)
     weights.write_bytes(content)
     said = json.loads(card.read_text())
     card.write_text(json.dumps({**said, "ranker": {**said["ranker"], "backbone": "toprank"}}))
     with pytest.raises(InvalidInput, match="does not fit"):
-        BayesianRanker.load(tmp_path)
+        load_bayesian_ranker(tmp_path)
     card.write_text("[]")
     with pytest.raises(InvalidInput, match="not the card"):
-        BayesianRanker.load(tmp_path)
+        load_bayesian_ranker(tmp_path)
     weights.unlink()
     card.write_text(json.dumps(said))
     with pytest.raises(NotFound):
-        BayesianRanker.load(tmp_path)
+        load_bayesian_ranker(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -204,9 +205,9 @@ def test_what_is_no_ranker_is_refused(fitted, tmp_path):
     [
         (np.empty((0, 2), int), [], None, "at least one pair"),
         ([[0, 1, 2]], [1], None, "shape"),
-        ([[0.5, 1.0]], [1], None, "whole numbers"),
-        ([[0, 60]], [1], None, "names image 60"),
-        ([[-1, 3]], [1], None, "names image -1"),
+        ([[0.5, 1.0]], [1], None, "integers"),
+        ([[0, 60]], [1], None, "refers to image 60"),
+        ([[-1, 3]], [1], None, "refers to image -1"),
         ([[2, 2]], [1], None, "two different"),
         ([[0, 1]], [2.0], None, "labels from 0 to 1"),
         ([[0, 1]], [np.nan], None, "labels from 0 to 1"),
@@ -245,7 +246,7 @@ def test_settings_out_of_range_are_refused(options):
 
 
 def test_it_says_nothing_before_it_has_learnt():
-    with pytest.raises(InvalidInput, match="learnt nothing"):
+    with pytest.raises(InvalidInput, match="not fitted"):
         made().severity(PICTURES)
 
 

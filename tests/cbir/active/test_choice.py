@@ -203,7 +203,7 @@ def test_first_pairs(count, share, pairs, seed):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("best", severity(4), set(), 2), "there is no strategy"),
+        (("best", severity(4), set(), 2), "unknown strategy"),
         (("variance", None, set(), 2), "needs the severity"),
         (("random", None, set(), 2), "needs the mask"),
         (("random", severity(4), {(0, 4)}, 2), "of 4"),
@@ -230,7 +230,7 @@ def test_severities_that_are_no_numbers_are_refused():
 
 
 def test_a_mask_of_another_length_is_refused():
-    with pytest.raises(InvalidInput, match="as many marks"):
+    with pytest.raises(InvalidInput, match="mask of allowed images"):
         select_pairs("random", severity(4), set(), 2, rng(), np.ones(5, bool))
 
 

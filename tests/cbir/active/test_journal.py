@@ -158,9 +158,9 @@ def test_cut_anywhere_it_loses_only_the_torn_line(
 def test_a_foreign_file_is_refused_and_left_as_it_is(path: Path, content: bytes) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
-    with pytest.raises(InvalidInput, match="no journal"):
+    with pytest.raises(InvalidInput, match="not a journal"):
         Journal(path)
-    with pytest.raises(InvalidInput, match="no journal"):
+    with pytest.raises(InvalidInput, match="not a journal"):
         read_journal(path)
     assert path.read_bytes() == content
 

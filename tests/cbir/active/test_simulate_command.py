@@ -200,11 +200,11 @@ def test_a_thumbnail_stands_in_for_a_file_and_another_picture_does_not(tmp_path)
     ("arguments", "said"),
     [
         (("--grade-column", "stage"), "0 images have a picture and a grade"),
-        (("--strategy", "best"), "there is no strategy 'best'"),
-        (("--held-out", 0.9), "held out"),
-        (("--error-rate", 2), "rate of errors"),
+        (("--strategy", "best"), "unknown strategy 'best'"),
+        (("--held-out", 0.9), "held-out share"),
+        (("--error-rate", 2), "error rate"),
         (("--backbone", "huge"), "there is no backbone"),
-        (("--where", "grade=1"), "alike"),
+        (("--where", "grade=1"), "are equal"),
     ],
 )
 def test_what_does_not_fit_is_told(folder, arguments, said):

@@ -48,7 +48,7 @@ def test_pairs_never_repeat_and_answers_are_right(found):
 
 
 def test_it_learns(found):
-    told = found.told()
+    told = found.as_dict()
     assert list(told) == ["overall", "neighbouring", "rounds"]
     assert told["overall"] == told["rounds"][-1]["overall"] > 0.8
     assert json.loads(json.dumps(told)) == told
@@ -69,7 +69,7 @@ def test_the_same_plan_asks_the_same():
     )
     np.testing.assert_array_equal(one.pairs, other.pairs)
     np.testing.assert_array_equal(one.labels, other.labels)
-    assert one.told() == other.told()
+    assert one.as_dict() == other.as_dict()
 
 
 def test_it_begins_with_the_pairs_it_is_given():
@@ -99,7 +99,7 @@ def test_errors_come_at_their_rate_and_are_either_wrong_answer():
 
 
 def test_images_to_test_on_are_not_learnt_from():
-    with pytest.raises(InvalidInput, match="in common"):
+    with pytest.raises(InvalidInput, match="overlap"):
         simulate(PICTURES, GRADES, TRAIN, np.arange(69, 100), SimulationPlan(), make)
 
 
@@ -119,7 +119,7 @@ def test_report_shows_figures_and_numbers(found, tmp_path):
     assert "&lt;b&gt;" in html
     assert "<b>" not in html
     assert "http" not in html.replace("http://www.w3.org/2000/svg", "")
-    assert said["variance"]["overall"] == found.told()["overall"]
+    assert said["variance"]["overall"] == found.as_dict()["overall"]
 
 
 def test_report_of_one_round_and_one_grade(tmp_path):

@@ -75,7 +75,7 @@ def has_learnt(study: Study, after: int, ids: list[str] = IDS) -> None:
             folder.mkdir(parents=True)
 
     study_models.store_model(study.folder, Ranker(), after, 9, ids, severity)  # type: ignore[arg-type]
-    study.learnt()
+    study.reload_model()
 
 
 def test_first_round(opening: Opening) -> None:
@@ -84,8 +84,8 @@ def test_first_round(opening: Opening) -> None:
     assert not one.provisional
     assert len({asked.pair for asked in one.pairs}) == len(one.pairs) == 6
     assert sum(asked.everybody for asked in one.pairs) == 2
-    assert study.done(one) == (0, 6)
-    assert study.to_learn() is None
+    assert study.count_judged(one) == (0, 6)
+    assert study.round_to_train() is None
     assert not study.finished
 
 
@@ -98,19 +98,19 @@ def test_a_restart_goes_on_with_the_same_queue(opening: Opening) -> None:
     study = opening()
     assert study.next_pairs("Ada", 4) == queue
     assert study.rounds == rounds
-    assert study.done(study.current) == (2, 6)
+    assert study.count_judged(study.current) == (2, 6)
 
 
 def test_nobody_waits_for_the_ranker_and_better_pairs_take_over(opening: Opening) -> None:
     study = opening()
     judge_round(study)
-    assert (study.current.number, study.current.provisional, study.to_learn()) == (2, True, 1)
+    assert (study.current.number, study.current.provisional, study.round_to_train()) == (2, True, 1)
     judge(study, study.next_pairs("Ada", 1)[0])
     before = study.current
     has_learnt(study, 1)
     now_asked = study.current
-    assert (now_asked.number, now_asked.provisional, study.to_learn()) == (2, False, None)
-    judged = [one for one in before.pairs if one.pair in {said.pair for said in study.standing}]
+    assert (now_asked.number, now_asked.provisional, study.round_to_train()) == (2, False, None)
+    judged = [one for one in before.pairs if one.pair in {said.pair for said in study.judgements}]
     assert list(now_asked.pairs[:1]) == judged
     new = {image for one in now_asked.pairs[1:] for image in one[:2]}
     assert set(IDS[-3:]) <= new  # the least sure of all
@@ -127,7 +127,7 @@ def test_the_next_round_is_there_before_one_ends(opening: Opening) -> None:
     assert study.current.number == 1
     for asked in queue[:7]:
         judge(study, asked)
-    assert (study.current.number, study.done(study.current)[0], study.to_learn()) == (2, 1, 1)
+    assert (study.current.number, study.count_judged(study.current)[0], study.round_to_train()) == (2, 1, 1)
     has_learnt(study, 1)
     assert queue[6] in study.current.pairs, "what was judged stays"
     assert not study.current.provisional
@@ -141,14 +141,14 @@ def test_rounds_end(opening: Opening) -> None:
         judge_round(study)
         has_learnt(study, after)
     judge_round(study)
-    assert (study.current.number, study.finished, study.to_learn()) == (3, True, 3)
+    assert (study.current.number, study.finished, study.round_to_train()) == (3, True, 3)
     assert study.next_pairs("Ada", 5) == []
     has_learnt(study, 3)
-    assert study.to_learn() is None
+    assert study.round_to_train() is None
     pairs = [one.pair for part in study.rounds for one in part.pairs]
-    assert len(set(pairs)) == len(pairs) == len(study.standing)
+    assert len(set(pairs)) == len(pairs) == len(study.judgements)
     study = opening()
-    assert (study.finished, study.to_learn()) == (True, None)
+    assert (study.finished, study.round_to_train()) == (True, None)
     assert not opening(PLAN.model_copy(update={"rounds": 4})).finished
 
 
@@ -156,9 +156,9 @@ def test_fast_judges_and_a_slow_ranker(opening: Opening) -> None:
     study = opening()
     judge_round(study)
     judge_round(study)
-    assert (study.current.number, study.to_learn()) == (3, 2)
+    assert (study.current.number, study.round_to_train()) == (3, 2)
     has_learnt(study, 1)
-    assert (study.current.number, study.current.provisional, study.to_learn()) == (3, True, 2)
+    assert (study.current.number, study.current.provisional, study.round_to_train()) == (3, True, 2)
     has_learnt(study, 2)
     assert not study.current.provisional
 
@@ -170,10 +170,10 @@ def test_undo_brings_the_pair_back(opening: Opening) -> None:
     assert study.next_pairs("Ada", 1)[0] != asked
     study.judge(Undo(name="take-back-1", at=utc_now(), who="Ada", undoes=said.name))
     assert study.next_pairs("Ada", 1)[0] == asked
-    assert study.standing == study.last_of("Ada", 5) == []
+    assert study.judgements == study.latest_judgements("Ada", 5) == []
     assert len(read_journal(study.folder / JOURNAL)) == 2
     judge_round(study)
-    last = study.last_of("Ada", 1)[0]
+    last = study.latest_judgements("Ada", 1)[0]
     study.judge(Undo(name="take-back-2", at=utc_now(), who="Ada", undoes=last.name))
     assert study.next_pairs("Ada", 1)[0].pair == last.pair, "before the pairs of the round that began"
 
@@ -204,7 +204,7 @@ def test_only_skips_are_nothing_to_learn_from(opening: Opening) -> None:
     study = opening()
     for asked in study.next_pairs("Ada", 6):
         judge(study, asked, "skip")
-    assert (study.current.number, study.to_learn()) == (2, None)
+    assert (study.current.number, study.round_to_train()) == (2, None)
 
 
 def test_all_pairs_asked(opening: Opening) -> None:
@@ -212,7 +212,7 @@ def test_all_pairs_asked(opening: Opening) -> None:
     while found := study.next_pairs("Ada", 1):
         judge(study, found[0])
     assert study.finished
-    assert len(study.standing) == math.comb(4, 2)
+    assert len(study.judgements) == math.comb(4, 2)
 
 
 def test_images_come_and_go(opening: Opening) -> None:
@@ -256,7 +256,7 @@ def test_the_plan_is_kept(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput):
             study_plan.save_plan(tmp_path, wrong)
     (tmp_path / study_plan.FILE).write_text("{}x")
-    with pytest.raises(InvalidInput, match="no plan"):
+    with pytest.raises(InvalidInput, match="not a plan"):
         study_plan.save_plan(tmp_path, {})
 
 
@@ -285,10 +285,10 @@ def test_examples_for_the_ranker(opening: Opening) -> None:
     queue = study.next_pairs("Ada", 4)
     for asked, answer in zip(queue, ["first", "second", "alike", "skip"], strict=True):
         judge(study, asked, answer)
-    pairs, labels = training_pairs(study.standing, IDS)
+    pairs, labels = training_pairs(study.judgements, IDS)
     assert labels.tolist() == [1, 0, 0.5]
     assert [(IDS[first], IDS[second]) for first, second in pairs] == [one[:2] for one in queue[:3]]
-    pairs, labels = training_pairs(study.standing, [queue[0].first])
+    pairs, labels = training_pairs(study.judgements, [queue[0].first])
     assert (pairs.shape, labels.shape) == ((0, 2), (0,))
 
 
@@ -359,12 +359,12 @@ def test_learning(tmp_path: Path, indexed: Path) -> None:
     assert not train_study(indexed, folder, 1, lambda: False), "nothing was judged"
     judge_round(study)
     train_study(indexed, folder, 1, lambda: True)
-    study.learnt()
+    study.reload_model()
     assert study.model is None, "it was stopped"
     assert train_study(indexed, folder, 1, lambda: False)
-    study.learnt()
+    study.reload_model()
     assert study.model is not None
-    assert (study.model.after, study.model.judgements) == (1, len(study.standing))
+    assert (study.model.after, study.model.judgements) == (1, len(study.judgements))
     assert study.model.ids == tuple(ids)
     assert np.isfinite(study.model.severity.mean).all()
     assert not study.current.provisional
