@@ -1,11 +1,11 @@
-"""How much a person's judgements help: mean average precision after each round of a simulated one.
+"""Gain by a person's judgements: mean average precision after each round of a simulated person.
 
 Queries are images of a labelled collection. In every round the person judges the first 10 answers not judged yet, by
 their label, and all judgements so far are sent with the next search. Three figures a round, round 0 before any:
 
-map: of the whole list, judged images where what was learnt puts them, their judgement notwithstanding.
+map: of the full list, judged images where the learned score puts them.
 shown: of the list as a person sees it, judged-relevant images first and judged-irrelevant ones last.
-unjudged: of the images that nobody judged, among themselves: what was learnt carries over to those only.
+unjudged: of the unjudged images among themselves, the only ones that tell how well learning generalises.
 
     python bench/feedback.py --data FOLDER [--collection FOLDER] [--queries 100] [--draw classes|images] [--json FILE]
 """
@@ -40,26 +40,26 @@ def average_precision(relevant: NDArray[np.bool_]) -> float:
 
 
 class Person:
-    """One query, and what its person has said so far. labels: by image number."""
+    """One query, and its judgements so far. labels: by image number; label: the query's."""
 
-    def __init__(self, searcher: Searcher, image_id: str, labels: dict[int, str], own: str) -> None:
+    def __init__(self, searcher: Searcher, image_id: str, labels: dict[int, str], label: str) -> None:
         self.searcher = searcher
         self.record = searcher.collection.record(image_id)
         self.raw = searcher.collection.vector(image_id)[None, :]
         self.labels = labels
-        self.own = own
-        self.said: dict[int, Judgement] = {}
+        self.label = label
+        self.judgements: dict[int, Judgement] = {}
         self.ms = 0.0
 
     def look(self) -> dict[str, float]:
-        """Search with all that was said; the figures of the answer, whose order is kept."""
-        request = Request(k=10**9, feedback=list(self.said.values()))
+        """Search with all judgements so far; return the figures of the answer and keep its order."""
+        request = Request(k=10**9, feedback=list(self.judgements.values()))
         started = time.perf_counter()
-        found = self.searcher.learn(self.raw, [self.record.content_hash], request, judged_first=False)
+        ranked = self.searcher.learn(self.raw, [self.record.content_hash], request, judged_first=False)
         self.ms = (time.perf_counter() - started) * 1000
-        self.order = found.numbers
-        relevant = np.array([self.labels[number] == self.own for number in self.order.tolist()])
-        judged = np.array([number in self.said for number in self.order.tolist()])
+        self.order = ranked.numbers
+        relevant = np.array([self.labels[number] == self.label for number in self.order.tolist()])
+        judged = np.array([number in self.judgements for number in self.order.tolist()])
         hits = [relevant[judged & relevant], relevant[~judged], relevant[judged & ~relevant]]
         return dict(
             zip(
@@ -74,17 +74,31 @@ class Person:
         )
 
     def judge(self, count: int) -> None:
-        """Say of the first `count` images not judged yet whether they are relevant."""
-        new = [number for number in self.order.tolist() if number not in self.said][:count]
+        """Judge the first `count` unjudged images."""
+        new = [number for number in self.order.tolist() if number not in self.judgements][:count]
         for number, record in self.searcher.collection.records(new).items():
-            relevance = 1.0 if record.labels.get("label") == self.own else -1.0
-            self.said[number] = Judgement(image_id=record.image_id, relevance=relevance)
+            relevance = 1.0 if record.labels.get("label") == self.label else -1.0
+            self.judgements[number] = Judgement(image_id=record.image_id, relevance=relevance)
 
 
 def simulate(
     collection: Collection, queries: int, rounds: int, count: int, seed: int, draw: str
 ) -> dict[str, Any]:
-    """The figures of all rounds, means over the queries with 95 % bootstrap intervals."""
+    """Return the figures of all rounds, means over the queries with 95 % bootstrap intervals.
+
+    Parameters
+    ----------
+    collection : Collection
+        Images with the label "label".
+    queries, rounds : int
+        Numbers of queries, and of rounds.
+    count : int
+        Images judged in a round.
+    seed : int
+        Seed of the sample of queries.
+    draw : "classes" or "images"
+        Whether queries are drawn evenly from classes, or from all images.
+    """
     among = select_candidates(collection)
     labels = [record.labels.get("label", "") for record in among.records]
     numbers = collection.view().gallery.ids.tolist()
@@ -93,25 +107,25 @@ def simulate(
     by_number = {number: by_id[record.image_id] for number, record in everything.items()}
     random = np.random.default_rng(seed)
     if draw == "classes":
-        chosen = sample_queries(
+        selected = sample_queries(
             [record.labels for record in among.records], parse_relevance("label"), queries, seed
         )
     else:
-        chosen = random.choice(len(labels), min(queries, len(labels)), replace=False)
+        selected = random.choice(len(labels), min(queries, len(labels)), replace=False)
     searcher = Searcher(collection, settings.load())
-    figures = np.full((len(chosen), rounds + 1, len(MEASURES)), np.nan)
-    ms = np.zeros((len(chosen), rounds + 1))
-    for place, one in enumerate(np.asarray(chosen).tolist()):
-        person = Person(searcher, among.records[one].image_id, by_number, labels[one])
+    figures = np.full((len(selected), rounds + 1, len(MEASURES)), np.nan)
+    ms = np.zeros((len(selected), rounds + 1))
+    for number, query in enumerate(np.asarray(selected).tolist()):
+        person = Person(searcher, among.records[query].image_id, by_number, labels[query])
         for turn in range(rounds + 1):
-            figures[place, turn] = list(person.look().values())
-            ms[place, turn] = person.ms
+            figures[number, turn] = list(person.look().values())
+            ms[number, turn] = person.ms
             person.judge(count)
-    samples = random.integers(0, len(chosen), (1000, len(chosen)))
+    samples = random.integers(0, len(selected), (1000, len(selected)))
     resampled = np.nanmean(figures[samples], axis=1)
     low, high = np.percentile(resampled, [2.5, 97.5], axis=0)
     return {
-        "queries": len(chosen),
+        "queries": len(selected),
         "draw": draw,
         "seed": seed,
         "cores": cores(),
@@ -145,7 +159,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of images with manifest.csv")
     parser.add_argument("--manifest", type=Path)
-    parser.add_argument("--collection", type=Path, help="use it, or make it of the data")
+    parser.add_argument("--collection", type=Path, help="existing collection, or where to create one")
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--judged", type=int, default=10, help="answers judged a round")

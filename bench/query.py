@@ -1,7 +1,7 @@
-"""How long a query takes, from its vector to ranked rows, for every re-ranker and against the obvious way.
+"""Time of a query, from its vector to ranked rows, for every re-ranker and against a plain implementation.
 
-The collection is synthetic: clustered vectors of a fixed seed. The obvious way follows Huang et al. 2012 with one
-scikit-learn machine at a time and its decision function over all images; the other re-rankers have none.
+The collection is synthetic: clustered vectors of a fixed seed. The plain one follows Huang et al. 2012 with one
+scikit-learn SVM at a time and its decision function over all images; the other re-rankers have none.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from cbir import rerank
 from cbir.gallery import knn
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
-from cbir.gallery.ranking import RankingList, best, rank
+from cbir.gallery.ranking import RankingList, rank, top_k
 from cbir.rerank import negatives
 from cbir.threads import cores
 
@@ -33,7 +33,7 @@ OBVIOUS = ("none", "pearson", "eprf", "nsu-eprf", "svm-eprf")
 
 
 def collection(n: int, d: int) -> Gallery:
-    """n clustered vectors of unit spread within a cluster, made without a second copy."""
+    """Create `n` clustered vectors of `d` dimensions and unit spread within a cluster, without a second copy."""
     random = np.random.default_rng(0)
     centres = random.standard_normal((CLUSTERS, d), dtype=np.float32)
     vectors = np.empty((n, d), np.float32)
@@ -45,28 +45,40 @@ def collection(n: int, d: int) -> Gallery:
 
 
 def linked(gallery: Gallery) -> Gallery:
-    """The gallery with its neighbourhood, as a snapshot has it."""
+    """Return the gallery with its k-NN graph, as a snapshot has it."""
     (vectors,) = gallery.blocks
-    neighbourhood = Neighbourhood(knn.find(vectors, gallery.space))
+    neighbourhood = Neighbourhood(knn.find_neighbours(vectors, gallery.space))
     neighbourhood.covering(gallery)
     return replace(gallery, neighbourhood=neighbourhood)
 
 
 def memory_mb(field: str) -> float:
-    """VmRSS or VmHWM (the peak) of this process, in MB."""
+    """Return VmRSS or VmHWM (the peak) of this process, in MB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1000
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Milliseconds, and what `work` returns."""
+    """Return the milliseconds of `work`, and its result."""
     started = time.perf_counter()
     result = work()
     return (time.perf_counter() - started) * 1000, result
 
 
 def measure(gallery: Gallery, method: str, queries: list[int], k: int) -> dict[str, float]:
-    """Median and 95th percentile over queries by images of the collection, which are left out of their lists."""
+    """Return median and 95th percentile over queries with images of the gallery, which are left out of their lists.
+
+    Parameters
+    ----------
+    gallery : Gallery
+        Vectors.
+    method : str
+        Name of the re-ranker.
+    queries : list of int
+        Rows to search with.
+    k : int
+        Number of hits.
+    """
     reranker = rerank.get(method)
     stages: dict[str, list[float]] = {name: [] for name in ("total", "rank", "rerank", "order", "full_order")}
     for row in [queries[0], *queries]:  # the first one warms up
@@ -74,12 +86,12 @@ def measure(gallery: Gallery, method: str, queries: list[int], k: int) -> dict[s
         others = np.delete(np.arange(len(gallery)), row)
         ranking_ms, ranking = timed(lambda: rank(query, gallery, others))  # noqa: B023
         rerank_ms, reranked = timed(lambda: reranker(query, ranking, gallery))  # noqa: B023
-        order_ms, places = timed(lambda: gallery.ids[ranking.rows[best(reranked.scores, k)]])  # noqa: B023
-        full_ms, _ = timed(lambda: best(reranked.scores, len(gallery)))  # noqa: B023
-        found = (ranking_ms + rerank_ms + order_ms, ranking_ms, rerank_ms, order_ms, full_ms)
-        for stage, ms in zip(stages, found, strict=True):
+        order_ms, hits = timed(lambda: gallery.ids[ranking.rows[top_k(reranked.scores, k)]])  # noqa: B023
+        full_ms, _ = timed(lambda: top_k(reranked.scores, len(gallery)))  # noqa: B023
+        times = (ranking_ms + rerank_ms + order_ms, ranking_ms, rerank_ms, order_ms, full_ms)
+        for stage, ms in zip(stages, times, strict=True):
             stages[stage].append(ms)
-        assert len(places) == min(k, len(others))
+        assert len(hits) == min(k, len(others))
     medians = {f"{stage}_ms": float(np.median(ms[1:])) for stage, ms in stages.items()}
     return medians | {"p95_ms": float(np.percentile(stages["total"][1:], 95))}
 
@@ -87,10 +99,21 @@ def measure(gallery: Gallery, method: str, queries: list[int], k: int) -> dict[s
 def obvious(
     query: NDArray[np.float32], gallery: Gallery, row: int, method: str, similarities: NDArray[np.float32]
 ) -> NDArray[np.floating]:
-    """Scores of all images but `row`, by the paper and the plainest means.
+    """Score all images but one by the paper, in the plainest way.
 
-    similarities: the fast list's, which replace these once they are found, or their last bits would change
-    places among near ties and with them the negatives.
+    Parameters
+    ----------
+    query : (d,) float32
+        Query vector.
+    gallery : Gallery
+        Vectors.
+    row : int
+        Row of the query, which is left out.
+    method : str
+        Name of the re-ranker.
+    similarities : (n - 1,) float32
+        Similarities of the fast list. They replace equal ones here, since other last bits would change the order of
+        near ties and with it the negatives.
     """
     p = rerank.get("eprf").parameters
     vectors = np.delete(gallery.blocks[0], row, axis=0)
@@ -104,44 +127,48 @@ def obvious(
     nearest = order[: p["N"]]
     references = vectors[nearest]
 
-    def rho(place: int) -> float:
-        own = np.linalg.norm(references - vectors[place], axis=1)
-        return float(np.corrcoef(distances[nearest], own)[0, 1])
+    def rho(image: int) -> float:
+        distances_of_image = np.linalg.norm(references - vectors[image], axis=1)
+        return float(np.corrcoef(distances[nearest], distances_of_image)[0, 1])
 
     if method != "nsu-eprf":
-        for place in order[: p["K"]]:
-            scores[place] += rho(place)
+        for image in order[: p["K"]]:
+            scores[image] += rho(image)
         order = np.argsort(-scores, kind="stable")
     if method == "pearson":
         return scores
     positives = order[: p["P"]]
-    drawn = negatives.draw(
+    negative_sets = negatives.draw_negatives(
         query, scores.astype(np.float32), P=p["P"], sets=p["T1"] + p["T2"], lowest=p["lowest"], seed=p["seed"]
     )
 
-    def machine(places: NDArray[np.int64], membership: NDArray[np.float64]) -> SVC:
-        examples = vectors[np.concatenate([positives, places])]
-        weights = np.concatenate([membership, np.ones(len(places))])
+    def train(negative_set: NDArray[np.int64], membership: NDArray[np.float64]) -> SVC:
+        examples = vectors[np.concatenate([positives, negative_set])]
+        weights = np.concatenate([membership, np.ones(len(negative_set))])
         svm = SVC(C=p["C"], gamma=p["gamma"] / vectors.shape[1], tol=1e-6)
-        return svm.fit(examples, np.repeat([1, -1], [len(positives), len(places)]), sample_weight=weights)
+        return svm.fit(
+            examples, np.repeat([1, -1], [len(positives), len(negative_set)]), sample_weight=weights
+        )
 
     membership = np.ones(p["P"])
     if method != "svm-eprf":
-        decisions = [machine(d, membership).decision_function(vectors[positives]) for d in drawn[: p["T1"]]]
+        decisions = [
+            train(d, membership).decision_function(vectors[positives]) for d in negative_sets[: p["T1"]]
+        ]
         probability = np.mean([1 / (1 + np.exp(-f)) for f in decisions], axis=0)
         relevance = p["alpha"] * probability + (1 - p["alpha"]) * np.array([rho(i) for i in positives])
         membership = np.clip(relevance, 0.01, 1)
-    return sum(machine(d, membership).decision_function(vectors) for d in drawn[p["T1"] :])
+    return sum(train(d, membership).decision_function(vectors) for d in negative_sets[p["T1"] :])
 
 
 def compare(gallery: Gallery, method: str, row: int, k: int) -> dict[str, Any]:
-    """The obvious way's time, and how far the two answers are apart."""
+    """Time the plain implementation of `method` with the query at `row` of `gallery`, and compare the k best."""
     query = gallery.vectors(np.array([row]))[0]
     others = np.delete(np.arange(len(gallery)), row)
     ranking: RankingList = rank(query, gallery, others)
     scores = rerank.get(method)(query, ranking, gallery).scores
     ms, expected = timed(lambda: obvious(query, gallery, row, method, ranking.similarities))
-    head = best(scores, k)
+    head = top_k(scores, k)
     swapped = expected[head][1:] - expected[head][:-1]  # above 0 where the obvious order differs
     difference = float(np.abs(scores - expected).max())
     # Two answers agree when only scores this close change places.
@@ -149,62 +176,62 @@ def compare(gallery: Gallery, method: str, row: int, k: int) -> dict[str, Any]:
         "obvious_ms": ms,
         "largest_difference": difference,
         "same_ranking": bool(swapped.max(initial=0.0) < 1e-4 and difference < 1e-4),
-        "same_top_100": len(np.intersect1d(head[:100], best(expected, 100))),
+        "same_top_100": len(np.intersect1d(head[:100], top_k(expected, 100))),
     }
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
-    options.add_argument("--dimensions", type=int, default=168)
-    options.add_argument("--queries", type=int, default=20)
-    options.add_argument("--methods", nargs="+", choices=rerank.names(), default=rerank.names())
-    options.add_argument("--k", type=int, default=1000, help="places asked for")
-    options.add_argument(
-        "--obvious", type=int, default=100_000, help="largest size the obvious way is timed at"
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--dimensions", type=int, default=168)
+    parser.add_argument("--queries", type=int, default=20)
+    parser.add_argument("--methods", nargs="+", choices=rerank.names(), default=rerank.names())
+    parser.add_argument("--k", type=int, default=1000, help="number of hits")
+    parser.add_argument(
+        "--obvious", type=int, default=100_000, help="largest size at which the plain implementation is timed"
     )
-    chosen = options.parse_args()
+    options = parser.parse_args()
     blas = [pool["architecture"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-    print(f"{cores()} cores, numpy {np.__version__}, BLAS kernels {blas[0]}, {chosen.dimensions} dimensions")
+    print(f"{cores()} cores, numpy {np.__version__}, BLAS kernels {blas[0]}, {options.dimensions} dimensions")
     print(f"{'images':>9} {'method':<12} {'median':>8} {'p95':>8} {'rank':>7} {'rerank':>8} {'order':>6} "
           f"{'full order':>10} {'obvious':>9} {'ratio':>6} same  extra MB memory")  # fmt: skip
     results = []
-    for n in chosen.sizes:
-        gallery = collection(n, chosen.dimensions)
-        queries = np.random.default_rng(1).integers(0, n, chosen.queries).tolist()
-        if "diffusion" in chosen.methods:  # its graph is made with a snapshot, not with a query
+    for n in options.sizes:
+        gallery = collection(n, options.dimensions)
+        queries = np.random.default_rng(1).integers(0, n, options.queries).tolist()
+        if "diffusion" in options.methods:  # its graph belongs to a snapshot, not to a query
             linking_ms, gallery = timed(lambda: linked(gallery))  # noqa: B023
-            print(f"{n:9} images joined with their neighbours in {linking_ms / 1000:.1f} s")
+            print(f"{n:9} images linked with their neighbours in {linking_ms / 1000:.1f} s")
         assert math.isfinite(float(gallery.squared_norms.sum()))  # computed once a snapshot, not a query
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
         before = memory_mb("VmRSS")
         of_size: list[dict[str, Any]] = []
-        for method in chosen.methods:
-            found = {"images": n, "method": method} | measure(gallery, method, queries, chosen.k)
-            found["extra_mb"] = memory_mb("VmHWM") - before
-            found["memory"] = 1 + found["extra_mb"] * 1e6 / gallery.blocks[0].nbytes
+        for method in options.methods:
+            row = {"images": n, "method": method} | measure(gallery, method, queries, options.k)
+            row["extra_mb"] = memory_mb("VmHWM") - before
+            row["memory"] = 1 + row["extra_mb"] * 1e6 / gallery.blocks[0].nbytes
             targets = TARGETS_MS if method == "eprf" else TARGETS_OF_OTHERS_MS
             if n in targets:
-                found["target_ms"] = targets[n]
-                found["reached"] = found["total_ms"] <= targets[n]
-            of_size.append(found)
-        for found in of_size:  # after the others, because the obvious way leaves memory behind
-            if n <= chosen.obvious and found["method"] in OBVIOUS:
-                found |= compare(gallery, found["method"], queries[0], chosen.k)
-                found["ratio"] = found["obvious_ms"] / found["total_ms"]
-            print_row(found)
+                row["target_ms"] = targets[n]
+                row["reached"] = row["total_ms"] <= targets[n]
+            of_size.append(row)
+        for row in of_size:  # after the others, because the plain implementation leaves memory allocated
+            if n <= options.obvious and row["method"] in OBVIOUS:
+                row |= compare(gallery, row["method"], queries[0], options.k)
+                row["ratio"] = row["obvious_ms"] / row["total_ms"]
+            print_row(row)
         results += of_size
     print(
-        json.dumps({"bench": "query", "cores": cores(), "dimensions": chosen.dimensions, "results": results})
+        json.dumps({"bench": "query", "cores": cores(), "dimensions": options.dimensions, "results": results})
     )
 
 
-def print_row(found: dict[str, Any]) -> None:
-    peer = f"{found['obvious_ms']:9.0f} {found['ratio']:6.1f} {'yes' if found['same_ranking'] else 'NO':<5}" \
-        if "ratio" in found else f"{'-':>9} {'-':>6} {'-':<5}"  # fmt: skip
-    print(f"{found['images']:9} {found['method']:<12} {found['total_ms']:8.2f} {found['p95_ms']:8.2f} "
-          f"{found['rank_ms']:7.2f} {found['rerank_ms']:8.2f} {found['order_ms']:6.2f} "
-          f"{found['full_order_ms']:10.2f} {peer} {found['extra_mb']:8.1f} {found['memory']:6.2f}")  # fmt: skip
+def print_row(row: dict[str, Any]) -> None:
+    peer = f"{row['obvious_ms']:9.0f} {row['ratio']:6.1f} {'yes' if row['same_ranking'] else 'NO':<5}" \
+        if "ratio" in row else f"{'-':>9} {'-':>6} {'-':<5}"  # fmt: skip
+    print(f"{row['images']:9} {row['method']:<12} {row['total_ms']:8.2f} {row['p95_ms']:8.2f} "
+          f"{row['rank_ms']:7.2f} {row['rerank_ms']:8.2f} {row['order_ms']:6.2f} "
+          f"{row['full_order_ms']:10.2f} {peer} {row['extra_mb']:8.1f} {row['memory']:6.2f}")  # fmt: skip
 
 
 if __name__ == "__main__":
