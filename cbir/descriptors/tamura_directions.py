@@ -19,7 +19,7 @@ _NONE = 255  # direction of a pixel that is not on an edge
 _RUN = 1 << 17  # pixels per pass
 # histograms of long runs of one value are slow: pixels that are not on an edge are spread over 160..255
 _SPREAD = np.resize(np.arange(BINS * (DIFFERENCES + 1), 256, dtype=np.uint8), _RUN)
-_ONES, _DIFFERENCE = np.ones(3, np.float32), np.array([-1, 0, 1], np.float32)
+_BOX, _DIFFERENCE = np.ones(3, np.float32), np.array([-1, 0, 1], np.float32)
 _scratch = Scratch()
 
 
@@ -66,8 +66,8 @@ def _fill_directions(padded: NDArray[Any], directions: NDArray[np.uint8]) -> Non
     dh = _scratch.array("dH", padded.shape, np.float32)
     dv = _scratch.array("dV", padded.shape, np.float32)
     # offset to the table's index
-    cv2.sepFilter2D(padded, cv2.CV_32F, _DIFFERENCE, _ONES, dh, delta=_STEEPEST)
-    cv2.sepFilter2D(padded, cv2.CV_32F, _ONES, _DIFFERENCE, dv, delta=_STEEPEST)
+    cv2.sepFilter2D(padded, cv2.CV_32F, _DIFFERENCE, _BOX, dh, delta=_STEEPEST)
+    cv2.sepFilter2D(padded, cv2.CV_32F, _BOX, _DIFFERENCE, dv, delta=_STEEPEST)
     buffer = _scratch.array("directions", directions.shape, np.uint8)
     directions[...] = cv2.remap(_direction_table(), dh[1:-1, 1:-1], dv[1:-1, 1:-1], cv2.INTER_NEAREST, buffer)
 

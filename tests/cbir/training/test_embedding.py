@@ -373,9 +373,7 @@ class TestDescriptor:
         found = CliRunner().invoke(app, [*asking, "--format", "json"])
         assert found.exit_code == 0, found.output
         asked = json.loads(found.output)
-        alone = embedding_descriptor.EmbeddingDescriptor(opened.profile.descriptor)(
-            next(read_images(images / "07.png"))
-        )
+        alone = opened.profile.load_descriptor()(next(read_images(images / "07.png")))
         for one in asked["results"][:3]:
             apart = np.linalg.norm(opened.vector(one["image_id"]) - alone)
             assert one["distance"] == pytest.approx(apart, abs=1e-4)
