@@ -23,8 +23,8 @@ def hit(rank: int, uids: tuple[int, int, int] | None, score: float) -> Hit:
 
 uids = st.none() | st.tuples(*[st.integers(0, 2)] * 3)
 hits = st.lists(st.tuples(uids, SCORES), max_size=12).map(
-    lambda found: [
-        hit(rank, *one) for rank, one in enumerate(sorted(found, key=lambda one: -one[1]), start=1)
+    lambda result: [
+        hit(rank, *one) for rank, one in enumerate(sorted(result, key=lambda one: -one[1]), start=1)
     ]
 )
 
@@ -41,14 +41,14 @@ def test_combined_as_the_plain_version(lists: list[list[Hit]], level: Level, how
             "frequency": len(scores),
         }
         plain[name] = combined[how], len(scores), sorted(scores)[-1]
-    found = group_hits(lists, level, how)
-    assert {group_key(group.best, level) for group in found} == names
-    assert len(found) == len(names)
-    for group in found:
+    result = group_hits(lists, level, how)
+    assert {group_key(group.best, level) for group in result} == names
+    assert len(result) == len(names)
+    for group in result:
         score, count, best = plain[group_key(group.best, level)]
         assert group.score == pytest.approx(score)
         assert (group.count, group.best.score) == (count, best)
-    order = [(group.score, group.best.score) for group in found]
+    order = [(group.score, group.best.score) for group in result]
     assert order == sorted(order, reverse=True)
 
 
@@ -56,7 +56,9 @@ def test_slices_of_two_series() -> None:
     lists = [
         [hit(1, (0, 0, 0), 0.9), hit(2, (1, 0, 0), 0.5), hit(3, (1, 0, 1), 0.45), hit(4, (1, 1, 0), 0.4)]
     ]
-    best = {(level, how): group_hits(lists, level, how)[0].best.rank for level in Level for how in Combination}
+    best = {
+        (level, how): group_hits(lists, level, how)[0].best.rank for level in Level for how in Combination
+    }
     assert best[Level.series, Combination.max] == best[Level.study, Combination.max] == 1
     assert best[Level.series, Combination.sum] == best[Level.study, Combination.sum] == 2
     assert group_hits(lists, Level.study, Combination.frequency)[0].score == 3.0

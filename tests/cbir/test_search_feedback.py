@@ -20,11 +20,11 @@ from tests.cbir.store.conftest import entry
 
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory):
-    made = Collection.create(tmp_path_factory.mktemp("feedback") / "collection", profiles.get("tamura"))
-    with made.writer() as writer:
+    created = Collection.create(tmp_path_factory.mktemp("feedback") / "collection", profiles.get("tamura"))
+    with created.writer() as writer:
         writer.add([entry(n, patient=f"p{n // 5}", labels={"label": "ab"[n % 2]}) for n in range(40)])
         writer.finish()
-    return made
+    return created
 
 
 @pytest.fixture(scope="module")
@@ -43,16 +43,16 @@ def said_of(ids, relevance):
 
 
 def test_all_examples_are_left_out(ask, ids):
-    found = [hit.image_id for hit in ask(examples=ids[:3], k=40).results]
-    assert sorted(found) == sorted(ids[3:])
+    result = [hit.image_id for hit in ask(examples=ids[:3], k=40).results]
+    assert sorted(result) == sorted(ids[3:])
 
 
 def test_judged_images_stand_at_both_ends(ask, ids):
     feedback = said_of(ids[10:12], 1.0) + said_of(ids[5:7], -1.0) + said_of(ids[20:21], 0.0)
     answer = ask(examples=ids[:1], feedback=feedback, k=40)
-    found = [hit.image_id for hit in answer.results]
-    assert set(found[:2]) == set(ids[10:12])
-    assert set(found[-2:]) == set(ids[5:7])
+    result = [hit.image_id for hit in answer.results]
+    assert set(result[:2]) == set(ids[10:12])
+    assert set(result[-2:]) == set(ids[5:7])
     assert answer.rerank.method == "feedback"
     scores = [hit.score for hit in answer.results]
     assert scores == sorted(scores, reverse=True)
@@ -113,12 +113,12 @@ def post(client, expected=200, **given):
 
 
 def test_service_takes_examples_and_feedback(client, ids):
-    wanted = {"examples": ids[:2], "feedback": said_of(ids[9:10], 1.0), "k": 5}
-    answer = post(client, json=wanted)
+    expected_hits = {"examples": ids[:2], "feedback": said_of(ids[9:10], 1.0), "k": 5}
+    answer = post(client, json=expected_hits)
     assert answer["results"][0]["image_id"] == ids[9]
     assert not {hit["image_id"] for hit in answer["results"]} & set(ids[:2])
     with_id = post(
-        client, json={"image_id": ids[0], "examples": ids[1:2]} | {k: wanted[k] for k in ("feedback", "k")}
+        client, json={"image_id": ids[0], "examples": ids[1:2]} | {k: expected_hits[k] for k in ("feedback", "k")}
     )
     assert with_id["results"] == answer["results"]
 
@@ -135,9 +135,9 @@ def test_service_takes_several_files_and_json_in_a_form(client, ids):
         "k": "40",
     }
     answer = post(client, data=form)
-    found = [hit["image_id"] for hit in answer["results"]]
-    assert found[-1] == ids[0]
-    assert len(found) == 38
+    result = [hit["image_id"] for hit in answer["results"]]
+    assert result[-1] == ids[0]
+    assert len(result) == 38
 
 
 @pytest.mark.parametrize(
@@ -170,11 +170,11 @@ def search(*arguments):
 def test_command_takes_examples_and_judgements(collection, ids, tmp_path):
     rest = ["--collection", collection.folder, "--format", "json", "-k", 40]
     told = ["--relevant", ids[30], "--not-relevant", ids[31]]
-    found = json.loads(search(f"id:{ids[0]}", f"id:{ids[1]}", *told, *rest))["results"]
-    assert (found[0]["image_id"], found[-1]["image_id"]) == (ids[30], ids[31])
+    result = json.loads(search(f"id:{ids[0]}", f"id:{ids[1]}", *told, *rest))["results"]
+    assert (result[0]["image_id"], result[-1]["image_id"]) == (ids[30], ids[31])
     file = tmp_path / "said.json"
     file.write_text(json.dumps(said_of(ids[30:31], 1) + said_of(ids[31:32], -1)))
-    assert json.loads(search(f"id:{ids[0]}", f"id:{ids[1]}", "--feedback", file, *rest))["results"] == found
+    assert json.loads(search(f"id:{ids[0]}", f"id:{ids[1]}", "--feedback", file, *rest))["results"] == result
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '[{"image_id": "a", "relevance": 3}]', "[1]", None])

@@ -23,8 +23,8 @@ def linked(vectors: np.ndarray, snapshot: int | None = None) -> Gallery:
     snapshot = len(vectors) if snapshot is None else snapshot
     blocks = (vectors[:snapshot], vectors[snapshot:]) if snapshot < len(vectors) else (vectors,)
     gallery = Gallery(tuple(np.ascontiguousarray(block) for block in blocks), np.arange(len(vectors)))
-    found = knn.find_neighbours(vectors[:snapshot], gallery.space_of(np.arange(snapshot)))
-    return replace(gallery, neighbourhood=Neighbourhood(found))
+    result = knn.find_neighbours(vectors[:snapshot], gallery.space_of(np.arange(snapshot)))
+    return replace(gallery, neighbourhood=Neighbourhood(result))
 
 
 def clustered(n: int, d: int = 24, seed: int = 0) -> np.ndarray:
@@ -41,34 +41,34 @@ def gallery() -> Gallery:
 def both(gallery, name, query, rows=None, k=50, half=False, **parameters):
     """What the device finds, and the score of every row on the processor (-inf where it is not asked for)."""
     member = rerank.get(name, **parameters)
-    found = Accelerator(DEVICE, half=half, least=1).search(query, gallery, rows, member, k)
+    result = Accelerator(DEVICE, half=half, least=1).search(query, gallery, rows, member, k)
     ranking = rank(query, gallery, rows)
     scores = np.full(len(gallery), -np.inf)
     scores[ranking.rows] = member(query, ranking, gallery).scores
-    return found, scores
+    return result, scores
 
 
-def assert_same(found, scores, k=50, close=CLOSE):
+def assert_same(result, scores, k=50, close=CLOSE):
     expected = top_k(scores, k)
-    assert len(np.unique(found.rows)) == k
-    np.testing.assert_allclose(found.scores, scores[found.rows], atol=close)
+    assert len(np.unique(result.rows)) == k
+    np.testing.assert_allclose(result.scores, scores[result.rows], atol=close)
     # The same order, but where scores are as close as the two ways of adding up differ.
-    np.testing.assert_allclose(scores[found.rows], scores[expected], atol=close)
-    if name_of(found) != "Flow":
-        assert (np.diff(found.scores) <= 0).all()
+    np.testing.assert_allclose(scores[result.rows], scores[expected], atol=close)
+    if name_of(result) != "Flow":
+        assert (np.diff(result.scores) <= 0).all()
 
 
-def name_of(found) -> str:
-    return type(found.reranked).__name__
+def name_of(result) -> str:
+    return type(result.reranked).__name__
 
 
 @MEMBERS
 @pytest.mark.parametrize("seed", range(3))
 def test_the_same_answer_as_on_the_processor(gallery, name, seed):
     query = clustered(1, seed=100 + seed)[0]
-    found, scores = both(gallery, name, query)
-    assert_same(found, scores)
-    np.testing.assert_allclose(found.distances, gallery.exact_distances(query, found.rows), rtol=1e-6)
+    result, scores = both(gallery, name, query)
+    assert_same(result, scores)
+    np.testing.assert_allclose(result.distances, gallery.exact_distances(query, result.rows), rtol=1e-6)
 
 
 @MEMBERS
@@ -78,53 +78,53 @@ def test_filters_and_deletes(gallery, name, kept):
     rows = (
         np.delete(rows, 17) if kept == "all but one" else rows[np.random.default_rng(2).random(6000) < 0.75]
     )
-    found, scores = both(gallery, name, gallery.vectors(np.array([17]))[0] + np.float32(0.1), rows)
-    assert np.isin(found.rows, rows).all()
-    assert_same(found, scores)
+    result, scores = both(gallery, name, gallery.vectors(np.array([17]))[0] + np.float32(0.1), rows)
+    assert np.isin(result.rows, rows).all()
+    assert_same(result, scores)
 
 
 @MEMBERS
 def test_half_precision_finds_nearly_the_same(gallery, name):
     query = clustered(1, seed=7)[0]
-    found, scores = both(gallery, name, query, half=True)
-    assert len(np.intersect1d(found.rows, top_k(scores, 50))) >= 45
-    assert found.scores.dtype in (np.float32, np.float64)
+    result, scores = both(gallery, name, query, half=True)
+    assert len(np.intersect1d(result.rows, top_k(scores, 50))) >= 45
+    assert result.scores.dtype in (np.float32, np.float64)
 
 
 @MEMBERS
 def test_more_answers_than_are_learnt_from(gallery, name):
-    found, scores = both(gallery, name, clustered(1, seed=8)[0], k=3000)
-    assert_same(found, scores, k=3000, close=5e-5)
+    result, scores = both(gallery, name, clustered(1, seed=8)[0], k=3000)
+    assert_same(result, scores, k=3000, close=5e-5)
 
 
 @MEMBERS
 def test_every_image_can_be_asked_for(name):
     gallery = linked(clustered(400))
-    found, scores = both(gallery, name, clustered(1, seed=8)[0], k=1000)
-    if found is not None:
-        assert_same(found, scores, k=400)
+    result, scores = both(gallery, name, clustered(1, seed=8)[0], k=1000)
+    if result is not None:
+        assert_same(result, scores, k=400)
 
 
 def test_diffusion_through_a_part_of_the_graph(gallery):
     for seed in range(4):
-        found, scores = both(gallery, "diffusion", clustered(1, seed=seed)[0], nodes=300, k=600)
-        assert_same(found, scores, k=600, close=1e-4)
+        result, scores = both(gallery, "diffusion", clustered(1, seed=seed)[0], nodes=300, k=600)
+        assert_same(result, scores, k=600, close=1e-4)
 
 
 @MEMBERS
 def test_images_all_alike_are_left_to_the_processor(name):
     alike = linked(np.tile(clustered(1)[0], (500, 1)))
     member = rerank.get(name)
-    found = Accelerator(DEVICE, half=False, least=1).search(alike.blocks[0][0], alike, None, member, 20)
-    assert found is None or name == "diffusion"
+    result = Accelerator(DEVICE, half=False, least=1).search(alike.blocks[0][0], alike, None, member, 20)
+    assert result is None or name == "diffusion"
 
 
 def test_copies_of_an_image_are_in_the_order_of_their_rows():
     vectors = clustered(3000)
     vectors[1000:1900] = vectors[5]
-    found, scores = both(linked(vectors), "none", vectors[5] + np.float32(0.01), k=700)
-    assert found.rows.tolist() == [5, *range(1000, 1699)]
-    assert found.rows.tolist() == top_k(scores, 700).tolist()
+    result, scores = both(linked(vectors), "none", vectors[5] + np.float32(0.01), k=700)
+    assert result.rows.tolist() == [5, *range(1000, 1699)]
+    assert result.rows.tolist() == top_k(scores, 700).tolist()
 
 
 def test_the_same_question_has_the_same_answer(gallery):
@@ -143,8 +143,8 @@ def test_additions_are_followed_and_the_snapshot_is_not_sent_again():
     kept = accelerator.vectors._blocks[0][1]
     larger = replace(smaller, blocks=(*smaller.blocks, vectors[2000:]), ids=np.arange(2200))
     for name in ("none", "diffusion"):
-        found = accelerator.search(vectors[2100], larger, None, rerank.get(name), 5)
-        assert found.rows[0] == 2100, name
+        result = accelerator.search(vectors[2100], larger, None, rerank.get(name), 5)
+        assert result.rows[0] == 2100, name
     assert accelerator.vectors._blocks[0][1] is kept
     back = accelerator.search(vectors[2100], smaller, None, rerank.get("diffusion"), 5)
     assert (back.rows < 2000).all()
@@ -164,17 +164,17 @@ def test_values_beyond_half_precision_are_kept_whole():
     vectors = clustered(2000)
     vectors[3, 0] = 1e6
     accelerator = Accelerator(DEVICE, half=True, least=1)
-    found = accelerator.search(vectors[3], linked(vectors), None, rerank.get("none"), 5)
-    assert found.rows[0] == 3
+    result = accelerator.search(vectors[3], linked(vectors), None, rerank.get("none"), 5)
+    assert result.rows[0] == 3
     assert accelerator.vectors.nbytes == vectors.nbytes
 
 
 def test_outliers_do_not_overflow_the_svms():
     vectors = clustered(3000)
     vectors[:60] *= 60.0
-    found, scores = both(linked(vectors), "eprf", vectors[3], k=40)
-    assert np.isfinite(found.scores).all()
-    assert_same(found, scores, k=40, close=1e-4)
+    result, scores = both(linked(vectors), "eprf", vectors[3], k=40)
+    assert np.isfinite(result.scores).all()
+    assert_same(result, scores, k=40, close=1e-4)
 
 
 @pytest.mark.parametrize("missing", [[], [0], [9], [0, 1, 2], [3, 7], [8, 9], list(range(9))])
@@ -185,23 +185,23 @@ def test_rows_left_out(missing):
 def test_a_graph_without_edges():
     alone = linked(clustered(1))
     assert alone.neighbourhood.covering(alone)[0].weights.nnz == 0
-    found = Accelerator(DEVICE, least=1).search(clustered(4)[3], alone, None, rerank.get("diffusion"), 5)
-    assert found.rows.tolist() == [0]
-    assert found.scores.tolist() == [0.0]
+    result = Accelerator(DEVICE, least=1).search(clustered(4)[3], alone, None, rerank.get("diffusion"), 5)
+    assert result.rows.tolist() == [0]
+    assert result.scores.tolist() == [0.0]
 
 
 @MEMBERS
 def test_a_query_far_beyond_half_precision(name):
     gallery = linked(clustered(2000))
-    found, scores = both(gallery, name, gallery.blocks[0][5] * np.float32(1e5), half=True)
-    assert found is None or np.isfinite(found.scores).all()
+    result, scores = both(gallery, name, gallery.blocks[0][5] * np.float32(1e5), half=True)
+    assert result is None or np.isfinite(result.scores).all()
     if name == "none":
-        assert len(np.intersect1d(found.rows, top_k(scores, 50))) >= 45
+        assert len(np.intersect1d(result.rows, top_k(scores, 50))) >= 45
 
 
 def test_svms_that_learn_from_images_beyond_half_precision():
     vectors = clustered(3000)
     vectors[2900:] *= 1e6
-    found, _ = both(linked(vectors, snapshot=2900), "eprf", vectors[3], half=True)
-    assert np.isfinite(found.scores).all()
-    assert (found.rows < 2900).all()
+    result, _ = both(linked(vectors, snapshot=2900), "eprf", vectors[3], half=True)
+    assert np.isfinite(result.scores).all()
+    assert (result.rows < 2900).all()

@@ -56,14 +56,14 @@ def test_the_processor_needs_no_owner(gallery, tmp_path):
 def test_re_rankers_of_the_top_use_the_index_and_others_do_not(gallery, tmp_path):
     device, query = DeviceSearch(tmp_path, "cpu", "flat", least=1), clustered(1, seed=3)[0]
     for name in rerank.names():
-        found = device.search(query, gallery, None, rerank.get(name), 20)
-        assert (found is None) == (rerank.get(name).depth is None)
-        if found is not None:
-            assert SCALED in found.reranked.notes
-            assert len(found.rows) == 20
+        result = device.search(query, gallery, None, rerank.get(name), 20)
+        assert (result is None) == (rerank.get(name).depth is None)
+        if result is not None:
+            assert SCALED in result.reranked.notes
+            assert len(result.rows) == 20
     expected = rank(query, gallery)
-    found = device.search(query, gallery, None, rerank.get("none"), 20)
-    assert found.rows.tolist() == expected.rows[top_k(expected.similarities, 20)].tolist()
+    result = device.search(query, gallery, None, rerank.get("none"), 20)
+    assert result.rows.tolist() == expected.rows[top_k(expected.similarities, 20)].tolist()
     assert DeviceSearch(tmp_path, "cpu", "flat").search(query, gallery, None, rerank.get("none"), 20) is None
 
 
@@ -107,9 +107,9 @@ def test_the_torch_path_answers_through_the_owner(gallery, tmp_path, monkeypatch
     monkeypatch.setattr(device_search, "resolve_device", lambda name: "cuda")
     monkeypatch.setattr(accelerator, "TorchVectors", lambda _, half: TorchVectors("cpu", half))
     query, member = clustered(1, seed=4)[0], rerank.get("eprf")
-    found = DeviceSearch(tmp_path, "cuda", least=1).search(query, gallery, None, member, 20)
+    result = DeviceSearch(tmp_path, "cuda", least=1).search(query, gallery, None, member, 20)
     scores = member(query, rank(query, gallery), gallery).scores
-    assert len(np.intersect1d(found.rows, top_k(scores, 20))) >= 18
+    assert len(np.intersect1d(result.rows, top_k(scores, 20))) >= 18
 
 
 class Full:

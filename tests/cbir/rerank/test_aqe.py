@@ -42,12 +42,12 @@ def test_the_query_moves_as_the_formula_says(seed, n, d, P, alpha):
     vectors = random.standard_normal((n, d)).astype(np.float32)
     query = random.standard_normal(d).astype(np.float32)
     gallery = Gallery((vectors,), np.arange(n))
-    found = rerank.get("aqe", P=P, alpha=alpha)(query, rank(query, gallery), gallery)
-    assert found.scope == "collection"
+    result = rerank.get("aqe", P=P, alpha=alpha)(query, rank(query, gallery), gallery)
+    assert result.scope == "collection"
     # Two images about as far from the query: rounding in float32 spreads over the whole of [0, 1].
     spread = np.ptp(np.linalg.norm(vectors - query, axis=1))
     tolerance = 1e-5 / min(1.0, spread)
-    np.testing.assert_allclose(found.scores, reference(query, vectors, P, alpha), atol=10 * tolerance)
+    np.testing.assert_allclose(result.scores, reference(query, vectors, P, alpha), atol=10 * tolerance)
 
 
 def test_an_image_that_only_the_expanded_query_is_near_to_moves_up():
@@ -68,6 +68,6 @@ def test_images_that_weigh_nothing_leave_the_query_where_it_is():
     ranking = rank(query, gallery)
     # The nearest has similarity 1 and halves the way to it; all others vanish in the hundredth power.
     near = vectors[ranking.similarities.argmax()]
-    found = rerank.get("aqe", P=5, alpha=100.0)(query, ranking, gallery).scores
+    result = rerank.get("aqe", P=5, alpha=100.0)(query, ranking, gallery).scores
     expected = rank((query + near) / 2, gallery).similarities
-    assert found == pytest.approx(expected, abs=2e-2)
+    assert result == pytest.approx(expected, abs=2e-2)

@@ -24,8 +24,8 @@ def vectors(count: int, seed: int = 0) -> np.ndarray:
 def gallery(held: np.ndarray, linked: int | None = None) -> Gallery:
     """A gallery whose first `linked` images (all) a snapshot has told the neighbours of."""
     linked = len(held) if linked is None else linked
-    found = knn.find_neighbours(held[:linked], whitening.fit_space(held[:linked]))
-    return Gallery((held[:linked], held[linked:]), np.arange(len(held)), (), Neighbourhood(found))
+    result = knn.find_neighbours(held[:linked], whitening.fit_space(held[:linked]))
+    return Gallery((held[:linked], held[linked:]), np.arange(len(held)), (), Neighbourhood(result))
 
 
 def obvious(query: np.ndarray, held: np.ndarray, rows: np.ndarray, diffusion: Diffusion) -> np.ndarray:
@@ -37,12 +37,12 @@ def obvious(query: np.ndarray, held: np.ndarray, rows: np.ndarray, diffusion: Di
         return placed / np.linalg.norm(placed, axis=-1, keepdims=True)
 
     placed = place(held)
-    apart = ((placed[:, None] - placed[None]) ** 2).sum(axis=2)
-    np.fill_diagonal(apart, np.inf)
-    ordered = np.sort(apart, axis=1)
+    distances_apart = ((placed[:, None] - placed[None]) ** 2).sum(axis=2)
+    np.fill_diagonal(distances_apart, np.inf)
+    ordered = np.sort(distances_apart, axis=1)
     scale, reach = np.sqrt(ordered[:, SCALE - 1]), ordered[:, NEAREST - 1]
-    near = apart <= reach[:, None]
-    weights = np.exp(-apart / np.outer(scale, scale)) * (near + near.T.astype(float)) / 2
+    near = distances_apart <= reach[:, None]
+    weights = np.exp(-distances_apart / np.outer(scale, scale)) * (near + near.T.astype(float)) / 2
     away = np.full(len(held), np.inf)
     away[rows] = ((placed - place(query)) ** 2).sum(axis=1)[rows]
     own = np.sort(away)
@@ -66,13 +66,13 @@ def test_equals_the_obvious_way(seed: int) -> None:
     diffusion = Diffusion(damping=0.8)
     whole = gallery(held)
     expected = obvious(query, held, rows, diffusion)
-    found = diffusion(query, rank(query, whole, rows), whole)
-    assert found.scope == "collection"
+    result = diffusion(query, rank(query, whole, rows), whole)
+    assert result.scope == "collection"
     reached = expected > 0
     assert reached.any()
-    shown = found.reported(found.scores[reached])
+    shown = result.reported(result.scores[reached])
     np.testing.assert_allclose(shown, expected[reached] / expected.max(), rtol=2e-3, atol=1e-9)
-    assert not (~reached).any() or found.scores[~reached].max() < found.scores[reached].min()
+    assert not (~reached).any() or result.scores[~reached].max() < result.scores[reached].min()
 
 
 def test_does_not_matter_whether_the_query_is_in_the_gallery() -> None:
@@ -90,8 +90,8 @@ def test_a_condition_that_leaves_little_makes_a_graph_of_its_own() -> None:
     held = vectors(300)
     whole, query = gallery(held), vectors(1, 9)[0]
     rows = np.arange(0, 300, 3)
-    found = Diffusion()(query, rank(query, whole, rows), whole)
-    assert found.scope == "collection"
+    result = Diffusion()(query, rank(query, whole, rows), whole)
+    assert result.scope == "collection"
     part = Diffusion(local=40)(query, rank(query, whole, rows), whole)
     assert part.scope == "top"
     nearest = np.argsort(-rank(query, whole, rows).similarities)[:40]
@@ -102,9 +102,9 @@ def test_images_added_since_the_snapshot_are_found() -> None:
     held = vectors(300)
     late = gallery(held, linked=280)
     query = held[290] + np.float32(0.01)
-    found = Diffusion()(query, rank(query, late), late)
-    assert np.argmax(found.scores) == 290
-    on_top = np.argsort(-found.scores)[:60]
+    result = Diffusion()(query, rank(query, late), late)
+    assert np.argmax(result.scores) == 290
+    on_top = np.argsort(-result.scores)[:60]
     assert (on_top >= 280).sum() >= 2
 
 
@@ -113,8 +113,8 @@ def test_copies_of_one_image_are_not_out_of_reach(copies: int) -> None:
     """Their fifth neighbour is a copy too, and as far as nothing: that must not cut them off from the query."""
     held = np.concatenate([vectors(300), np.repeat(vectors(1, 8), copies, axis=0)])
     whole, query = gallery(held), vectors(1, 8)[0] + np.float32(0.05)
-    found = Diffusion()(query, rank(query, whole), whole)
-    assert np.argsort(-found.scores)[:copies].min() >= 300
+    result = Diffusion()(query, rank(query, whole), whole)
+    assert np.argsort(-result.scores)[:copies].min() >= 300
 
 
 def test_images_added_in_great_number_are_found_before_their_neighbours_are(
@@ -123,8 +123,8 @@ def test_images_added_in_great_number_are_found_before_their_neighbours_are(
     monkeypatch.setattr(live_graph, "MAX_COMPARISONS", 0)
     held = vectors(300)
     late, query = gallery(held, linked=250), held[290] + np.float32(0.01)
-    found = Diffusion()(query, rank(query, late), late)
-    assert np.argmax(found.scores) == 290
+    result = Diffusion()(query, rank(query, late), late)
+    assert np.argmax(result.scores) == 290
 
 
 def test_flow_through_few_nodes_keeps_the_first_answers() -> None:
@@ -148,7 +148,9 @@ def test_a_long_chain_is_followed_no_farther_than_relevance_flows() -> None:
     graph, _ = whole.neighbourhood.covering(whole)
     start = np.zeros(2000, np.float32)
     start[0] = 1.0
-    assert len(Diffusion(nodes=1999).support(DiffusionGraph(graph), start, np.ones(2000, bool))) <= 20 * 16 + 1
+    assert (
+        len(Diffusion(nodes=1999).support(DiffusionGraph(graph), start, np.ones(2000, bool))) <= 20 * 16 + 1
+    )
 
 
 def test_finds_along_a_chain_what_is_unlike_the_query() -> None:

@@ -75,21 +75,23 @@ def reference(
         seed=p["seed"],
     )
 
-    def svm(drawn: np.ndarray, membership: list[float]) -> SVC:
-        examples = [images[i] for i in [*positives, *drawn]]
-        labels = [1] * len(positives) + [-1] * len(drawn)
+    def svm(negative_sets: np.ndarray, membership: list[float]) -> SVC:
+        examples = [images[i] for i in [*positives, *negative_sets]]
+        labels = [1] * len(positives) + [-1] * len(negative_sets)
         svm = SVC(C=p["C"], gamma=p["gamma"] / len(query), tol=1e-10)
-        return svm.fit(np.array(examples, float), labels, sample_weight=membership + [1.0] * len(drawn))
+        return svm.fit(
+            np.array(examples, float), labels, sample_weight=membership + [1.0] * len(negative_sets)
+        )
 
     membership = [1.0] * len(positives)
     if fuzzy:
-        first = [svm(drawn, membership) for drawn in sets[: p["T1"]]]
+        first = [svm(negative_sets, membership) for negative_sets in sets[: p["T1"]]]
         for k, i in enumerate(positives):
             values = [m.decision_function([np.array(images[i], float)])[0] for m in first]
             probability = sum(logistic(value) for value in values) / len(values)  # equations 4, 5
             relevance = p["alpha"] * probability + (1 - p["alpha"]) * rho(i)  # equation 6
             membership[k] = min(max(relevance, 0.01), 1.0)
-    last = [svm(drawn, membership) for drawn in sets[p["T1"] :]]
+    last = [svm(negative_sets, membership) for negative_sets in sets[p["T1"] :]]
     return list(sum(m.decision_function(np.array(images, float)) for m in last))  # equation 7
 
 
@@ -101,9 +103,9 @@ def assume_no_ties(query: np.ndarray, vectors: np.ndarray) -> None:
         assume(np.diff(np.sort(scores)).min(initial=1.0) > 2e-6)
 
 
-def assert_same_ranking(found: np.ndarray, expected: np.ndarray, tolerance: float) -> None:
-    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
-    in_found_order = expected[np.argsort(-found, kind="stable")]
+def assert_same_ranking(result: np.ndarray, expected: np.ndarray, tolerance: float) -> None:
+    np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance)
+    in_found_order = expected[np.argsort(-result, kind="stable")]
     assert np.all(np.diff(in_found_order) <= 2 * tolerance)  # only scores this close change places
 
 
@@ -130,10 +132,12 @@ def test_the_paper_line_by_line(method, n, options, subset):
     gallery = gallery_of(vectors)
     ranking = rank(query, gallery, rows)
     reranker = rerank.get(method, **options)
-    found = reranker(query, ranking, gallery)
+    result = reranker(query, ranking, gallery)
     expected = reference(query, ranking, vectors, reranker.parameters, *METHODS[method])
-    assert_same_ranking(found.scores, np.array(expected), 1e-5 * reranker.parameters["C"])
-    np.testing.assert_allclose(found.reported(found.scores), 1 / (1 + np.exp(-np.array(expected))), atol=1e-4)
+    assert_same_ranking(result.scores, np.array(expected), 1e-5 * reranker.parameters["C"])
+    np.testing.assert_allclose(
+        result.reported(result.scores), 1 / (1 + np.exp(-np.array(expected))), atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -170,11 +174,11 @@ def test_scale_is_made_up_for_by_gamma(method, seed, scale):
 def test_shown_scores_are_probabilities_that_keep_the_order():
     vectors = clustered(3, 200, 8)
     gallery = gallery_of(vectors)
-    found = rerank.get("eprf")(vectors[0], rank(vectors[0], gallery), gallery)
-    shown = found.reported(np.sort(found.scores))
+    result = rerank.get("eprf")(vectors[0], rank(vectors[0], gallery), gallery)
+    shown = result.reported(np.sort(result.scores))
     assert np.all((shown > 0) & (shown < 1))
     assert np.all(np.diff(shown) >= 0)
-    assert found.reported(np.array([-1e4, 0.0, 1e4])).tolist() == [0.0, 0.5, 1.0]
+    assert result.reported(np.array([-1e4, 0.0, 1e4])).tolist() == [0.0, 0.5, 1.0]
 
 
 @pytest.mark.parametrize(("n", "learnt"), [(5, False), (6, False), (7, True)])
@@ -183,10 +187,10 @@ def test_without_negatives_the_updated_similarities_stand(n, learnt):
     query = vectors[0] + np.float32(0.2)
     gallery = gallery_of(vectors)
     ranking = rank(query, gallery)
-    found = rerank.get("eprf")(query, ranking, gallery)
-    assert len(found.notes) == 1
+    result = rerank.get("eprf")(query, ranking, gallery)
+    assert len(result.notes) == 1
     updated = rerank.get("pearson")(query, ranking, gallery).scores
-    assert np.array_equal(found.scores, updated) is not learnt
+    assert np.array_equal(result.scores, updated) is not learnt
 
 
 def test_positives_with_negative_correlation_still_count():
@@ -194,9 +198,9 @@ def test_positives_with_negative_correlation_still_count():
     vectors = np.linspace(0, 10, 50, dtype=np.float32)[:, None] * np.ones(2, np.float32)
     query = np.float32([-5.0, 5.0])
     gallery = gallery_of(vectors)
-    found = rerank.get("eprf", alpha=0.0, K=1, N=3)(query, rank(query, gallery), gallery)
-    assert np.isfinite(found.scores).all()
-    assert np.ptp(found.scores) > 0
+    result = rerank.get("eprf", alpha=0.0, K=1, N=3)(query, rank(query, gallery), gallery)
+    assert np.isfinite(result.scores).all()
+    assert np.ptp(result.scores) > 0
 
 
 def test_positives_on_every_margin_keep_the_order_they_had():

@@ -28,8 +28,8 @@ def plain(vectors: np.ndarray) -> Gallery:
 
 def joined(vectors: np.ndarray) -> Gallery:
     """With a graph, as a collection with a snapshot has it."""
-    made = plain(vectors)
-    return Gallery(made.blocks, made.ids, (), Neighbourhood(find_neighbours(vectors, made.space)))
+    created = plain(vectors)
+    return Gallery(created.blocks, created.ids, (), Neighbourhood(find_neighbours(vectors, created.space)))
 
 
 def judged(said: dict[int, float]) -> RelevanceFeedback:
@@ -48,11 +48,11 @@ def reference(
     filled = [i for i in in_order if i not in said][: max(learner.P - len(relevant), 0)]
     others = np.array([i for i in range(len(vectors)) if i not in said and i not in filled])
     centre = examples.mean(axis=0, dtype=np.float32)
-    drawn = negatives.draw_negatives(
+    negative_sets = negatives.draw_negatives(
         centre, similarity[others], P=learner.M, sets=learner.T, lowest=learner.lowest, seed=learner.seed
     )
     total = np.zeros(len(vectors))
-    for svm in drawn:
+    for svm in negative_sets:
         rows = [*relevant, *filled, *irrelevant, *others[svm]]
         training = np.vstack([examples, vectors[rows]]).astype(np.float64)
         count = len(examples) + len(relevant) + len(filled)
@@ -62,7 +62,7 @@ def reference(
             + [abs(said[i]) for i in relevant]
             + [learner.trust] * len(filled)
             + [abs(said[i]) for i in irrelevant]
-            + [learner.distrust] * drawn.shape[1]
+            + [learner.distrust] * negative_sets.shape[1]
         )
         svc = SVC(C=learner.C, gamma=learner.gamma / vectors.shape[1], tol=1e-8)
         svc.fit(training, labels, sample_weight=weights)

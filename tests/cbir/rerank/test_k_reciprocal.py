@@ -62,12 +62,14 @@ def test_distances_are_those_of_the_published_algorithm(seed, n, M, k1, k2, lam)
     query = (centres[0] + random.standard_normal(6)).astype(np.float32)
     gallery = Gallery((vectors,), np.arange(n))
     ranking = rank(query, gallery)
-    found = rerank.get("k-reciprocal", M=M, k1=k1, k2=k2, lam=lam)(query, ranking, gallery)
-    places = sorted(range(n), key=lambda i: (-ranking.similarities[i], i))[:M]
-    expected = reference([query.astype(float).tolist(), *vectors[places].astype(float).tolist()], k1, k2, lam)
-    np.testing.assert_allclose(found.scores[places], 2 - np.array(expected), atol=2e-6)
-    rest = np.setdiff1d(np.arange(n), places)
-    assert np.array_equal(found.scores[rest], ranking.similarities[rest])
+    result = rerank.get("k-reciprocal", M=M, k1=k1, k2=k2, lam=lam)(query, ranking, gallery)
+    positions = sorted(range(n), key=lambda i: (-ranking.similarities[i], i))[:M]
+    expected = reference(
+        [query.astype(float).tolist(), *vectors[positions].astype(float).tolist()], k1, k2, lam
+    )
+    np.testing.assert_allclose(result.scores[positions], 2 - np.array(expected), atol=2e-6)
+    rest = np.setdiff1d(np.arange(n), positions)
+    assert np.array_equal(result.scores[rest], ranking.similarities[rest])
 
 
 def test_a_dense_group_beside_the_query_falls_behind_the_querys_own():

@@ -17,20 +17,20 @@ QUERY = np.arange(5, dtype=np.float32)
 )
 def test_negatives_are_different_images_from_the_end_of_the_list(scores, P, sets, lowest):
     scores = np.array(scores, np.float32)
-    drawn = draw_negatives(QUERY, scores, P=P, sets=sets, lowest=lowest, seed=0)
+    negative_sets = draw_negatives(QUERY, scores, P=P, sets=sets, lowest=lowest, seed=0)
     order = top_k(scores, len(scores)).tolist()
     size = max(P, round(lowest * len(scores)))
     pool = set(order[max(P, len(scores) - size) :])
-    assert drawn.shape == (sets, min(P, max(len(scores) - P, 0)))
-    for row in drawn.tolist():
+    assert negative_sets.shape == (sets, min(P, max(len(scores) - P, 0)))
+    for row in negative_sets.tolist():
         assert len(set(row)) == len(row)
         assert set(row) <= pool
 
 
 def test_every_image_of_the_pool_is_drawn_equally_often():
     scores = np.linspace(1, 0, 100, dtype=np.float32)
-    drawn = draw_negatives(QUERY, scores, P=3, sets=20_000, lowest=0.1, seed=0)
-    counts = np.bincount(drawn.ravel(), minlength=100)
+    negative_sets = draw_negatives(QUERY, scores, P=3, sets=20_000, lowest=0.1, seed=0)
+    counts = np.bincount(negative_sets.ravel(), minlength=100)
     assert counts[:90].sum() == 0
     assert np.abs(counts[90:] / 6000 - 1).max() < 0.05  # 4 standard deviations
 

@@ -31,7 +31,7 @@ def test_scores_are_sums_of_decisions(n, options, seed):
     ranking = rank(query, gallery)
     reranker = rerank.get("nprf", **options)
     p = reranker.parameters
-    found = reranker(query, ranking, gallery)
+    result = reranker(query, ranking, gallery)
     order = sorted(range(n), key=lambda i: (-ranking.similarities[i], i))
     positives = [query, *(vectors[i] for i in order[: p["P"]])]
     expected = np.zeros(n)
@@ -39,14 +39,14 @@ def test_scores_are_sums_of_decisions(n, options, seed):
         query, ranking.similarities, P=p["P"] + 1, sets=p["T"], lowest=p["lowest"], seed=p["seed"]
     )
     assert len(draws) == p["T"]
-    for places in draws:
-        assert set(places) <= set(order[len(positives) :])
-        labels = [1] * len(positives) + [-1] * len(places)
+    for positions in draws:
+        assert set(positions) <= set(order[len(positives) :])
+        labels = [1] * len(positives) + [-1] * len(positions)
         svm = SVC(C=p["C"], gamma=p["gamma"] / 10, tol=1e-10)
-        svm.fit(np.array([*positives, *vectors[places]], float), labels)
+        svm.fit(np.array([*positives, *vectors[positions]], float), labels)
         expected += svm.decision_function(vectors.astype(float))
-    np.testing.assert_allclose(found.scores, expected, atol=2e-4)
-    assert np.all((found.reported(found.scores) >= 0.0) & (found.reported(found.scores) <= 1.0))
+    np.testing.assert_allclose(result.scores, expected, atol=2e-4)
+    assert np.all((result.reported(result.scores) >= 0.0) & (result.reported(result.scores) <= 1.0))
 
 
 def test_the_query_alone_is_enough_to_learn_from():

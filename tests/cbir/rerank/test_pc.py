@@ -16,12 +16,12 @@ def agglomerated(images: list[list[float]], count: int) -> list[list[int]]:
     """Clusters of images: those with the smallest mean distance between members merge, until `count` are left."""
     clusters = [[i] for i in range(len(images))]
 
-    def apart(one: list[int], other: list[int]) -> float:
+    def distances_apart(one: list[int], other: list[int]) -> float:
         return sum(math.dist(images[i], images[j]) for i in one for j in other) / (len(one) * len(other))
 
     while len(clusters) > count:
         pairs = [(a, b) for a in range(len(clusters)) for b in range(a)]
-        a, b = min(pairs, key=lambda pair: apart(clusters[pair[0]], clusters[pair[1]]))
+        a, b = min(pairs, key=lambda pair: distances_apart(clusters[pair[0]], clusters[pair[1]]))
         clusters[b] += clusters.pop(a)
     return clusters
 
@@ -30,14 +30,14 @@ def reference(
     query: np.ndarray, ranking: RankingList, vectors: np.ndarray, M: int, clusters: int, weight: float
 ) -> dict[int, float]:
     """d' of the re-ranked images by their place."""
-    places = sorted(range(len(ranking)), key=lambda i: -ranking.similarities[i])[:M]
-    images = [vectors[ranking.rows[i]].astype(float).tolist() for i in places]
+    positions = sorted(range(len(ranking)), key=lambda i: -ranking.similarities[i])[:M]
+    images = [vectors[ranking.rows[i]].astype(float).tolist() for i in positions]
     q = query.astype(float).tolist()
     adjusted = {}
     for cluster in agglomerated(images, clusters):
         centre = [sum(images[i][k] for i in cluster) / len(cluster) for k in range(len(q))]
         for i in cluster:
-            adjusted[places[i]] = (1 - weight) * math.dist(q, images[i]) + weight * math.dist(q, centre)
+            adjusted[positions[i]] = (1 - weight) * math.dist(q, images[i]) + weight * math.dist(q, centre)
     return adjusted
 
 
@@ -56,14 +56,14 @@ def test_ranks_follow_the_distance_of_image_and_cluster(seed, n, M, clusters, we
     query = (centres[0] + random.standard_normal(6)).astype(np.float32)
     gallery = Gallery((vectors,), np.arange(n))
     ranking = rank(query, gallery)
-    found = rerank.get("pc", M=M, clusters=clusters, weight=weight)(query, ranking, gallery)
+    result = rerank.get("pc", M=M, clusters=clusters, weight=weight)(query, ranking, gallery)
     expected = reference(query, ranking, vectors, M, clusters, weight)
     farthest = max(expected.values())
     for place in range(n):
         if place in expected:
-            assert found.scores[place] == pytest.approx(2 - expected[place] / farthest, abs=1e-5)
+            assert result.scores[place] == pytest.approx(2 - expected[place] / farthest, abs=1e-5)
         else:
-            assert found.scores[place] == ranking.similarities[place]
+            assert result.scores[place] == ranking.similarities[place]
 
 
 def test_a_tight_group_overtakes_a_nearer_stray_image():

@@ -21,7 +21,7 @@ def test_the_update_adds_rho_to_the_top(n, K, N):
     query = vectors[0] + np.float32(0.1)
     gallery = Gallery((vectors,), np.arange(n))
     ranking = rank(query, gallery)
-    found = rerank.get("pearson", K=K, N=N, lam=0.5)(query, ranking, gallery).scores
+    result = rerank.get("pearson", K=K, N=N, lam=0.5)(query, ranking, gallery).scores
     order = sorted(range(n), key=lambda i: -ranking.similarities[i])
     references = vectors[order[:N]].astype(float)
     own = -np.linalg.norm(references - query, axis=1)
@@ -29,7 +29,7 @@ def test_the_update_adds_rho_to_the_top(n, K, N):
         expected = ranking.similarities[i]
         if place < K:
             expected += 0.5 * pearsonr(own, -np.linalg.norm(references - vectors[i], axis=1)).statistic
-        assert found[i] == pytest.approx(expected, abs=1e-6)
+        assert result[i] == pytest.approx(expected, abs=1e-6)
 
 
 def test_constant_lists_correlate_with_nothing():

@@ -38,9 +38,9 @@ class Reversal(Reranker):
         return self.count
 
     def __call__(self, query: np.ndarray, ranking: RankingList, gallery: Gallery) -> Reranked:
-        places = top_k(ranking.similarities, self.count)
+        positions = top_k(ranking.similarities, self.count)
         scores = ranking.similarities.astype(np.float64)
-        scores[places] = 2.0 + np.arange(len(places))
+        scores[positions] = 2.0 + np.arange(len(positions))
         return Reranked(scores, scope="top")
 
 
@@ -51,12 +51,12 @@ def registered(monkeypatch):
 
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory) -> Collection:
-    made = Collection.create(tmp_path_factory.mktemp("toy") / "collection", profiles.get("tamura"))
+    created = Collection.create(tmp_path_factory.mktemp("toy") / "collection", profiles.get("tamura"))
     vectors = np.random.default_rng(0).standard_normal((30, 6)).astype(np.float32)
-    with made.writer() as writer:
-        writer.add([entry(made, number, vectors[number]) for number in range(30)])
+    with created.writer() as writer:
+        writer.add([entry(created, number, vectors[number]) for number in range(30)])
         writer.finish()
-    return made
+    return created
 
 
 def test_names_parameters_and_bounds():

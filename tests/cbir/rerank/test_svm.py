@@ -56,7 +56,7 @@ def check(samples: np.ndarray, signs: np.ndarray, bounds: np.ndarray, gamma: flo
     dimensions=st.integers(1, 12),
     log_C=st.floats(-2, 3),
     log_gamma=st.floats(-2, 0.5),
-    apart=st.floats(0, 3),
+    distances_apart=st.floats(0, 3),
     rounded=st.booleans(),
     doubled=st.booleans(),
     fuzzy=st.booleans(),
@@ -65,12 +65,12 @@ def check(samples: np.ndarray, signs: np.ndarray, bounds: np.ndarray, gamma: flo
 @example(3176, 4, 15, 1, 2.9, -0.8, 1.7, True, True, True)
 @example(3871, 12, 14, 1, 1.8, -0.1, 2.2, True, True, True)
 def test_decides_like_libsvm(
-    seed, positives, negatives, dimensions, log_C, log_gamma, apart, rounded, doubled, fuzzy
+    seed, positives, negatives, dimensions, log_C, log_gamma, distances_apart, rounded, doubled, fuzzy
 ):
     random = np.random.default_rng(seed)
     total = positives + negatives
     samples = random.standard_normal((2, total, dimensions))
-    samples[:, :positives] += apart
+    samples[:, :positives] += distances_apart
     if rounded:  # equal points, of equal and of opposite signs
         samples = samples.round()
     if doubled:

@@ -33,8 +33,10 @@ def test_values_match_the_sum(seed, n, k, d, log_gamma, head):
     vectors[: min(n, k)] = expansion.vectors[: min(n, k)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "REFINED", head)
-        found = expansion.values(Gallery((vectors,), np.arange(n)), np.arange(n))
-    np.testing.assert_allclose(found, obvious(expansion, vectors), rtol=0, atol=2e-5 * (1 + 10**log_gamma / d))
+        result = expansion.values(Gallery((vectors,), np.arange(n)), np.arange(n))
+    np.testing.assert_allclose(
+        result, obvious(expansion, vectors), rtol=0, atol=2e-5 * (1 + 10**log_gamma / d)
+    )
 
 
 def test_many_chunks_blocks_and_left_out_rows_match_the_sum():
@@ -43,20 +45,20 @@ def test_many_chunks_blocks_and_left_out_rows_match_the_sum():
     vectors = random.standard_normal((7000, 16)).astype(np.float32)
     gallery = Gallery((vectors[:4100], vectors[4100:]), np.arange(7000))
     rows = np.delete(np.arange(7000), [0, 4099, 4100, 6999])
-    found = expansion.values(gallery, rows)
-    np.testing.assert_allclose(found, obvious(expansion, vectors[rows]), atol=1e-5)
-    assert np.array_equal(found, expansion.values(gallery, rows))
+    result = expansion.values(gallery, rows)
+    np.testing.assert_allclose(result, obvious(expansion, vectors[rows]), atol=1e-5)
+    assert np.array_equal(result, expansion.values(gallery, rows))
 
 
 def test_equal_images_at_the_head_have_equal_values():
     random = np.random.default_rng(1)
     expansion = example(random, 66, 168, 1.0)
     vectors = random.standard_normal((5000, 168)).astype(np.float32)
-    places = [0, 17, 100, 2047, 2048, 4999]
-    vectors[places] = expansion.vectors[expansion.coefficients.argmax()]
-    found = expansion.values(Gallery((vectors,), np.arange(5000)), np.arange(5000))
-    assert len(set(found[places].tolist())) == 1
-    assert found[0] == found.max()
+    positions = [0, 17, 100, 2047, 2048, 4999]
+    vectors[positions] = expansion.vectors[expansion.coefficients.argmax()]
+    result = expansion.values(Gallery((vectors,), np.arange(5000)), np.arange(5000))
+    assert len(set(result[positions].tolist())) == 1
+    assert result[0] == result.max()
 
 
 def test_equal_vectors_merge_and_cancel():
@@ -72,8 +74,8 @@ def test_extreme_ranges_stay_finite(scale):
     random = np.random.default_rng(2)
     expansion = example(random, 5, 8, 1.0)
     vectors = (random.standard_normal((100, 8)) * scale).astype(np.float32)
-    found = expansion.values(Gallery((vectors,), np.arange(100)), np.arange(100))
-    assert np.isfinite(found).all()
+    result = expansion.values(Gallery((vectors,), np.arange(100)), np.arange(100))
+    assert np.isfinite(result).all()
 
 
 def test_kernel_of_equal_vectors_is_one():

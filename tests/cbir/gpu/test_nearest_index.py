@@ -44,8 +44,8 @@ def test_a_flat_index_finds_the_nearest_that_pass(gallery, device, seed, kept):
     head = NearestIndex("flat", device).head(query, gallery, rows, 100)
     exact = rank(query, gallery, rows)
     assert nearest(head, 100) == nearest(exact, 100)
-    places = np.searchsorted(exact.rows, head.rows)
-    np.testing.assert_allclose(head.distances, exact.distances[places], rtol=1e-4)
+    positions = np.searchsorted(exact.rows, head.rows)
+    np.testing.assert_allclose(head.distances, exact.distances[positions], rtol=1e-4)
     assert (np.diff(head.rows) > 0).all()
 
 
@@ -62,13 +62,13 @@ def test_deleting_the_nearest_makes_room_for_the_next(gallery, device):
 @EVERYWHERE
 def test_an_inverted_file_finds_most_and_only_what_passes(gallery, device):
     index, passes = NearestIndex("ivf", device), np.flatnonzero(np.random.default_rng(1).random(8000) < 0.5)
-    found = 0
+    result = 0
     for seed in range(20):
         query = clustered(1, seed=seed)[0]
         head = index.head(query, gallery, passes, 20)
         assert np.isin(head.rows, passes).all()
-        found += len(np.intersect1d(nearest(head, 20), nearest(rank(query, gallery, passes), 20)))
-    assert found >= 0.95 * 20 * 20
+        result += len(np.intersect1d(nearest(head, 20), nearest(rank(query, gallery, passes), 20)))
+    assert result >= 0.95 * 20 * 20
 
 
 @EVERYWHERE
@@ -124,6 +124,6 @@ def test_rerankers_of_the_top_order_as_they_do_over_the_whole_list(gallery, name
 
 @pytest.mark.skipif(not faiss_index.missing_gpu_support(), reason="this machine has a GPU that faiss can use")
 def test_a_gpu_that_is_not_there_is_said(gallery):
-    wanted = "faiss-gpu" if not hasattr(faiss, "StandardGpuResources") else "finds no GPU"
-    with pytest.raises(InvalidInput, match=wanted):
+    expected_hits = "faiss-gpu" if not hasattr(faiss, "StandardGpuResources") else "finds no GPU"
+    with pytest.raises(InvalidInput, match=expected_hits):
         NearestIndex("flat", "cuda").head(clustered(1)[0], gallery, None, 5)
