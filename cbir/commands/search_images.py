@@ -46,7 +46,7 @@ def search_images(
     images: Annotated[
         list[str],
         typer.Argument(
-            metavar="IMAGE...",
+            metavar="IMAGE",
             help="Image files, or id:IMAGE_ID for images of the collection; several are one query.",
         ),
     ],

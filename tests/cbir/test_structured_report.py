@@ -174,7 +174,7 @@ def test_hits_without_dicom_are_refused(
         (tmp_path / "broken.dcm", {"out": out}, "broken.dcm"),
         (tmp_path / "odd.dcm", {"out": out}, "odd.dcm cannot be copied"),
         ("id:nobody", {"out": out}, "nobody"),
-        ("id:nobody", {"out": out, "frame": 2}, "--frame is of a file"),
+        ("id:nobody", {"out": out, "frame": 2}, "--frame is for files"),
     ):
         with pytest.raises(CbirError, match=words) as message:
             report_hits(str(image), created[0], **options)

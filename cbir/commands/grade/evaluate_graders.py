@@ -54,7 +54,7 @@ def evaluate_graders(
     report: Annotated[Path | None, typer.Option(help="Folder for figures and a table.")] = None,
     format: Printed = OutputFormat.text,
 ) -> None:
-    """Evaluate graders on images is_test out from fitting."""
+    """Evaluate graders on images held out from fitting."""
     import numpy as np
 
     from cbir import grading
