@@ -30,7 +30,7 @@ TARGET = 250  # images a second, 512 x 512, decoding included
 
 
 def radiograph(seed: int, size: int) -> NDArray[np.uint8]:
-    """Something like a radiograph: soft tissue, bones with sharp edges, a dark surround, detector noise."""
+    """Draw a radiograph-like picture: soft tissue, bones with sharp edges, a dark surround, detector noise."""
     rng = np.random.default_rng(seed)
     picture = np.full((size, size), 12, np.float32)
     for softness, count, thickness in ((size / 16, 4, 0.35), (size / 100, 9, 0.12), (1.2, 14, 0.04)):
@@ -45,22 +45,22 @@ def radiograph(seed: int, size: int) -> NDArray[np.uint8]:
     return np.clip(picture, 0, 255).astype(np.uint8)
 
 
-def drawn(folder: Path, count: int, size: int) -> list[Path]:
-    """Grey PNG files of such pictures."""
+def draw_radiographs(folder: Path, count: int, size: int) -> list[Path]:
+    """Write grey PNG files of such pictures."""
     paths = [folder / f"{seed:05d}.png" for seed in range(count)]
     for seed, path in enumerate(paths):
         cv2.imwrite(str(path), radiograph(seed, size))
     return paths
 
 
-def sampled(folder: Path, count: int) -> list[Path]:
-    """A fixed random sample of the real images."""
+def sample_images(folder: Path, count: int) -> list[Path]:
+    """Return a fixed random sample of the real images."""
     paths = sorted(path for path in (folder / "composite" / "images").rglob("*") if path.is_file())
     return random.Random(0).sample(paths, min(count, len(paths)))
 
 
 def milliseconds(work: Callable, items: Iterable, repeats: int) -> float:
-    """Best mean time of `work` over all items, in milliseconds an item."""
+    """Return the best mean time of `work` over all items, in milliseconds an item."""
     items = list(items)
     best = float("inf")
     for _ in range(repeats):
@@ -72,28 +72,28 @@ def milliseconds(work: Callable, items: Iterable, repeats: int) -> float:
 
 
 def measure(paths: list[Path], repeats: int) -> dict[str, float]:
-    """Milliseconds an image by step; `together` is decoding and describing, image by image."""
+    """Return milliseconds an image by step; `together` is decoding and describing, image by image."""
     describe = descriptors.get(DESCRIPTOR)
     encoded = [np.fromfile(path, np.uint8) for path in paths]
     images = [image for path in paths for image in read_images(path)]
-    found = {
+    steps = {
         "decode (cv2)": milliseconds(lambda data: cv2.imdecode(data, cv2.IMREAD_UNCHANGED), encoded, repeats),
         "decode (cbir)": milliseconds(lambda path: next(iter(read_images(path))), paths, repeats),
     }
     for name in descriptors.names():
-        found[name] = milliseconds(descriptors.get(name), images, repeats)
-    found["together"] = milliseconds(lambda path: describe(next(iter(read_images(path)))), paths, repeats)
-    return {step: round(value, 3) for step, value in found.items()}
+        steps[name] = milliseconds(descriptors.get(name), images, repeats)
+    steps["together"] = milliseconds(lambda path: describe(next(iter(read_images(path)))), paths, repeats)
+    return {step: round(value, 3) for step, value in steps.items()}
 
 
 def report(title: str, paths: list[Path], repeats: int) -> dict[str, float]:
-    """Prints a table and returns what it says."""
-    found = measure(paths, repeats)
+    """Print a table and return its values."""
+    steps = measure(paths, repeats)
     print(f"\n{title}: {len(paths)} images\n")
     print(f"{'step':24s}{'ms an image':>12s}{'images/s':>12s}")
-    for step, value in found.items():
+    for step, value in steps.items():
         print(f"{step:24s}{value:12.3f}{1000 / value:12.0f}")
-    return found
+    return steps
 
 
 def main() -> None:
@@ -109,10 +109,10 @@ def main() -> None:
     options = parser.parse_args()
     cv2.setNumThreads(1)
     with tempfile.TemporaryDirectory() as folder:
-        paths = drawn(Path(folder), options.count, options.size)
+        paths = draw_radiographs(Path(folder), options.count, options.size)
         result = {"drawn": report(f"Drawn, {options.size} x {options.size}", paths, options.repeats)}
     if options.data:
-        result["real"] = report("Real", sampled(Path(options.data), options.count), options.repeats)
+        result["real"] = report("Real", sample_images(Path(options.data), options.count), options.repeats)
     else:
         print("\nno real images: neither --data nor CBIR_DATA is given", file=sys.stderr)
     rate = round(1000 / result["drawn"]["together"], 1)

@@ -35,7 +35,7 @@ HERE = Path(__file__).parents[1]
 
 
 def slices(count: int) -> Iterator[Dataset]:
-    """A series of smooth noise, every slice another."""
+    """Yield a series of smooth noise, every slice different."""
     noise = cv2.GaussianBlur(np.random.default_rng(0).normal(size=(SIDE, SIDE + count)), (0, 0), 6)
     grey = cv2.normalize(noise, noise, 0, 4095, cv2.NORM_MINMAX).astype("<u2")
     study, series = generate_uid(), generate_uid()
@@ -55,7 +55,7 @@ def slices(count: int) -> Iterator[Dataset]:
 
 
 def write(folder: Path, count: int, parts: int) -> list[list[str]]:
-    """The names of the files: of the first ones, and of `count` more in as many lists as there are senders."""
+    """Write the slices; return the names of the first files, and of `count` more in one list a sender."""
     names = []
     for number, ds in enumerate(slices(FIRST + count)):
         names.append(str(folder / f"{number}.dcm"))
@@ -64,20 +64,20 @@ def write(folder: Path, count: int, parts: int) -> list[list[str]]:
 
 
 def send(port: str, files: list[str]) -> "subprocess.Popen[bytes]":
-    """A sender; it ends with another code than 0 where one file is not answered with success."""
+    """Start a sender; it exits with another code than 0 unless every file is answered with success."""
     return subprocess.Popen(["storescu", "-aec", "CBIR", "127.0.0.1", port, *files])
 
 
 def processor_seconds(process: int) -> float:
-    """That a process and its threads have used."""
+    """Return the processor time of a process and its threads."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def used(process: int) -> tuple[float, float]:
-    """Processor seconds of the receiver, and of its processes together."""
+def receiver_seconds(process: int) -> tuple[float, float]:
+    """Return the processor time of the receiver, and of its processes together."""
     children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    return processor_seconds(process), sum(processor_seconds(int(one)) for one in children)
+    return processor_seconds(process), sum(processor_seconds(int(child)) for child in children)
 
 
 def measure(code: Path, count: int, associations: int) -> dict[str, Any]:
@@ -85,25 +85,25 @@ def measure(code: Path, count: int, associations: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         first, *rest = write(folder, count, associations)
-        place = folder / "collection"
-        command = [sys.executable, "-u", "-m", "cbir.main", "receive", "--collection", str(place), "--port"]
+        target = folder / "collection"
+        command = [sys.executable, "-u", "-m", "cbir.main", "receive", "--collection", str(target), "--port"]
         receiver = subprocess.Popen(
             [*command, "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=code
         )
         try:
             assert receiver.stdout
-            found = re.search(r"port (\d+)", receiver.stdout.readline())
-            assert found
-            port = found.group(1)
+            match = re.search(r"port (\d+)", receiver.stdout.readline())
+            assert match
+            port = match.group(1)
             assert send(port, first).wait() == 0
-            before = used(receiver.pid)
+            before = receiver_seconds(receiver.pid)
             started = time.monotonic()
-            assert [one.wait() for one in [send(port, files) for files in rest]] == [0] * associations
+            assert [sender.wait() for sender in [send(port, files) for files in rest]] == [0] * associations
             seconds = time.monotonic() - started
-            with Collection(place) as collection:
+            with Collection(target) as collection:
                 assert len(collection.view()) == FIRST + count
             searchable = time.monotonic() - started - seconds
-            after = used(receiver.pid)
+            after = receiver_seconds(receiver.pid)
         finally:
             receiver.send_signal(signal.SIGTERM)
             receiver.wait(60)

@@ -50,38 +50,38 @@ def write(folder: Path, count: int) -> list[str]:
 
 
 class Receiver:
-    """`cbir receive` on a port of its own, the same after each start."""
+    """`cbir receive` on a port that stays the same after each start."""
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.port = "0"
         self.start()
 
     def start(self) -> None:
-        """Begin to listen."""
-        command = [sys.executable, "-u", "-m", "cbir.main", "receive", "--collection", str(self.place)]
+        """Start listening."""
+        command = [sys.executable, "-u", "-m", "cbir.main", "receive", "--collection", str(self.folder)]
         self.process = subprocess.Popen(
             [*command, "--port", self.port], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         assert self.process.stdout
-        found = re.search(r"port (\d+)", self.process.stdout.readline())
-        assert found, "the receiver does not start"
-        self.port = found.group(1)
+        match = re.search(r"port (\d+)", self.process.stdout.readline())
+        assert match, "the receiver does not start"
+        self.port = match.group(1)
 
     def kill(self) -> None:
-        """As `kill -9`."""
+        """Kill it as `kill -9` does."""
         self.process.kill()
         self.process.wait()
 
     def stop(self) -> dict[str, int]:
-        """End it in order; what it counted since its last start."""
+        """End it in order; return its counts since the last start."""
         self.process.terminate()
         printed, _ = self.process.communicate(timeout=120)
         return dict(json.loads(printed.splitlines()[-1]))
 
 
 def send_until_done(receiver: Receiver, files: list[str]) -> int:
-    """How often it was tried until everything was answered with success."""
+    """Send until everything is answered with success; return the number of attempts."""
     for attempt in range(1, 1000):
         command = ["storescu", "-aec", "CBIR", "127.0.0.1", receiver.port, *files]
         if subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0:
@@ -90,9 +90,9 @@ def send_until_done(receiver: Receiver, files: list[str]) -> int:
     raise AssertionError("the receiver does not come back")
 
 
-def stored(place: Path) -> int:
-    """Images in the collection at this moment."""
-    with Collection(place) as collection:
+def stored_images(folder: Path) -> int:
+    """Return the number of images in the collection."""
+    with Collection(folder) as collection:
         return len(collection)
 
 
@@ -109,30 +109,30 @@ def main() -> None:
         sending = [senders.submit(send_until_done, receiver, files[part::SENDERS]) for part in range(SENDERS)]
         killed_at = []
         for kill in range(1, KILLS + 1):
-            while stored(receiver.place) < kill * count // (KILLS + 1):
-                assert not any(one.done() for one in sending), "all is sent, and too little is there"
+            while stored_images(receiver.folder) < kill * count // (KILLS + 1):
+                assert not any(future.done() for future in sending), "all is sent, but images are missing"
                 time.sleep(0.1)
             receiver.kill()
-            killed_at.append(stored(receiver.place))
+            killed_at.append(stored_images(receiver.folder))
             receiver.start()
-        attempts = [one.result() for one in sending]
+        attempts = [future.result() for future in sending]
         seconds = time.monotonic() - started
         last = receiver.stop()
-        with Collection(receiver.place) as collection:
-            found = Counter(record.instance for _, record in collection.iterate())
+        with Collection(receiver.folder) as collection:
+            instances = Counter(record.instance for _, record in collection.iterate())
             problems = verify_collection(collection)
             pictures = sum(collection.thumbnail(record.image_id) is not None for _, record in collection.iterate())
-    assert len(found) == count, f"{count - len(found)} are missing"
-    assert max(found.values()) == 1, "some are there twice"
+    assert len(instances) == count, f"{count - len(instances)} are missing"
+    assert max(instances.values()) == 1, "some are stored twice"
     assert pictures == count
     assert not problems, problems
-    said = {
+    result = {
         "instances": count,
         "killed_at": killed_at,
         "tries_of_each_sender": attempts,
         "seconds": round(seconds),
     }
-    print(json.dumps(said | {"after_the_last_kill": last}))
+    print(json.dumps(result | {"after_the_last_kill": last}))
 
 
 if __name__ == "__main__":
