@@ -39,9 +39,8 @@ def all_names() -> tuple[str, ...]:
 
 def make_ranker(name: str, **options: Any) -> RankingEstimator:
     """Make the ranker called `name` with `options`, not fitted. Raises InvalidInput if either is unknown."""
-    members: dict[str, type[RankingEstimator]] = {
-        member.name: member for member in (*MEMBERS, SeverityRanker, CnnRanker)
-    }
+    every: tuple[type[RankingEstimator], ...] = (*MEMBERS, SeverityRanker, CnnRanker)
+    members = {member.name: member for member in every}
     if name in members:
         try:
             return members[name](**options)

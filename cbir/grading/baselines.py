@@ -1,6 +1,6 @@
 """Baselines that grade without ranking: regression, classification and ordinal regression."""
 
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ from cbir.models.linear.input_checks import check_features, check_graded
 MOST_LEVELS = 50
 
 
-class RegressionGrader(BaseEstimator):
+class RegressionGrader(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Support vector regression of the grades on standardised features, as Li et al. 2009 for cataract.
 
     The SVR has an RBF kernel and the options `C` and `epsilon`. Training takes memory and time quadratic in n.
@@ -41,10 +41,10 @@ class RegressionGrader(BaseEstimator):
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return decimal grades (n,) of features `X` (n, d)."""
         check_is_fitted(self, "model_")
-        return self.model_.predict(check_features(X, self.n_features_in_))
+        return cast(NDArray[np.float64], self.model_.predict(check_features(X, self.n_features_in_)))
 
 
-class ClassificationGrader(BaseEstimator):
+class ClassificationGrader(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Classification with an unordered class per grade: an SVM with RBF kernel, or linear discriminant analysis."""
 
     name = "classification"
@@ -70,7 +70,9 @@ class ClassificationGrader(BaseEstimator):
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return grades (n,) of features `X` (n, d), from those in training."""
         check_is_fitted(self, "model_")
-        return self.levels_[self.model_.predict(check_features(X, self.n_features_in_))]
+        return cast(
+            NDArray[np.float64], self.levels_[self.model_.predict(check_features(X, self.n_features_in_))]
+        )
 
 
 BASELINES = (RegressionGrader, ClassificationGrader, OrdinalRegression)

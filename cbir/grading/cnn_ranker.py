@@ -1,6 +1,7 @@
 """A network as a ranking function, trained end to end on batches of graded pictures."""
 
 import math
+from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, ClassVar
@@ -144,5 +145,9 @@ def _pictures(features: Floats) -> NDArray[np.uint8]:
 def _loss(name: str) -> "ScoreLoss":
     from cbir.losses import RankNetLoss, SNdcgLoss, SpearmanLoss
 
-    losses = {"ranknet": RankNetLoss, "s-ndcg": SNdcgLoss, "sodeep-spearman": SpearmanLoss}
+    losses: dict[str, Callable[[], ScoreLoss]] = {
+        "ranknet": RankNetLoss,
+        "s-ndcg": SNdcgLoss,
+        "sodeep-spearman": SpearmanLoss,
+    }
     return losses[name]()

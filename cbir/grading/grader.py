@@ -13,7 +13,7 @@ from cbir.grading.grade import Grade, GradedNeighbour
 from cbir.grading.graded_cases import GradedCases, read_graded_cases, require_grades
 from cbir.grading.graded_list import GradedList, Smoothing
 from cbir.grading.grading_features import case_features, image_features, record_features
-from cbir.grading.interpolation import GradeInterpolator, place_scores
+from cbir.grading.interpolation import GradeInterpolator, locate_scores
 from cbir.grading.stored_grading import StoredGrading, read_stored_grading, store_grading
 from cbir.images import Image
 from cbir.models.linear.ranking_estimator import RankingEstimator
@@ -70,7 +70,7 @@ class Grader:
         if not len(rows):
             raise InvalidInput(f"no other image has a grade in the label {self.column!r}")
         graded_list = GradedList(state.scores[rows], cases.grades[rows], stored.smoothing)
-        (placement,) = place_scores(
+        (placement,) = locate_scores(
             graded_list, state.ranker.predict(vector[None]), stored.error, stored.range
         )
 

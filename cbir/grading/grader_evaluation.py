@@ -59,9 +59,9 @@ def grader_names() -> tuple[str, ...]:
 
 def check_grader_name(name: str) -> None:
     """Raise InvalidInput, with the known names, if `name` is neither a ranker nor a baseline."""
-    known_names = (*grading.all_names(), *baseline_names())
-    if name not in known_names:
-        raise InvalidInput(f"there is no ranker {name!r}; there are: {', '.join(known_names)}")
+    members = (*grading.all_names(), *baseline_names())
+    if name not in members:
+        raise InvalidInput(f"there is no ranker {name!r}; there are: {', '.join(members)}")
 
 
 def evaluate_grader(

@@ -42,7 +42,7 @@ class GradePlacement:
     severer: int | None
 
 
-class GradeInterpolator(BaseEstimator):
+class GradeInterpolator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Estimator of the grade of a new image from its neighbours among graded ones (Huang et al. 2010, eq. 10).
 
     The interval is grade +- `error_`: the ceil((n + 1) coverage)-th smallest error of the n graded images, each
@@ -105,11 +105,11 @@ class GradeInterpolator(BaseEstimator):
         check_is_fitted(self, "list_")
         return self.list_.grades(self.ranker_.predict(X))
 
-    def place(self, X: ArrayLike) -> list[GradePlacement]:
+    def locate(self, X: ArrayLike) -> list[GradePlacement]:
         """Return grade, interval and neighbours of each row of `X` (n, d); without coverage the interval is nan."""
         check_is_fitted(self, "list_")
         scores = self.ranker_.predict(X)
-        return place_scores(self.list_, scores, self.error_, self.range_)
+        return locate_scores(self.list_, scores, self.error_, self.range_)
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Return the share of grades of `X` within one of `y`: the paper's grading accuracy."""
@@ -138,7 +138,7 @@ class GradeInterpolator(BaseEstimator):
         return float(np.sort(errors)[rank - 1])
 
 
-def place_scores(
+def locate_scores(
     graded_list: GradedList, scores: Floats, error: float | None, within: tuple[float, float]
 ) -> list[GradePlacement]:
     """Place new scores in a list of graded images.

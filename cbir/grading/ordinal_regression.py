@@ -1,6 +1,6 @@
 """Ordinal regression: the proportional odds model (McCullagh 1980)."""
 
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ NARROWEST = -20.0  # least logarithm of a gap between thresholds
 MOST_LEVELS = 50
 
 
-class OrdinalRegression(BaseEstimator):
+class OrdinalRegression(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """P(grade <= level k | x) = sigmoid(thresholds_k - <coef, x>), for standardised features.
 
     With a ridge, which statsmodels' OrderedModel lacks; mord's models have another loss.
@@ -81,12 +81,14 @@ class OrdinalRegression(BaseEstimator):
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return the position (n,) of features `X` (n, d) on the scale of the thresholds."""
         check_is_fitted(self, "coef_")
-        return ((check_features(X, self.n_features_in_) - self.mean_) / self.scale_) @ self.coef_
+        return cast(
+            Floats, ((check_features(X, self.n_features_in_) - self.mean_) / self.scale_) @ self.coef_
+        )
 
 
 def _thresholds(parameters: Floats) -> Floats:
     gaps = np.exp(np.maximum(parameters[1:], NARROWEST))
-    return parameters[0] + np.concatenate([[0.0], np.cumsum(gaps)])
+    return cast(Floats, parameters[0] + np.concatenate([[0.0], np.cumsum(gaps)]))
 
 
 def _loss(parameters: Floats, Z: Floats, levels: NDArray[np.int64], ridge: float) -> tuple[float, Floats]:

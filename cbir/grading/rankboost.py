@@ -1,6 +1,6 @@
 """RankBoost (Freund et al. 2003): thresholds on single features, boosted on the exponential loss of pairs."""
 
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +58,7 @@ class RankBoost(RankingEstimator):
         self.thresholds_, self.weights_ = table[:, 1], table[:, 2]
 
     def _scores(self, Z: Floats) -> Floats:
-        return (Z[:, self.features_] > self.thresholds_) @ self.weights_
+        return cast(Floats, (Z[:, self.features_] > self.thresholds_) @ self.weights_)
 
 
 def _potential(scores: Floats, grades: Floats, lists: Integers) -> Floats:

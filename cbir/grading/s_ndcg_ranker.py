@@ -1,6 +1,6 @@
 """S-NDCG: a ranking function fitted by gradient ascent on NDCG with smooth positions (Huang et al. 2010, III)."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,9 +83,9 @@ class SNdcgRanker(KernelRanker):
     def _weights(self, Z: Floats, grades: Floats, groups: Integers) -> Floats:
         self._check()
         generator = np.random.default_rng(self.seed)
-        held_out = hold_out_groups(groups, grades, self.validation, generator)
-        train = ~held_out if held_out.any() else np.ones(len(Z), bool)
-        validation = held_out if held_out.any() else train
+        mask = hold_out_groups(groups, grades, self.validation, generator)
+        train = ~mask if mask.any() else np.ones(len(Z), bool)
+        validation = mask if mask.any() else train
         basis = _decorrelating(Z[train])
         W, V = Z[train] @ basis, Z[validation] @ basis
         gain = ndcg_gains(grades[train])
@@ -193,7 +193,7 @@ def s_ndcg(scores: Floats, gain: Floats, form: str, alpha: float) -> tuple[float
 def _decorrelating(Z: Floats) -> Floats:
     """Return the inverse root (d, d) of the covariance with a ridge, which keeps small variances small."""
     variances, directions = np.linalg.eigh(Z.T @ Z / len(Z))
-    return (directions / np.sqrt(np.maximum(variances, 0.0) + RIDGE)) @ directions.T
+    return cast(Floats, (directions / np.sqrt(np.maximum(variances, 0.0) + RIDGE)) @ directions.T)
 
 
 def hold_out_groups(
@@ -218,8 +218,8 @@ def hold_out_groups(
         All False if either part would have a single grade.
     """
     order = generator.permutation(int(groups.max()) + 1)
-    held_out = np.isin(groups, order[: round(share * len(order))])
-    for part in (grades[held_out], grades[~held_out]):
+    mask = np.isin(groups, order[: round(share * len(order))])
+    for part in (grades[mask], grades[~mask]):
         if len(np.unique(part)) < 2:
             return np.zeros(len(groups), bool)
-    return held_out
+    return mask

@@ -1,5 +1,7 @@
 """Sums of a smooth step over all pairs of a list: exact for short lists, on a grid for long ones."""
 
+from typing import cast
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import fftconvolve
@@ -33,7 +35,7 @@ class SmoothSteps:
     def ranks(self) -> Floats:
         """Return (n,) the sum over y of tanh(u_y - u_x)."""
         if self.exact:
-            return self._tanh.sum(axis=1)
+            return cast(Floats, self._tanh.sum(axis=1))
         return self._convolved(np.ones(len(self._cell)), -self._kernel)
 
     def slopes(self, weights: Floats) -> Floats:
@@ -46,4 +48,4 @@ class SmoothSteps:
         grid = np.bincount(self._cell, weights * (1.0 - self._share), self._size)
         grid += np.bincount(self._cell + 1, weights * self._share, self._size)
         middle = fftconvolve(kernel, grid)[self._size - 1 : 2 * self._size - 1]
-        return middle[self._cell] * (1.0 - self._share) + middle[self._cell + 1] * self._share
+        return cast(Floats, middle[self._cell] * (1.0 - self._share) + middle[self._cell + 1] * self._share)

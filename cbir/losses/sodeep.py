@@ -1,5 +1,7 @@
 """Losses on the ranks of a sorter (Engilberge et al. 2019, section 3.2)."""
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
@@ -38,7 +40,7 @@ class SpearmanLoss(SoDeepLoss):
         # float64 distinguishes d^2 + d from d^2 + d - 1; the scores only break ties
         true = exact_ranks(-d * exact_ranks(relevance).double() - exact_ranks(scores).double())
         squares = (self.sorter(scores) - true.to(scores.dtype)).square().sum(dim=1)
-        return 6 * squares / (d * (d * d - 1))
+        return cast(Tensor, 6 * squares / (d * (d * d - 1)))
 
 
 class MapLoss(SoDeepLoss):

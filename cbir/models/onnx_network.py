@@ -46,7 +46,7 @@ def export_onnx(network: "nn.Module", side: int, folder: Path) -> dict[str, str]
     was_training = network.training
     example = torch.zeros(2, 1, side, side, device=next(network.parameters()).device)
     axes = {"images": {0: "n"}, "vectors": {0: "n"}}
-    buffer = BytesIO()
+    buffer: Any = BytesIO()  # which torch accepts, though its annotations name paths alone
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # this exporter is deprecated; the newer one needs more libraries
         torch.onnx.export(network.eval(), (example,), buffer, dynamo=False, dynamic_axes=axes,

@@ -1,5 +1,6 @@
 """Training checkpoints: complete or absent, whenever the process is killed."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
         torch.save(state, file)
 
 
-def read_checkpoint(path: Path) -> dict[str, Any] | None:
+def read_checkpoint(path: Path, identity: Mapping[str, Any] = {}) -> dict[str, Any] | None:
     """Read the state that `write_checkpoint` wrote to `path`, on the CPU; None if there is no file.
 
-    Only tensors and plain values are accepted: no code runs from a checkpoint. Raises InvalidInput for other files.
+    Only tensors and plain values are accepted: no code runs from a checkpoint. Raises InvalidInput for other files,
+    and for a state that differs from `identity`.
     """
     if not path.exists():
         return None
@@ -28,4 +30,8 @@ def read_checkpoint(path: Path) -> dict[str, Any] | None:
         raise InvalidInput(f"{path} is not a checkpoint; delete it to train from the start") from error
     if not isinstance(state, dict):
         raise InvalidInput(f"{path} is not a checkpoint; delete it to train from the start")
+    if state.get("form") != identity.get("form", state.get("form")):
+        raise InvalidInput(f"{path} is of another version of cbir; delete it to train from the start")
+    if any(state.get(name) != value for name, value in identity.items()):
+        raise InvalidInput(f"{path} is of another training; choose another folder, or delete it")
     return state

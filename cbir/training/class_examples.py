@@ -3,33 +3,19 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput
 from cbir.store.filter_conditions import parse_filter
+from cbir.training.picture_loading import Example
 from cbir.training.ranker_examples import condition_holds
 
 
 @dataclass(frozen=True)
-class ClassExample:
-    """An image with its class.
+class ClassExample(Example):
+    """An image with its class `label`, and all columns of its row, `labels`."""
 
-    Attributes
-    ----------
-    path : Path
-        Image file.
-    label : str
-        Class.
-    patient : str
-        "" if the manifest names none.
-    labels : dict
-        All columns of the row.
-    """
-
-    path: Path
     label: str
-    patient: str
     labels: dict[str, str]
 
 
@@ -60,7 +46,7 @@ def read_class_examples(manifest: Manifest, column: str, where: Sequence[str] = 
         if key not in manifest.columns:
             raise InvalidInput(f"{manifest.path} has no column {key}; it has {', '.join(manifest.columns)}")
     examples = [
-        ClassExample(path, labels[column], labels.get("patient", ""), labels)
+        ClassExample(path, labels.get("patient", ""), labels[column], labels)
         for path, labels in manifest.rows()
         if column in labels
         and all(condition_holds(condition, labels.get(condition.key)) for condition in conditions)

@@ -16,6 +16,7 @@ import torchvision
 import cbir
 from cbir.atomic import atomic_text
 from cbir.datasets.manifest import Manifest
+from cbir.evaluation.report.svg_figure import require_matplotlib
 from cbir.losses import ORDINAL
 from cbir.models.embedder import Embedder, save_embedder
 from cbir.training.class_examples import (
@@ -108,6 +109,7 @@ def train_embedding_folder(
     NotFound
         If files are missing.
     """
+    require_matplotlib()  # for the report
     examples = read_class_examples(Manifest(task.manifest), task.column, task.where)
     if recipe.loss == ORDINAL:
         require_numeric_classes([example.label for example in examples], task.column)
@@ -136,16 +138,9 @@ def train_embedding_folder(
         "versions": {"cbir": cbir.__version__, "torch": torch.__version__, "torchvision": torchvision.__version__},
     }  # fmt: skip
     save_embedder(embedder, folder, facts)
-    reported = ReportedEmbedding(
-        vectors,
-        data,
-        names,
-        [example.path for example in images.examples],
-        images.pictures.content_hashes,
-        images.pictures.burned_in,
-    )
+    reported = ReportedEmbedding(vectors, data, names, images)
     title = f"Embedding of {task.column}"
-    write_embedding_report(folder, title, reported, outcome["history"], facts, images.max_pixels, recipe.seed)
+    write_embedding_report(folder, title, reported, outcome["history"], facts, recipe.seed)
     show("testing", 1, 1, "")
     return {**facts, "notes": images.notes()}
 
@@ -167,7 +162,7 @@ def _describe_data(task: EmbeddingTask, images: TrainingImages[ClassExample], pa
         "where": list(task.where),
         "classes": dict(Counter(example.label for example in images.examples)),
         "images": {name: len(rows) for name, rows in parts.items()},
-        "split_by": by_patient if images.patients_known else "picture: no patients are named",
+        "split_by": by_patient if images.has_patients else "picture: no patients are named",
     }
 
 

@@ -14,7 +14,9 @@ from cbir.atomic import atomic_text
 from cbir.evaluation.report import charts
 from cbir.evaluation.report.report_pictures import ReportPictures
 from cbir.evaluation.report.svg_figure import COLOURS, style_sheet
+from cbir.training.class_examples import ClassExample
 from cbir.training.embedding_training import EmbeddingData
+from cbir.training.picture_loading import TrainingImages
 
 QUERIES = 10  # test images in the report, each of another class
 NEAREST = 6
@@ -34,20 +36,14 @@ class ReportedEmbedding:
         Classes, groups and parts.
     class_names : sequence of str
         Name of each class number.
-    paths : sequence of Path
-        Image files.
-    content_hashes : sequence of str
-        Hash of each picture at full size.
-    burned_in : sequence of bool
-        Whether DICOM declares burned-in text.
+    images : TrainingImages
+        Files and pictures.
     """
 
     vectors: NDArray[np.float32]
     data: EmbeddingData
     class_names: Sequence[str]
-    paths: Sequence[Path]
-    content_hashes: Sequence[str]
-    burned_in: Sequence[bool]
+    images: TrainingImages[ClassExample]
 
 
 def write_embedding_report(
@@ -56,7 +52,6 @@ def write_embedding_report(
     reported: ReportedEmbedding,
     history: Sequence[Mapping[str, float]],
     facts: Mapping[str, Any],
-    max_pixels: int,
     seed: int,
 ) -> None:
     """Write report.html, a single self-contained file.
@@ -73,12 +68,10 @@ def write_embedding_report(
         "loss", "map" and "p_at_1" of each epoch.
     facts : dict
         Content of the model's card.
-    max_pixels : int
-        Limit on the images that are read for the page.
     seed : int
         Seed of the choice of images.
     """
-    pictures = ReportPictures(max_pixels)
+    pictures = ReportPictures(reported.images.max_pixels)
     film = "".join(_row(reported, query, pictures) for query in _queries(reported, seed))
     terms = "".join(
         f"<dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(_text(value))}</dd>"
@@ -189,8 +182,7 @@ def _row(reported: ReportedEmbedding, query: int, pictures: ReportPictures) -> s
 
 
 def _figure(reported: ReportedEmbedding, row: int, kind: str, sign: str, pictures: ReportPictures) -> str:
-    image = pictures.html(
-        str(reported.paths[row]), None, reported.content_hashes[row], reported.burned_in[row]
-    )
+    path, loaded = reported.images.examples[row].path, reported.images.pictures
+    image = pictures.html(str(path), None, loaded.content_hashes[row], loaded.burned_in[row])
     label = escape(reported.class_names[int(reported.data.classes[row])])
     return f'<figure class="{kind}">{image}<figcaption>{sign}{label}</figcaption></figure>'

@@ -183,14 +183,8 @@ def evaluate_embedding(
         Rows of the queries and of the images they search.
     """
     classes, groups = data.classes, data.groups
-    return evaluate_vectors(
-        vectors[queries],
-        classes[queries],
-        vectors[gallery],
-        classes[gallery],
-        groups[queries],
-        groups[gallery],
-    )
+    q, g = queries, gallery
+    return evaluate_vectors(vectors[q], classes[q], vectors[g], classes[g], groups[q], groups[g])
 
 
 class _EmbeddingRun(TrainingRun):
@@ -227,7 +221,7 @@ class _EmbeddingRun(TrainingRun):
     @property
     def exhausted(self) -> bool:
         """True when mAP has not risen for as long as the recipe waits."""
-        return len(self.history) - self.best_epoch >= self.recipe.patience
+        return bool(len(self.history) - self.best_epoch >= self.recipe.patience)
 
     def batch_loss(self, images: Tensor, rows: NDArray[np.int64]) -> Tensor:
         classes = torch.from_numpy(self.data.classes[rows]).to(self.device)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +19,12 @@ LISTED = 5  # unreadable files in the notes
 StageCallback = Callable[[str, int, int, str], None]
 
 
-class Example(Protocol):
-    """A row of a manifest."""
+@dataclass(frozen=True)
+class Example:
+    """A row of a manifest; `patient` is "" if it names none."""
 
-    @property
-    def path(self) -> Path:
-        """Image file."""
-
-    @property
-    def patient(self) -> str:
-        """Patient, "" if the manifest names none."""
+    path: Path
+    patient: str
 
 
 E = TypeVar("E", bound=Example)
@@ -74,7 +70,7 @@ class TrainingImages(Generic[E]):
         Their pictures.
     groups : list of str
         Patient by the manifest, else by the DICOM header; else an id of the picture.
-    patients_known : bool
+    has_patients : bool
         Whether any patient is named.
     max_pixels : int
         Limit that applied to the files.
@@ -83,7 +79,7 @@ class TrainingImages(Generic[E]):
     examples: list[E]
     pictures: LoadedPictures
     groups: list[str]
-    patients_known: bool
+    has_patients: bool
     max_pixels: int
 
     def notes(self) -> list[str]:
@@ -92,7 +88,7 @@ class TrainingImages(Generic[E]):
         notes = [f"left out: {line}" for line in refused[:LISTED]]
         if len(refused) > LISTED:
             notes.append(f"left out: {len(refused) - LISTED} more unreadable files")
-        if not self.patients_known:
+        if not self.has_patients:
             notes.append(
                 "no patients are named: images of one patient may be in both training and test, "
                 "which makes the results look better than they are"

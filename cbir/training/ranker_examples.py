@@ -3,23 +3,21 @@
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput
 from cbir.store.filter_conditions import Condition, parse_filter
+from cbir.training.picture_loading import Example
 
 LISTED = 8  # values of a label in a message
 COMPARISONS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 
 @dataclass(frozen=True)
-class RankerExample:
-    """An image that is positive or negative; `patient` is "" if the manifest names none."""
+class RankerExample(Example):
+    """An image that is positive or negative."""
 
-    path: Path
     positive: bool
-    patient: str
 
 
 def read_ranker_examples(
@@ -62,7 +60,7 @@ def read_ranker_examples(
         applicable = [condition for condition in alternatives if condition.key in labels]
         if applicable and all(condition_holds(c, labels.get(c.key)) for c in requirements):
             is_positive = any(condition_holds(c, labels[c.key]) for c in applicable)
-            examples.append(RankerExample(path, is_positive, labels.get("patient", "")))
+            examples.append(RankerExample(path, labels.get("patient", ""), is_positive))
             values |= {labels[condition.key] for condition in applicable}
     count = sum(example.positive for example in examples)
     if not 0 < count < len(examples):

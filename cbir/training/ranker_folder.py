@@ -12,6 +12,7 @@ import torch
 import cbir
 from cbir.datasets.manifest import Manifest
 from cbir.evaluation.report.ranker_report import ScoredImages, write_ranker_report
+from cbir.evaluation.report.svg_figure import require_matplotlib
 from cbir.models.scoring_network import ScoringNetwork, save_scoring_network
 from cbir.training.network_scoring import score_pictures
 from cbir.training.patient_split import split_by_positive
@@ -84,6 +85,7 @@ def train_ranker_folder(
     NotFound, UnreadableImage
         If files are missing.
     """
+    require_matplotlib()  # for the report
     examples = read_ranker_examples(Manifest(task.manifest), task.positive, task.where)
     torch.manual_seed(recipe.seed)
     network = ScoringNetwork(task.backbone, task.side, str(task.weights) if task.weights else None)

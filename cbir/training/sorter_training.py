@@ -163,11 +163,9 @@ def _freeze_statistics(sorter: TrainableSorter) -> None:
 def _resume(
     checkpoint: Path, identity: dict[str, Any], sorter: TrainableSorter, optimizer: torch.optim.Optimizer
 ) -> tuple[int, float]:
-    state = read_checkpoint(checkpoint)
+    state = read_checkpoint(checkpoint, identity)
     if state is None:
         return 0, 0.0
-    if any(state.get(name) != value for name, value in identity.items()):
-        raise InvalidInput(f"{checkpoint} is of another training; choose another folder, or delete it")
     sorter.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     return int(state["step"]), float(state["running"])

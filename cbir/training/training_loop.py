@@ -65,7 +65,7 @@ def run_training_loop(
                 group["lr"] = rate(step)
         loss = batch_loss(step)
         optimizer.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         if math.isfinite(largest_gradient):
             torch.nn.utils.clip_grad_norm_(network.parameters(), largest_gradient)
         optimizer.step()

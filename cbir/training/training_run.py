@@ -203,17 +203,9 @@ class TrainingRun(ABC):
 
     def _resume(self) -> None:
         self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-        state = read_checkpoint(self.checkpoint)
+        state = read_checkpoint(self.checkpoint, self._identity)
         if state is None:
             return
-        if state.get("form") != FORMAT:
-            raise InvalidInput(
-                f"{self.checkpoint} is of another version of cbir; delete it to train from the start"
-            )
-        if any(state.get(name) != value for name, value in self._identity.items()):
-            raise InvalidInput(
-                f"{self.checkpoint} is of another training; choose another folder, or delete it"
-            )
         self.network.load_state_dict(state["network"])
         self.loss.load_state_dict(state["loss"])
         self.optimizer.load_state_dict(state["optimizer"])

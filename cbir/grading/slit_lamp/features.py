@@ -1,5 +1,7 @@
 """Six features of a lens in a slit-lamp image (Huang et al. 2010, IV.A, after the Wisconsin system)."""
 
+from typing import cast
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +69,7 @@ def _profile(grey: Floats, anterior: Floats, posterior: Floats) -> Floats:
     numerator, denominator = cheby1(ORDER, RIPPLE, CUTOFF)
     # Filtering both ways avoids a shift; the gain restores the level, which an even order lowers by the ripple.
     gain = 10 ** (RIPPLE / 20)
-    return filtfilt(numerator * gain, denominator, profile)
+    return cast(Floats, filtfilt(numerator * gain, denominator, profile))
 
 
 def _nucleus(profile: Floats) -> tuple[float, float]:

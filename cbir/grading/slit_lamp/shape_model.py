@@ -7,6 +7,7 @@ model; from coarse to fine.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import cv2
 import numpy as np
@@ -97,7 +98,7 @@ class ActiveShapeModel:
                 if step < SETTLED:
                     break
             shape = (current + 0.5) * 2**level - 0.5
-        return shape
+        return cast(Floats, shape)
 
     def closest(self, shape: Floats) -> Floats:
         """Return the model's shape nearest to `shape` (L, 2), each mode within 3 deviations."""
@@ -119,7 +120,7 @@ class ActiveShapeModel:
         off = windows / np.maximum(size, 1e-9) - appearance.mean[:, None]
         distances = np.einsum("lap,lpq,laq->la", off, appearance.inverse, off)
         best = distances.argmin(axis=1) - SEARCH
-        return shape + best[:, None] * _normals(shape)
+        return cast(Floats, shape + best[:, None] * _normals(shape))
 
 
 def _pyramid(image: Picture) -> list[Floats]:
@@ -133,7 +134,7 @@ def _normals(shape: Floats) -> Floats:
     """Return unit normals (L, 2) of a closed contour."""
     along = np.roll(shape, -1, axis=0) - np.roll(shape, 1, axis=0)
     normal = np.stack([along[:, 1], -along[:, 0]], axis=1)
-    return normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-9)
+    return cast(Floats, normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-9))
 
 
 def _profiles(picture: Floats, shape: Floats, half: int) -> Floats:

@@ -1,7 +1,7 @@
 """Ranking functions that are linear in the features, or in RBF kernels at landmarks."""
 
 from abc import abstractmethod
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,4 +93,4 @@ class KernelRanker(RankingEstimator):
 
 def _kernels(Z: Floats, landmarks: Floats) -> Floats:
     """Return the kernels (n, m), scaled by 1 / d, the share of a standardised feature in the squared distance."""
-    return rbf_kernel(Z, landmarks, gamma=1.0 / Z.shape[1])
+    return cast(Floats, rbf_kernel(Z, landmarks, gamma=1.0 / Z.shape[1]))

@@ -1,5 +1,7 @@
 """Agreement of scores with grades in ranking lists: NDCG and Kendall's tau."""
 
+from typing import cast
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +15,7 @@ def ndcg_gains(grades: Floats) -> Floats:
     """Compute 2^grade - 1, divided by 2^highest against overflow; negative grades are shifted up together."""
     shifted = grades - min(0.0, float(grades.min(initial=0.0)))
     highest = shifted.max(initial=0.0)
-    return np.exp2(shifted - highest) - np.exp2(-highest)
+    return cast(Floats, np.exp2(shifted - highest) - np.exp2(-highest))
 
 
 def ndcg(scores: Floats, gain: Floats) -> float:
@@ -69,8 +71,8 @@ def kendall_tau(scores: Floats, grades: Floats, lists: NDArray[np.int64]) -> Flo
     (m,) float64
         Tau of each list.
     """
-    ones, ranks = np.ones(len(scores)), np.unique(scores, return_inverse=True)[1].astype(np.float64)
+    count, ranks = np.ones(len(scores)), np.unique(scores, return_inverse=True)[1].astype(np.float64)
     pairs = Pairs(grades, lists)
-    difference = pairs.within(-ranks, 0.0).of_lower(ones) - pairs.within(ranks, 0.0).of_lower(ones)
+    difference = pairs.within(-ranks, 0.0).of_lower(count) - pairs.within(ranks, 0.0).of_lower(count)
     size = np.bincount(lists).astype(np.float64)
     return np.bincount(lists, difference) / np.maximum(size * (size - 1.0) / 2.0, 1.0)

@@ -1,7 +1,7 @@
 """Base of the ranking functions: scikit-learn's conventions, standardised features, NDCG as score."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
-class RankingEstimator(BaseEstimator):
+class RankingEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A ranking function: higher scores for more severe cases.
 
     The constructor stores options; `fit` learns, into attributes that end with `_`. Features are standardised inside.
@@ -62,13 +62,13 @@ class RankingEstimator(BaseEstimator):
         return self._scores(self._standardised(check_features(X, self.n_features_in_)))
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Return the mean NDCG, 0 to 1, of features `X` and grades `y` in lists of `list_size` (Huang et al. 2010, eq. 4)."""
+        """Return the mean NDCG, 0 to 1, of features `X` with grades `y` (Huang et al. 2010, eq. 4)."""
         features, grades = check_graded(X, y)
         lists = assign_lists(len(grades), self.list_size, np.random.default_rng(self.seed))
         return mean_ndcg(self.predict(features), grades, lists)
 
     def _standardised(self, features: Floats) -> Floats:
-        return (features - self.mean_) / self.scale_
+        return cast(Floats, (features - self.mean_) / self.scale_)
 
     @abstractmethod
     def _learn(self, Z: Floats, grades: Floats, groups: Integers) -> None:

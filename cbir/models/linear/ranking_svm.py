@@ -109,8 +109,8 @@ class _Active:
 
     def __init__(self, within: Within) -> None:
         self.within = within
-        ones = np.ones(within.count)
-        self.lower, self.higher = within.of_lower(ones), within.of_higher(ones)
+        count = np.ones(within.count)
+        self.lower, self.higher = within.of_lower(count), within.of_higher(count)
 
     def loss(self, scores: Floats) -> float:
         """Compute the sum of (1 - s_i + s_j)^2 over the pairs."""

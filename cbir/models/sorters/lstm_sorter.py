@@ -1,6 +1,7 @@
 """Recurrent sorter: a bidirectional LSTM and a linear layer."""
 
 import math
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -45,7 +46,7 @@ class LstmSorter(Sorter):
         ranks: Tensor = self.length * self.last(states)[:, :, 0]
         return ranks.to(scores.dtype)
 
-    def train(self, mode: bool = True) -> "LstmSorter":
+    def train(self, mode: bool = True) -> Self:
         """Keep the LSTM in training mode, without which cuDNN has no gradients; its results do not depend on it."""
         super().train(mode)
         self.recurrent.train(True)

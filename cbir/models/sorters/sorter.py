@@ -1,7 +1,7 @@
 """Base of the sorters."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -44,12 +44,13 @@ class Sorter(nn.Module):
     def ranks(self, scores: Tensor) -> Tensor:
         """Return the ranks of `scores` (batch, d), d at least 1, float32 or float64."""
 
-    def freeze(self) -> "Sorter":
+    def freeze(self) -> Self:
         """Fix weights and statistics; gradients still reach the scores."""
         self.frozen = True
         self.requires_grad_(False)
-        return self.train(False)
+        self.train(False)
+        return self
 
-    def train(self, mode: bool = True) -> Any:
+    def train(self, mode: bool = True) -> Self:
         """Set training mode as in torch; a frozen sorter stays in evaluation mode."""
         return super().train(mode and not self.frozen)

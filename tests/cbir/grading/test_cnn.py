@@ -50,7 +50,9 @@ def test_a_seed_decides():
 
 
 def test_it_grades_by_its_neighbours():
-    grader = GradeInterpolator(make_ranker("cnn", **SHORT), smoothing="auto", coverage=None).fit(*drawn(120, 0))
+    grader = GradeInterpolator(make_ranker("cnn", **SHORT), smoothing="auto", coverage=None).fit(
+        *drawn(120, 0)
+    )
     pictures, grades = drawn(40, 1)
     assert np.abs(grader.predict(pictures) - grades).mean() < 0.6  # the best constant: 1
 

@@ -89,7 +89,9 @@ def test_unknown():
 def test_anova_and_tukey():
     X, y, patients = drawn(400, noise=2)
     splits = splits_by_patient(y, patients, 4)
-    found = [evaluate_grader(name, X, y, splits, patients) for name in ("ranking-svm", "adarank", "classification")]
+    found = [
+        evaluate_grader(name, X, y, splits, patients) for name in ("ranking-svm", "adarank", "classification")
+    ]
     p, compared = compare_graders(found)
     names = np.repeat([one.name for one in found], [len(one.lists) for one in found])
     table = pairwise_tukeyhsd(np.concatenate([one.lists for one in found]), names)
@@ -126,5 +128,7 @@ def test_the_boxes_are_those_of_the_numbers():
     figure = ndcg_boxes([("a", values)])
     assert f"median {np.median(values):.4f}" in figure
     outliers = ElementTree.fromstring(figure).find(".//*[@class='outliers']")
-    assert len(list(outliers.iter("{http://www.w3.org/2000/svg}use"))) == 1  # 0.1 is beyond 1.5 interquartile ranges
+    assert (
+        len(list(outliers.iter("{http://www.w3.org/2000/svg}use"))) == 1
+    )  # 0.1 is beyond 1.5 interquartile ranges
     assert error_histogram(np.array([-1.0, 0, 0])).count('class="bar"') == 9

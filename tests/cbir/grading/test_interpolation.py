@@ -86,7 +86,7 @@ def test_a_new_case_is_placed_between_its_neighbours():
     X, y, patients = drawn(300)
     made = GradeInterpolator(RankingSVM()).fit(X[:200], y[:200], patients[:200])
     scores = made.ranker_.predict(X[:200])
-    for case, grade in zip(made.place(X[200:]), made.predict(X[200:]), strict=True):
+    for case, grade in zip(made.locate(X[200:]), made.predict(X[200:]), strict=True):
         assert case.grade == grade
         assert case.low <= grade <= case.high
         assert case.low >= 1
@@ -108,7 +108,7 @@ def test_the_interval_covers_what_it_promises(coverage, ranker):
         y = y + np.random.default_rng(seed).uniform(-0.5, 0.5, len(y))
         made = GradeInterpolator(ranker, smoothing=9, coverage=coverage).fit(X[:150], y[:150], patients[:150])
         shares += [
-            case.low <= grade <= case.high for case, grade in zip(made.place(X[150:]), y[150:], strict=True)
+            case.low <= grade <= case.high for case, grade in zip(made.locate(X[150:]), y[150:], strict=True)
         ]
     assert np.mean(shares) == pytest.approx(coverage, abs=0.04)
 

@@ -76,7 +76,9 @@ def test_gradient_of_ordinal():
     Z, levels = (X - X.mean(0)) / X.std(0), np.unique(y, return_inverse=True)[1]
     at = np.random.default_rng(0).normal(size=6 + 3) / 3
     off = check_grad(
-        lambda p: ordinal_regression._loss(p, Z, levels, 1.0)[0], lambda p: ordinal_regression._loss(p, Z, levels, 1.0)[1], at
+        lambda p: ordinal_regression._loss(p, Z, levels, 1.0)[0],
+        lambda p: ordinal_regression._loss(p, Z, levels, 1.0)[1],
+        at,
     )
     assert off < 1e-3
 

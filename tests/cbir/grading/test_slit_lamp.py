@@ -61,7 +61,9 @@ def test_phantoms_refuse(options):
 @pytest.mark.parametrize("feature", FEATURES)
 def test_feature_on_the_true_contour(phantoms, feature):
     at = FEATURES.index(feature)
-    errors = [abs(measure_lens(phantom.pixels, phantom.contour)[at] - phantom.truth[at]) for phantom in phantoms]
+    errors = [
+        abs(measure_lens(phantom.pixels, phantom.contour)[at] - phantom.truth[at]) for phantom in phantoms
+    ]
     assert max(errors) < ALLOWED[feature]
 
 

@@ -237,7 +237,9 @@ def test_gradients_are_those_of_the_values(make):
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
 def test_gradients_of_focal(gamma):
     labels = torch.tensor([0, 1, 2, 0])
-    assert torch.autograd.gradcheck(lambda of: focal_loss(of, labels, gamma), scores_of(4, 3).requires_grad_())
+    assert torch.autograd.gradcheck(
+        lambda of: focal_loss(of, labels, gamma), scores_of(4, 3).requires_grad_()
+    )
 
 
 @EVERY
