@@ -11,6 +11,7 @@ from cbir.active import strategies
 from cbir.active.candidate_pool import Rows
 from cbir.active.pair_selection import first_pairs, select_pairs
 from cbir.active.simulation_metrics import (
+    Classified,
     Relative,
     classified,
     cost,
@@ -69,7 +70,7 @@ class SimulationRound:
     proportions: dict[str, float]
     uncertainty: dict[str, list[float]]
     seconds: float
-    classified: dict[str, float] | None
+    classified: Classified | None
     scores: NDArray[np.float32] = field(repr=False)
     variance: NDArray[np.float32] = field(repr=False)
 
@@ -209,9 +210,7 @@ def _round(
         proportions=proportions(train_grades, pairs),
         uncertainty=uncertainty_by_grade(of_train.variance, train_grades),
         seconds=cost(len(pairs), images if calibrated else 0),
-        classified=dict(classified(of_test.mean, test_grades, np.unique(train_grades)))
-        if calibrated
-        else None,  # type: ignore[arg-type]
+        classified=classified(of_test.mean, test_grades, np.unique(train_grades)) if calibrated else None,
         scores=of_test.mean,
         variance=of_train.variance,
     )

@@ -37,7 +37,8 @@ def store_ranker(
 def load_stored_ranker(collection: Collection) -> "BayesianRanker":
     """Load the ranker of `collection`; raise NotFound if it has none, InvalidInput without torch."""
     try:
-        from cbir.severity.bayesian_files import CARD, load_bayesian_ranker
+        from cbir.severity.bayesian_files import load_bayesian_ranker
+        from cbir.severity.bayesian_ranker import CARD
     except ModuleNotFoundError as error:
         raise InvalidInput("severity of new images needs torch: pip install 'cbir[deep]'") from error
     for folder in (

@@ -28,7 +28,7 @@ class UnitDropout(nn.Module):
         if self.masks is None:
             return features
         samples, spatial = len(self.masks), (1,) * (features.ndim - 2)
-        by_sample = features.unflatten(0, (samples, -1))
+        by_sample: Tensor = features.unflatten(0, (samples, -1))  # type: ignore[no-untyped-call]
         return (by_sample * self.masks.view(samples, 1, self.units, *spatial)).flatten(0, 1)
 
 

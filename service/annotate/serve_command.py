@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cbir.active.study.study_plan import StudyPlan
 
 
-def serve(
+def serve_study(
     collection: Annotated[Path, typer.Option(help="Folder of the collection whose images are compared.")],
     study_dir: Annotated[
         Path | None,

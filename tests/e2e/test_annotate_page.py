@@ -323,7 +323,7 @@ def test_a_pair_whose_file_is_gone_is_passed_over(browser: sync_api.Browser, tmp
         pair = on_screen(page)
         assert pair
         assert gone not in pair
-        assert "the file of this image is not" in page.get_by_role("alert").inner_text().lower()
+        assert "the file of this image is no longer" in page.get_by_role("alert").inner_text().lower()
         page.keyboard.press("ArrowLeft")
         on_screen(page, pair)
         arrived(page)

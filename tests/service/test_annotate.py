@@ -23,7 +23,7 @@ from service.access.tokens import Scope, TokenStore
 from service.annotate.annotation_app import create_app
 from service.annotate.annotation_scopes import ANNOTATION_RULES
 from service.annotate.annotation_state import EXTENSION
-from service.annotate.serve_command import serve
+from service.annotate.serve_command import serve_study
 from tests.cbir.images.test_dicom import dicom_set, written
 from tests.service.conftest import cbir, problem
 
@@ -240,7 +240,7 @@ def test_severity_as_a_label(client: FlaskClient, app: Flask, writable: Path, id
                 (folder / name).write_text(name)
 
     said = SeverityEstimate(values, values**2, values[:, None])
-    study_models.store_model(study.folder, Ranker(), 1, 5, ids, said)  # type: ignore[arg-type]
+    study_models.store_trained_model(study.folder, Ranker(), 1, 5, ids, said)  # type: ignore[arg-type]
     study.reload_model()
     assert pairs(client)["progress"]["learnt"] == 1
     answer = client.post("/annotate/severity", json={})
@@ -279,7 +279,7 @@ def test_what_cannot_be_served_is_told_before_anything_is_made(indexed: Path, tm
         ({"collection": indexed, "weights": str(indexed)}, NotFound, "embedding.json"),
     ):
         with pytest.raises(error, match=words):
-            serve(study_dir=folder, **given)  # type: ignore[arg-type]
+            serve_study(study_dir=folder, **given)  # type: ignore[arg-type]
         assert not folder.exists()
 
 
@@ -292,10 +292,10 @@ def test_weights_that_no_longer_fit_are_told_before_people_judge(indexed: Path, 
     save_embedder(Embedder("toprank", side=32), model, {})
     study_plan.save_plan(study, {"backbone": "toprank", "weights": str(model)})
     with pytest.raises(InvalidInput, match="another network"):
-        serve(collection=indexed, study_dir=study, backbone="small")
+        serve_study(collection=indexed, study_dir=study, backbone="small")
     assert study_plan.read_plan(study).backbone == "toprank"
     model.rename(tmp_path / "elsewhere")
     with pytest.raises(NotFound, match="no weights"):
-        serve(collection=indexed, study_dir=study)
+        serve_study(collection=indexed, study_dir=study)
     with pytest.raises(InvalidInput, match="strategy"):  # the weights are no reason any more
-        serve(collection=indexed, study_dir=study, weights="none", strategy="magic")
+        serve_study(collection=indexed, study_dir=study, weights="none", strategy="magic")

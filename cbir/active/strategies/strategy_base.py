@@ -39,7 +39,20 @@ class ImageStrategy(Strategy):
 
     @abstractmethod
     def images(self, pool: CandidatePool, count: int, rng: np.random.Generator) -> Rows:
-        """Select `count` distinct rows of `pool.rows` with random generator `rng`, or all if there are fewer."""
+        """Select images.
+
+        Parameters
+        ----------
+        pool : CandidatePool
+        count : int
+            Number of images.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        (m,) int64
+            Distinct rows of `pool.rows`; all of them if there are at most `count`.
+        """
 
     def pairs(self, pool: CandidatePool, count: int, rng: np.random.Generator) -> Rows:
         return pair_up(pool, self.images(pool, count, rng), count, rng)

@@ -56,7 +56,7 @@ class TrainedModel:
         return estimate, is_known
 
 
-def store_model(
+def store_trained_model(
     folder: Path,
     ranker: "BayesianRanker",
     after: int,

@@ -84,7 +84,7 @@ def train_study(collection: Path, study: Path, after: int, stop: Stop) -> bool:
     ).fit(images, pairs, labels, stop=stop)  # fmt: skip
     severity = ranker.severity(images)
     if not stop():
-        study_models.store_model(study, ranker, after, len(pairs), ids, severity)
+        study_models.store_trained_model(study, ranker, after, len(pairs), ids, severity)
     return True
 
 

@@ -34,7 +34,7 @@ def test_labels_and_ranker_go_into_the_collection(tmp_path):
     ranker = BayesianRanker("toprank", SIDE, epochs=1, steps=0, passes=3).fit(seen.pixels, *judged(grades, 8))
     severity = ranker.severity(seen.pixels)
     ids = [record.image_id for record in seen.records]
-    study_models.store_model(study, ranker, 2, 8, ids, severity)
+    study_models.store_trained_model(study, ranker, 2, 8, ids, severity)
     assert "12 images" in label(made.folder, study).output
     np.testing.assert_allclose([severity_by_id(made)[name] for name in ids], severity.mean, atol=1e-4)
     shutil.rmtree(study)

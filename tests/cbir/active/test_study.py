@@ -74,7 +74,7 @@ def has_learnt(study: Study, after: int, ids: list[str] = IDS) -> None:
         def save(self, folder: Path, facts: dict[str, int]) -> None:
             folder.mkdir(parents=True)
 
-    study_models.store_model(study.folder, Ranker(), after, 9, ids, severity)  # type: ignore[arg-type]
+    study_models.store_trained_model(study.folder, Ranker(), after, 9, ids, severity)  # type: ignore[arg-type]
     study.reload_model()
 
 
@@ -266,7 +266,7 @@ def test_severities_that_are_no_numbers_are_not_kept(opening: Opening) -> None:
     values = np.full(len(IDS), np.nan, np.float32)
     severity = SeverityEstimate(values, values, np.eye(len(IDS), dtype=np.float32))
     with pytest.raises(InvalidInput, match="finite"):
-        study_models.store_model(study.folder, None, 1, 9, IDS, severity)  # type: ignore[arg-type]
+        study_models.store_trained_model(study.folder, None, 1, 9, IDS, severity)  # type: ignore[arg-type]
     assert study_models.latest_model(study.folder) is None
 
 
