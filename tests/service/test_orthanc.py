@@ -84,7 +84,7 @@ def test_a_report_is_stored_and_read_back(network: Namespace, files: list[Path],
     before = network.get("/studies")
     requested = (*CBIR, "report", f"id:{query.image_id}", "--collection", handle, "--exclude", "instance")
     reported = network.run(*requested, "--store", "--archive", ARCHIVE, "--out", tmp_path / "report.dcm")
-    assert f"stored in {ARCHIVE}: 4 answers" in reported
+    assert f"stored in {ARCHIVE}: 4 results" in reported
     assert sorted(network.get("/studies")) == sorted(before)  # in the study and of the patient of the query
     (series,) = [
         entry for entry in network.get("/series?expand") if entry["MainDicomTags"]["Modality"] == "SR"
