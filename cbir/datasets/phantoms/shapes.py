@@ -154,4 +154,6 @@ def tube(path: ArrayLike, profile: Profile | float, width: float = 1.0) -> Point
     heading = np.stack([np.interp(at, along, direction[:, 0]), np.interp(at, along, direction[:, 1])], 1)
     heading /= np.hypot(heading[:, 0], heading[:, 1])[:, None]
     normal = np.stack([heading[:, 1], -heading[:, 0]], 1) * width
-    return np.concatenate([centre + normal * table[:, 1:2], (centre - normal * table[:, 2:3])[::-1]])
+    return np.asarray(
+        np.concatenate([centre + normal * table[:, 1:2], (centre - normal * table[:, 2:3])[::-1]])
+    )
