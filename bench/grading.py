@@ -1,7 +1,7 @@
-"""Grading by ranking: what it costs, and how good it is.
+"""Measure the cost and the accuracy of grading by ranking.
 
 `cost`: seconds to fit each ranker on n images of 168 values, and the power of n that the time grows with (Figure 7 of
-Huang et al. 2010). `phantoms`: drawn slit-lamp images, the lens found by the active shape model, its six features,
+Huang et al. 2010). `phantoms`: synthetic slit-lamp images, segmented by the active shape model, their six features,
 and grades by an observer who agrees with another one on 65 % of images; ten folds (Table VIII). `images`: a folder
 with a csv of path, grade and patient; huang2012, five folds by patient.
 
@@ -29,7 +29,7 @@ from cbir.images import read_images
 
 DIMENSIONS = 168
 AGREEMENT = 0.65  # of two observers (Klein et al. 1990, as Huang et al. 2010 cite it)
-ANNOTATED = 40  # phantoms whose contour the shape model learns from
+ANNOTATED = 40  # phantoms in the training of the shape model
 SETS = (20, 50, 100)
 SCHEMES: dict[str, tuple[str, dict[str, Any]]] = {
     "s-ndcg": ("s-ndcg", {}),
@@ -45,23 +45,23 @@ Rows = list[dict[str, Any]]
 
 
 def cost(sizes: list[int]) -> Rows:
-    """Seconds to fit, and the power of n between the smallest and the largest."""
+    """Measure the seconds to fit, and the power of n between the smallest and the largest size."""
     random, rows = np.random.default_rng(0), []
     weights = random.normal(size=DIMENSIONS) / DIMENSIONS**0.5
-    drawn = random.normal(size=(max(sizes), DIMENSIONS)).astype(np.float32)
-    grades = np.clip(np.rint(2 + drawn @ weights + 0.7 * random.normal(size=len(drawn))), 0, 4)
-    made: dict[str, tuple[str, dict[str, Any]]] = {
+    vectors = random.normal(size=(max(sizes), DIMENSIONS)).astype(np.float32)
+    grades = np.clip(np.rint(2 + vectors @ weights + 0.7 * random.normal(size=len(vectors))), 0, 4)
+    schemes: dict[str, tuple[str, dict[str, Any]]] = {
         "s-ndcg": ("s-ndcg", {}),
         "s-ndcg, one list": ("s-ndcg", {"list_size": None}),
         "ranking-svm": ("ranking-svm", {}),
         "rankboost": ("rankboost", {}),
         "adarank": ("adarank", {}),
     }
-    for label, (name, options) in made.items():
+    for label, (name, options) in schemes.items():
         row: dict[str, Any] = {"ranker": label}
         for size in sizes:
             started = time.perf_counter()
-            grading.make_ranker(name, **options).fit(drawn[:size], grades[:size])
+            grading.make_ranker(name, **options).fit(vectors[:size], grades[:size])
             row[f"{size}"] = time.perf_counter() - started
         if len(sizes) > 1:
             growth = np.log(row[f"{sizes[-1]}"] / row[f"{sizes[0]}"]) / np.log(sizes[-1] / sizes[0])
@@ -70,73 +70,73 @@ def cost(sizes: list[int]) -> Rows:
     return rows
 
 
-def observed(severity: Floats, random: np.random.Generator) -> Floats:
-    """Whole grades that an observer gives, with the scatter at which two of them agree on 65 % of images."""
-    one, other = random.normal(size=(2, 200, len(severity)))
+def observe(severity: Floats, random: np.random.Generator) -> Floats:
+    """Draw an observer's whole grades, with the scatter at which two observers agree on 65 % of images."""
+    first, second = random.normal(size=(2, 200, len(severity)))
 
-    def off(scatter: float) -> float:
+    def excess(scatter: float) -> float:
         return (
-            float((np.rint(severity + scatter * one) == np.rint(severity + scatter * other)).mean())
+            float((np.rint(severity + scatter * first) == np.rint(severity + scatter * second)).mean())
             - AGREEMENT
         )
 
-    return np.rint(severity + brentq(off, 0.01, 3.0) * random.normal(size=len(severity)))
+    return np.rint(severity + brentq(excess, 0.01, 3.0) * random.normal(size=len(severity)))
 
 
 def phantoms(count: int, scatter: float) -> tuple[Floats, Floats]:
-    """Features (count, 6) of the lenses that were found, and an observer's grades (count,), 1 to 4 mostly."""
+    """Return features (count, 6) of segmented lenses, and an observer's grades (count,), mostly 1 to 4."""
     random = np.random.default_rng(0)
     annotated = [draw_lens(grade, random, scatter=scatter) for grade in random.uniform(0.5, 4.5, ANNOTATED)]
     model = ActiveShapeModel().fit(
-        [grey(one.pixels) for one in annotated], [one.contour for one in annotated]
+        [grey(phantom.pixels) for phantom in annotated], [phantom.contour for phantom in annotated]
     )
     severity, features = random.uniform(0.5, 4.5, count), []
     for grade in severity:
-        one = draw_lens(grade, random, scatter=scatter)
-        features.append(measure_lens(one.pixels, model.find(grey(one.pixels))))
-    return np.array(features), observed(severity, random)
+        phantom = draw_lens(grade, random, scatter=scatter)
+        features.append(measure_lens(phantom.pixels, model.find(grey(phantom.pixels))))
+    return np.array(features), observe(severity, random)
 
 
 def grey(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Grey values of RGB."""
+    """Convert RGB to grey."""
     return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), np.uint8)
 
 
 def table(X: Floats, y: Floats, patients: NDArray[np.int64], folds: int, smoothing: Any) -> Rows:
-    """A row a scheme: for each size of sets share within one, mean error and NDCG, and what does not depend on it."""
+    """Return a row per scheme: share within one, mean error and NDCG for each list size, and the other measures."""
     splits, rows = splits_by_patient(y, patients, folds), []
     schemes = SCHEMES | {name: (name, {}) for name in baselines.names()}
     for label, (name, options) in schemes.items():
         row: dict[str, Any] = {"scheme": label}
         started = time.perf_counter()
         for size in SETS:
-            given = options if name in baselines.names() else {"list_size": size, **options}
-            found = evaluate_grader(name, X, y, splits, patients, size, smoothing, options=given)
+            scheme_options = options if name in baselines.names() else {"list_size": size, **options}
+            result = evaluate_grader(name, X, y, splits, patients, size, smoothing, options=scheme_options)
             row[f"within 1 ({size})"], row[f"mae ({size})"] = (
-                found.overall["within_one"],
-                found.overall["mae"],
+                result.overall["within_one"],
+                result.overall["mae"],
             )
-            row[f"ndcg ({size})"] = found.overall["ndcg"]
-        row |= {"exact": found.overall["exact"], "kappa": found.overall["kappa"]}
+            row[f"ndcg ({size})"] = result.overall["ndcg"]
+        row |= {"exact": result.overall["exact"], "kappa": result.overall["kappa"]}
         row["seconds"] = time.perf_counter() - started
         rows.append(row)
     return rows
 
 
 def differences(X: Floats, y: Floats, patients: NDArray[np.int64], folds: int) -> list[str]:
-    """Analysis of variance and Tukey's test of the rankers' NDCG, lists of 20."""
+    """Describe the analysis of variance and Tukey's test of the rankers' NDCG, lists of 20."""
     splits = splits_by_patient(y, patients, folds)
     names = [*grading.names(), *baselines.names()]
     p, compared = compare_graders([evaluate_grader(name, X, y, splits, patients) for name in names])
-    sure = [f"{one.one} - {one.other} {one.difference:+.3f}" for one in compared if one.p < 0.05]
+    significant = [f"{pair.one} - {pair.other} {pair.difference:+.3f}" for pair in compared if pair.p < 0.05]
     return [
         f"one-way analysis of variance: p = {p:.2g}",
-        "p < 0.05 by Tukey's test: " + ("; ".join(sure) or "none"),
+        "p < 0.05 by Tukey's test: " + ("; ".join(significant) or "none"),
     ]
 
 
-def described(manifest: Path, source: str | None) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """huang2012 (n, 168), grades (n,) and numbers of patients (n,) of the graded images of a csv."""
+def read_images_and_grades(manifest: Path, source: str | None) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """Return huang2012 (n, 168), grades (n,) and patient numbers (n,) of the graded images of a csv."""
     with manifest.open(newline="") as file:
         lines = [
             line for line in csv.DictReader(file) if line["grade"] and source in (None, line.get("source"))
@@ -148,7 +148,7 @@ def described(manifest: Path, source: str | None) -> tuple[Floats, Floats, NDArr
 
 
 def show(title: str, rows: Rows) -> None:
-    """A table and its JSON line."""
+    """Print a table and its JSON line."""
     print(f"\n{title}")
     columns = list(rows[0])
     print("  ".join([f"{columns[0]:20}", *(f"{column:>13}" for column in columns[1:])]))
@@ -171,19 +171,19 @@ def main() -> None:
         "--manifest", type=Path, help="csv of path, grade and patient, in the folder of its images"
     )
     options.add_argument("--source", help="only lines of the csv with this source")
-    chosen = options.parse_args()
-    if "cost" in chosen.parts:
-        show(f"seconds to fit n x {DIMENSIONS}", cost(chosen.sizes))
-    if "phantoms" in chosen.parts:
-        for scatter in chosen.scatter:
-            X, y = phantoms(chosen.count, scatter)
+    args = options.parse_args()
+    if "cost" in args.parts:
+        show(f"seconds to fit n x {DIMENSIONS}", cost(args.sizes))
+    if "phantoms" in args.parts:
+        for scatter in args.scatter:
+            X, y = phantoms(args.count, scatter)
             each = np.arange(len(y))
             for smoothing in (1, "auto"):
-                title = f"{chosen.count} phantoms, scatter {scatter:g}, smoothing {smoothing}"
+                title = f"{args.count} phantoms, scatter {scatter:g}, smoothing {smoothing}"
                 show(title, table(X, y, each, 10, smoothing))
             print("\n".join(differences(X, y, each, 10)))
-    if chosen.manifest and ("images" in chosen.parts or chosen.parts == ["cost", "phantoms"]):
-        X, y, patients = described(chosen.manifest, chosen.source)
+    if args.manifest and ("images" in args.parts or args.parts == ["cost", "phantoms"]):
+        X, y, patients = read_images_and_grades(args.manifest, args.source)
         for smoothing in (1, "auto"):
             show(f"{len(y)} images, smoothing {smoothing}", table(X, y, patients, 5, smoothing))
         print("\n".join(differences(X, y, patients, 5)))

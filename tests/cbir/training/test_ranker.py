@@ -278,7 +278,7 @@ def test_the_page_stands_alone(trained):
     assert page.count("src=") == 10
     for outside in ("http://", "https://", "<script", "<link", "url("):
         assert outside not in page.replace('xmlns="http://www.w3.org/2000/svg"', "").replace("url(#", "")
-    for word in ("Pos@Top", "AUC", "Not a medical device", "keep this file"):
+    for word in ("Pos@Top", "AUC", "Not a medical device", "protect this file"):
         assert word in page
 
 
