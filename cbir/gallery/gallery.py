@@ -71,4 +71,5 @@ class Gallery(VectorBlocks):
     def exact_distances(self, query: NDArray[np.float32], rows: Rows) -> NDArray[np.float32]:
         """Return Euclidean distances (m,) float32 of `query` to `rows` from differences: 0 for an equal vector."""
         difference = self.vectors(rows) - query
-        return np.sqrt(np.einsum("ij,ij->i", difference, difference))
+        squared: NDArray[np.float32] = np.einsum("ij,ij->i", difference, difference)
+        return np.sqrt(squared)

@@ -95,7 +95,8 @@ def _directed(rows: NDArray[np.int32], squared: Floats, scale: Floats, first: in
 
 def _reach(rows: NDArray[np.int32], squared: Floats) -> Floats:
     """Return squared distances (n,) to the last neighbour; -inf if there is none."""
-    return np.where(rows >= 0, squared, -np.inf).max(axis=1, initial=-np.inf).astype(np.float32)
+    reach: Floats = np.where(rows >= 0, squared, -np.inf).max(axis=1, initial=-np.inf).astype(np.float32)
+    return reach
 
 
 def _scale(squared: Floats, least: float) -> Floats:

@@ -38,7 +38,8 @@ def similarities(distances: NDArray[np.float32]) -> NDArray[np.float32]:
     nearest, farthest = distances.min(), distances.max()
     if nearest == farthest:
         return np.ones_like(distances)
-    return 1.0 - (distances - nearest) / (farthest - nearest)
+    scaled: NDArray[np.float32] = (distances - nearest) / (farthest - nearest)
+    return 1.0 - scaled
 
 
 def rank(query: NDArray[np.float32], gallery: Gallery, rows: Rows | None = None) -> RankingList:

@@ -317,6 +317,6 @@ class Collection:
     ) -> tuple[list[LabelledImage], NDArray[np.float32]]:
         """Return the images with a value of the label `key` for which `where` holds, and their raw vectors (n, d)."""
         with self._engine.connect() as connection:
-            labelled = record_queries.labelled_images(connection, key, where)
+            labelled = record_queries.read_labelled_images(connection, key, where)
             vectors, numbers = load_vectors(connection, 0, vector_length(self.profile))
         return labelled, vectors[np.searchsorted(numbers, [image.number for image in labelled])]

@@ -42,7 +42,9 @@ class View:
         numbers = np.sort(numbers)
         rows = np.searchsorted(self.gallery.ids, numbers)
         inside = rows < len(self.gallery)
-        return rows[inside][self.gallery.ids[rows[inside]] == numbers[inside]]
+        candidates = rows[inside]
+        present: Rows = candidates[self.gallery.ids[candidates] == numbers[inside]]
+        return present
 
     def select(self, matching: Rows | None, excluded: Rows) -> Rows | None:
         """Return the rows to search: not deleted, in `matching` (None: all) and not `excluded`; None for all rows."""

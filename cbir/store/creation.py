@@ -42,7 +42,7 @@ def create_files(folder: Path, profile: Profile) -> None:
             if collection_exists(folder):
                 raise InvalidInput(f"{folder} already holds a collection")
             (folder / "snapshots").mkdir(exist_ok=True)
-            embedding_model.store_model(folder, profile)
+            embedding_model.store_embedding_model(folder, profile)
             if not (folder / SECRET).exists():
                 write_bytes(folder / SECRET, secrets.token_hex(SECRET_BYTES).encode(), permissions=0o600)
             _create_database(folder, profile)

@@ -15,7 +15,7 @@ FOLDER = "model"
 FILES = (embedding_card.WEIGHTS, embedding_card.ONNX, embedding_card.CARD)
 
 
-def store_model(folder: Path, profile: Profile) -> None:
+def store_embedding_model(folder: Path, profile: Profile) -> None:
     """Copy the model of a profile into the collection in `folder`; other descriptors have none."""
     if embedding_descriptor.NAME.fullmatch(profile.descriptor):
         if profile.model is None:

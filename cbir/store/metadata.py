@@ -17,7 +17,7 @@ BUMP = "UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generati
 
 def required_value(connection: Connection, key: str) -> str:
     """Return a value that every collection has; raises CollectionDamaged without it."""
-    value = connection.scalar(select(meta.c.value).where(meta.c.key == key))
+    value: str | None = connection.scalar(select(meta.c.value).where(meta.c.key == key))
     if value is None:
         raise CollectionDamaged(f"the collection's database does not contain its {key}")
     return value

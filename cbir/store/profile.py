@@ -74,8 +74,8 @@ class Profile(BaseModel):
 def get(name: str, weights: dict[str, float] | None = None) -> Profile:
     """Return the profile of a descriptor, of the folder of a trained embedding, or of both as FOLDER+DESCRIPTOR.
 
-    `name` is one of these, `weights` are factors by part; a descriptor beside an embedding has BESIDE_WEIGHT by default. Raises InvalidInput
-    for an unknown name.
+    `name` is one of these, `weights` are factors by part; a descriptor beside an embedding has BESIDE_WEIGHT by
+    default. Raises InvalidInput for an unknown name.
     """
     try:
         descriptor, title, model = descriptors.resolve_descriptor(name)

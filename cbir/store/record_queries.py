@@ -149,7 +149,9 @@ def content_hashes(connection: Connection) -> dict[int, str]:
     return {row.number: row.content_hash for row in connection.execute(query)}
 
 
-def labelled_images(connection: Connection, key: str, where: Sequence[Condition] = ()) -> list[LabelledImage]:
+def read_labelled_images(
+    connection: Connection, key: str, where: Sequence[Condition] = ()
+) -> list[LabelledImage]:
     """Return the images with a value of a label that is not blank, by number.
 
     Parameters

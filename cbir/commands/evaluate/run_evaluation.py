@@ -20,9 +20,7 @@ LEAVE_ONE_OUT = "leave-one-out"
 
 def evaluate_collection(
     collection: Annotated[Path, typer.Option(help="Folder of the collection.")],
-    out: Annotated[
-        Path, typer.Option(help="Folder for run files, qrels, tables and report.")
-    ],
+    out: Annotated[Path, typer.Option(help="Folder for run files, qrels, tables and report.")],
     queries: Annotated[
         str,
         typer.Option(

@@ -10,7 +10,9 @@ from cbir.errors import InvalidInput
 
 Folder = Annotated[Path, typer.Option("--collection", help="Folder of the collection.")]
 Column = Annotated[str, typer.Option("--grade-column", help="Label with the grades.")]
-Where = Annotated[list[str] | None, typer.Option(help="Only images with this label, e.g. anatomy=knee.")]
+Where = Annotated[
+    list[str] | None, typer.Option(help="Only images with this label, for example anatomy=knee. Repeatable.")
+]
 SmoothingText = Annotated[
     str,
     typer.Option(
