@@ -1,4 +1,4 @@
-"""How good every descriptor and every re-ranker is on a folder of labelled images.
+"""Retrieval quality of every descriptor and every re-ranker on a folder of labelled images.
 
 Indexes the folder once for each descriptor, evaluates each with `cbir evaluate run`, and prints the tables of
 docs/results.md; --plot draws its chart.
@@ -14,6 +14,7 @@ from typing import Any
 
 from cbir import rerank
 from cbir.evaluation.report import charts
+from cbir.evaluation.report.svg_figure import standalone_svg
 
 DESCRIPTORS = ("color_layout", "edge_histogram", "tamura", "huang2012")
 TASKS: dict[str, tuple[str, ...]] = {
@@ -27,35 +28,35 @@ TASKS: dict[str, tuple[str, ...]] = {
 
 
 def cbir(*arguments: str | Path) -> None:
-    """Run a command, which says on standard error how far it is."""
-    done = subprocess.run(
+    """Run a command, which reports its progress on standard error."""
+    process = subprocess.run(
         [sys.executable, "-m", "cbir.main", *map(str, arguments)], stdout=subprocess.DEVNULL
     )
-    if done.returncode not in (0, 3):  # 3: some files of the folder are no images
-        raise SystemExit(done.returncode)
+    if process.returncode not in (0, 3):  # 3: some files of the folder are not images
+        raise SystemExit(process.returncode)
 
 
-def evaluate(chosen: argparse.Namespace, descriptor: str, task: str) -> dict[str, Any]:
-    """The summary of one descriptor's evaluation, made unless it is there."""
-    collection = chosen.out / descriptor
+def evaluate(options: argparse.Namespace, descriptor: str, task: str) -> dict[str, Any]:
+    """Return the summary of one descriptor's evaluation; run it unless the summary exists."""
+    collection = options.out / descriptor
     if not collection.exists():
         profile = ("--collection", collection, "--profile", descriptor)
-        cbir("index", chosen.images, "--labels", chosen.images / "manifest.csv", *profile)
-    out = chosen.out / f"{descriptor} {task}"
+        cbir("index", options.images, "--labels", options.images / "manifest.csv", *profile)
+    out = options.out / f"{descriptor} {task}"
     if not (out / "summary.json").exists():
-        limits = ("--sample", str(chosen.sample), "--depth", str(chosen.depth), "--rerank", "all")
+        limits = ("--sample", str(options.sample), "--depth", str(options.depth), "--rerank", "all")
         cbir("evaluate", "run", "--collection", collection, "--out", out, *TASKS[task], *limits)
         for run in (out / "runs").glob("*.run"):
             run.unlink()  # some hundred megabytes each
-    found: dict[str, Any] = json.loads((out / "summary.json").read_text())
-    return found
+    summary: dict[str, Any] = json.loads((out / "summary.json").read_text())
+    return summary
 
 
-def table(found: dict[str, dict[str, Any]]) -> str:
-    """A Markdown table: descriptors and methods by measures, with intervals; * where p after Holm is below 0.05."""
-    names = list(next(iter(found.values()))["runs"][0]["measures"])
+def table(summaries: dict[str, dict[str, Any]]) -> str:
+    """Format a Markdown table of metrics with intervals; * if p after Holm is below 0.05."""
+    names = list(next(iter(summaries.values()))["runs"][0]["measures"])
     lines = [f"| descriptor | re-ranking | {' | '.join(names)} |", "| --- " * (len(names) + 2) + "|"]
-    for descriptor, summary in found.items():
+    for descriptor, summary in summaries.items():
         for run in summary["runs"]:
             cells = [_cell(run["measures"][name]) for name in names]
             lines.append(f"| {descriptor} | {run['name']} | {' | '.join(cells)} |")
@@ -63,40 +64,40 @@ def table(found: dict[str, dict[str, Any]]) -> str:
 
 
 def _cell(measure: dict[str, float]) -> str:
-    sure = r"\*" if measure.get("p_holm", 1.0) < 0.05 else ""
-    return f"{measure['mean']:.3f}{sure} ({measure['low']:.3f}–{measure['high']:.3f})"
+    mark = r"\*" if measure.get("p_holm", 1.0) < 0.05 else ""
+    return f"{measure['mean']:.3f}{mark} ({measure['low']:.3f}–{measure['high']:.3f})"
 
 
-def plot(found: dict[str, dict[str, Any]], methods: Sequence[str]) -> str:
-    """Precision-recall curves as an SVG file of its own: a colour for each descriptor, a dash for each method."""
+def plot(summaries: dict[str, dict[str, Any]], methods: Sequence[str]) -> str:
+    """Draw precision-recall curves as SVG: a colour for each descriptor, a dash for each method."""
     series, styles = [], []
     for dash, method in enumerate(methods):
-        for colour, (descriptor, summary) in enumerate(found.items()):
+        for colour, (descriptor, summary) in enumerate(summaries.items()):
             curve = next(run["precision_at_recall"] for run in summary["runs"] if run["name"] == method)
             series.append((f"{descriptor} {method}", list(curve.values())))
             styles.append(charts.line_style(colour, dash))
     recalls = [float(recall) for recall in curve]
     chart = charts.line_chart(series, recalls, "recall", "interpolated precision", styles=styles)
-    return charts.standalone_svg(chart)
+    return standalone_svg(chart)
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("images", type=Path, help="folder with manifest.csv")
-    options.add_argument("--out", type=Path, required=True, help="folder for collections and results")
-    options.add_argument("--plot", type=Path, help="SVG file to write")
-    options.add_argument("--sample", type=int, default=1000)
-    options.add_argument("--depth", type=int, default=2500)
-    chosen = options.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("images", type=Path, help="folder with manifest.csv")
+    parser.add_argument("--out", type=Path, required=True, help="folder for collections and results")
+    parser.add_argument("--plot", type=Path, help="SVG file to write")
+    parser.add_argument("--sample", type=int, default=1000)
+    parser.add_argument("--depth", type=int, default=2500)
+    options = parser.parse_args()
     for task in TASKS:
-        found = {descriptor: evaluate(chosen, descriptor, task) for descriptor in DESCRIPTORS}
-        first = found[DESCRIPTORS[0]]
+        summaries = {descriptor: evaluate(options, descriptor, task) for descriptor in DESCRIPTORS}
+        first = summaries[DESCRIPTORS[0]]
         shallow = first["terms"]["shallower_than_anmrr"]
-        bound = f" For {shallow} queries ANMRR looks deeper, and is an upper bound." if shallow else ""
+        bound = f" For {shallow} queries ANMRR needs more answers, and is an upper bound." if shallow else ""
         print(f"### {task}\n\n{first['queries']['evaluated']} queries, {first['relevance']['candidates']} images. "
-              f"{first['relevance']['meaning']}{bound}\n\n{table(found)}\n")  # fmt: skip
-        if chosen.plot and task == "label":
-            chosen.plot.write_text(plot(found, ("none", rerank.resolve_name("auto"))))
+              f"{first['relevance']['meaning']}{bound}\n\n{table(summaries)}\n")  # fmt: skip
+        if options.plot and task == "label":
+            options.plot.write_text(plot(summaries, ("none", rerank.resolve_name("auto"))))
 
 
 if __name__ == "__main__":

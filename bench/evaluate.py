@@ -35,17 +35,17 @@ NAMES = {"AP": "map", "P@10": "P_10", "nDCG@10": "ndcg_cut_10", "RR": "recip_ran
 
 
 def make(folder: Path, count: int) -> Collection:
-    """A collection of `count` images, whose labels are as uneven as an archive's."""
+    """Create a collection of `count` images with labels as uneven as an archive's."""
     random = np.random.default_rng(0)
     share = 1.0 / np.arange(1, CLUSTERS + 1)
     cluster = random.choice(CLUSTERS, count, p=share / share.sum())
     centres = random.standard_normal((CLUSTERS, DIMENSIONS), dtype=np.float32)
     vectors = centres[cluster] + random.standard_normal((count, DIMENSIONS), dtype=np.float32)
-    made = Collection.create(folder, profiles.get("huang2012"))
-    with made.writer() as writer:
+    collection = Collection.create(folder, profiles.get("huang2012"))
+    with collection.writer() as writer:
         writer.add([(record(number, int(cluster[number])), vectors[number]) for number in range(count)])
         writer.finish()
-    return made
+    return collection
 
 
 def record(number: int, cluster: int) -> Record:
@@ -54,35 +54,35 @@ def record(number: int, cluster: int) -> Record:
 
 
 def answer(
-    made: Collection, method: str, count: int, depth: int, jobs: int, folder: Path
+    collection: Collection, method: str, count: int, depth: int, jobs: int, folder: Path
 ) -> tuple[float, Candidates, Qrels, EvalRun]:
-    """Seconds of running `count` queries, from opened collection to finished run file."""
-    images, by_label = select_candidates(made), relevance.parse_relevance("label")
+    """Run `count` queries, and measure the seconds from opened collection to finished run file."""
+    images, by_label = select_candidates(collection), relevance.parse_relevance("label")
     labels = [record.labels for record in images.records]
     queries = leave_one_out(images, sample_queries(labels, by_label, count, 0))
     qrels = build_qrels(images, queries, by_label)
     in_force = settings.load()
     started = time.perf_counter()
-    with open_search_pool(made.folder, in_force, jobs) as pool:
-        runner = RunWriter(made, images, qrels.queries, SearchProtocol(depth), in_force, folder)
+    with open_search_pool(collection.folder, in_force, jobs) as pool:
+        runner = RunWriter(collection, images, qrels.queries, SearchProtocol(depth), in_force, folder)
         run = runner.run(methods.parse_methods(method)[0], pool, lambda _: None)
     return time.perf_counter() - started, images, qrels, run
 
 
 def best_of(repeats: int, work: Callable[[], Any]) -> tuple[float, Any]:
-    """The least seconds of some runs, and the last result."""
-    taken = []
+    """Return the shortest time in seconds of some runs, and the last result."""
+    seconds = []
     for _ in range(repeats):
         started = time.perf_counter()
         result = work()
-        taken.append(time.perf_counter() - started)
-    return min(taken), result
+        seconds.append(time.perf_counter() - started)
+    return min(seconds), result
 
 
 def compare(
     qrels: Qrels, run: EvalRun, images: Candidates, folder: Path, names: Sequence[str], repeats: int
 ) -> dict[str, Any]:
-    """Our evaluation and pytrec_eval's, each of what it has in memory."""
+    """Time our evaluation and that of pytrec_eval, each on data in memory."""
     with (folder / run.method.file).open() as file:
         their_run = pytrec_eval.parse_run(file)
     ids = [record.image_id for record in images.records]
@@ -93,8 +93,8 @@ def compare(
         }
         for query, positions, gains in judged
     }
-    chosen = named_metrics.parse_metrics(" ".join(names))
-    ours_s, values = best_of(repeats, lambda: named_metrics.compute_metrics(chosen, run.matrix, qrels))
+    metrics = named_metrics.parse_metrics(" ".join(names))
+    ours_s, values = best_of(repeats, lambda: named_metrics.compute_metrics(metrics, run.matrix, qrels))
 
     def alone() -> dict[str, dict[str, float]]:
         evaluator = pytrec_eval.RelevanceEvaluator(their_qrels, {NAMES[name] for name in names})
@@ -111,33 +111,33 @@ def compare(
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--images", type=int, default=12_677)
-    options.add_argument("--queries", type=int, default=1_733)
-    options.add_argument("--depth", type=int, default=1_000)
-    options.add_argument("--rerank", default="eprf")
-    options.add_argument("--jobs", type=int, default=cores())
-    options.add_argument("--repeats", type=int, default=3)
-    chosen = options.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--images", type=int, default=12_677)
+    parser.add_argument("--queries", type=int, default=1_733)
+    parser.add_argument("--depth", type=int, default=1_000)
+    parser.add_argument("--rerank", default="eprf")
+    parser.add_argument("--jobs", type=int, default=cores())
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
     print(
-        f"{cores()} cores, {chosen.images} images, {chosen.queries} queries, {chosen.depth} answers to each"
+        f"{cores()} cores, {options.images} images, {options.queries} queries, {options.depth} answers to each"
     )
     with tempfile.TemporaryDirectory() as name:
-        made = make(Path(name) / "collection", chosen.images)
+        collection = make(Path(name) / "collection", options.images)
         seconds, images, qrels, run = answer(
-            made, chosen.rerank, chosen.queries, chosen.depth, chosen.jobs, Path(name)
+            collection, options.rerank, options.queries, options.depth, options.jobs, Path(name)
         )
-        found = {
-            "rerank": chosen.rerank, "run_s": seconds, "queries_a_second": len(qrels.queries) / seconds,
+        results = {
+            "rerank": options.rerank, "run_s": seconds, "queries_a_second": len(qrels.queries) / seconds,
             "run_target_s": TARGET_S, "run_reached": seconds <= TARGET_S,
-        } | compare(qrels, run, images, Path(name), list(NAMES), chosen.repeats)  # fmt: skip
-    found["ratio_reached"] = found["ratio"] <= TARGET_RATIO
-    print(f"{chosen.rerank}, {chosen.jobs} processes, to the run file   {seconds:8.1f} s, "
-          f"{found['queries_a_second']:.0f} queries a second")  # fmt: skip
-    print(f"{', '.join(NAMES)}   {found['ours_s']:8.2f} s, pytrec_eval alone {found['pytrec_eval_s']:.2f} s, "
-          f"ratio {found['ratio']:.2f}, same values: {'yes' if found['same_values'] else 'NO'}")  # fmt: skip
-    print(json.dumps({"bench": "evaluate", "cores": cores(), "images": chosen.images,
-                      "queries": chosen.queries, "depth": chosen.depth, "results": found}))  # fmt: skip
+        } | compare(qrels, run, images, Path(name), list(NAMES), options.repeats)  # fmt: skip
+    results["ratio_reached"] = results["ratio"] <= TARGET_RATIO
+    print(f"{options.rerank}, {options.jobs} processes, to the run file   {seconds:8.1f} s, "
+          f"{results['queries_a_second']:.0f} queries a second")  # fmt: skip
+    print(f"{', '.join(NAMES)}   {results['ours_s']:8.2f} s, pytrec_eval alone {results['pytrec_eval_s']:.2f} s, "
+          f"ratio {results['ratio']:.2f}, same values: {'yes' if results['same_values'] else 'NO'}")  # fmt: skip
+    print(json.dumps({"bench": "evaluate", "cores": cores(), "images": options.images,
+                      "queries": options.queries, "depth": options.depth, "results": results}))  # fmt: skip
 
 
 if __name__ == "__main__":

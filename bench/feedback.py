@@ -27,6 +27,7 @@ from cbir.evaluation.metrics import average_precision as metric
 from cbir.evaluation.query_images import sample_queries
 from cbir.evaluation.relevance import parse_relevance
 from cbir.evaluation.report import charts
+from cbir.evaluation.report.svg_figure import standalone_svg
 from cbir.search import Judgement, Request, Searcher
 from cbir.store import Collection
 from cbir.threads import cores
@@ -152,7 +153,7 @@ def plot(result: dict[str, Any], path: Path) -> None:
     series = [(name, [turn[name]["mean"] for turn in result["rounds"]]) for name in MEASURES]
     limits = (0.0, float(max(rounds[-1], 1)))
     chart = charts.line_chart(series, rounds, "round of judgements", "mAP", x_range=limits)
-    path.write_text(charts.standalone_svg(chart), encoding="utf-8")
+    path.write_text(standalone_svg(chart), encoding="utf-8")
 
 
 def main() -> None:

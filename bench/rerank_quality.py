@@ -35,6 +35,7 @@ from cbir.evaluation.qrels import build_qrels
 from cbir.evaluation.query_images import leave_one_out, sample_queries
 from cbir.evaluation.relevance import Relevance, parse_relevance
 from cbir.evaluation.report import charts
+from cbir.evaluation.report.svg_figure import standalone_svg
 from cbir.evaluation.search_pool import SearchPool, open_search_pool
 from cbir.evaluation.splits import limit_classes, split_halves
 from cbir.rerank.reranker import POSITIVES
@@ -162,7 +163,7 @@ def plot(contest: Comparison) -> str:
         title = f"interpolated precision at recall {recall}"
         width = (0.0, float(max(POSITIVES)))
         panels.append(charts.LinePanel(series, POSITIVES, "P", title, x_range=width, y_range=heights))
-    return charts.standalone_svg(charts.line_charts(panels, "interpolated precision over P"))
+    return standalone_svg(charts.line_charts(panels, "interpolated precision over P"))
 
 
 def report(contest: Comparison, ours: Sequence[str]) -> dict[str, Any]:

@@ -6,11 +6,11 @@ from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 from sklearn.metrics import precision_recall_fscore_support
 
 from cbir.active.candidate_pool import Rows
 from cbir.errors import InvalidInput
+from cbir.evaluation.metrics.roc import auc
 from cbir.grading.grade_agreement import nearest_level
 
 Floats = NDArray[np.floating]
@@ -41,10 +41,10 @@ def relative_accuracy(scores: Floats, grades: Floats) -> Relative:
     """
     scores, grades = _checked(scores, grades)
     levels = np.unique(grades)
-    accuracy = {
-        (low, high): _auc(scores[grades == low], scores[grades == high])
-        for low, high in combinations(levels, 2)
-    }
+    accuracy = {}
+    for low, high in combinations(levels, 2):
+        pair = (grades == low) | (grades == high)
+        accuracy[low, high] = auc(scores[pair], grades[pair] == high)
     each = {f"{low:g}-{high:g}": accuracy[low, high] for low, high in pairwise(levels)}
     return {"overall": _mean(accuracy.values()), "neighbouring": _mean(each.values()), "each": each}
 
@@ -161,11 +161,6 @@ def classified(scores: Floats, grades: Floats, levels: Floats) -> Classified:
 def cost(pairs: int, graded: int = 0) -> float:
     """Return the seconds a person needs for `pairs` comparisons and `graded` graded images."""
     return pairs * PAIR_SECONDS + graded * IMAGE_SECONDS
-
-
-def _auc(low: Floats, high: Floats) -> float:
-    ranks = rankdata(np.concatenate([high, low]))[: len(high)]
-    return float((ranks.sum() - len(high) * (len(high) + 1) / 2) / (len(high) * len(low)))
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -19,17 +19,8 @@ from cbir.evaluation.irma.code_error import DONT_KNOW, ErrorRule, code_prefixes,
 
 COUNTS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50)  # neighbours that vote
 SHARPNESSES = (0.0, 2.0, 4.0, 8.0, 16.0)  # 0: equal votes; larger: nearer neighbours weigh more
-THRESHOLDS = (
-    0.5,
-    0.4,
-    0.6,
-    0.3,
-    0.7,
-    0.2,
-    0.8,
-    0.1,
-    0.9,
-)  # share of the votes for a digit; of equally good ones the first
+# Share of the votes for a digit; of equally good ones the first.
+THRESHOLDS = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9)
 ROUNDING = 12  # decimals of expected costs: equal costs must compare as equal for the shortest to win
 
 
@@ -110,14 +101,22 @@ def class_decisions(classes: Sequence[str]) -> list[Decision]:
 
 
 def label_shares(neighbours: NeighbourLabels, setting: VotingSetting, count: int) -> NDArray[np.float64]:
-    """Return the share of votes (n, count) for each of `count` labels, by the `setting`.
+    """Return the share of votes for each label; rows add up to 1, or to 0 without votes.
 
-    `neighbours` are those of n queries. Rows add up to 1, or to 0 without votes.
+    Parameters
+    ----------
+    neighbours : NeighbourLabels
+        Of n queries.
+    setting : VotingSetting
+    count : int
+        Number of labels.
+
+    Returns
+    -------
+    (n, count) float64
     """
-    labels, distances = (
-        neighbours.labels[:, : setting.neighbours],
-        neighbours.distances[:, : setting.neighbours],
-    )
+    used = slice(setting.neighbours)
+    labels, distances = neighbours.labels[:, used], neighbours.distances[:, used]
     voting = labels >= 0
     nearest = np.min(distances, axis=1, keepdims=True, where=voting, initial=np.inf)
     nearest[np.isinf(nearest)] = 1.0

@@ -8,33 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.evaluation.report.svg_figure import (
-    COLOURS,
-    INK,
-    RULE,
-    SOFT,
-    WIDTH,
-    require_matplotlib,
-    standalone_svg,
-    svg_figure,
-)
+from cbir.evaluation.report.svg_figure import COLOURS, INK, RULE, SOFT, WIDTH, svg_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = [
-    "LinePanel",
-    "bar_chart",
-    "box_chart",
-    "line_chart",
-    "line_charts",
-    "line_style",
-    "line_styles",
-    "require_matplotlib",
-    "round_range",
-    "scatter_chart",
-    "standalone_svg",
-]
 
 LETTER = 7.6  # pixels that a letter takes at most
 LONGEST = 36  # letters of a bar's name

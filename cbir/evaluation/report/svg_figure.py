@@ -28,7 +28,8 @@ VARIABLES = {colour: f"--c{number}" for number, colour in enumerate(COLOURS)} | 
 RC: dict[Any, Any] = {
     "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 12, "axes.labelsize": 13,
     "text.color": INK, "axes.labelcolor": SOFT, "xtick.labelcolor": SOFT, "ytick.labelcolor": SOFT,
-    "xtick.major.size": 0, "ytick.major.size": 0, "axes.spines.left": False, "axes.spines.right": False,
+    "xtick.major.size": 0, "ytick.major.size": 0, "xtick.major.pad": 7, "ytick.major.pad": 7,
+    "axes.spines.left": False, "axes.spines.right": False,
     "axes.spines.top": False, "axes.spines.bottom": False, "axes.grid": True, "grid.color": RULE,
     "axes.axisbelow": True, "lines.linewidth": 2.2, "legend.frameon": False, "legend.fontsize": 12,
 }  # fmt: skip

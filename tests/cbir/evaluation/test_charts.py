@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cbir.errors import InvalidInput
 from cbir.evaluation.report import charts
-from cbir.evaluation.report.svg_figure import WIDTH
+from cbir.evaluation.report.svg_figure import WIDTH, require_matplotlib, standalone_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -52,13 +52,13 @@ def test_colours_follow_the_page():
     assert titles(chart, "dot") == ["<a>", "rest"]
     assert "var(--c0)" in chart
     assert "var(--rule)" in chart
-    assert "prefers-color-scheme: dark" in charts.standalone_svg(chart)
+    assert "prefers-color-scheme: dark" in standalone_svg(chart)
 
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(InvalidInput, match=r"pip install 'cbir\[evaluate\]'"):
-        charts.require_matplotlib()
+        require_matplotlib()
 
 
 @pytest.mark.parametrize(
