@@ -2,11 +2,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the extra `deep` is not installed")
 
-from cbir.models.backbones.pooling import Average, GeneralisedMean  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
 from cbir.errors import InvalidInput, NotFound  # noqa: E402
 from cbir.models.backbones import build_backbone, names  # noqa: E402
+from cbir.models.backbones.pooling import Average, GeneralisedMean  # noqa: E402
 from cbir.models.backbones.torchvision_networks import modernise_names  # noqa: E402
 
 
@@ -106,7 +106,7 @@ def test_weights_that_are_none(tmp_path, capsys):
         build_backbone("small", weights=coloured)
     for name, content in (("text.pth", b"no"), ("text.safetensors", b"no")):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(InvalidInput, match="is not|has no weights"):
+        with pytest.raises(InvalidInput, match=r"is not|has no weights"):
             build_backbone("small", weights=tmp_path / name)
     for held in ([1, 2], {"a": 1}):
         torch.save(held, other)
