@@ -12,7 +12,6 @@ from cbir.errors import CbirError
 from cbir.search import Hit
 from cbir.similar import Exclude
 from service.access.security import allow_frames
-from service.api.hit_links import links_of_hit
 from service.api.similar_routes import SimilarByUids, search_similar
 from service.collections.app_state import current_state
 from service.http import request_params
@@ -83,9 +82,9 @@ def _card(params: EmbedParameters, rank: int, group: ImageGroup) -> dict[str, An
     return {
         "rank": rank,
         "score": None if counts_images else f"{group.score:.3f}",
-        "images": group.found if counts_images or group.found > 1 else None,
+        "images": group.count if counts_images or group.count > 1 else None,
         "title": _title(best),
-        "thumbnail": links_of_hit(best, params.collection).thumbnail,
+        "thumbnail": best.links.in_collection(params.collection).thumbnail,
         "address": best.links.viewer or f"/?{urlencode({'image': best.image_id} | collection)}",
         "destination": "in the viewer" if best.links.viewer else "on the search page",
     }
