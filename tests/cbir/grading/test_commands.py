@@ -108,7 +108,7 @@ def test_evaluate_several(folder, tmp_path):
 def test_evaluate_what_is_held_out(folder):
     found = said("evaluate", "--collection", folder, "--held-out", "half=1", "--list-size", "all")
     assert list(found) == KEYS
-    for where, why in (("half=7", "select some, but not all"), ("grade<1", "parts the images of")):
+    for where, why in (("half=7", "select some, but not all"), ("grade<1", "splits the images of")):
         refused = run("evaluate", "--collection", folder, "--held-out", where)
         assert isinstance(refused.exception, InvalidInput)
         assert why in str(refused.exception)
