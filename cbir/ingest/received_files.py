@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from cbir.ingest.description import DescribedFile
 from cbir.store import originals
-from cbir.store.writer import Added, AddTransaction, Writer
+from cbir.store.add_transaction import Added, AddTransaction
+from cbir.store.writer import Writer
 
 STATISTICS_IMAGES = 256  # images in a collection before its first statistics are computed on the fly
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Column, Connection, delete, insert, select
 
 from cbir.store.records import Record
-from cbir.store.schema import AT_ONCE, images, tombstones
+from cbir.store.schema import AT_ONCE, forgotten, images, tombstones
 
 Entry = tuple[Record, NDArray[np.float32]]
 T = TypeVar("T")
@@ -63,6 +63,21 @@ def rows_matching(
     query = f"SELECT {names} FROM {column.table.name} WHERE {column.name} IN (SELECT value FROM json_each(?))"
     values_json = json.dumps([value for value in values if "\0" not in value])  # SQLite would cut them there
     return list(connection.exec_driver_sql(query, (values_json,)).all())
+
+
+def ids_by_content(connection: Connection, hashes: Iterable[str]) -> dict[str, set[str]]:
+    """Return the ids of the images with these content hashes."""
+    ids: dict[str, set[str]] = {}
+    columns = images.c.content_hash, images.c.image_id
+    for content_hash, image_id in rows_matching(connection, columns, images.c.content_hash, set(hashes)):
+        ids.setdefault(content_hash, set()).add(image_id)
+    return ids
+
+
+def deleted_content(connection: Connection, hashes: Iterable[str]) -> set[str]:
+    """Return those of the content hashes that a user deleted earlier."""
+    column = forgotten.c.content_hash
+    return {row[0] for row in rows_matching(connection, [column], column, hashes)}
 
 
 def delete_images(connection: Connection, numbers: Sequence[int]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,14 @@ from cbir.store import (
     schema,
     severity_model,
 )
-from cbir.store.idempotency import StoredReply
+from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.image_rows import (
     Entry,
     batches,
     delete_images,
     delete_rows,
+    deleted_content,
+    ids_by_content,
     ids_of,
     insert_entries,
     rows_matching,
@@ -38,39 +40,6 @@ from cbir.store.records import Record
 from cbir.store.schema import forgotten, images, labels
 
 UNCHANGED = ("image_id", "content_hash", "labels")  # when a changed source still shows the image
-
-
-@dataclass(frozen=True)
-class Added:
-    """Result of `Writer.add`. ids: of the images added.
-
-    outcomes: for every entry "added", "duplicate", "deleted earlier", or "updated" if its source showed the image
-    before, and the id of an image with its content, None if there is none. numbers: of the images added, by id.
-    """
-
-    ids: tuple[str, ...] = ()
-    duplicates: int = 0
-    deleted_earlier: int = 0
-    updated: int = 0
-    outcomes: tuple[tuple[str, str | None], ...] = ()
-    numbers: dict[str, int] = field(default_factory=dict)
-
-
-class AddTransaction:
-    """Writes that commit together with the images of `Writer.add`."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def store_thumbnails(self, thumbnails: Mapping[int, bytes]) -> None:
-        """Store JPEG thumbnails by image number."""
-        rows = [{"number": number, "picture": jpeg} for number, jpeg in thumbnails.items()]
-        if rows:
-            self._connection.execute(insert(schema.thumbnails), rows)
-
-    def store_reply(self, key: str, reply: StoredReply) -> None:
-        """Store the reply to the request with this idempotency key."""
-        idempotency.store_reply(self._connection, key, reply)
 
 
 class Writer:
@@ -158,12 +127,13 @@ class Writer:
         restore: bool,
     ) -> tuple[list[tuple[str, str | None]], list[Entry]]:
         """Return the outcome of every entry, and the entries to add with their image ids."""
-        ids_by_content = self._ids_by_content(connection, [record.content_hash for record, _ in entries])
-        deleted_earlier = set() if restore else self._deleted_earlier(connection, entries)
+        hashes = [record.content_hash for record, _ in entries]
+        used = ids_by_content(connection, hashes)
+        deleted_earlier = set() if restore else deleted_content(connection, hashes)
         new: list[Entry] = []
         outcomes: list[tuple[str, str | None]] = []
         for record, vector in entries:
-            used_ids = ids_by_content.setdefault(record.content_hash, set())
+            used_ids = used.setdefault(record.content_hash, set())
             if (record.source, record.content_hash) in updated:
                 outcomes.append(("updated", min(used_ids)))
                 continue
@@ -227,19 +197,6 @@ class Writer:
                 connection.execute(update(images).where(images.c.number == row.number).values(**source))
                 self._relabel(connection, [row.number], dict(record.labels))
                 return
-
-    def _ids_by_content(self, connection: Connection, hashes: Sequence[str]) -> dict[str, set[str]]:
-        """Return the ids of the images with these content hashes."""
-        ids: dict[str, set[str]] = {}
-        columns = images.c.content_hash, images.c.image_id
-        for content_hash, image_id in rows_matching(connection, columns, images.c.content_hash, set(hashes)):
-            ids.setdefault(content_hash, set()).add(image_id)
-        return ids
-
-    def _deleted_earlier(self, connection: Connection, entries: Sequence[Entry]) -> set[str]:
-        column = forgotten.c.content_hash
-        hashes = [record.content_hash for record, _ in entries]
-        return {row[0] for row in rows_matching(connection, [column], column, hashes)}
 
     def relabel(self, source: str, changed: dict[str, str], patient_key: str | None = None) -> bool:
         """Set labels of all images of a source.

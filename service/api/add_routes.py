@@ -11,8 +11,9 @@ from cbir.client.messages import AddedImage, AddedImages
 from cbir.errors import CbirError, InvalidInput, UnreadableImage
 from cbir.ingest.received_files import STATISTICS_IMAGES, ReceivedFile, add_received_files
 from cbir.store import DatabaseError, idempotency
+from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.idempotency import StoredReply
-from cbir.store.writer import Added, AddTransaction, Writer
+from cbir.store.writer import Writer
 from service.access.audit import log_images
 from service.access.auth import actor_name
 from service.api.image_routes import CollectionParameters, check_labels

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from cbir.store import Collection, originals, severity_model
+from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.erasure_audit import find_traces
 from cbir.store.last_good import NAME as COPY
 from cbir.store.records import hash_patient
 from cbir.store.verify import verify_collection
-from cbir.store.writer import Added, AddTransaction, Writer
+from cbir.store.writer import Writer
 from tests.cbir.store.conftest import MakeEntries, entry
 from tests.cbir.store.test_writer import bytes_of
 

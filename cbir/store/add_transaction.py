@@ -1,0 +1,42 @@
+"""Result of adding images, and further writes in the same transaction."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, insert
+
+from cbir.store import idempotency, schema
+from cbir.store.idempotency import StoredReply
+
+
+@dataclass(frozen=True)
+class Added:
+    """Result of `Writer.add`. ids: of the images added.
+
+    outcomes: for every entry "added", "duplicate", "deleted earlier", or "updated" if its source showed the image
+    before, and the id of an image with its content, None if there is none. numbers: of the images added, by id.
+    """
+
+    ids: tuple[str, ...] = ()
+    duplicates: int = 0
+    deleted_earlier: int = 0
+    updated: int = 0
+    outcomes: tuple[tuple[str, str | None], ...] = ()
+    numbers: dict[str, int] = field(default_factory=dict)
+
+
+class AddTransaction:
+    """Writes that commit together with the images of `Writer.add`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def store_thumbnails(self, thumbnails: Mapping[int, bytes]) -> None:
+        """Store JPEG thumbnails by image number."""
+        rows = [{"number": number, "picture": jpeg} for number, jpeg in thumbnails.items()]
+        if rows:
+            self._connection.execute(insert(schema.thumbnails), rows)
+
+    def store_reply(self, key: str, reply: StoredReply) -> None:
+        """Store the reply to the request with this idempotency key."""
+        idempotency.store_reply(self._connection, key, reply)
