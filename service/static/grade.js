@@ -5,7 +5,7 @@ import { grade } from "./api.js";
 
 /** The labels that a grader was trained on. */
 function gradeColumns() {
-  return [...at("grade-columns").options].map((option) => option.value);
+  return [...byId("grade-columns").options].map((option) => option.value);
 }
 
 /** Hide the grades. */
@@ -31,7 +31,7 @@ function describe(result, addressOf) {
     "p",
     "grade",
     element("strong", "", `${result.grade_column} ${result.grade.toFixed(1)}`),
-    ` · ${result.low.toFixed(1)} to ${result.high.toFixed(1)}, an interval that contains the clinician's grade for ${share} of images`,
+    ` · from ${result.low.toFixed(1)} to ${result.high.toFixed(1)}, an interval that contains the clinician's grade for ${share} of images`,
     element("span", "hint", ` · ${result.ranker}, ${result.graded} graded images`),
   );
   const list = element("ul", "grid neighbours");

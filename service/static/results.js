@@ -61,7 +61,7 @@ export function showResults({ after, before, k }, view, addressOf) {
   byId("columns").classList.toggle("both", columns.length > 1);
   byId("columns").replaceChildren(...columns);
   if (focused && document.activeElement === document.body) {
-    [...at("columns").querySelectorAll(".card")].find((card) => card.dataset.image === focused)?.focus();
+    [...byId("columns").querySelectorAll(".card")].find((card) => card.dataset.image === focused)?.focus();
   }
   byId("views").hidden = !reranked;
   summarise(after, reranked && before);
