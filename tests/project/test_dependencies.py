@@ -39,7 +39,7 @@ def test_imports_are_declared() -> None:
     undeclared = {
         f"{path} imports {module}"
         for path, module in imported_modules()
-        if module not in sys.stdlib_module_names
+        if module not in {*sys.stdlib_module_names, "_typeshed"}
         and module not in PACKAGES
         and not known & {normalised(name) for name in distributions.get(module, [])}
     }

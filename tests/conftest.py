@@ -1,0 +1,70 @@
+"""Marks tests by what they need: the extras `deep` and `pacs`, processes or a browser."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+# Folders and files of tests, and the mark of all tests in them.
+MARKED = {
+    "cbir/active": "deep",
+    "cbir/descriptors/test_concatenated.py": "deep",
+    "cbir/gpu": "deep",
+    "cbir/grading/test_cnn.py": "deep",
+    "cbir/grading/test_rankers.py": "deep",
+    "cbir/losses": "deep",
+    "cbir/models": "deep",
+    "cbir/rerank/test_registry.py": "deep",
+    "cbir/training": "deep",
+    "cbir/test_structured_report.py": "pacs",
+    "indexer/dicomweb": "pacs",
+    "indexer/receive": "pacs",
+    "indexer/test_intake.py": "pacs",
+    "indexer/test_nema.py": "pacs",
+    "service/test_orthanc.py": "pacs",
+    "service/test_annotate.py": "deep",
+    "cbir/descriptors/test_describe_command.py": "e2e",
+    "cbir/evaluation/test_irma_run.py": "slow",
+    "cbir/evaluation/test_rerank_quality.py": "slow",
+    "cbir/evaluation/test_run_command.py": "slow",
+    "cbir/store/test_kill.py": "slow",
+    "indexer/test_index.py": "e2e",
+    "service/test_access_start.py": "e2e",
+    "service/test_patience.py": "e2e",
+    "service/test_schemathesis.py": "slow",
+    "service/test_server.py": "e2e",
+    "e2e": "e2e",
+}
+MODULES = {"deep": "torch", "pacs": "pynetdicom"}
+SERVED = {"served", "browser"}  # fixtures that start a service or a browser
+
+
+def _marks(path: Path) -> set[str]:
+    """Return the marks of the tests in a file."""
+    relative = path.relative_to(TESTS).as_posix()
+    return {mark for prefix, mark in MARKED.items() if f"{relative}/".startswith(f"{prefix}/")}
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Skip files whose extra is not installed: they may import it at their top."""
+    missing = [mark for mark in _marks(collection_path) if mark in MODULES and not find_spec(MODULES[mark])]
+    return True if missing and collection_path.suffix == ".py" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Add the marks of each test's file, and `e2e` to tests of a running service."""
+    for item in items:
+        for mark in _marks(item.path):
+            item.add_marker(mark)
+        if SERVED & set(getattr(item, "fixturenames", ())):
+            item.add_marker("e2e")
+
+
+def pytest_report_header() -> list[str]:
+    """Name the extras that are missing, whose tests are left out."""
+    return [
+        f"extra {mark} is not installed ({module}): its tests are left out"
+        for mark, module in MODULES.items()
+        if not find_spec(module)
+    ]
