@@ -39,7 +39,7 @@ def train_embedding_command(
     ] = "small",
     weights: Annotated[
         str | None,
-        typer.Option(help="To start from: a file of weights, an train_embedding's folder, or imagenet."),
+        typer.Option(help="Initial weights: a file, the folder of a trained embedding, or imagenet."),
     ] = None,
     pooling: Annotated[str, typer.Option(help="Pooling: gem or average.")] = "gem",
     dimensions: Annotated[int, typer.Option(min=2, max=4096, help="Embedding dimension.")] = 128,

@@ -15,7 +15,10 @@ def train_ranker_command(
         list[str], typer.Option(help="Positive images: a label, or a condition such as grade>=3. Repeatable.")
     ],
     out: Annotated[
-        Path, typer.Option(help="Folder for train_ranker, report and checkpoint; training there goes on.")
+        Path,
+        typer.Option(
+            help="Folder for ranker, report and checkpoint; an interrupted training continues there."
+        ),
     ],
     where: Annotated[
         list[str] | None,
