@@ -4,6 +4,7 @@ import hashlib
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,16 +64,18 @@ def _columns(classes: NDArray[Any]) -> list[str]:
     return ["label"] if width == 1 else [f"label_{number}" for number in range(1, width + 1)]
 
 
-def _open(path: Path) -> Any:
-    try:
-        arrays = np.load(path, allow_pickle=False)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InvalidInput(f"{path} is not an .npz file; pickled data is never loaded") from error
-    if not isinstance(arrays, np.lib.npyio.NpzFile):
-        raise InvalidInput(f"{path} contains a single array; MedMNIST files are .npz with six")
-    return arrays
+@contextmanager
+def _open(path: Path) -> Iterator[Any]:
+    with ExitStack() as stack:
+        try:
+            arrays = np.load(stack.enter_context(path.open("rb")), allow_pickle=False)
+        except OSError as error:
+            raise InvalidInput(f"{path} cannot be read: {error.strerror or error}") from error
+        except (ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise InvalidInput(f"{path} is not an .npz file; pickled data is never loaded") from error
+        if not isinstance(arrays, np.lib.npyio.NpzFile):
+            raise InvalidInput(f"{path} contains a single array; MedMNIST files are .npz with six")
+        yield arrays
 
 
 def _array(path: Path, arrays: Any, name: str) -> NDArray[Any]:

@@ -45,7 +45,7 @@ def read_knn(path: Path, count: int, dimensions: int) -> NearestNeighbours:
         If the file cannot be read or does not fit the snapshot.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays: dict[str, NDArray[Any]] = {name: file[name] for name in file.files}
         space = Space(arrays["centre"], arrays["projection"])
         neighbours = NearestNeighbours(space, arrays["rows"], arrays["squared"], arrays["lengths"])

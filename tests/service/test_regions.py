@@ -1,5 +1,7 @@
 """Regions and windows over HTTP."""
 
+from pathlib import Path
+
 import cv2
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from tests.service.conftest import cbir, problem
 
 
 def send(client, path, where="render", **parameters):
-    data = open(path, "rb").read()  # noqa: SIM115
+    data = Path(path).read_bytes()
     kind = "application/octet-stream"
     return client.post(f"/v1/{where}", data=data, content_type=kind, query_string=parameters)
 

@@ -1,6 +1,7 @@
 """Cropping, and windows chosen by the caller."""
 
 import io
+from pathlib import Path
 
 import numpy as np
 import pydicom
@@ -84,7 +85,7 @@ def test_a_window_is_linear_between_its_ends():
 
 
 def test_a_window_leaves_other_files_alone():
-    data = open(get_testdata_file("examples_rgb_color.dcm"), "rb").read()  # noqa: SIM115
+    data = Path(get_testdata_file("examples_rgb_color.dcm")).read_bytes()
     (displayed,), (again,) = decode(data), decode(data, window=(1, 2))
     assert displayed.windowing is None
     np.testing.assert_array_equal(again.pixels, displayed.pixels)
