@@ -1,4 +1,4 @@
-"""Scope that each address needs. An address without a rule is refused wherever tokens are needed."""
+"""Scope that each address needs. An address without a rule is refused if tokens are needed."""
 
 import re
 from enum import Enum

@@ -73,7 +73,8 @@ def test_own_page_and_programs_are_answered(client: FlaskClient, headers: dict[s
 
 @pytest.mark.parametrize("path", ["/", "/similar", "/healthz", "/none", "/static/page.css"])
 def test_headers_of_every_response(client: FlaskClient, path: str) -> None:
-    headers = client.get(path).headers
+    with client.get(path) as answer:
+        headers = answer.headers
     policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
     assert policy["default-src"] == policy["base-uri"] == policy["frame-ancestors"] == "'none'"
     assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"

@@ -73,10 +73,10 @@ def test_controls_are_labelled(client: FlaskClient) -> None:
 
 @pytest.mark.parametrize("file", sorted(path.name for path in STATIC.iterdir()))
 def test_static_files(client: FlaskClient, file: str) -> None:
-    answer = client.get(f"/static/{file}")
-    assert answer.status_code == 200
-    if file.endswith(".js"):
-        assert "javascript" in answer.mimetype
+    with client.get(f"/static/{file}") as answer:
+        assert answer.status_code == 200
+        if file.endswith(".js"):
+            assert "javascript" in answer.mimetype
 
 
 def test_empty_collection(tmp_path: Path) -> None:
