@@ -18,26 +18,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
-from cbir import rerank, settings
-from cbir.errors import CbirError, InvalidInput
-from cbir.evaluation.candidates import Candidates, select_candidates
-from cbir.evaluation.comparison import (
+from comparison import (
     CLASS_SIZES,
     Comparison,
     compare_methods,
     lead_over_rival,
     summarise_scores,
 )
-from cbir.evaluation.method_scores import RECALLS, MethodScorer
+from method_scores import RECALLS, MethodScorer
+from numpy.typing import NDArray
+from splits import limit_classes, split_halves
+
+from cbir import rerank, settings
+from cbir.errors import CbirError, InvalidInput
+from cbir.evaluation.candidates import Candidates, select_candidates
 from cbir.evaluation.qrels import build_qrels
 from cbir.evaluation.query_images import leave_one_out, sample_queries
 from cbir.evaluation.relevance import Relevance, parse_relevance
 from cbir.evaluation.report import charts
 from cbir.evaluation.report.svg_figure import standalone_svg
 from cbir.evaluation.search_pool import SearchPool, open_search_pool
-from cbir.evaluation.splits import limit_classes, split_halves
 from cbir.rerank.reranker import POSITIVES
 from cbir.store import Collection
 from cbir.threads import cores
@@ -241,9 +241,7 @@ def main() -> None:
         "--collection", type=Path, help="made of the images where it does not exist, and kept"
     )
     options.add_argument("--queries", type=int, default=400, help="queries to report on")
-    options.add_argument(
-        "--tuning-queries", type=int, default=200, help="queries to choose parameters with"
-    )
+    options.add_argument("--tuning-queries", type=int, default=200, help="queries to choose parameters with")
     options.add_argument("--per-class", type=int, help="cut every class to so many images, patients together")
     options.add_argument("--relevance", default="label", help="as of `cbir evaluate run`")
     options.add_argument("--methods", nargs="+", default=list(rerank.names()), help="all if not given")

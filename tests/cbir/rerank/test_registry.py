@@ -8,11 +8,11 @@ import pytest
 
 from cbir import rerank, settings
 from cbir.errors import InvalidInput
-from cbir.evaluation.comparison import reranker_class
 from cbir.evaluation.methods import parse_methods
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
 from cbir.gpu.device_search import DeviceSearch
+from cbir.rerank import reranker_class
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import Grid, Reranked, Reranker
 from cbir.search import Request, Searcher, Stopwatch

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from method_scores import MEASURES, MethodScorer, MethodScores, best_by_map
 from numpy.typing import NDArray
 
 from cbir.evaluation.experiment import PairedDifference, compare_runs
-from cbir.evaluation.method_scores import MEASURES, MethodScorer, MethodScores, best_by_map
 from cbir.evaluation.methods import Method
 from cbir.evaluation.significance import bootstrap_intervals
 from cbir.rerank import reranker_class
