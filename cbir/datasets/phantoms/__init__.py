@@ -1,7 +1,6 @@
 """Synthetic radiographs with classes and codes, for demonstrations, tests and benchmarks."""
 
 from cbir.datasets.phantoms.drawing import (
-    PhantomClass,
     PhantomFacts,
     PhantomRadiograph,
     draw_phantom,
@@ -11,7 +10,6 @@ from cbir.datasets.phantoms.drawing import (
 from cbir.datasets.phantoms.phantom_files import write_phantoms
 
 __all__ = [
-    "PhantomClass",
     "PhantomFacts",
     "PhantomRadiograph",
     "draw_phantom",

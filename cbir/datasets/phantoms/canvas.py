@@ -78,11 +78,9 @@ class Canvas:
         self, width: float, height: float, pixels: int, body: PatientBody, person: Generator, pose: Generator
     ) -> None:
         self.unit = pixels / 100
-        self.width, self.height = width, height
         self.mu: Attenuation = np.zeros((round(height * self.unit), round(width * self.unit)), np.float32)
         self.body, self.person, self.pose = body, person, pose
-        self.linear = np.eye(2)
-        self.offset = np.zeros(2)
+        self.linear, self.offset = np.eye(2), np.zeros(2)
         self.scale = 1.0  # enlargement of the view
         self._corner = (int(person.integers(TILE // 2)), int(person.integers(TILE // 2)))
 
@@ -122,7 +120,7 @@ class Canvas:
         return (int(top), int(bottom), int(left), int(right)) if top < bottom and left < right else None
 
     def _depth(
-        self, outlines: Sequence[Points], holes: Sequence[Points], blur: float
+        self, outlines: Sequence[ArrayLike], holes: Sequence[ArrayLike], blur: float
     ) -> tuple[tuple[slice, slice], Attenuation, Attenuation] | None:
         """Return the slices of the shapes, the depth of each pixel inside them (units), and their cover (0 to 1)."""
         polygons = self._pixels([closed_curve(outline) for outline in outlines])
@@ -167,13 +165,16 @@ class Canvas:
         mottle : float
             Unevenness, as a share of the amount.
         """
-        layers = self._depth([np.asarray(o, float) for o in outlines], (), blur * self.scale)
+        layers = self._depth(outlines, (), blur * self.scale)
         if layers is None:
             return
         window, depth, cover = layers
         layer = _chord(depth, edge) * np.float32(amount / edge) * cover
         if mottle:
             layer *= np.maximum(1 + np.float32(mottle) * self._mottle[window], 0)
+        self._add(window, layer, blur)
+
+    def _add(self, window: tuple[slice, slice], layer: Attenuation, blur: float) -> None:
         sigma = blur * self.unit * self.scale
         self.mu[window] += cv2.GaussianBlur(layer, (0, 0), sigma) if sigma > 0.3 else layer
 
@@ -184,7 +185,7 @@ class Canvas:
         radius: float,
         cortex: float = 0.5,
         inner: float = 0.45,
-        holes: Sequence[Points] = (),
+        holes: Sequence[ArrayLike] = (),
         grain: float = 0.08,
     ) -> None:
         """Add a shell of dense cortex around cancellous bone: bright at the rim, where the beam runs along it.
@@ -206,7 +207,7 @@ class Canvas:
         grain : float
             Contrast of the trabeculae.
         """
-        layers = self._depth([np.asarray(o, float) for o in outlines], holes, 0)
+        layers = self._depth(outlines, holes, 0)
         if layers is None:
             return
         window, depth, cover = layers
@@ -232,20 +233,16 @@ class Canvas:
         blur : float
             Softness in units.
         """
-        widths = [width for _, width in paths]
-        lines = list(zip(self._pixels([open_curve(path) for path, _ in paths]), widths, strict=True))
-        sigma = blur * self.unit * self.scale
-        region = self._region([line for line, _ in lines], 3 * sigma + max(widths) * self.unit)
+        lines = self._pixels([open_curve(path) for path, _ in paths])
+        margin = 3 * blur * self.unit * self.scale + max(width for _, width in paths) * self.unit
+        region = self._region(lines, margin)
         if region is None:
             return
         top, bottom, left, right = region
         mask = np.zeros((bottom - top, right - left), np.uint8)
         origin = np.array([left, top], np.int32) << SHIFT
-        for line, width in lines:
+        for line, (_, width) in zip(lines, paths, strict=True):
             pixels = width * self.unit * self.scale
-            layer_value = 255 if pixels >= 1 else max(int(255 * pixels), 30)
-            cv2.polylines(
-                mask, [line - origin], False, layer_value, max(round(pixels), 1), cv2.LINE_AA, SHIFT
-            )
-        layer = mask * np.float32(amount / 255)
-        self.mu[top:bottom, left:right] += cv2.GaussianBlur(layer, (0, 0), sigma) if sigma > 0.3 else layer
+            value, thick = 255 if pixels >= 1 else max(int(255 * pixels), 30), max(round(pixels), 1)
+            cv2.polylines(mask, [line - origin], False, value, thick, cv2.LINE_AA, SHIFT)
+        self._add((slice(top, bottom), slice(left, right)), mask * np.float32(amount / 255), blur)

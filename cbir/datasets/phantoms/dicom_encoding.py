@@ -4,23 +4,15 @@ from datetime import date, timedelta
 from io import BytesIO
 
 import numpy as np
-from pydicom import Dataset, dcmwrite
+from pydicom import Dataset, dcmwrite, uid
 from pydicom.dataset import FileMetaDataset
-from pydicom.uid import (
-    ComputedRadiographyImageStorage,
-    DigitalMammographyXRayImageStorageForPresentation,
-    DigitalXRayImageStorageForPresentation,
-    ExplicitVRLittleEndian,
-    RLELossless,
-    generate_uid,
-)
 
 from cbir.datasets.phantoms.drawing import PhantomRadiograph
 
 STORAGE = {
-    "CR": ComputedRadiographyImageStorage,
-    "DX": DigitalXRayImageStorageForPresentation,
-    "MG": DigitalMammographyXRayImageStorageForPresentation,
+    "CR": uid.ComputedRadiographyImageStorage,
+    "DX": uid.DigitalXRayImageStorageForPresentation,
+    "MG": uid.DigitalMammographyXRayImageStorageForPresentation,
 }
 # PS3.16 CID 4014: views of the breast, SNOMED CT
 BREAST_VIEWS = {"MLO": ("399368009", "medio-lateral oblique"), "CC": ("399162004", "cranio-caudal")}
@@ -57,11 +49,9 @@ def encode_dicom(phantom: PhantomRadiograph, index: int, seed: int) -> bytes:
     ds.BurnedInAnnotation = "YES"
     ds.PixelData = (4095 - stored if inverted else stored).astype("<u2").tobytes()
     ds.file_meta = FileMetaDataset()
-    ds.file_meta.MediaStorageSOPClassUID = ds.SOPClassUID
-    ds.file_meta.MediaStorageSOPInstanceUID = ds.SOPInstanceUID
-    ds.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    ds.file_meta.TransferSyntaxUID = uid.ExplicitVRLittleEndian
     if index % 4 == 3:
-        ds.compress(RLELossless, encoding_plugin="pydicom", generate_instance_uid=False)
+        ds.compress(uid.RLELossless, encoding_plugin="pydicom", generate_instance_uid=False)
     file = BytesIO()
     dcmwrite(file, ds, enforce_file_format=True)
     return file.getvalue()
@@ -90,15 +80,14 @@ def _patient_and_study(ds: Dataset, phantom: PhantomRadiograph, index: int, seed
 
 
 def _uid(*parts: object) -> str:
-    return generate_uid(entropy_srcs=["phantom", *map(str, parts)])
+    return uid.generate_uid(entropy_srcs=["phantom", *map(str, parts)])
 
 
 def _equipment(ds: Dataset, phantom: PhantomRadiograph) -> None:
     ds.Modality = phantom.modality
     ds.Manufacturer = "cbir phantoms"
     ds.ImageType = ["DERIVED", "PRIMARY"]
-    ds.BodyPartExamined = phantom.body_part
-    ds.ViewPosition = phantom.view_position
+    ds.BodyPartExamined, ds.ViewPosition = phantom.body_part, phantom.view_position
     ds.PatientOrientation = ""
     spacing = f"{phantom.length / max(phantom.pixels.shape):.6g}"
     ds.ImagerPixelSpacing = [spacing, spacing]
@@ -108,8 +97,7 @@ def _equipment(ds: Dataset, phantom: PhantomRadiograph) -> None:
     ds.PresentationIntentType = "FOR PRESENTATION"
     ds.ImageLaterality = phantom.laterality or "U"
     ds.DetectorType = "DIRECT"
-    ds.PixelIntensityRelationship = "LOG"
-    ds.PixelIntensityRelationshipSign = 1
+    ds.PixelIntensityRelationship, ds.PixelIntensityRelationshipSign = "LOG", 1
     ds.AcquisitionContextSequence = []
     ds.AnatomicRegionSequence = []
     if phantom.modality == "MG":

@@ -50,18 +50,9 @@ class PhantomRadiograph(PhantomFacts):
     pixels: NDArray[np.uint8] = field(repr=False)
 
 
-@dataclass(frozen=True)
-class PhantomClass:
-    """A row of the table of classes. code: IRMA code without a side."""
-
-    name: str
-    code: str
-    description: str
-
-
-def phantom_classes() -> tuple[PhantomClass, ...]:
+def phantom_classes() -> tuple[PhantomRegion, ...]:
     """Return the classes, in the order in which `draw_phantom` cycles through them."""
-    return tuple(PhantomClass(region.name, region.code, region.description) for region in REGIONS)
+    return REGIONS
 
 
 def draw_phantom(index: int, seed: int = 0, size: int = 256, region: str | None = None) -> PhantomRadiograph:
@@ -164,20 +155,14 @@ def _draw_pixels(
     canvas = Canvas(kind.width, kind.height, min(max(size, MIN_DRAWN), MAX_DRAWN), body, person, pose)
     stature = person.normal(1.0, 0.03)
     turn = pose.normal(0, 3.2 if kind.sides and kind.modality == "CR" else 1.3)
-    canvas.look(
-        pose.normal(0, 1.6, 2),
-        stature * pose.uniform(0.95, 1.05) * np.array([-1.0 if side == "L" else 1.0, 1.0]),
-        turn,
-    )
+    mirrored = np.array([-1.0 if side == "L" else 1.0, 1.0])
+    canvas.look(pose.normal(0, 1.6, 2), stature * pose.uniform(0.95, 1.05) * mirrored, turn)
     kind.draw(canvas)
-    unsharp = cv2.GaussianBlur(canvas.mu, (0, 0), 0.55 + canvas.unit * 0.06)
+    mu = cv2.GaussianBlur(canvas.mu, (0, 0), 0.55 + canvas.unit * 0.06)
     width, height = (round(n * size / 100) for n in (kind.width, kind.height))
-    reduce = cv2.INTER_AREA if size < MIN_DRAWN else cv2.INTER_CUBIC
-    mu = (
-        unsharp
-        if unsharp.shape == (height, width)
-        else cv2.resize(unsharp, (width, height), interpolation=reduce)
-    )
+    if mu.shape != (height, width):
+        reduce = cv2.INTER_AREA if size < MIN_DRAWN else cv2.INTER_CUBIC
+        mu = cv2.resize(mu, (width, height), interpolation=reduce)
     return _develop_film(kind, side, np.maximum(mu, 0), pose)
 
 
@@ -193,9 +178,8 @@ def _develop_film(kind: PhantomRegion, side: str, mu: Attenuation, pose: Generat
     if lead < 0.8:
         # the patient's right is on the left of the picture; the letter of a breast is away from the chest wall
         left = letter == "R" if breast or not side else corner < 0.5
-        exposure.lead_letter(
-            mu, letter, 0.12 if left else 0.88, 0.1 if breast or corner < 0.7 else 0.88, pose
-        )
+        x, y = 0.12 if left else 0.88, 0.1 if breast or corner < 0.7 else 0.88
+        exposure.lead_letter(mu, letter, x, y, pose)
     detected = exposure.expose(mu, photons, scatter, pose)
     grey = exposure.develop(detected, inside > 0.5, float(low), float(high), gamma)
     border = 0.95 if edge < 0.07 and not breast else 0.01

@@ -6,6 +6,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from cbir.datasets.phantoms.canvas import Attenuation
+from cbir.datasets.phantoms.shapes import rotate
 
 LEAD = 2.2
 
@@ -62,17 +63,13 @@ def develop(
 def collimation(shape: tuple[int, int], pose: Generator) -> NDArray[np.float32]:
     """Return 1 inside the rectangle that the collimator leaves open, 0 outside; often it is the whole picture."""
     height, width = shape
-    mask = np.ones(shape, np.float32)
     inset = pose.uniform(0.0, 0.075, 4) * (width, width, height, height)
     angle = float(pose.normal(0, 1.2))
     if pose.random() < 0.45:
-        return mask
+        return np.ones(shape, np.float32)
     x0, x1, y0, y1 = inset[0], width - inset[1], inset[2], height - inset[3]
     corners = np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]])
-    c, s = np.cos(np.radians(angle)), np.sin(np.radians(angle))
-    middle = corners.mean(0)
-    turned = (corners - middle) @ np.array([[c, s], [-s, c]]) + middle
-    mask[:] = 0
+    turned, mask = rotate(corners, angle, corners.mean(0)), np.zeros(shape, np.float32)
     cv2.fillPoly(mask, [np.round(turned * 16).astype(np.int32)], 1.0, cv2.LINE_8, 4)
     return np.asarray(cv2.GaussianBlur(mask, (0, 0), max(width, height) / 400 + 0.3), np.float32)
 
@@ -97,16 +94,8 @@ def lead_letter(mu: Attenuation, letter: str, x: float, y: float, pose: Generato
     thick = max(round(size / 160), 1)
     (across, up), _ = cv2.getTextSize(letter, cv2.FONT_HERSHEY_DUPLEX, scale, thick)
     stamp = np.zeros((up * 3, up * 3), np.uint8)
-    cv2.putText(
-        stamp,
-        letter,
-        ((up * 3 - across) // 2, up * 2),
-        cv2.FONT_HERSHEY_DUPLEX,
-        scale,
-        255,
-        thick,
-        cv2.LINE_AA,
-    )
+    start = ((up * 3 - across) // 2, up * 2)
+    cv2.putText(stamp, letter, start, cv2.FONT_HERSHEY_DUPLEX, scale, 255, thick, cv2.LINE_AA)
     if pose.random() < 0.3:
         cv2.circle(stamp, (up * 3 // 2, up * 3 // 2), int(up * 1.2), 255, max(thick // 2, 1), cv2.LINE_AA)
     spin = cv2.getRotationMatrix2D((up * 1.5, up * 1.5), float(pose.normal(0, 6)), 1)

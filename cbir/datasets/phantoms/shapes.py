@@ -1,7 +1,7 @@
 """Outlines: smooth closed curves and tapered tubes from a few control points, in drawing units."""
 
-from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 Points = NDArray[np.float64]  # (n, 2): x to the right, y down
 
 SAMPLES = 6  # points between two control points of a curve
-# (position along the axis 0..1, half width right, half width left)
-Profile = Sequence[tuple[float, float, float]]
 
 
 def _blend(steps: int) -> NDArray[np.float64]:
@@ -22,36 +20,40 @@ def _blend(steps: int) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=128)
-def _closed_basis(count: int) -> NDArray[np.float64]:
-    basis = np.zeros((count * SAMPLES, count))
-    for segment in range(count):
+def _basis(count: int, closed: bool) -> NDArray[np.float64]:
+    """Return the weights of `count` control points in the points of a curve."""
+    segments = count if closed else count - 1
+    basis = np.zeros((segments * SAMPLES + (not closed), count))
+    for segment in range(segments):
         for neighbour in range(4):
-            column = (segment + neighbour - 1) % count
+            column = segment + neighbour - 1
+            column = column % count if closed else min(max(column, 0), count - 1)
             basis[segment * SAMPLES : (segment + 1) * SAMPLES, column] += _blend(SAMPLES)[:, neighbour]
-    return basis
-
-
-@lru_cache(maxsize=128)
-def _open_basis(count: int) -> NDArray[np.float64]:
-    basis = np.zeros(((count - 1) * SAMPLES + 1, count))
-    for segment in range(count - 1):
-        for neighbour in range(4):
-            column = min(max(segment + neighbour - 1, 0), count - 1)
-            basis[segment * SAMPLES : (segment + 1) * SAMPLES, column] += _blend(SAMPLES)[:, neighbour]
-    basis[-1, -1] = 1
+    if not closed:
+        basis[-1, -1] = 1
     return basis
 
 
 def closed_curve(points: ArrayLike) -> Points:
     """Return a smooth closed curve through the control points."""
     control = np.asarray(points, float)
-    return np.asarray(_closed_basis(len(control)) @ control)
+    return np.asarray(_basis(len(control), True) @ control)
 
 
 def open_curve(points: ArrayLike) -> Points:
     """Return a smooth open curve through the control points."""
     control = np.asarray(points, float)
-    return np.asarray(_open_basis(len(control)) @ control)
+    return np.asarray(_basis(len(control), False) @ control)
+
+
+def arc_length(line: Points) -> NDArray[np.float64]:
+    """Return the distance of each point from the first, along the line."""
+    return np.concatenate([[0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))])
+
+
+def resample(values: Points, positions: Points, at: Points) -> Points:
+    """Interpolate `values` (n, 2), which are at ascending `positions` (n,), at other positions."""
+    return np.stack([np.interp(at, positions, column) for column in values.T], 1)
 
 
 def ellipse(x: float, y: float, rx: float, ry: float, angle: float = 0.0, count: int = 12) -> Points:
@@ -99,7 +101,7 @@ def translate(points: ArrayLike, x: float, y: float) -> Points:
     x, y : float
         Distance to the right and down.
     """
-    return np.add(np.asarray(points, float), [x, y])
+    return np.asarray(np.add(points, (x, y)), float)
 
 
 def transform_shape(
@@ -126,34 +128,52 @@ def mirror(points: ArrayLike) -> Points:
     return np.asarray(points, float) * (-1.0, 1.0)
 
 
-def tube(path: ArrayLike, profile: Profile | float, width: float = 1.0) -> Points:
+def tube(path: ArrayLike, profile: ArrayLike, width: float = 1.0) -> Points:
     """Return the outline of a bone along a path.
 
     Parameters
     ----------
     path : (n, 2) array_like
         Control points of the axis, n >= 2; it is smoothed.
-    profile : float or sequence of (position, right, left)
-        Half widths along the axis, "right" as on the screen when the path runs down the page; a number is a
-        constant half width with rounded ends.
+    profile : float or sequence of (position, right, left) or (position, half width)
+        Positions from 0 to 1 and half widths along the axis, "right" as on the screen when the path runs down the
+        page; a number is a constant half width with rounded ends.
     width : float
         Factor of the half widths.
     """
     line = open_curve(path)
-    steps = np.hypot(*np.diff(line, axis=0).T)
-    along = np.concatenate([[0], np.cumsum(steps)])
+    along = arc_length(line)
     if isinstance(profile, int | float):
         cap = min(0.3, 0.6 * profile * width / along[-1])
-        rows = [(0.0, 0.45), (cap, 0.95), (0.35, 1.0), (0.65, 1.0), (1 - cap, 0.95), (1.0, 0.45)]
-        table = np.array([(t, profile * w, profile * w) for t, w in rows])
-    else:
-        table = np.array(profile, float)
+        shares = [(0.0, 0.45), (cap, 0.95), (0.35, 1.0), (0.65, 1.0), (1 - cap, 0.95), (1.0, 0.45)]
+        profile = [(t, profile * share) for t, share in shares]
+    table = np.asarray(profile, float)[:, [0, 1, -1]]
     at = table[:, 0] * along[-1]
-    centre = np.stack([np.interp(at, along, line[:, 0]), np.interp(at, along, line[:, 1])], 1)
-    direction = np.gradient(line, axis=0)
-    heading = np.stack([np.interp(at, along, direction[:, 0]), np.interp(at, along, direction[:, 1])], 1)
+    centre = resample(line, along, at)
+    heading = resample(np.gradient(line, axis=0), along, at)
     heading /= np.hypot(heading[:, 0], heading[:, 1])[:, None]
     normal = np.stack([heading[:, 1], -heading[:, 0]], 1) * width
-    return np.asarray(
-        np.concatenate([centre + normal * table[:, 1:2], (centre - normal * table[:, 2:3])[::-1]])
-    )
+    return np.concatenate([centre + normal * table[:, 1:2], (centre - normal * table[:, 2:3])[::-1]])
+
+
+def along(path: ArrayLike, count: int, growth: float = 1.0) -> list[tuple[Points, float, float]]:
+    """Return segments down a spine: centre, height and lean in degrees.
+
+    Parameters
+    ----------
+    path : (n, 2) array_like
+        Control points of the axis.
+    count : int
+        Number of segments.
+    growth : float
+        Height of a segment over that of the one above.
+    """
+    line = open_curve(path)
+    lengths, distance = growth ** np.arange(count), arc_length(line)
+    edges = np.concatenate([[0], np.cumsum(lengths)]) / lengths.sum() * distance[-1]
+    corners = resample(line, distance, edges)
+    segments = []
+    for a, b in pairwise(corners):
+        d = b - a
+        segments.append(((a + b) / 2, float(np.hypot(*d)), float(np.degrees(np.arctan2(-d[0], d[1])))))
+    return segments

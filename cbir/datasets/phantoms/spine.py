@@ -5,53 +5,14 @@
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cbir.datasets.phantoms.canvas import Canvas
-from cbir.datasets.phantoms.shapes import (
-    Points,
-    ellipse,
-    mirror,
-    open_curve,
-    transform_shape,
-    translate,
-    tube,
-)
+from cbir.datasets.phantoms.outlines import OUTLINES, grown
+from cbir.datasets.phantoms.shapes import Points, along, ellipse, mirror, transform_shape, translate, tube
 from cbir.datasets.phantoms.thorax import ribs
-
-# bodies in a box of -1..1: waisted, with end plates a little hollow
-FRONT = [(-0.92, -0.96), (-0.5, -0.94), (0, -0.9), (0.5, -0.94), (0.92, -0.96), (1, -0.78), (0.91, -0.1),
-    (0.93, 0.35), (1.02, 0.82), (0.92, 0.98), (0.5, 0.95), (0, 0.9), (-0.5, 0.95), (-0.92, 0.98),
-    (-1.02, 0.82), (-0.93, 0.35), (-0.91, -0.1), (-1, -0.78)]
-SIDE = [(-0.92, -0.98), (-0.4, -0.93), (0.2, -0.92), (0.9, -0.96), (0.98, -0.7), (0.93, 0), (0.97, 0.75),
-    (0.9, 0.97), (0.2, 0.92), (-0.4, 0.92), (-0.92, 0.98), (-1.03, 0.8), (-0.94, 0), (-1.03, -0.8)]
-
-
-def along(path: ArrayLike, count: int, growth: float = 1.0) -> list[tuple[Points, float, float]]:
-    """Return segments down a spine: centre, height and lean in degrees.
-
-    Parameters
-    ----------
-    path : (n, 2) array_like
-        Control points of the axis.
-    count : int
-        Number of segments.
-    growth : float
-        Height of a segment over that of the one above.
-    """
-    line = open_curve(path)
-    lengths = growth ** np.arange(count)
-    distance = np.concatenate([[0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))])
-    edges = np.concatenate([[0], np.cumsum(lengths)]) / lengths.sum() * distance[-1]
-    corners = np.stack([np.interp(edges, distance, line[:, k]) for k in (0, 1)], 1)
-    segments = []
-    for a, b in pairwise(corners):
-        d = b - a
-        segments.append(((a + b) / 2, float(np.hypot(*d)), float(np.degrees(np.arctan2(-d[0], d[1])))))
-    return segments
 
 
 def spine_front(c: Canvas, segments: Sequence[tuple[Points, float, float]], width: float, amount: float,
@@ -71,20 +32,19 @@ def spine_front(c: Canvas, segments: Sequence[tuple[Points, float, float]], widt
     process : float
         Reach of the transverse processes.
     """
+    o = OUTLINES["spine_front"]
     bodies, pedicles, holes, spinous, transverse = [], [], [], [], []
     for index, (centre, height, lean) in enumerate(segments):
         half = width * (1 + 0.035 * index)
         fit = partial(transform_shape, x=centre[0], y=centre[1], scale=(half, height / 2), degrees=lean)
-        bodies.append(fit(np.array(FRONT) * (1, 0.82)))
+        bodies.append(fit(o["body"] * (1, 0.82)))
         for side in (-1, 1):
             pedicles.append(fit(ellipse(side * 0.62, -0.3, 0.17, 0.27)))
             holes.append(fit(ellipse(side * 0.62, -0.3, 0.08, 0.15)))
             transverse.append(fit(tube([(side * 0.8, -0.18), (side * (1 + process * 0.6), -0.3),
                 (side * (1 + process), -0.22)], 0.15)))
-        spinous.append(fit([(0, 0.1), (0.1, 0.4), (0.13, 0.8), (0, 1.0), (-0.13, 0.8), (-0.1, 0.4)]))
-        c.bone(fit([(-0.7, 0.1), (-0.3, 0.1), (0, 0.3), (0.3, 0.1), (0.7, 0.1), (0.62, 0.9), (0.5, 1.25),
-            (0.36, 0.9), (0, 0.75), (-0.36, 0.9), (-0.5, 1.25), (-0.62, 0.9)]), amount=amount * 0.3,
-            radius=half * 0.25, cortex=half * 0.06)
+        spinous.append(fit(o["spinous"]))
+        c.bone(fit(o["lamina"]), amount=amount * 0.3, radius=half * 0.25, cortex=half * 0.06)
     c.bone(*bodies, amount=amount, radius=width * 0.55, cortex=width * 0.1, inner=0.5, grain=0.09)
     c.bone(*pedicles, amount=amount * 0.5, radius=width * 0.1, cortex=width * 0.05, holes=[])
     c.soft(*holes, amount=-amount * 0.2, edge=width * 0.08)
@@ -109,15 +69,15 @@ def spine_side(c: Canvas, segments: Sequence[tuple[Points, float, float]], depth
     process : float
         Length of the spinous processes.
     """
+    o = OUTLINES["spine_side"]
     bodies, arches, facets = [], [], []
     for index, (centre, height, lean) in enumerate(segments):
         half = depth * (1 + 0.02 * index)
         fit = partial(transform_shape, x=centre[0], y=centre[1], scale=(half, height / 2), degrees=lean)
-        bodies.append(fit(np.array(SIDE) * (1, 0.8)))
+        bodies.append(fit(o["body"] * (1, 0.8)))
         arches.append(fit(tube([(1.0, -0.25), (1.5, 0.0), (1.9, 0.35), (1.5 + process, 0.7)],
-            [(0, 0.22, 0.22), (0.25, 0.2, 0.2), (0.6, 0.26, 0.26), (0.92, 0.4, 0.4), (1, 0.2, 0.2)])))
-        facets.append(fit([(1.35, -0.95), (1.62, -0.8), (1.72, 0.0), (1.72, 0.85), (1.5, 1.0), (1.3, 0.4),
-            (1.25, -0.3)]))
+            o["arch_profile"])))
+        facets.append(fit(o["facet"]))
     c.bone(*bodies, amount=amount, radius=depth * 0.75, cortex=depth * 0.13, inner=0.48, grain=0.09)
     c.bone(*arches[0::2], amount=amount * 0.5, radius=depth * 0.3, cortex=depth * 0.09)
     c.bone(*arches[1::2], amount=amount * 0.5, radius=depth * 0.3, cortex=depth * 0.09)
@@ -138,11 +98,8 @@ def sacrum(c: Canvas, x: float, y: float, scale: float, amount: float) -> None:
     amount : float
         Attenuation.
     """
-    outline = [(-1, 0.15), (-0.6, 0.12), (-0.45, 0), (0, 0.04), (0.45, 0), (0.6, 0.12), (1, 0.15),
-        (1.05, 0.6), (0.85, 1.2), (0.5, 1.75), (0.25, 2.3), (0, 2.4), (-0.25, 2.3), (-0.5, 1.75),
-        (-0.85, 1.2), (-1.05, 0.6)]
-    c.bone(transform_shape(outline, x, y, scale), amount=amount, radius=scale * 0.6, cortex=scale * 0.07, inner=0.5,
-        grain=0.09)
+    c.bone(transform_shape(OUTLINES["sacrum"]["outline"], x, y, scale), amount=amount, radius=scale * 0.6,
+        cortex=scale * 0.07, inner=0.5, grain=0.09)
     foramina = [transform_shape(ellipse(side * (0.5 - 0.07 * i), 0.5 + 0.42 * i, 0.13, 0.1, side * 25), x, y,
         scale) for i in range(4) for side in (-1, 1)]
     c.soft(*foramina, amount=-amount * 0.4, edge=scale * 0.1, blur=scale * 0.02)
@@ -153,20 +110,20 @@ def sacrum(c: Canvas, x: float, y: float, scale: float, amount: float) -> None:
     c.strokes(arcs, amount * 0.18, scale * 0.02)
 
 
-def gas(c: Canvas, lumps: Sequence[tuple[float, float, float]], amount: float) -> None:
+def gas(c: Canvas, lumps: ArrayLike, amount: float) -> None:
     """Draw gas in the bowel, different in every exposure.
 
     Parameters
     ----------
     c : Canvas
         Canvas to draw on.
-    lumps : sequence of (x, y, size)
+    lumps : (n, 3) array_like of (x, y, size)
         Centres and sizes.
     amount : float
         Attenuation that the gas replaces.
     """
     bubbles = []
-    for x, y, size in lumps:
+    for x, y, size in np.asarray(lumps, float):
         if c.pose.random() < 0.75:
             px, py = x + c.pose.normal(0, 1.5), y + c.pose.normal(0, 1.5)
             r = size * c.pose.uniform(0.55, 1.15)
@@ -192,52 +149,40 @@ def scoliosis(c: Canvas, top: float, bottom: float) -> list[tuple[float, float]]
 
 
 def lumbar_ap(c: Canvas) -> None:
-    f = c.body.build
+    o = OUTLINES["lumbar_ap"]
     c.look((0, 0), c.pose.uniform(0.98, 1.08))
-    c.soft([(-39 * f, -70), (-36 * f, -20), (-34 * f, 5), (-40 * f, 30), (-46, 70), (46, 70), (40 * f, 30),
-        (34 * f, 5), (36 * f, -20), (39 * f, -70)], amount=1.5, edge=30)
-    psoas = [(6, -34), (9, -22), (15, 2), (21, 24), (23, 50), (8, 50), (5, 0)]
-    c.soft(psoas, mirror(psoas), amount=0.14, edge=5, blur=0.7)
+    c.soft(grown(o["skin"], c.body.build), amount=1.5, edge=30)
+    c.soft(o["psoas"], mirror(o["psoas"]), amount=0.14, edge=5, blur=0.7)
     ribs(c, [[(s * 7, -45 + 9 * i), (s * 16, -41.5 + 9 * i),
         (s * (28 - 7 * i), -33 + 8 * i)] for i in range(3) for s in (-1, 1)], 2.2, 0.2)
-    wing = [(10, 33), (14, 27), (24, 20), (34, 19), (44, 26), (46, 45), (40, 70), (14, 70), (11, 50)]
-    c.bone(wing, mirror(wing), amount=0.5, radius=4, cortex=1, inner=0.25)
+    c.bone(o["wing"], mirror(o["wing"]), amount=0.5, radius=4, cortex=1, inner=0.25)
     sacrum(c, 0, 29, 15, 0.55)
-    gas(c, [(-26, -14, 6), (27, -24, 6), (29, -6, 5), (-25, 8, 6), (25, 14, 5), (4, 44, 5), (-10, -8, 4),
-        (12, 8, 4)], 0.3)
+    gas(c, o["gas"], 0.3)
     spine_front(c, along(scoliosis(c, -60, 28.5), 7, 1.03), 8.0, 0.78, 0.72)
 
 
 def lumbar_lateral(c: Canvas) -> None:
-    f, lordosis = c.body.build, c.person.normal(1, 0.18)
+    o = OUTLINES["lumbar_lateral"]
+    lordosis = c.person.normal(1, 0.18)
     c.look((3, 0), c.pose.uniform(0.98, 1.08))
-    c.soft([(-40 * f, -70), (-42 * f, -10), (-40 * f, 25), (-36, 70), (36 * f, 70), (36 * f, 45),
-        (27 * f, 15), (24 * f, -20), (27 * f, -70)], amount=1.6, edge=24)
-    c.soft([(-60, -70), (-60, -34), (-34, -42), (-10, -44), (8, -36), (14, -28), (17, -44), (17, -70)],
-        amount=-0.5, edge=12, blur=1)
+    c.soft(grown(o["skin"], c.body.build), amount=1.6, edge=24)
+    c.soft(o["diaphragm"], amount=-0.5, edge=12, blur=1)
     gas(c, [(-24, -12, 6), (-26, 6, 5), (-22, 22, 6), (-14, -20, 4)], 0.28)
     path = [(5, -62), (4, -42), (-1 - 2 * lordosis, -18), (-3 - 4 * lordosis, 2), (1 - 3 * lordosis, 20),
         (6.5, 34)]
     spine_side(c, along(path, 7, 1.03), 7.6, 0.85, 1.5)
-    bone = [(-0.5, 37), (5, 33.5), (15, 28.5), (20, 31), (26, 39), (29.5, 50), (28, 60), (23, 62),
-        (18.5, 52), (10, 44)]
-    c.bone(bone, amount=0.7, radius=6, cortex=1.0, inner=0.48, grain=0.09)
+    c.bone(o["bone"], amount=0.7, radius=6, cortex=1.0, inner=0.48, grain=0.09)
     for dx, dy in ((0.0, 0.0), (2.5, 1.5)):
-        wing = transform_shape([(-14, 24), (-6, 18.5), (6, 17), (20, 22), (27, 31), (22, 44), (10, 50), (-6, 62),
-            (-18, 62), (-19, 40)], dx, dy)
-        c.bone(wing, amount=0.22, radius=2.4, cortex=0.7, inner=0.12)
+        c.bone(translate(o["wing"], dx, dy), amount=0.22, radius=2.4, cortex=0.7, inner=0.12)
     ribs(c, [[(14, -44 + 9 * i), (4, -36 + 9 * i), (-9, -24 + 9 * i)] for i in range(-1, 2)], 2.1, 0.16)
 
 
 def thoracic_ap(c: Canvas) -> None:
-    f = c.body.build
+    o = OUTLINES["thoracic_ap"]
     c.look((0, 0), c.pose.uniform(0.98, 1.07))
-    c.soft([(-40, -70), (-40, 70), (40, 70), (40, -70)], amount=1.3 + 0.2 * f, edge=30)
-    right = [(-8, -36), (-17, -37), (-30, -24), (-40, 0), (-46, 30), (-30, 24), (-16, 22), (-8, 26), (-6, 0)]
-    left = translate(mirror(right), 1, 2)
-    c.soft(right, left, amount=-0.42, edge=9, blur=0.6)
-    c.soft([(-5, -20), (-8, 8), (-7, 24), (10, 28), (22, 24), (19, 10), (9, -8), (6, -20)], amount=0.4,
-        edge=10, blur=1)
+    c.soft([(-40, -70), (-40, 70), (40, 70), (40, -70)], amount=1.3 + 0.2 * c.body.build, edge=30)
+    c.soft(o["right"], translate(mirror(o["right"]), 1, 2), amount=-0.42, edge=9, blur=0.6)
+    c.soft(o["heart"], amount=0.4, edge=10, blur=1)
     c.soft(tube([(0, -62), (0.4, -36), (0, -14)], 2.4), amount=-0.3, edge=2, blur=0.5)
     for side in (-1, 1):
         back = [[(side * 5, y), (side * 13, y - 2.5), (side * 24, y + 1 + 0.05 * y),
@@ -250,36 +195,23 @@ def thoracic_ap(c: Canvas) -> None:
 
 
 def cervical_lateral(c: Canvas) -> None:
-    f, bow = 0.75 + 0.25 * c.body.build, c.pose.normal(1, 0.45)
+    o = OUTLINES["cervical_lateral"]
+    bow = c.pose.normal(1, 0.45)
     c.look((0, 0), c.pose.uniform(0.97, 1.07), c.pose.normal(0, 2))
-    neck = [(-44, -70), (-44, -34), (-38, -21), (-26, -14), (-20 * f, -6), (-20 * f, 10), (-22 * f, 24),
-        (-34, 38), (-50, 48), (-50, 70), (60, 70), (52, 40), (36 * f, 26), (27 * f, 10), (27 * f, -10),
-        (33, -26), (40, -38), (44, -70)]
-    c.soft(neck, amount=0.85, edge=20)
-    c.soft([(-60, 42), (-30, 40), (0, 33), (30, 31), (60, 38), (60, 80), (-60, 80)], amount=0.9, edge=16,
-        blur=2.5)
-    skull = [(-8, -70), (-10, -52), (-6, -42.5), (4, -39.5), (14, -37.5), (24, -35.5), (34, -39),
-        (44, -50), (48, -75)]
-    c.bone(skull, amount=0.85, radius=7, cortex=1.6, inner=0.3)
+    c.soft(grown(o["neck"], 0.75 + 0.25 * c.body.build), amount=0.85, edge=20)
+    c.soft(o["shoulders"], amount=0.9, edge=16, blur=2.5)
+    c.bone(o["skull"], amount=0.85, radius=7, cortex=1.6, inner=0.3)
     c.bone(ellipse(3, -40, 4.6, 5.8, 15), amount=0.35, radius=3.6, cortex=0.6)  # mastoid
-    jaw = [(-8, -58), (-3.5, -57), (-5.5, -42), (-8.5, -28), (-14, -23.5), (-26, -20), (-40, -17),
-        (-45, -22), (-44, -30), (-28, -31), (-17, -33), (-12.5, -42)]
-    c.bone(jaw, amount=0.55, radius=3, cortex=1, inner=0.4)
-    c.bone(*(tube([(-44 + 4.2 * i, -31), (-43.4 + 4.2 * i, -42)], [(0, 0.4, 0.4), (0.5, 0.9, 0.9),
-        (0.8, 1.25, 1.25), (1, 0.9, 0.9)], 1.5) for i in range(6)), amount=0.5, radius=1.5, cortex=0.5)
+    c.bone(o["jaw"], amount=0.55, radius=3, cortex=1, inner=0.4)
+    c.bone(*(tube([(-44 + 4.2 * i, -31), (-43.4 + 4.2 * i, -42)], [(0, 0.4), (0.5, 0.9), (0.8, 1.25),
+        (1, 0.9)], 1.5) for i in range(6)), amount=0.5, radius=1.5, cortex=0.5)
     airway = tube([(-20, -48), (-8.5, -38), (-8.5 - bow, -20), (-11.5 - bow, 0), (-12.5, 16), (-8, 34),
-        (-4, 60)], [(0, 0.6, 0.6), (0.3, 0.85, 0.85), (0.5, 1.1, 0.9), (0.6, 0.9, 0.7), (0.75, 1, 1),
-        (1, 1, 1)], 3.1)
+        (-4, 60)], o["airway_profile"], 3.1)
     c.soft(airway, amount=-0.42, edge=2.6, blur=0.5)
     c.bone(tube([(-21, -8.5), (-15, -10), (-10.5, -9.5)], 1.0), amount=0.3, radius=1, cortex=0.4)  # hyoid
-    path = np.array([(1, -28), (-1.5 - 2.2 * bow, -14), (-2.5 - 3 * bow, 2), (-0.5 - 2 * bow, 18), (5, 34),
-        (10, 48)])
-    segments = along(path, 7, 1.01)
-    spine_side(c, segments, 5.4, 0.62, 2.3)
-    top = path[0]
-    dens = tube([translate(top, 0.5, 4), translate(top, -0.6, -5), translate(top, -1.2, -10.5)],
-        [(0, 1.4, 1.4), (0.5, 1.05, 1.05), (0.9, 0.9, 0.9), (1, 0.4, 0.4)], 2.5)
+    path = [(1, -28), (-1.5 - 2.2 * bow, -14), (-2.5 - 3 * bow, 2), (-0.5 - 2 * bow, 18), (5, 34), (10, 48)]
+    spine_side(c, along(path, 7, 1.01), 5.4, 0.62, 2.3)
+    dens = tube([(1.5, -24), (0.4, -33), (-0.2, -38.5)], [(0, 1.4), (0.5, 1.05), (0.9, 0.9), (1, 0.4)], 2.5)
     c.bone(dens, amount=0.5, radius=2.3, cortex=0.6)
-    c.bone(ellipse(top[0] - 5.2, top[1] - 6.2, 1.4, 2.5, 10), tube([translate(top, 3, -6), translate(top, 11, -5.5),
-        translate(top, 17.5, -4)], [(0, 0.7, 0.7), (0.6, 0.8, 0.8), (0.9, 1.5, 1.5), (1, 0.8, 0.8)], 1.5),
-        amount=0.42, radius=1.5, cortex=0.5)
+    arch = tube([(4, -34), (12, -33.5), (18.5, -32)], [(0, 0.7), (0.6, 0.8), (0.9, 1.5), (1, 0.8)], 1.5)
+    c.bone(ellipse(-4.2, -34.2, 1.4, 2.5, 10), arch, amount=0.42, radius=1.5, cortex=0.5)  # atlas

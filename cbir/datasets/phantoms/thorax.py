@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cbir.datasets.phantoms.canvas import Canvas
-from cbir.datasets.phantoms.shapes import Points, ellipse, mirror, open_curve, translate, tube
+from cbir.datasets.phantoms.outlines import OUTLINES, grown, lowered
+from cbir.datasets.phantoms.shapes import Points, ellipse, mirror, open_curve, resample, translate, tube
 
 
 def ribs(c: Canvas, paths: Sequence[ArrayLike], width: float, amount: float) -> None:
@@ -25,13 +26,8 @@ def ribs(c: Canvas, paths: Sequence[ArrayLike], width: float, amount: float) -> 
     width, amount : float
         Width in units, and attenuation.
     """
-    c.bone(
-        *(tube(path, width / 2) for path in paths),
-        amount=amount,
-        radius=width / 2,
-        cortex=width / 6,
-        inner=0.5,
-    )
+    c.bone(*(tube(path, width / 2) for path in paths), amount=amount, radius=width / 2, cortex=width / 6,
+        inner=0.5)
 
 
 def _step(degrees: float, far: float) -> Points:
@@ -55,49 +51,38 @@ def _branches(c: Canvas, root: tuple[float, float], heading: float, length: floa
 
 
 def chest_pa(c: Canvas) -> None:
-    f, age = c.body.build, c.body.age
-    breath = c.pose.normal(0, 1.5)
-    heart = c.person.normal(1.0, 0.07) + (0.12 if age > 65 and c.person.random() < 0.4 else 0)
-    wide = 0.5 + 0.5 * f
+    o = OUTLINES["chest_pa"]
+    breath, wide = c.pose.normal(0, 1.5), 0.5 + 0.5 * c.body.build
+    h = c.person.normal(1.0, 0.07) + (0.12 if c.body.age > 65 and c.person.random() < 0.4 else 0)  # heart
     c.look((0, -1), c.pose.uniform(0.98, 1.08))
-    c.soft([(-9, -62), (-10, -46), (-20, -40), (-38, -36), (-52, -28), (-60, -10), (-45 * wide, -4),
-        (-40.5 * wide, 14), (-40.5 * wide, 62), (40.5 * wide, 62), (40.5 * wide, 14), (45 * wide, -4),
-        (60, -10), (52, -28), (38, -36), (20, -40), (10, -46), (9, -62)], amount=1.35, edge=22, blur=0.5)
+    c.soft(grown(o["skin"], wide), amount=1.35, edge=22, blur=0.5)
     floor = 20 + breath
-    right = [(-11, -36), (-18, -34), (-26, -25), (-31.5, -10), (-34, 8), (-35.2, floor + 5),
-        (-34.6, floor + 10), (-30, floor + 4), (-22, floor - 1.5), (-13, floor), (-7, floor + 4),
-        (1, floor + 4), (1, 8), (1, -8), (0, -22), (-4, -31)]
-    left = [(11, -36), (18, -34), (26, -25), (31.5, -10), (34.2, 8), (35.8, floor + 7), (35.2, floor + 12),
-        (30, floor + 6), (23, floor + 1), (14, floor + 2.5), (7, floor + 5), (-1, floor + 4), (-1, 8),
-        (-1, -8), (0, -22), (4, -31)]
-    c.soft(right, left, amount=-0.95, edge=9, blur=0.45)
-    h = heart
+
+    c.soft(lowered(o["right_lung"], floor), lowered(o["left_lung"], floor), amount=-0.95, edge=9, blur=0.45)
     c.soft([(-2, -14), (-5, -8), (-7.6 * h, 2), (-9.4 * h, 10), (-8.6 * h, floor - 1), (-4, floor + 2),
-        (8, floor + 2.5), (17 * h, floor + 1), (20.6 * h, floor - 3), (18.6 * h, 9), (14 * h, 1),
-        (9.2, -6), (6.8, -12), (4, -16)], [(0, -21), (4.4, -28), (5.4, -20), (4.8, -8), (3.4, floor + 1),
+        (8, floor + 2.5), (17 * h, floor + 1), (20.6 * h, floor - 3), (18.6 * h, 9), (14 * h, 1), (9.2, -6),
+        (6.8, -12), (4, -16)], [(0, -21), (4.4, -28), (5.4, -20), (4.8, -8), (3.4, floor + 1),
         (-3.4, floor + 1), (-5.4, -8), (-5.6, -20), (-4.4, -28)], amount=0.8, edge=7.5, blur=0.5)
     c.soft(ellipse(5.4, -15.5, 4.4, 4.6), tube([(5, -15), (6.4, 0), (4, 22)], 2.2), amount=0.16, edge=3.5,
         blur=0.5)  # aorta
 
     c.soft(ellipse(-8, -2, 3.6, 6, 20), ellipse(9.6, -4, 3.4, 5, -25), amount=0.26, edge=4, blur=1.2)  # hila
-    vessels = [branch for x, y, angles in ((-8, -2, (150, 178, 205, 240, 118, 95)), (9.5, -4,
-        (30, 2, -25, -62, 62, 84))) for angle in angles for branch in _branches(c, (x, y),
-        angle + c.person.normal(0, 6), 7.6, 1.25, 3)]
+    hila = ((-8, -2, (150, 178, 205, 240, 118, 95)), (9.5, -4, (30, 2, -25, -62, 62, 84)))
+    vessels = [branch for x, y, angles in hila for angle in angles
+        for branch in _branches(c, (x, y), angle + c.person.normal(0, 6), 7.6, 1.25, 3)]
     c.strokes(vessels, 0.14, 0.4)
-    spine = [tube([(0, y - 2.1), (0, y + 2.1)], [(0, 0.85, 0.85), (0.15, 1, 1), (0.5, 0.9, 0.9),
-        (0.85, 1, 1), (1, 0.85, 0.85)], 3.6 + 0.02 * i) for i, y in enumerate(np.arange(-46, 50, 5.6))]
+    spine = [tube([(0, y - 2.1), (0, y + 2.1)], o["vertebra_profile"], 3.6 + 0.02 * i) for i,
+        y in enumerate(np.arange(-46, 50, 5.6))]
     c.bone(*spine, amount=0.13, radius=2.6, cortex=0.6, inner=0.5)
     c.soft(tube([(0, -55), (0.2, -30), (-0.5, -12.5)], 1.9), amount=-0.3, edge=1.6, blur=0.35)
-    c.soft(tube([(-0.5, -13.5), (-7, -6)], 1.3), tube([(-0.3, -13.5), (8, -7)], 1.2), amount=-0.16,
-        edge=1.2, blur=0.4)
+    c.soft(tube([(-0.5, -13.5), (-7, -6)], 1.3), tube([(-0.3, -13.5), (8, -7)], 1.2), amount=-0.16, edge=1.2,
+        blur=0.4)
     _rib_cage(c, breath)
-    clavicle = tube([(-4, -29.5), (-12, -31), (-22, -34.5), (-33, -36), (-42, -33)], [(0, 1.3, 1.3),
-        (0.2, 1, 1), (0.6, 0.9, 0.9), (1, 1.2, 1.2)], 1.35)
+    clavicle = tube(o["clavicle"], [(0, 1.3), (0.2, 1), (0.6, 0.9), (1, 1.2)], 1.35)
     tilt = c.pose.normal(0, 1.2)
-    c.bone(translate(clavicle, 0, tilt), translate(mirror(clavicle), 0, -tilt), amount=0.3, radius=1.4, cortex=0.5,
-        inner=0.4)
-    blade = np.array([(-30, -34), (-36, -30), (-41, -22), (-40, -8), (-36.5, 3), (-34.5, 4), (-34.5, -8),
-        (-33, -20), (-30, -29)]) - (c.pose.uniform(0, 2.5), 0)
+    c.bone(translate(clavicle, 0, tilt), translate(mirror(clavicle), 0, -tilt), amount=0.3, radius=1.4,
+        cortex=0.5, inner=0.4)
+    blade = o["blade"] - (c.pose.uniform(0, 2.5), 0)
     c.bone(blade, mirror(blade), amount=0.2, radius=1.6, cortex=0.5, inner=0.22)
     head = ellipse(-46, -30, 5.5, 5.5)
     c.bone(head, mirror(head), amount=0.4, radius=5, cortex=0.8, inner=0.45)
@@ -134,22 +119,23 @@ def _rib_cage(c: Canvas, breath: float) -> None:
 
 def _chest_findings(c: Canvas) -> None:
     """Draw, in some images, a pacemaker, a nodule, an effusion or leads on the skin."""
+    o = OUTLINES["chest_findings"]
     chance = c.pose.random()
     if chance < 0.05:
         c.soft(ellipse(24, -24, 4.2, 3.4, 15), amount=1.4, edge=0.8)
-        c.strokes([([(20.5, -23), (10, -27), (-4, -20), (-5.5, -2), (2, 14), (11, 18)], 0.5)], 0.6)
+        c.strokes([(o["lead"], 0.5)], 0.6)
     elif chance < 0.11:
         c.soft(ellipse(c.pose.choice([-21, 22]), c.pose.uniform(-22, 10), 2.4, 2.2), amount=0.3, edge=2,
             blur=0.4)
     elif chance < 0.17:
-        c.soft([(-40, 14), (-33, 16), (-24, 21), (-10, 23), (-8, 40), (-40, 40)], amount=0.55, edge=5,
-            blur=1.2)
+        c.soft(o["effusion"], amount=0.55, edge=5, blur=1.2)
     elif chance < 0.24:
-        c.strokes([([(-30, -20), (-20, -8), (-16, 20), (-18, 60)], 0.35), ([(28, -22), (22, 0), (25, 60)],
-            0.35)], 0.4)
+        c.strokes([([(-30, -20), (-20, -8), (-16, 20), (-18, 60)], 0.35), ([(28, -22), (22, 0),
+            (25, 60)], 0.35)], 0.4)
 
 
 def chest_lateral(c: Canvas) -> None:
+    o = OUTLINES["chest_lateral"]
     f = 0.6 + 0.4 * c.body.build
     breath, arms = c.pose.normal(0, 1.5), c.pose.normal(0, 4)
     c.look((1, -1), c.pose.uniform(0.97, 1.06))
@@ -159,20 +145,16 @@ def chest_lateral(c: Canvas) -> None:
         (34 * f, -16), (27, -34), (15, -46), (13, -62)], amount=1.3, edge=18, blur=0.5)
     c.soft(tube([(-1 + arms, -66), (-2, -48), (2, -30)], 9.5), amount=0.4, edge=9, blur=1)
     floor = 16 + breath
-    lungs = [(2, -38), (-6, -35), (-14, -27), (-22, -15), (-26.5, 0), (-28, floor - 2), (-25, floor + 3),
-        (-17, floor - 0.5), (-6, floor - 1), (6, floor + 5), (16, floor + 13), (23.5, floor + 21),
-        (26.5, floor + 19), (28, 14), (28, -6), (24, -24), (15, -35), (8, -38.5)]
-    c.soft(lungs, amount=-0.85, edge=9, blur=0.5)
-    other = [(-24, floor + 6), (-16, floor + 2.5), (-4, floor + 1), (8, floor + 6.5), (18, floor + 14),
-        (24, floor + 20), (24, floor + 34), (-24, floor + 34)]
-    c.soft(other, amount=0.22, edge=4, blur=0.4)
-    c.soft([(-16, -4), (-21, 3), (-24.5, 11), (-24, floor + 1), (-14, floor), (0, floor + 1.5), (6, 12),
-        (4.5, 3), (-1, -5), (-8, -8)], amount=0.52, edge=9, blur=0.7)
-    aorta = [(-9, -4), (-9, -14), (-3, -20), (6, -19), (12, -10), (14.5, 4), (15, 22)]
-    c.soft(tube(aorta, 3.2), amount=0.17, edge=3, blur=0.8)
+
+    c.soft(lowered(o["lungs"], floor), amount=-0.85, edge=9, blur=0.5)
+
+    c.soft(lowered(o["diaphragm"], floor), amount=0.22, edge=4, blur=0.4)
+
+    c.soft(lowered(o["heart"], floor), amount=0.52, edge=9, blur=0.7)
+    c.soft(tube(o["aorta"], 3.2), amount=0.17, edge=3, blur=0.8)
     c.soft(ellipse(0, -6, 5, 5.5), amount=0.3, edge=4.5, blur=1.2)
-    vessels = [b for angle in (20, 60, 95, 150, 185, 230, 290, 335) for b in _branches(c, (0, -6),
-        angle + c.person.normal(0, 7), 7.2, 1.15, 3)]
+    vessels = [branch for angle in (20, 60, 95, 150, 185, 230, 290, 335)
+        for branch in _branches(c, (0, -6), angle + c.person.normal(0, 7), 7.2, 1.15, 3)]
     c.strokes(vessels, 0.12, 0.4)
     c.soft(tube([(1, -56), (2, -34), (4.2, -14)], 2.0), amount=-0.34, edge=1.8, blur=0.4)
     c.soft(ellipse(4.6, -12, 2.0, 2.2), ellipse(4.4, -5, 1.7, 1.7), amount=-0.2, edge=1.5, blur=0.3)
@@ -183,22 +165,19 @@ def chest_lateral(c: Canvas) -> None:
         ribs(c, [[(26 - 0.16 * i + shift / 3, -32 + 7.4 * i + shift), (14, -22 + 8 * i + shift),
             (0, -10 + 8 * i + shift), (-14, 0 + 6.5 * i + shift),
             (-24, 6 + 4.5 * i + shift)] for i in range(5)], 2.0, amount)
-    blade = [(16, -40), (24, -32), (29, -16), (30, -6), (27.5, -8), (24, -20), (17, -32)]
-    c.bone(blade, amount=0.16, radius=1.2, cortex=0.4, inner=0.3)
+    c.bone(o["blade"], amount=0.16, radius=1.2, cortex=0.4, inner=0.3)
     c.soft(ellipse(-10, floor + 9, 7, 3.4, -5), amount=-0.35, edge=3, blur=0.5)
 
 
 def _lateral_spine(c: Canvas) -> None:
     """Draw thoracic vertebrae from the side along the kyphosis, and their processes."""
-    line = open_curve([(10, -50), (17, -34), (22.5, -16), (24, 2), (22, 20), (17, 38), (14, 56)])
-    steps = np.linspace(0, len(line) - 1, 17)
-    centres = np.stack([np.interp(steps, np.arange(len(line)), line[:, k]) for k in (0, 1)], 1)
+    o = OUTLINES["lateral_spine"]
+    line = open_curve(o["line"])
+    centres = resample(line, np.arange(len(line), dtype=float), np.linspace(0, len(line) - 1, 17))
     bodies, arches = [], []
-    for (x0, y0), (x1, y1) in pairwise(centres):
-        a, b = np.array([x0, y0]), np.array([x1, y1])
+    for a, b in pairwise(centres):
         gap = (b - a) * 0.1
-        bodies.append(tube([a + gap, b - gap], [(0, 0.9, 0.9), (0.1, 1, 1), (0.5, 0.86, 0.86), (0.9, 1, 1),
-            (1, 0.9, 0.9)], 3.3))
+        bodies.append(tube([a + gap, b - gap], o["vertebra_profile"], 3.3))
         arches.append(tube([translate(a, 3, 1), translate(a, 7, 3.5), translate(a, 10, 8)], 1.0))
     c.bone(*bodies, amount=0.34, radius=2.8, cortex=0.6, inner=0.5)
     c.bone(*arches, amount=0.12, radius=1, cortex=0.4)
