@@ -86,12 +86,7 @@ def _describe_file(path: Path, task: FileTask, compute: Callable[[Image], Any]) 
     if not path.is_file():
         return refused_file("cannot be looked into, or is no file")
     try:
-        return describe_images(
-            read_inside(path, task.within, task.describe.limits),
-            compute,
-            secret=task.describe.secret,
-            source=str(path),
-            source_stamp=file_stamp(path),
-        )
+        images = read_inside(path, task.within, task.describe.limits)
+        return describe_images(images, compute, task.describe.secret, str(path), file_stamp(path))
     except Exception as error:  # a bug that one file triggers must not stop the others
         return refuse(error)

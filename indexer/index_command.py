@@ -18,8 +18,8 @@ from cbir.threads import cores
 from indexer.dicomweb.crawl_command import crawl_dicomweb
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
 from indexer.index_progress import ProgressBar, ProgressLines
-from indexer.index_request import IndexRequest, run_request
-from indexer.index_run import IndexSummary
+from indexer.index_request import IndexRequest
+from indexer.index_run import IndexSummary, run_request
 from indexer.refusal_report import refusal_report
 
 FILES = "files"

@@ -3,27 +3,17 @@
 import os
 import signal
 import threading
-import time
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 
 from cbir.errors import CbirError
 from cbir.main import error_advice
-from indexer.index_request import IndexRequest, run_request
-from indexer.index_run import IndexSummary
-
-MESSAGE_SECONDS = 0.2  # between messages of progress
-
-
-@dataclass(frozen=True)
-class JobProgress:
-    """Files done and refused so far. total: None until they are counted."""
-
-    done: int
-    total: int | None
-    refused: int
+from indexer.index_request import IndexRequest
+from indexer.index_run import IndexSummary, run_request
+from indexer.throttled_progress import ThrottledProgress
 
 
 @dataclass(frozen=True)
@@ -49,10 +39,10 @@ def run_index_job(request: IndexRequest, pipe: Connection) -> None:
     the job, as does the end of the other process; the job ends in order, and what it has indexed stays.
     """
     threading.Thread(target=_interrupt_when_cancelled, args=(pipe,), daemon=True).start()
-    report = PipeReport(pipe)
+    progress = ThrottledProgress(pipe.send)
     try:
-        summary = run_request(request, report, report.refuse)
-        report.send_progress()
+        summary = run_request(request, progress, partial(_send_refusal, pipe))
+        progress.flush()
         end = JobEnd(summary)
     except KeyboardInterrupt:
         end = JobEnd(error="interrupted")
@@ -64,38 +54,11 @@ def run_index_job(request: IndexRequest, pipe: Connection) -> None:
         pipe.send(end)
 
 
-class PipeReport:
-    """Sends progress, at most five times a second, and refusals through a pipe.
-
-    If the other process has ended, the run is interrupted and ends in order.
-    """
-
-    def __init__(self, pipe: Connection) -> None:
-        self.total: int | None = None
-        self._pipe = pipe
-        self._last_sent = 0.0
-        self._latest = JobProgress(0, None, 0)
-
-    def __call__(self, done: int, summary: IndexSummary) -> None:
-        """Send the progress, unless it has just been sent."""
-        self._latest = JobProgress(done, self.total, summary.refused)
-        if time.monotonic() - self._last_sent >= MESSAGE_SECONDS:
-            self._last_sent = time.monotonic()
-            self.send_progress()
-
-    def send_progress(self) -> None:
-        """Send the latest progress."""
-        self._send(self._latest)
-
-    def refuse(self, path: str, reason: str) -> None:
-        """Send a refusal."""
-        self._send(JobRefusal(path, reason))
-
-    def _send(self, message: JobProgress | JobRefusal) -> None:
-        try:
-            self._pipe.send(message)
-        except OSError:
-            raise KeyboardInterrupt from None
+def _send_refusal(pipe: Connection, path: str, reason: str) -> None:
+    try:
+        pipe.send(JobRefusal(path, reason))
+    except OSError:
+        raise KeyboardInterrupt from None
 
 
 def _interrupt_when_cancelled(pipe: Connection) -> None:

@@ -3,6 +3,8 @@
 import json
 import sys
 import time
+from contextlib import suppress
+from dataclasses import asdict
 
 from rich.console import Console
 from rich.progress import (
@@ -15,8 +17,7 @@ from rich.progress import (
 )
 
 from indexer.index_run import IndexSummary
-
-LINE_SECONDS = 0.2  # between lines
+from indexer.throttled_progress import JobProgress, ThrottledProgress
 
 
 class ProgressBar:
@@ -51,37 +52,19 @@ class ProgressBar:
         self._bar.update(self._task, completed=done, total=self.total, refused=refused, rate=rate)
 
 
-class ProgressLines:
-    """Lines of JSON on stderr, {"done": files, "total": files, "refused": files}, at most five a second.
-
-    If the reader closes stderr, the run is interrupted and ends in order.
-    """
+class ProgressLines(ThrottledProgress):
+    """Lines of JSON on stderr, {"done": files, "total": files, "refused": files}, at most five a second."""
 
     def __init__(self) -> None:
-        self.total: int | None = None
-        self._last_written = 0.0
-        self._latest: dict[str, int | None] | None = None
+        super().__init__(_print_line)
 
     def __enter__(self) -> "ProgressLines":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._latest:
-            self._write()
+        with suppress(KeyboardInterrupt):
+            self.flush()
 
-    def __call__(self, done: int, summary: IndexSummary) -> None:
-        """Write a line, unless one has just been written. Raises KeyboardInterrupt if stderr is closed."""
-        self._latest = {"done": done, "total": self.total, "refused": summary.refused}
-        now = time.monotonic()
-        if now - self._last_written < LINE_SECONDS:
-            return
-        self._last_written = now
-        if not self._write():
-            raise KeyboardInterrupt
 
-    def _write(self) -> bool:
-        try:
-            print(json.dumps(self._latest), file=sys.stderr, flush=True)
-        except BrokenPipeError:
-            return False
-        return True
+def _print_line(progress: JobProgress) -> None:
+    print(json.dumps(asdict(progress)), file=sys.stderr, flush=True)

@@ -1,21 +1,15 @@
 """A request to index sources into a collection: from the command line, or from a job of the service."""
 
-import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
-from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput, NotFound
 from cbir.hardware import Device
 from cbir.images import Limits
-from cbir.ingest.image_files import find_images
 from cbir.paths import is_inside
 from cbir.store import Collection
 from cbir.store import profile as profiles
-from indexer.index_run import IndexRun, IndexSummary, ReportRefusal
 
 DEFAULT_PROFILE = "huang2012"
 
@@ -39,7 +33,7 @@ class IndexRequest:
     device: Device = "auto"
     duplicates: bool = False
     restore: bool = False
-    within: Sequence[Path] = ()
+    within: tuple[Path, ...] = ()
     actor: str = "command line"
 
     def check(self) -> None:
@@ -50,56 +44,6 @@ class IndexRequest:
         for source in self.sources:
             if not source.exists():
                 raise NotFound(f"there is no file or folder {source}")
-
-
-class ProgressReport(Protocol):
-    """Receives the progress of a run. total: number of files, None until they are counted."""
-
-    total: int | None
-
-    def __call__(self, done: int, summary: IndexSummary) -> None:
-        """Take the number of files done, and the summary so far."""
-        ...
-
-
-def run_request(
-    request: IndexRequest, progress: ProgressReport, report_refusal: ReportRefusal
-) -> IndexSummary:
-    """Index the sources of a request.
-
-    Parameters
-    ----------
-    request : IndexRequest
-        Sources, collection and options.
-    progress : ProgressReport
-        Called as the run goes.
-    report_refusal : callable
-        Called with the path and the reason of every refused file.
-
-    Raises
-    ------
-    InvalidInput, NotFound
-        For a wrong request, before anything is written.
-    """
-    request.check()
-    manifest = Manifest(request.labels) if request.labels else None
-    with open_collection(request.collection, request.profile, request.weights) as collection:
-        _count_in_background(request, progress)
-        run = IndexRun(
-            collection,
-            request.sources,
-            limits=request.limits,
-            device=request.device,
-            manifest=manifest,
-            jobs=request.jobs,
-            duplicates=request.duplicates,
-            restore=request.restore,
-            within=request.within,
-            who=request.actor,
-            progress=progress,
-            report_refusal=report_refusal,
-        )
-        return run()
 
 
 def open_collection(
@@ -131,13 +75,3 @@ def open_collection(
             f"{requested.name} (hash {requested.hash}); leave --profile and --weight out, or name another collection"
         )
     return collection
-
-
-def _count_in_background(request: IndexRequest, progress: ProgressReport) -> None:
-    """Set the total once all files are counted; indexing starts meanwhile."""
-
-    def count() -> None:
-        with suppress(OSError, NotFound):  # the run itself reports a source that disappears
-            progress.total = sum(1 for _ in find_images(request.sources, request.within))
-
-    threading.Thread(target=count, daemon=True).start()

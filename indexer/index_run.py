@@ -1,23 +1,25 @@
 """An indexing run: find, describe and add files, in batches that are on disk before the next is counted."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
 from cbir.datasets.manifest import Manifest
-from cbir.hardware import Device
-from cbir.images import Limits
+from cbir.errors import NotFound
 from cbir.ingest.description import DescribedFile, DescribeTask
 from cbir.ingest.image_files import file_stamp, find_images
 from cbir.paths import is_inside
 from cbir.store import Collection
-from cbir.store.image_rows import Entry
 from cbir.store.records import add_labels, hash_patient
 from cbir.store.writer import Writer
 from indexer.describe_files import FileTask, describe_all
 from indexer.guarded_read import OUTSIDE
+from indexer.index_request import IndexRequest, open_collection
 
 BATCH_IMAGES = 512  # committed together, or as many as came within BATCH_SECONDS
 BATCH_SECONDS = 1.0
@@ -48,75 +50,74 @@ class IndexSummary:
     seconds: float = 0.0
 
 
-ReportProgress = Callable[[int, IndexSummary], None]
 ReportRefusal = Callable[[str, str], None]
 
 
-class IndexRun:
-    """One run over `sources` into an open collection.
+class ProgressReport(Protocol):
+    """Receives the progress of a run. total: number of files, None until they are counted."""
+
+    total: int | None
+
+    def __call__(self, done: int, summary: IndexSummary) -> None:
+        """Take the number of files done, and the summary so far."""
+        ...
+
+
+def run_request(
+    request: IndexRequest, progress: ProgressReport, report_refusal: ReportRefusal
+) -> IndexSummary:
+    """Index the sources of a request.
 
     Parameters
     ----------
-    collection : Collection
-        Open for reading; the run takes its writer.
-    sources : sequence of Path
-        Folders and files.
-    limits : Limits
-        Largest files and images.
-    device : {"auto", "cpu", "cuda"}
-        Device of a network.
-    manifest : Manifest, optional
-        Labels of the files.
-    jobs : int
-        Greatest number of processes.
-    duplicates : bool
-        Add pictures that the collection has already.
-    restore : bool
-        Add pictures that were deleted earlier.
-    within : sequence of Path
-        Folders that links may not lead out of; empty: no restriction.
-    who : str
-        Name in the collection's history.
-    progress : callable
-        Called with the files done and the summary so far.
+    request : IndexRequest
+        Sources, collection and options.
+    progress : ProgressReport
+        Called as the run goes.
     report_refusal : callable
         Called with the path and the reason of every refused file.
-    """
 
-    def __init__(
-        self,
-        collection: Collection,
-        sources: Sequence[Path],
-        *,
-        limits: Limits,
-        device: Device = "auto",
-        manifest: Manifest | None = None,
-        jobs: int = 1,
-        duplicates: bool = False,
-        restore: bool = False,
-        within: Sequence[Path] = (),
-        who: str = "command line",
-        progress: ReportProgress = lambda done, summary: None,
-        report_refusal: ReportRefusal = lambda path, reason: None,
-    ) -> None:
-        self.collection = collection
-        self.sources = sources
-        self.manifest = manifest
-        self.jobs = jobs
-        self.duplicates = duplicates
-        self.restore = restore
-        self.who = who
-        self.progress = progress
-        self.report_refusal = report_refusal
-        self.task = FileTask(DescribeTask.for_collection(collection, limits, device), tuple(within))
-        self.summary = IndexSummary()
-        self.done = 0
-        self._pending_labels: dict[Path, dict[str, str]] = {}  # of files under way
+    Raises
+    ------
+    InvalidInput, NotFound
+        For a wrong request, before anything is written.
+    """
+    request.check()
+    manifest = Manifest(request.labels) if request.labels else None
+    with open_collection(request.collection, request.profile, request.weights) as collection:
+        threading.Thread(target=_count_files, args=(request, progress), daemon=True).start()
+        return IndexRun(collection, request, manifest, progress, report_refusal)()
+
+
+def _count_files(request: IndexRequest, progress: ProgressReport) -> None:
+    """Set the total once all files are counted; indexing starts meanwhile."""
+    with suppress(OSError, NotFound):  # the run itself reports a source that disappears
+        progress.total = sum(1 for _ in find_images(request.sources, request.within))
+
+
+@dataclass
+class IndexRun:
+    """One run of `request` into an open collection, which must be writable."""
+
+    collection: Collection
+    request: IndexRequest
+    manifest: Manifest | None
+    progress: ProgressReport
+    report_refusal: ReportRefusal
+    summary: IndexSummary = field(default_factory=IndexSummary)
+    done: int = 0
+    # of files under way
+    _pending_labels: dict[Path, dict[str, str]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        request, collection = self.request, self.collection
+        describe = DescribeTask(collection.profile, collection.secret, request.limits, request.device)
+        self.task = FileTask(describe, request.within)
 
     def __call__(self) -> IndexSummary:
         """Run. Ctrl-C ends the run in order; the same call continues where it stopped."""
         started = time.monotonic()
-        with self.collection.writer(self.who) as writer:
+        with self.collection.writer(self.request.actor) as writer:
             try:
                 self._index(writer)
             except KeyboardInterrupt:
@@ -132,32 +133,29 @@ class IndexRun:
     def _index(self, writer: Writer) -> None:
         batch: list[tuple[Path, DescribedFile]] = []
         images, first_added = 0, 0.0
-        described_files = describe_all(self._new_files(writer), self.task, self.jobs)
         try:
-            for path, described in described_files:
-                if described.refused is not None:
-                    self._refuse(path, described.refused)
-                else:
-                    first_added = first_added if batch else time.monotonic()
-                    batch.append((path, described))
-                    images += len(described.records)
-                if batch and (images >= BATCH_IMAGES or time.monotonic() - first_added > BATCH_SECONDS):
-                    full_batch, batch, images = batch, [], 0
-                    self._commit(writer, full_batch)
+            with closing(describe_all(self._new_files(writer), self.task, self.request.jobs)) as files:
+                for path, described in files:
+                    if described.refused is not None:
+                        self._refuse(path, described.refused)
+                    else:
+                        first_added = first_added if batch else time.monotonic()
+                        batch.append((path, described))
+                        images += len(described.records)
+                    if batch and (images >= BATCH_IMAGES or time.monotonic() - first_added > BATCH_SECONDS):
+                        full_batch, batch, images = batch, [], 0
+                        self._commit(writer, full_batch)
         except KeyboardInterrupt:
-            described_files.close()
             self._commit(writer, batch)
             raise
-        finally:
-            described_files.close()
         self._commit(writer, batch)
 
     def _new_files(self, writer: Writer) -> Iterator[Path]:
         """Yield files that are not in the collection, or have changed since."""
-        paths = find_images(self.sources, self.task.within)
+        paths = find_images(self.request.sources, self.task.within)
         while part := list(islice(paths, LOOKUP)):
             self.summary.files += len(part)
-            allowed = [path for path in part if self._has_utf8_name(path) and self._may_be_read(path)]
+            allowed = [path for path in part if self._is_allowed(path)]
             stamps = writer.source_stamps([str(path) for path in allowed])
             labels = self.manifest.labels(allowed) if self.manifest else {}
             for path in allowed:
@@ -171,15 +169,12 @@ class IndexRun:
                     self.summary.relabelled += writer.relabel(str(path), labels[path], patient)
                 self._step(1)
 
-    def _has_utf8_name(self, path: Path) -> bool:
+    def _is_allowed(self, path: Path) -> bool:
         try:
             str(path).encode()
         except UnicodeEncodeError:
             self._refuse(path, "its name is not UTF-8; rename it")
             return False
-        return True
-
-    def _may_be_read(self, path: Path) -> bool:
         if self.task.within and not is_inside(path, self.task.within):
             self._refuse(path, OUTSIDE)
             return False
@@ -197,12 +192,14 @@ class IndexRun:
     def _commit(self, writer: Writer, batch: Sequence[tuple[Path, DescribedFile]]) -> None:
         if not batch:
             return
-        entries: list[Entry] = []
-        for path, described in batch:
-            labels = self._pending_labels.pop(path, {})
-            for record, vector in described.entries:
-                entries.append((add_labels(record, labels, self.task.describe.secret), vector))
-        added = writer.add(entries, duplicates=self.duplicates, restore=self.restore)
+        labelled = [(self._pending_labels.pop(path, {}), described) for path, described in batch]
+        secret = self.task.describe.secret
+        entries = [
+            (add_labels(record, labels, secret), vector)
+            for labels, described in labelled
+            for record, vector in described.entries
+        ]
+        added = writer.add(entries, duplicates=self.request.duplicates, restore=self.request.restore)
         self.summary.indexed += len(added.ids)
         self.summary.already += added.updated
         self.summary.duplicates += added.duplicates

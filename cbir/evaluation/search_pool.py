@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cbir.errors import CbirError, CollectionBusy
 from cbir.images import Image, Limits, read_images
-from cbir.ingest.description import DescribedFile, DescribeTask, describe_images
+from cbir.ingest.description import DescribedFile, describe_images
 from cbir.ingest.process_pool import ProcessPool, WorkerDied
 from cbir.search import Request, RerankFacts, Searcher, select_frame
 from cbir.settings import Settings
@@ -139,14 +139,10 @@ def _search(tasks: Sequence[SearchTask], generation: int) -> list[SearchResult]:
 def _describe(files: Sequence[Path]) -> list[DescribedFile]:
     assert _searcher is not None, "the initializer ran"
     limits = Limits(pixels=_searcher.settings.max_pixels)
-    task = DescribeTask.for_collection(_searcher.collection, limits, _searcher.settings.device)
-    compute = task.load_descriptor()
-    return [
-        describe_images(
-            _first_frame(file, limits), compute, secret=task.secret, source=str(file), source_stamp=""
-        )
-        for file in files
-    ]
+    collection = _searcher.collection
+    compute = collection.profile.load_descriptor(_searcher.settings.device)
+    secret = collection.secret
+    return [describe_images(_first_frame(file, limits), compute, secret, str(file), "") for file in files]
 
 
 def _first_frame(file: Path, limits: Limits) -> Iterator[Image]:

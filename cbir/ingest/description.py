@@ -11,7 +11,6 @@ from cbir.hardware import Device
 from cbir.images import Image, Limits
 from cbir.images.dicom_dataset import NoPixels
 from cbir.images.thumbnail import make_thumbnail
-from cbir.store import Collection
 from cbir.store.image_rows import Entry
 from cbir.store.profile import Profile
 from cbir.store.records import Record, describe_record
@@ -30,30 +29,13 @@ class Refusal(Enum):
 class DescribeTask:
     """Settings that a process needs to describe images for one collection.
 
-    secret: key of the patient hashes. device: of a network.
+    profile, secret: of the collection; the secret is the key of the patient hashes. device: of a network.
     """
 
     profile: Profile
     secret: bytes
     limits: Limits
     device: Device = "auto"
-
-    @classmethod
-    def for_collection(
-        cls, collection: Collection, limits: Limits, device: Device = "auto"
-    ) -> "DescribeTask":
-        """Describe as `collection` does.
-
-        Parameters
-        ----------
-        collection : Collection
-            Its profile and secret are used.
-        limits : Limits
-            Largest files and images.
-        device : {"auto", "cpu", "cuda"}
-            Device of a network.
-        """
-        return cls(collection.profile, collection.secret, limits, device)
 
     def load_descriptor(self) -> Descriptor:
         """Load the descriptor, with its network if it has one."""
@@ -83,10 +65,9 @@ class DescribedFile:
 def describe_images(
     images: Iterable[Image],
     compute: Callable[[Image], Any],
-    *,
     secret: bytes,
     source: str,
-    source_stamp: str,
+    stamp: str,
     thumbnails: bool = False,
 ) -> DescribedFile:
     """Describe the frames of one file; one that cannot be decoded is refused.
@@ -101,7 +82,7 @@ def describe_images(
         Key of the patient hashes.
     source : str
         Path or address of the file.
-    source_stamp : str
+    stamp : str
         Changes when the file does.
     thumbnails : bool
         Also make a thumbnail of every frame.
@@ -116,7 +97,7 @@ def describe_images(
     pictures: list[bytes] = []
     try:
         for image in images:
-            records.append(describe_record(image, source=source, source_stamp=source_stamp, secret=secret))
+            records.append(describe_record(image, source=source, source_stamp=stamp, secret=secret))
             vectors.append(compute(image))
             if thumbnails:
                 pictures.append(make_thumbnail(image))

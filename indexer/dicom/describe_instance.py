@@ -1,6 +1,6 @@
 """From the bytes of a DICOM instance to records, vectors and thumbnails, in a worker process."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from io import BytesIO
@@ -47,58 +47,53 @@ class InstanceTask:
     thumbnails: bool = True
 
 
-@dataclass(frozen=True, eq=False)
-class DescribedInstance:
-    """Images of an instance, or a fate and its reason, which never repeats what a header says of a patient."""
+@dataclass(frozen=True)
+class InstanceOutcome:
+    """Fate of an instance.
 
-    file: DescribedFile = field(default_factory=DescribedFile)
-    fate: Fate = Fate.stored
+    reason: why it is not stored, which never repeats what a header says of a patient. file: its images, until they
+    are stored.
+    """
+
+    fate: Fate
     reason: str = ""
+    file: DescribedFile = field(default_factory=DescribedFile)
 
 
 class _Rejected(Exception):
-    """The instance is not described: its fate and the reason."""
-
-    def __init__(self, fate: Fate, reason: str) -> None:
-        super().__init__(reason)
-        self.fate, self.reason = fate, reason
+    """The instance is not described. args: its fate and the reason."""
 
 
-def describe_shared_instance(shared: SharedBytes, task: InstanceTask) -> DescribedInstance:
+def describe_shared_instance(shared: SharedBytes, task: InstanceTask) -> InstanceOutcome:
     """Describe an instance that another process shares."""
     return describe_instance(load_shared_bytes(shared), task)
 
 
-def describe_instance(data: bytes, task: InstanceTask) -> DescribedInstance:
+def describe_instance(data: bytes, task: InstanceTask) -> InstanceOutcome:
     """Decode the bytes of a DICOM file and describe its selected frames."""
     headers: list[DicomHeader] = []
+    secret, source = task.describe.secret, originals.source_of(data)
     try:
-        file = describe_images(
-            _selected_frames(data, task, headers),
-            task.describe.load_descriptor(),
-            secret=task.describe.secret,
-            source=originals.source_of(data),
-            source_stamp="sent",
-            thumbnails=task.thumbnails,
-        )
+        compute = task.describe.load_descriptor()
+        frames = _selected_frames(data, task, headers)
+        file = describe_images(frames, compute, secret, source, "sent", task.thumbnails)
     except _Rejected as rejected:
-        return DescribedInstance(fate=rejected.fate, reason=rejected.reason)
+        return InstanceOutcome(*rejected.args)
     except Exception as error:  # a bug that one instance triggers must not stop the others
         file = refuse(error)
     if file.refusal is not None:
-        return DescribedInstance(fate=FATES[file.refusal], reason=file.refused or "")
+        return InstanceOutcome(FATES[file.refusal], file.refused or "")
     if not file.records:
-        return DescribedInstance(fate=Fate.unreadable, reason="has no frame; export it again")
+        return InstanceOutcome(Fate.unreadable, "has no frame; export it again")
     if task.filter.study_dates == "shift":
-        file = _with_shifted_date(file, headers[0], task.describe.secret)
-    return DescribedInstance(file)
+        file = _with_shifted_date(file, headers[0], secret)
+    return InstanceOutcome(Fate.stored, file=file)
 
 
 def _selected_frames(data: bytes, task: InstanceTask, headers: list[DicomHeader]) -> Iterator[Image]:
     """Yield the selected frames and note their header. Raises _Rejected."""
     count = 0 if task.filter.frames == "all" else _count_frames(data)
-    frames: Iterable[Image] = decode(data, "the instance", limits=task.describe.limits)
-    for image in frames:
+    for image in decode(data, "the instance", limits=task.describe.limits):
         header = image.dicom
         if header is None or not header.instance:
             raise _Rejected(Fate.unreadable, "has no SOP Instance UID, or is no DICOM object")

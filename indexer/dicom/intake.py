@@ -11,7 +11,6 @@ from queue import Empty, Queue
 from threading import Lock, Thread
 
 from cbir.errors import CollectionBusy, StorageFull
-from cbir.hardware import Device
 from cbir.images import Limits
 from cbir.ingest.description import DescribeTask
 from cbir.ingest.process_pool import ProcessPool, WorkerDied, use_one_thread
@@ -22,36 +21,26 @@ from cbir.ingest.received_files import (
     select_new_instances,
 )
 from cbir.ingest.shared_bytes import SharedBytes, share_bytes
+from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.writer import Writer
-from indexer.dicom.describe_instance import DescribedInstance, Fate, InstanceTask, describe_shared_instance
+from cbir.threads import cores
+from indexer.dicom.describe_instance import Fate, InstanceOutcome, InstanceTask, describe_shared_instance
 from indexer.dicom.instance_filter import InstanceFilter
 
 COMMIT_INSTANCES = 256  # most that are committed together
 IDLE_SECONDS = 2.0  # without a new instance: then the snapshot is checked
 RENEW_SECONDS = 60.0  # at least as often while instances keep coming
 BUSY_SECONDS = 20.0  # to wait for another writer
-CRASHED = DescribedInstance(fate=Fate.unreadable, reason="makes its decoder crash, or needs too much memory")
+CRASHED = InstanceOutcome(Fate.unreadable, "makes its decoder crash, or needs too much memory")
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class InstanceOutcome:
-    """Fate of an instance, and the reason if it was not stored."""
-
-    fate: Fate
-    reason: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class _PendingInstance:
     file: ReceivedFile
     outcome: "Future[InstanceOutcome]"
-
-    @property
-    def uid(self) -> str:
-        return self.file.description.records[0].instance
 
 
 class Intake:
@@ -65,16 +54,12 @@ class Intake:
         Instances and frames to add.
     limits : Limits
         Largest instances.
-    jobs : int
-        Processes that describe.
+    jobs : int or None
+        Processes that describe; None: the number of cores.
     who : str
         Name in the collection's history.
-    device : {"auto", "cpu", "cuda"}
-        Device of a network.
-    keep_originals : bool
-        Store the files too.
-    store_thumbnails : bool
-        Store thumbnails.
+    settings : Settings
+        Device, and whether files and thumbnails are stored.
     """
 
     def __init__(
@@ -83,24 +68,18 @@ class Intake:
         *,
         instance_filter: InstanceFilter,
         limits: Limits,
-        jobs: int,
+        jobs: int | None,
         who: str,
-        device: Device = "auto",
-        keep_originals: bool = False,
-        store_thumbnails: bool = True,
+        settings: Settings,
     ) -> None:
-        self.collection = collection
-        self.limits = limits
-        self.jobs = jobs
-        self.who = who
-        self.keep_originals = keep_originals
+        self.collection, self.limits, self.who, self.settings = collection, limits, who, settings
+        self.jobs = jobs or cores()
         self.counts: Counter[Fate] = Counter()
         self._counts_lock = Lock()
-        task = InstanceTask(
-            DescribeTask.for_collection(collection, limits, device), instance_filter, store_thumbnails
-        )
-        self._pool: ProcessPool[SharedBytes, DescribedInstance] = ProcessPool(
-            partial(describe_shared_instance, task=task), jobs, use_one_thread
+        describe = DescribeTask(collection.profile, collection.secret, limits, settings.device)
+        task = InstanceTask(describe, instance_filter, settings.store_thumbnails)
+        self._pool: ProcessPool[SharedBytes, InstanceOutcome] = ProcessPool(
+            partial(describe_shared_instance, task=task), self.jobs, use_one_thread
         )
         self._pool.start()
         self._queue: Queue[_PendingInstance | None] = Queue()
@@ -122,7 +101,7 @@ class Intake:
             return self._count(InstanceOutcome(Fate.existing))
         described = self._describe(data)
         if described.fate is not Fate.stored:
-            return self._count(InstanceOutcome(described.fate, described.reason))
+            return self._count(described)
         if uid and any(record.instance != uid for record in described.file.records):
             return self._count(
                 InstanceOutcome(Fate.unreadable, "has another SOP Instance UID than the sender says")
@@ -142,7 +121,7 @@ class Intake:
         self._thread.join()
         self._pool.close()
 
-    def _describe(self, data: bytes) -> DescribedInstance:
+    def _describe(self, data: bytes) -> InstanceOutcome:
         with share_bytes(data) as shared:
             try:
                 return self._pool.run(shared)
@@ -198,10 +177,10 @@ class Intake:
                 time.sleep(0.05)
 
     def _write(self, writer: Writer, pending: Sequence[_PendingInstance]) -> list[InstanceOutcome]:
-        uids = [instance.uid for instance in pending]
+        uids = [instance.file.description.records[0].instance for instance in pending]
         is_new = select_new_instances(uids, self.known_instances(uids))
         files = [instance.file for instance, new in zip(pending, is_new, strict=True) if new]
-        added = add_received_files(writer, files, keep_originals=self.keep_originals)
+        added = add_received_files(writer, files, keep_originals=self.settings.keep_originals)
         self._stored += len(added.ids)
         frame_outcomes = iter(added.outcomes)
         fates = iter([_fate([next(frame_outcomes)[0] for _ in file.description.records]) for file in files])

@@ -1,8 +1,9 @@
 """Crawl an archive for instances that match and are not in the collection yet."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from threading import Event
 
@@ -13,24 +14,8 @@ from indexer.index_run import ReportRefusal
 
 BATCH = 256  # instances looked up and fetched together
 # Modalities (PS3.16, CID 29) whose objects have no pixels
-WITHOUT_IMAGES = frozenset(
-    [
-        "SR",
-        "PR",
-        "KO",
-        "RTSTRUCT",
-        "RTPLAN",
-        "RTRECORD",
-        "REG",
-        "FID",
-        "AU",
-        "ECG",
-        "EPS",
-        "HD",
-        "PLAN",
-        "DOC",
-    ]
-)
+WITHOUT_IMAGES = {"SR", "PR", "KO", "RTSTRUCT", "RTPLAN", "RTRECORD", "REG", "FID", "PLAN", "DOC"}
+WITHOUT_IMAGES |= {"AU", "ECG", "EPS", "HD"}  # waveforms
 REPORTED = (Fate.unreadable, Fate.full, Fate.failed, Fate.no_image, Fate.left_out)
 
 
@@ -56,6 +41,7 @@ class StudyFilter:
         return all(not allowed or not value or value in allowed for allowed, value in pairs)
 
 
+@dataclass(eq=False)
 class Crawl:
     """Fetches instances and adds them.
 
@@ -75,24 +61,16 @@ class Crawl:
         Called with the SOP Instance UID and the reason of every instance that is not added.
     """
 
-    def __init__(
-        self,
-        archive: DicomwebArchive,
-        intake: Intake,
-        study_filter: StudyFilter,
-        *,
-        jobs: int,
-        stop: Event,
-        report_refusal: ReportRefusal = lambda uid, reason: None,
-    ) -> None:
-        self.archive = archive
-        self.intake = intake
-        self.study_filter = study_filter
-        self.jobs = jobs
-        self.stop = stop
-        self.report_refusal = report_refusal
-        self._done: dict[str, int] = {}  # studies with their number of instances
-        self._seen: set[str] = set()  # instances that need not be fetched again, added or not
+    archive: DicomwebArchive
+    intake: Intake
+    study_filter: StudyFilter
+    jobs: int
+    stop: Event
+    report_refusal: ReportRefusal = lambda uid, reason: None
+    # studies with their number of instances
+    _done: dict[str, int] = field(default_factory=dict, init=False)
+    # instances that need not be fetched again, added or not
+    _seen: set[str] = field(default_factory=set, init=False)
 
     def __call__(self) -> None:
         """Crawl all studies that match. Raises ArchiveFailed; what was fetched until then stays."""
@@ -125,9 +103,8 @@ class Crawl:
         self.intake.count_skipped(Fate.existing, len(existing - self._seen))
         self._seen |= existing
         missing = [uid for uid in uids if uid not in self._seen]
-        with ThreadPoolExecutor(self.jobs) as threads:
-            for _ in _map_until_failure(threads, lambda uid: self._add(study, series, uid), missing):
-                pass
+        with ThreadPoolExecutor(self.jobs) as threads:  # after a failure nothing new begins
+            list(threads.map(partial(self._add, study, series), missing))
 
     def _add(self, study: str, series: str, uid: str) -> None:
         if self.stop.is_set():
@@ -142,16 +119,3 @@ class Crawl:
             self._seen.add(uid)
         if outcome.fate in REPORTED:
             self.report_refusal(uid, outcome.reason)
-
-
-def _map_until_failure(
-    threads: ThreadPoolExecutor, work: Callable[[str], None], uids: Iterable[str]
-) -> Iterator[None]:
-    """Call `work` for each; after a failure nothing new begins."""
-    futures = [threads.submit(work, uid) for uid in uids]
-    try:
-        for future in futures:
-            yield future.result()
-    finally:
-        for future in futures:
-            future.cancel()

@@ -24,7 +24,6 @@ from indexer.dicom.intake_options import (
     ProfileOption,
     SecondaryCapturesOption,
     StudyDatesOption,
-    start_intake,
 )
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
 from indexer.index_request import open_collection
@@ -102,14 +101,17 @@ def crawl_dicomweb(
         raise InvalidInput("--changes says what is new for --watch; use both")
     study_filter = StudyFilter(_code_strings(modality), _code_strings(body_part), since, until)
     instance_filter = InstanceFilter(frames, burned_in, secondary_captures, study_dates)
-    limits = Limits(pixels=settings.load().max_pixels)
+    loaded = settings.load()
+    limits = Limits(pixels=loaded.max_pixels)
     session = open_session(header or [], limits.bytes, authority, certificate)
     archive = DicomwebArchive(check_url(url), session, qido_prefix, wado_prefix)
     archive.check()  # before the collection is created
     orthanc = OrthancChanges(check_url(changes), session) if changes else None
     stop = Event()
     with open_collection(collection, profile) as opened, refusal_report(report) as report_refusal:
-        intake = start_intake(opened, instance_filter, limits=limits, jobs=jobs, who="DICOMweb")
+        intake = Intake(
+            opened, instance_filter=instance_filter, limits=limits, jobs=jobs, who="DICOMweb", settings=loaded
+        )
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         crawl = Crawl(
@@ -163,9 +165,8 @@ def _watch_archive(crawl: "Crawl", orthanc: "OrthancChanges | None", seconds: fl
 
 
 def _print_counts(intake: Intake, format: OutputFormat) -> None:
-    counts = {fate.value: number for fate, number in intake.counts.items()}
-    counts = dict(sorted(counts.items()))
+    counts = dict(sorted((fate.value, number) for fate, number in intake.counts.items()))
     if format is OutputFormat.json:
         typer.echo(json.dumps(counts))
-        return
-    typer.echo(", ".join(f"{number} {fate}" for fate, number in counts.items()) or "nothing matched")
+    else:
+        typer.echo(", ".join(f"{number} {fate}" for fate, number in counts.items()) or "nothing matched")

@@ -9,7 +9,6 @@ from functools import partial
 from io import BytesIO
 from typing import Any, TypeVar
 
-import pydicom
 import requests
 from dicomweb_client.web import DICOMwebClient
 
@@ -96,38 +95,24 @@ class DicomwebArchive:
     def studies(self, query: dict[str, str]) -> Iterator[ArchiveStudy]:
         """Yield the studies that match `query`, page by page."""
         fields = ["StudyInstanceUID", "NumberOfStudyRelatedInstances"]
-
-        def get_page(offset: int) -> list[QidoResult]:
-            return self._client.search_for_studies(
-                search_filters=query, fields=fields, limit=PAGE, offset=offset
-            )
-
-        for result in _all_pages(get_page, "0020000D"):
+        search = partial(self._client.search_for_studies, search_filters=query, fields=fields)
+        for result in _all_pages(search, "0020000D"):
             count = _first_value(result, "00201208")
             yield ArchiveStudy(_first_value(result, "0020000D"), int(count) if count.isdigit() else None)
 
     def series(self, study: str) -> Iterator[ArchiveSeries]:
         """Yield the series of a study."""
         fields = ["SeriesInstanceUID", "Modality", "BodyPartExamined"]
-
-        def get_page(offset: int) -> list[QidoResult]:
-            return self._client.search_for_series(study, fields=fields, limit=PAGE, offset=offset)
-
-        for result in _all_pages(get_page, "0020000E"):
-            uid, modality, body_part = (
-                _first_value(result, tag) for tag in ("0020000E", "00080060", "00180015")
-            )
+        search = partial(self._client.search_for_series, study, fields=fields)
+        for result in _all_pages(search, "0020000E"):
+            tags = "0020000E", "00080060", "00180015"
+            uid, modality, body_part = (_first_value(result, tag) for tag in tags)
             yield ArchiveSeries(uid, modality, body_part.upper())
 
     def instances(self, study: str, series: str) -> Iterator[str]:
         """Yield the SOP Instance UIDs of a series."""
-
-        def get_page(offset: int) -> list[QidoResult]:
-            return self._client.search_for_instances(
-                study, series, fields=["SOPInstanceUID"], limit=PAGE, offset=offset
-            )
-
-        for result in _all_pages(get_page, "00080018"):
+        search = partial(self._client.search_for_instances, study, series, fields=["SOPInstanceUID"])
+        for result in _all_pages(search, "00080018"):
             yield _first_value(result, "00080018")
 
     def fetch(self, study: str, series: str, instance: str) -> bytes:
@@ -145,14 +130,9 @@ class DicomwebArchive:
         ArchiveFailed
             If the archive stops answering.
         """
-
-        def get() -> pydicom.Dataset:
-            return self._client.retrieve_instance(
-                study, series, instance, media_types=(("application/dicom", "*"),)
-            )
-
+        retrieve = partial(self._client.retrieve_instance, media_types=(("application/dicom", "*"),))
         try:
-            dataset = _retry(get)
+            dataset = _retry(partial(retrieve, study, series, instance))
             file = BytesIO()
             dataset.save_as(file, enforce_file_format=True)
         except (ArchiveFailed, InstanceRefused):
@@ -162,21 +142,17 @@ class DicomwebArchive:
         return file.getvalue()
 
 
-def _all_pages(get_page: Callable[[int], list[QidoResult]], tag: str) -> Iterator[QidoResult]:
+def _all_pages(search: Callable[..., list[QidoResult]], tag: str) -> Iterator[QidoResult]:
     """Yield results until a page has nothing new: archives count offsets differently, or ignore them."""
     seen: set[str] = set()
     offset = 0
     while True:
-        results = _retry(partial(get_page, offset))
-        uids = [_first_value(result, tag) for result in results]
-        new = [
-            result
-            for uid, result in zip(uids, results, strict=True)
-            if UID.fullmatch(uid) and uid not in seen
-        ]
+        results = _retry(partial(search, limit=PAGE, offset=offset))
+        by_uid = [(_first_value(result, tag), result) for result in results]
+        new = [result for uid, result in by_uid if UID.fullmatch(uid) and uid not in seen]
         if not new:
             return
-        seen.update(uids)
+        seen.update(uid for uid, _ in by_uid)
         yield from new
         offset += len(results)
 
@@ -226,8 +202,8 @@ def _summary(response: requests.Response) -> str:
     text = f"{response.status_code} with {kind}"
     if title:
         text += f" titled {title.group(1).decode(errors='replace').strip()!r}"
-    server = response.headers.get("Server")
-    text += f" from {server[:40]}" if server else ""
+    if server := response.headers.get("Server"):
+        text += f" from {server[:40]}"
     return re.sub(r"[^ -~]", "?", text)
 
 

@@ -15,6 +15,7 @@ from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.images import Limits
 from indexer.dicom.instance_filter import InstanceFilter
+from indexer.dicom.intake import Intake
 from indexer.dicom.intake_options import (
     BurnedInOption,
     CollectionOption,
@@ -23,7 +24,6 @@ from indexer.dicom.intake_options import (
     ProfileOption,
     SecondaryCapturesOption,
     StudyDatesOption,
-    start_intake,
 )
 from indexer.index_request import open_collection
 
@@ -70,9 +70,12 @@ def receive(
     logging.getLogger("pynetdicom").setLevel(logging.CRITICAL)  # its messages quote what peers send
     peers = PeerPolicy(aet, allow or [], associations)
     instance_filter = InstanceFilter(frames, burned_in, secondary_captures, study_dates)
-    limits = Limits(pixels=settings.load().max_pixels, bytes=most_megabytes * 2**20)
+    loaded = settings.load()
+    limits = Limits(pixels=loaded.max_pixels, bytes=most_megabytes * 2**20)
     with open_collection(collection, profile) as opened:
-        intake = start_intake(opened, instance_filter, limits=limits, jobs=jobs, who="C-STORE")
+        intake = Intake(
+            opened, instance_filter=instance_filter, limits=limits, jobs=jobs, who="C-STORE", settings=loaded
+        )
         try:
             server = start_storage_service(intake, host, port, peers)
             for number in (signal.SIGTERM, signal.SIGINT):

@@ -18,8 +18,9 @@ from typing import Any
 
 from cbir.client.messages import JobInfo, RefusedFile
 from cbir.errors import NotFound
-from indexer.index_job import JobEnd, JobProgress, JobRefusal, run_index_job
+from indexer.index_job import JobEnd, JobRefusal, run_index_job
 from indexer.index_request import IndexRequest
+from indexer.throttled_progress import JobProgress
 from service.http.problems import Conflict, TooManyRequests
 
 MAX_WAITING = 100

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cbir.descriptors.descriptor import Descriptor
 from cbir.images import Limits, decode
-from cbir.ingest.description import DescribedFile, DescribeTask, describe_images
+from cbir.ingest.description import describe_images
 from cbir.ingest.received_files import ReceivedFile
 from cbir.settings import Settings
 from cbir.store import Collection, originals
@@ -32,32 +31,14 @@ def describe_uploads(
     labels : sequence of dict
         Labels of each file.
     """
-    deadline = Deadline()
-    task = DescribeTask.for_collection(collection, Limits(pixels=settings.max_pixels), settings.device)
-    compute = task.load_descriptor()
-    return [
-        ReceivedFile(
-            data, _describe_upload(data, file_labels, task, compute, deadline, settings.store_thumbnails)
-        )
-        for data, file_labels in zip(files, labels, strict=True)
-    ]
+    deadline, limits, secret = Deadline(), Limits(pixels=settings.max_pixels), collection.secret
+    compute = collection.profile.load_descriptor(settings.device)
 
+    def describe(data: bytes, file_labels: dict[str, str]) -> ReceivedFile:
+        frames = deadline.iterate(decode(data, UPLOAD_NAME, limits=limits))
+        source = originals.source_of(data)
+        described = describe_images(frames, compute, secret, source, "sent", settings.store_thumbnails)
+        records = tuple(add_labels(record, file_labels, secret) for record in described.records)
+        return ReceivedFile(data, replace(described, records=records))
 
-def _describe_upload(
-    data: bytes,
-    labels: dict[str, str],
-    task: DescribeTask,
-    compute: Descriptor,
-    deadline: Deadline,
-    thumbnails: bool,
-) -> DescribedFile:
-    described = describe_images(
-        deadline.iterate(decode(data, UPLOAD_NAME, limits=task.limits)),
-        compute,
-        secret=task.secret,
-        source=originals.source_of(data),
-        source_stamp="sent",
-        thumbnails=thumbnails,
-    )
-    records = tuple(add_labels(record, labels, task.secret) for record in described.records)
-    return replace(described, records=records)
+    return list(map(describe, files, labels))

@@ -15,8 +15,8 @@ from cbir.ingest.process_pool import ProcessPool, WorkerDied, use_one_thread
 from cbir.ingest.shared_bytes import SharedBytes, share_bytes
 from cbir.store import profile as profiles
 from indexer.dicom.describe_instance import (
-    DescribedInstance,
     Fate,
+    InstanceOutcome,
     InstanceTask,
     describe_instance,
     describe_shared_instance,
@@ -26,7 +26,7 @@ from tests.indexer.receiving import file_of, phantom
 TASK = InstanceTask(DescribeTask(profiles.get("huang2012"), b"secret", Limits()))
 
 
-InstancePool = ProcessPool[SharedBytes, DescribedInstance]
+InstancePool = ProcessPool[SharedBytes, InstanceOutcome]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def pool() -> Iterator[InstancePool]:
         yield pool
 
 
-def describe(pool: InstancePool, data: bytes) -> DescribedInstance:
+def describe(pool: InstancePool, data: bytes) -> InstanceOutcome:
     """Describe in a process of the pool."""
     with share_bytes(data) as shared:
         return pool.run(shared)

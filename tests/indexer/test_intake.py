@@ -5,6 +5,7 @@ from threading import Event, Thread
 
 import pytest
 
+from cbir import settings
 from cbir.images import Limits
 from cbir.store import Collection
 from indexer.dicom import intake
@@ -28,7 +29,14 @@ def test_a_fault_of_the_snapshot_does_not_stop_the_answers(
     first, second = map(file_of, slices(2, 32))
     fates = []
     with open_collection(tmp_path / "collection") as opened:
-        made = intake.Intake(opened, instance_filter=InstanceFilter(), limits=Limits(), jobs=1, who="test")
+        made = intake.Intake(
+            opened,
+            instance_filter=InstanceFilter(),
+            limits=Limits(),
+            jobs=1,
+            who="test",
+            settings=settings.load(),
+        )
         fates.append(made.add(first).fate)
         assert looked.wait(60)
         later = Thread(target=lambda: fates.append(made.add(second).fate), daemon=True)

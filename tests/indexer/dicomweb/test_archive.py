@@ -9,6 +9,7 @@ from threading import Event
 
 import pytest
 
+from cbir import settings
 from cbir.archive_client import PASSWORD, TOKEN, USER
 from cbir.errors import ArchiveFailed, InvalidInput
 from cbir.images import Limits
@@ -109,7 +110,14 @@ def test_an_archive_that_dies_between_pages_is_gone_on_with(
     archive = SmallArchive(list(slices(10, 32)))
     place = tmp_path / "collection"
     with serving(archive) as url, open_collection(place) as opened:
-        intake = Intake(opened, instance_filter=InstanceFilter(), limits=Limits(), jobs=1, who="test")
+        intake = Intake(
+            opened,
+            instance_filter=InstanceFilter(),
+            limits=Limits(),
+            jobs=1,
+            who="test",
+            settings=settings.load(),
+        )
 
         def crawled(filters: StudyFilter = StudyFilter()) -> None:
             Crawl(DicomwebArchive(url, open_session([], MOST)), intake, filters, jobs=2, stop=Event())()

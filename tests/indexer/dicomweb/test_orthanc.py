@@ -85,7 +85,7 @@ def test_an_archive_is_fetched_filtered_followed_and_may_go_away(
             put(network, sorted((tmp_path / "new").iterdir()))
             until(lambda: count(place) == 17)
             archive.kill()
-            assert "trying on" in watching.stdout.readline()
+            assert "trying again" in watching.stdout.readline()
             watching.terminate()
             assert watching.wait(120) == 0
         finally:

@@ -12,6 +12,7 @@ from pynetdicom import AE
 from pynetdicom.association import Association
 from pynetdicom.transport import AssociationSocket
 
+from cbir import settings
 from cbir.images import Limits
 from indexer.dicom.instance_filter import InstanceFilter
 from indexer.dicom.intake import Intake
@@ -29,7 +30,14 @@ def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     monkeypatch.setattr(storage_service, "ACSE_SECONDS", SECONDS)
     monkeypatch.setattr(bounded_server, "PDU_SECONDS", SECONDS)
     with open_collection(tmp_path / "collection") as collection:
-        intake = Intake(collection, instance_filter=InstanceFilter(), limits=Limits(), jobs=1, who="test")
+        intake = Intake(
+            collection,
+            instance_filter=InstanceFilter(),
+            limits=Limits(),
+            jobs=1,
+            who="test",
+            settings=settings.load(),
+        )
         listening = storage_service.start_storage_service(
             intake, "127.0.0.1", 0, storage_service.PeerPolicy("CBIR", max_associations=1)
         )
