@@ -101,8 +101,8 @@ def start_orthanc(namespace: Namespace, folder: Path, **settings: Any) -> "subpr
         "DicomWeb": {"Enable": True},
     }
     (folder / "orthanc.json").write_text(json.dumps(defaults | settings))
-    log = (folder / "log").open("w")
-    started = namespace.start("Orthanc", folder / "orthanc.json", stdout=log, stderr=log)
+    with (folder / "log").open("w") as log:
+        started = namespace.start("Orthanc", folder / "orthanc.json", stdout=log, stderr=log)
     deadline = time.monotonic() + 120
     while namespace.get("/system") is None:
         assert started.poll() is None, (folder / "log").read_text()

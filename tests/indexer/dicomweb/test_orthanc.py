@@ -87,9 +87,11 @@ def test_an_archive_is_fetched_filtered_followed_and_may_go_away(
             archive.kill()
             assert "trying again" in watching.stdout.readline()
             watching.terminate()
-            assert watching.wait(120) == 0
+            watching.communicate(timeout=120)
+            assert watching.returncode == 0
         finally:
             watching.kill()
+            watching.communicate()  # closes the pipe
     gone = network.run(*index, STUDIES, "--collection", place, code=2)
     assert "no answer from" in gone
     assert count(place) == 17
