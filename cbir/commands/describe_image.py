@@ -7,6 +7,7 @@ from typing import Annotated
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from typer import Argument, Option
 
 from cbir import descriptors, settings
 from cbir.commands.output import OutputFormat, Printed, print_json
@@ -15,14 +16,14 @@ from cbir.images import Limits, read_images
 
 
 def describe_image(
-    image: Annotated[Path, typer.Argument(help="Image file.")],
+    image: Annotated[Path, Argument(help="Image file.")],
     descriptor: Annotated[
         str,
-        typer.Option(
+        Option(
             help=f"One of {', '.join(descriptors.names())}, the folder of a trained embedding, or both: FOLDER+NAME."
         ),
     ] = "huang2012",
-    frame: Annotated[int, typer.Option(help="Frame of a multi-frame file, from 1.", min=1)] = 1,
+    frame: Annotated[int, Option(help="Frame of a multi-frame file, from 1.", min=1)] = 1,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Print the descriptor of one image."""

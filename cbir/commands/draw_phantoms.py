@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from cbir.commands.output import StageBars
 from cbir.datasets.phantoms import write_phantoms
@@ -18,11 +19,11 @@ class ImageFormat(StrEnum):
 
 
 def draw_phantoms(
-    out: Annotated[Path, typer.Argument(help="Folder for the images.")],
-    count: Annotated[int, typer.Option(help="Number of images.")] = 200,
-    format: Annotated[ImageFormat, typer.Option(help="Format of the files.")] = ImageFormat.png,
-    seed: Annotated[int, typer.Option(help="Random seed; another one gives other patients.")] = 0,
-    size: Annotated[int, typer.Option(help="Pixels of the longer side, 32 to 4096.")] = 256,
+    out: Annotated[Path, Argument(help="Folder for the images.")],
+    count: Annotated[int, Option(help="Number of images.")] = 200,
+    format: Annotated[ImageFormat, Option(help="Format of the files.")] = ImageFormat.png,
+    seed: Annotated[int, Option(help="Random seed; another one gives other patients.")] = 0,
+    size: Annotated[int, Option(help="Pixels of the longer side, 32 to 4096.")] = 256,
 ) -> None:
     """Draw synthetic radiographs with labels, for trying out the program."""
     with StageBars() as bars:

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
+from cbir.commands import options
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
 from cbir.errors import InvalidInput
 from cbir.store import Collection
@@ -18,13 +20,12 @@ from cbir.store.verify import verify_collection
 
 PATIENT_KEY = re.compile("[0-9a-f]{32}")  # identifiers may be so short that they occur anywhere
 
-Folder = Annotated[Path, typer.Option("--collection", help="Folder of the collection.")]
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Look after a collection.")
 
 
 @app.command()
-def info(collection: Folder, format: Printed = OutputFormat.text) -> None:
+def info(collection: options.Folder, format: Printed = OutputFormat.text) -> None:
     """Print a summary of the collection."""
     with Collection(collection) as opened:
         print_values(opened.info(), format)
@@ -32,10 +33,8 @@ def info(collection: Folder, format: Printed = OutputFormat.text) -> None:
 
 @app.command()
 def verify(
-    collection: Folder,
-    erased: Annotated[
-        str | None, typer.Option(help="Also search all files for traces of this patient (key or identifier).")
-    ] = None,
+    collection: options.Folder,
+    erased: Annotated[str | None, Option(help="Also search for traces of this patient.")] = None,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Check database, vectors and snapshot against each other. Exit code 1 if there is a problem."""
@@ -54,8 +53,8 @@ def verify(
 
 @app.command()
 def compact(
-    collection: Folder,
-    refit: Annotated[bool, typer.Option(help="Fit the normalisation again, to the current images.")] = False,
+    collection: options.Folder,
+    refit: Annotated[bool, Option(help="Fit the normalisation again, to the current images.")] = False,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Rebuild the derived index without deleted images, and free unused space."""
@@ -64,22 +63,15 @@ def compact(
         with opened.writer() as writer:
             writer.compact(refit)
         after = opened.info()
-    values = {
-        "images": after["images"],
-        "bytes_before": before,
-        "bytes_on_disk": after["bytes_on_disk"],
-    }
+    values = {"images": after["images"], "bytes_before": before, "bytes_on_disk": after["bytes_on_disk"]}
     print_values(values, format)
 
 
 @app.command()
 def delete(
-    collection: Folder,
-    image_ids: Annotated[list[str] | None, typer.Argument(help="Ids of the images.")] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(help="Also delete images whose labels match, for example label=knee. Repeatable."),
-    ] = None,
+    collection: options.Folder,
+    image_ids: Annotated[list[str] | None, Argument(help="Ids of the images.")] = None,
+    where: Annotated[list[str] | None, Option(help="Also delete images with this label. Repeatable.")] = None,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Delete images for good: indexing their folder again skips them. Exit code 1 if an id is unknown."""
@@ -101,8 +93,8 @@ def delete(
 
 @app.command("erase-patient")
 def erase_patient(
-    collection: Folder,
-    patient: Annotated[str, typer.Argument(help="Patient key, or the identifier that it was made from.")],
+    collection: options.Folder,
+    patient: Annotated[str, Argument(help="Patient key, or the identifier that it was made from.")],
     format: Printed = OutputFormat.text,
 ) -> None:
     """Remove every trace of a patient from every file of the collection. Exit code 1 if there was none.
@@ -121,11 +113,9 @@ def _patient_keys(collection: Collection, patient: str) -> list[str]:
 
 @app.command()
 def tune(
-    collection: Folder,
-    label: Annotated[
-        str, typer.Option(help="Label; images with the same value are relevant to each other.")
-    ] = "label",
-    queries: Annotated[int, typer.Option(min=1, help="Leave-one-out queries per setting.")] = 200,
+    collection: options.Folder,
+    label: Annotated[str, Option(help="Label that relevant images share.")] = "label",
+    queries: Annotated[int, Option(min=1, help="Leave-one-out queries per setting.")] = 200,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Tune C and gamma of SVM re-ranking by grid search, and store them in the collection."""
@@ -147,8 +137,8 @@ def tune(
 
 @app.command()
 def export(
-    collection: Folder,
-    out: Annotated[Path, typer.Argument(help="Folder for records.csv, vectors.npy and profile.json.")],
+    collection: options.Folder,
+    out: Annotated[Path, Argument(help="Folder for records.csv, vectors.npy and profile.json.")],
     format: Printed = OutputFormat.text,
 ) -> None:
     """Write records and raw vectors as plain files for other tools."""
@@ -158,8 +148,8 @@ def export(
 
 @app.command()
 def backup(
-    collection: Folder,
-    out: Annotated[Path, typer.Argument(help="New folder for the backup.")],
+    collection: options.Folder,
+    out: Annotated[Path, Argument(help="New folder for the backup.")],
     format: Printed = OutputFormat.text,
 ) -> None:
     """Copy everything that cannot be rebuilt, as of one moment; others may read and write meanwhile."""

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
+from typer import Option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,12 +22,13 @@ class OutputFormat(StrEnum):
     json = "json"
 
 
-Printed = Annotated[OutputFormat, typer.Option("--format", help="Output format.")]
+Printed = Annotated[OutputFormat, Option("--format", help="Output format.")]
 
 
-def print_json(values: object) -> None:
-    """Print strict JSON: null for numbers that are not finite."""
-    typer.echo(json.dumps(json.loads(json.dumps(values), parse_constant=lambda _: None)))
+def print_json(values: object, strict: bool = False) -> None:
+    """Print JSON; with `strict`, null for numbers that are not finite."""
+    text = json.dumps(values)
+    typer.echo(json.dumps(json.loads(text, parse_constant=lambda _: None)) if strict else text)
 
 
 def print_values(values: Mapping[str, object], format: OutputFormat) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from cbir.commands.output import OutputFormat, Printed, print_json, print_values
 from cbir.errors import InvalidInput
@@ -27,19 +28,14 @@ app = typer.Typer(
 
 @app.command()
 def irma(
-    folder: Annotated[Path, typer.Argument(help="Folder of a release of the IRMA benchmark, 2005 to 2009.")],
-    out: Annotated[Path, typer.Argument(help="CSV manifest to write.")],
-    year: Annotated[
-        str | None, typer.Option(help="Year of the release. [default: recognised by its files]")
-    ] = None,
+    folder: Annotated[Path, Argument(help="Folder of a release of the IRMA benchmark, 2005 to 2009.")],
+    out: Annotated[Path, Argument(help="CSV manifest to write.")],
+    year: Annotated[str | None, Option(help="Year of the release. [default: by its files]")] = None,
     labelling: Annotated[
-        str | None,
-        typer.Option(help="Labels of the 2009 release: 2005 or 2006 (classes), 2007 or 2008 (codes)."),
+        str | None, Option(help="Labels of the 2009 release: 2005 or 2006 (classes), 2007 or 2008 (codes).")
     ] = None,
-    tree: Annotated[
-        Path | None, typer.Option(help="IRMA code tree: drops wrong codes and adds their text.")
-    ] = None,
-    split: Annotated[Split | None, typer.Option(help="Write only this part.")] = None,
+    tree: Annotated[Path | None, Option(help="IRMA code tree, to check codes and add their text.")] = None,
+    split: Annotated[Split | None, Option(help="Write only this part.")] = None,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Write a manifest of an IRMA release, and report images that were dropped and why."""
@@ -75,8 +71,8 @@ def irma(
 
 @app.command()
 def medmnist(
-    npz: Annotated[Path, typer.Argument(help="MedMNIST file (2-D).")],
-    folder: Annotated[Path, typer.Argument(help="Folder for the images and manifest.csv.")],
+    npz: Annotated[Path, Argument(help="MedMNIST file (2-D).")],
+    folder: Annotated[Path, Argument(help="Folder for the images and manifest.csv.")],
     format: Printed = OutputFormat.text,
 ) -> None:
     """Write the images of a MedMNIST file as PNG, with a manifest. Run it again to continue if interrupted."""

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from cbir import settings
+from cbir.commands import options
 from cbir.commands.output import print_json
 from cbir.commands.require_torch import require_torch
 from cbir.images import Limits
@@ -29,11 +31,11 @@ class ScoreFormat(StrEnum):
 
 
 def rank_images(
-    model: Annotated[Path, typer.Argument(help="Folder of a ranker from `cbir train ranker`.")],
-    images: Annotated[list[Path], typer.Argument(help="Image files and folders.")],
-    format: Annotated[ScoreFormat, typer.Option(help="Output format.")] = ScoreFormat.csv,
-    threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0: all.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    model: Annotated[Path, Argument(help="Folder of a ranker from `cbir train ranker`.")],
+    images: Annotated[list[Path], Argument(help="Image files and folders.")],
+    format: Annotated[ScoreFormat, Option(help="Output format.")] = ScoreFormat.csv,
+    threads: options.Threads = 0,
+    device: options.Device = "cpu",
 ) -> None:
     """Score images with a trained ranker, highest first; only the first frame of a multi-frame file.
 

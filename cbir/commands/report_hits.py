@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from cbir import settings
 from cbir.archive_client import ArchiveClient
+from cbir.commands import options
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.images import Limits, read_images
 from cbir.images.suppress_logs import suppress_decoder_logs
@@ -23,31 +25,22 @@ UIDS = ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID", "SOPClassUID"
 
 def report_hits(
     image: Annotated[
-        str, typer.Argument(metavar="IMAGE", help="DICOM file, or id:IMAGE_ID of an image of the collection.")
+        str, Argument(metavar="IMAGE", help="DICOM file, or id:IMAGE_ID of an image of the collection.")
     ],
-    collection: Annotated[Path, typer.Option(help="Folder of the collection.")],
-    k: Annotated[int, typer.Option("-k", help="Number of results.", min=1, max=1000)] = 10,
-    out: Annotated[Path | None, typer.Option(help="Write the report to this file.")] = None,
-    store: Annotated[
-        bool, typer.Option("--store", help="Store the report in the archive, by STOW-RS.")
-    ] = False,
+    collection: options.Folder,
+    k: Annotated[int, Option("-k", help="Number of results.", min=1, max=1000)] = 10,
+    out: Annotated[Path | None, Option(help="Write the report to this file.")] = None,
+    store: Annotated[bool, Option("--store", help="Store the report in the archive, by STOW-RS.")] = False,
     archive: Annotated[
         str | None,
-        typer.Option(
-            help="URL of the archive's DICOMweb service, before /studies. [default: setting archive_url]"
-        ),
+        Option(help="URL of the archive's DICOMweb service, before /studies. [default: setting archive_url]"),
     ] = None,
     exclude: Annotated[
-        Exclude, typer.Option(help="Leave out results of the query's image, series, study or patient.")
+        Exclude, Option(help="Leave out results of the query's image, series, study or patient.")
     ] = Exclude.study,
-    rerank: Annotated[
-        str | None, typer.Option(help="Re-ranker: auto, none, eprf, ...; an unknown name lists all.")
-    ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(help="Only images with this label, for example modality=CT. Repeatable."),
-    ] = None,
-    frame: Annotated[int | None, typer.Option(help="Frame of a multi-frame file, from 1.")] = None,
+    rerank: options.Rerank = None,
+    where: options.Where = None,
+    frame: options.Frame = None,
 ) -> None:
     """Report the images similar to one as a DICOM Structured Report in its study.
 

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from pydantic import TypeAdapter, ValidationError
+from typer import Argument, Option
 
 from cbir import settings
+from cbir.commands import options
 from cbir.commands.output import results_console
 from cbir.errors import InvalidInput
 from cbir.evaluation.trec import run_lines
@@ -44,39 +46,24 @@ class SearchFormat(StrEnum):
 
 def search_images(
     images: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="IMAGE",
-            help="Image files, or id:IMAGE_ID for images of the collection; several are one query.",
-        ),
+        list[str], Argument(metavar="IMAGE", help="Image files, or id:IMAGE_ID; several are one query.")
     ],
-    collection: Annotated[Path, typer.Option(help="Folder of the collection.")],
-    k: Annotated[int, typer.Option("-k", help="Number of results.", min=1)] = 20,
-    rerank: Annotated[
-        str | None, typer.Option(help="Re-ranker: auto, none, eprf, ...; an unknown name lists all.")
-    ] = None,
+    collection: options.Folder,
+    k: Annotated[int, Option("-k", help="Number of results.", min=1)] = 20,
+    rerank: options.Rerank = None,
     parameter: Annotated[
-        list[str] | None,
-        typer.Option(help="NAME=VALUE of a re-ranker's parameter, for example P=9. Repeatable."),
+        list[str] | None, Option(help="NAME=VALUE of a re-ranker's parameter, for example P=9. Repeatable.")
     ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(help="Only images with this label, for example modality=CT. Repeatable."),
-    ] = None,
-    exclude_patient: Annotated[str | None, typer.Option(help="Leave out the images of this patient.")] = None,
-    frame: Annotated[int | None, typer.Option(help="Frame of a multi-frame file, from 1.")] = None,
-    relevant: Annotated[list[str] | None, typer.Option(help="Id of a relevant image. Repeatable.")] = None,
-    not_relevant: Annotated[
-        list[str] | None, typer.Option(help="Id of an image that is not relevant. Repeatable.")
-    ] = None,
+    where: options.Where = None,
+    exclude_patient: Annotated[str | None, Option(help="Leave out the images of this patient.")] = None,
+    frame: options.Frame = None,
+    relevant: Annotated[list[str] | None, Option(help="Id of a relevant image. Repeatable.")] = None,
+    not_relevant: Annotated[list[str] | None, Option(help="Id of an irrelevant image. Repeatable.")] = None,
     feedback: Annotated[
-        Path | None,
-        typer.Option(help='JSON file of judgements: a list of {"image_id", "relevance": -1 to 1}.'),
+        Path | None, Option(help='JSON file of judgements: a list of {"image_id", "relevance": -1 to 1}.')
     ] = None,
-    device: Annotated[
-        DeviceName | None, typer.Option(help="Device; cuda is faster for many queries, not for one.")
-    ] = None,
-    format: Annotated[SearchFormat, typer.Option(help="Output format.")] = SearchFormat.table,
+    device: Annotated[DeviceName | None, Option(help="cuda is faster for many queries, not for one.")] = None,
+    format: Annotated[SearchFormat, Option(help="Output format.")] = SearchFormat.table,
 ) -> None:
     """Search for images similar to one or several, optionally with relevance feedback."""
     loaded = settings.load(device=device and device.value)

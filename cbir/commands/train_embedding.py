@@ -1,70 +1,51 @@
 """`cbir train embedding`."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
+from cbir.commands import options
 from cbir.commands.output import StageBars
 from cbir.commands.require_torch import require_torch
 
 
 def train_embedding_command(
-    data: Annotated[Path, typer.Option(help="Manifest: a CSV file with a column `path` and labels.")],
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="Folder for model, report and checkpoint; an interrupted training continues there."
-        ),
-    ],
-    column: Annotated[
-        str, typer.Option(help="Column of the manifest; images with the same value are similar.")
-    ] = "label",
-    where: Annotated[
-        list[str] | None,
-        typer.Option(help="Only rows that match, for example modality=CT. Repeatable."),
-    ] = None,
+    data: options.Manifest,
+    out: options.TrainingFolder,
+    column: Annotated[str, Option(help="Column whose equal values mark similar images.")] = "label",
+    where: options.Where = None,
     loss: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Loss: multi-similarity, sodeep-map, sodeep-spearman, sodeep-recall, triplet, contrastive, "
             "smooth-ap, cross-entropy, focal, ordinal (for grades), ranknet, ..."
         ),
     ] = "multi-similarity",
     backbone: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Network: small, toprank, fcn10, resnet18, resnet34, resnet50, densenet169 or mobilenetv3."
         ),
     ] = "small",
     weights: Annotated[
-        str | None,
-        typer.Option(help="Initial weights: a file, the folder of a trained embedding, or imagenet."),
+        str | None, Option(help="Initial weights: a file, the folder of a trained embedding, or imagenet.")
     ] = None,
-    pooling: Annotated[str, typer.Option(help="Pooling: gem or average.")] = "gem",
-    dimensions: Annotated[int, typer.Option(min=2, max=4096, help="Embedding dimension.")] = 128,
-    side: Annotated[
-        int, typer.Option(min=32, max=1024, help="Side in pixels that images are scaled to.")
-    ] = 64,
-    epochs: Annotated[int, typer.Option(help="Largest number of passes over the images.")] = 40,
-    patience: Annotated[
-        int, typer.Option(help="Epochs without a better validation mAP before training ends.")
-    ] = 15,
-    classes: Annotated[int, typer.Option(min=2, help="Classes per batch.")] = 16,
-    images: Annotated[int, typer.Option(min=2, help="Images per class in a batch.")] = 8,
-    rate: Annotated[float, typer.Option(help="Peak learning rate of AdamW; it falls along a cosine.")] = 2e-3,
-    weight_decay: Annotated[float, typer.Option(help="Weight decay of AdamW.")] = 1e-4,
-    augment: Annotated[
-        bool, typer.Option(help="Rotate, shift and brighten training images slightly.")
-    ] = True,
-    mirror: Annotated[
-        bool,
-        typer.Option(help="Mirror every second image too; only if left and right look alike."),
-    ] = False,
-    seed: Annotated[int, typer.Option(help="Random seed of the split and of training.")] = 0,
-    save_every: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 60.0,
-    threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0: all.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    pooling: Annotated[str, Option(help="Pooling: gem or average.")] = "gem",
+    dimensions: Annotated[int, Option(min=2, max=4096, help="Embedding dimension.")] = 128,
+    side: options.Side = 64,
+    epochs: Annotated[int, Option(help="Largest number of passes over the images.")] = 40,
+    patience: Annotated[int, Option(help="Epochs without a better validation mAP before the end.")] = 15,
+    classes: Annotated[int, Option(min=2, help="Classes per batch.")] = 16,
+    images: Annotated[int, Option(min=2, help="Images per class in a batch.")] = 8,
+    rate: Annotated[float, Option(help="Peak learning rate of AdamW; it falls along a cosine.")] = 2e-3,
+    weight_decay: Annotated[float, Option(help="Weight decay of AdamW.")] = 1e-4,
+    augment: options.Augment = True,
+    mirror: Annotated[bool, Option(help="Mirror images too; only if left and right look alike.")] = False,
+    seed: options.Seed = 0,
+    save_every: options.SaveEvery = 60.0,
+    threads: options.Threads = 0,
+    device: options.Device = "cpu",
 ) -> None:
     """Train a network whose vectors are close for images of one class; its folder is then a profile to index with.
 

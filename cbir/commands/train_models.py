@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
+from cbir.commands import options
 from cbir.commands.output import StageBars
 from cbir.commands.require_torch import require_torch
 from cbir.commands.train_embedding import train_embedding_command
@@ -33,25 +35,24 @@ class InitialWeights(StrEnum):
 @app.command()
 def sorter(
     out: Annotated[
-        Path,
-        typer.Option(help="Folder for weights and checkpoints; an interrupted training continues there."),
+        Path, Option(help="Folder for weights and checkpoints; an interrupted training continues there.")
     ],
-    kind: Annotated[SorterKind, typer.Option(help="Network to train.")] = SorterKind.lstm,
-    length: Annotated[int, typer.Option(help="Largest number of scores to sort.")] = 100,
-    hidden: Annotated[int, typer.Option(help="Units of the LSTM in each direction.")] = 192,
-    layers: Annotated[int, typer.Option(help="Layers of the LSTM.")] = 1,
-    channels: Annotated[int, typer.Option(help="Channels of the convolutional sorter.")] = 64,
+    kind: Annotated[SorterKind, Option(help="Network to train.")] = SorterKind.lstm,
+    length: Annotated[int, Option(help="Largest number of scores to sort.")] = 100,
+    hidden: Annotated[int, Option(help="Units of the LSTM in each direction.")] = 192,
+    layers: Annotated[int, Option(help="Layers of the LSTM.")] = 1,
+    channels: Annotated[int, Option(help="Channels of the convolutional sorter.")] = 64,
     start: Annotated[
-        InitialWeights, typer.Option(help="Initial weights: a sorter that counts, or random as in the paper.")
+        InitialWeights, Option(help="Initial weights: a sorter that counts, or random as in the paper.")
     ] = InitialWeights.counting,
-    epochs: Annotated[float, typer.Option(help="Epochs of 100,000 vectors.")] = 8.0,
-    batch: Annotated[int, typer.Option(help="Vectors per batch.")] = 128,
-    rate: Annotated[float, typer.Option(help="Initial learning rate of Adam.")] = 1e-4,
-    halve_every: Annotated[float, typer.Option(help="Epochs after which the learning rate is halved.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Random seed; the same seed gives the same sorter.")] = 0,
-    save_every: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 60.0,
-    threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0: all.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    epochs: Annotated[float, Option(help="Epochs of 100,000 vectors.")] = 8.0,
+    batch: Annotated[int, Option(help="Vectors per batch.")] = 128,
+    rate: Annotated[float, Option(help="Initial learning rate of Adam.")] = 1e-4,
+    halve_every: Annotated[float, Option(help="Epochs after which the learning rate is halved.")] = 1.0,
+    seed: Annotated[int, Option(help="Random seed; the same seed gives the same sorter.")] = 0,
+    save_every: options.SaveEvery = 60.0,
+    threads: options.Threads = 0,
+    device: options.Device = "cpu",
 ) -> None:
     """Train a sorter on synthetic scores: rank 1 for the largest. Run an interrupted command again to continue it.
 

@@ -4,14 +4,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
+from cbir.commands import options
 from cbir.commands.require_torch import require_torch
 from cbir.errors import InvalidInput
 
 
 def publish_severity(
-    collection: Annotated[Path, typer.Option(help="Folder of the collection.")],
-    study_dir: Annotated[Path, typer.Option(help="Folder of the study.")],
+    collection: options.Folder, study_dir: Annotated[Path, Option(help="Folder of the study.")]
 ) -> None:
     """Write the results of a study to the collection: the label `severity` of its images, and the ranker."""
     require_torch("cpu", 0)

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from cbir.commands.output import OutputFormat, Printed, print_json
 
 
 def show_agreement(
-    study_dir: Annotated[Path, typer.Option(help="Folder of the study.")],
-    format: Printed = OutputFormat.text,
+    study_dir: Annotated[Path, Option(help="Folder of the study.")], format: Printed = OutputFormat.text
 ) -> None:
     """Report how well the annotators agree: Krippendorff's alpha of all, Cohen's kappa of each pair."""
     from cbir.active import annotator_agreement, judgement_journal

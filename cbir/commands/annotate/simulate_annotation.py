@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
-from cbir.commands.grade.grade_options import Column, Folder, Where
+from cbir.commands import options
+from cbir.commands.grade.grade_options import Column
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json
 from cbir.commands.require_torch import require_torch
 from cbir.errors import InvalidInput
@@ -18,44 +20,35 @@ if TYPE_CHECKING:
 
 
 def simulate_annotation(
-    collection: Folder,
+    collection: options.Folder,
     grade_column: Column = "grade",
     strategy: Annotated[
         list[str] | None,
-        typer.Option(
-            help="variance, random, core-set, disagreement or balanced. Repeatable to compare several."
-        ),
+        Option(help="variance, random, core-set, disagreement or balanced. Repeatable to compare several."),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=0, max=100, help="Rounds after the first.")] = 6,
-    start: Annotated[float, typer.Option(help="Fraction of the images in the initial pairs.")] = 0.2,
-    step: Annotated[float, typer.Option(help="Fraction of the images that each round selects.")] = 0.05,
-    error_rate: Annotated[float, typer.Option(help="Fraction of wrong answers, 0 to 1.")] = 0.0,
-    calibrate: Annotated[
-        bool, typer.Option(help="Also learn from the grades of the images in pairs.")
-    ] = False,
-    held_out: Annotated[float, typer.Option(help="Fraction of the patients to test on.")] = 0.2,
-    where: Where = None,
-    backbone: Annotated[str, typer.Option(help="Network: small, densenet169, resnet18, ...")] = "small",
+    rounds: Annotated[int, Option(min=0, max=100, help="Rounds after the first.")] = 6,
+    start: Annotated[float, Option(help="Fraction of the images in the initial pairs.")] = 0.2,
+    step: Annotated[float, Option(help="Fraction of the images that each round selects.")] = 0.05,
+    error_rate: Annotated[float, Option(help="Fraction of wrong answers, 0 to 1.")] = 0.0,
+    calibrate: Annotated[bool, Option(help="Also learn from the grades of the images in pairs.")] = False,
+    held_out: Annotated[float, Option(help="Fraction of the patients to test on.")] = 0.2,
+    where: options.Where = None,
+    backbone: Annotated[str, Option(help="Network: small, densenet169, resnet18, ...")] = "small",
     weights: Annotated[
-        str | None,
-        typer.Option(help="Initial weights: a weights file, or the folder of a trained embedding."),
+        str | None, Option(help="Initial weights: a weights file, or the folder of a trained embedding.")
     ] = None,
-    side: Annotated[
-        int, typer.Option(min=32, max=1024, help="Side in pixels that images are scaled to.")
-    ] = 64,
-    passes: Annotated[int, typer.Option(min=2, max=1000, help="Stochastic passes per severity.")] = 30,
-    epochs: Annotated[
-        int, typer.Option(min=1, help="Passes over the pairs; more if there are few, see --steps.")
-    ] = 20,
-    steps: Annotated[int, typer.Option(min=0, help="Smallest number of training batches.")] = 1000,
-    rate: Annotated[float, typer.Option(help="Peak learning rate of Adam.")] = 1e-3,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of selection and training.")] = 0,
-    threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0: all.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    report: Annotated[Path | None, typer.Option(help="Folder for learning curves and figures.")] = None,
+    side: options.Side = 64,
+    passes: Annotated[int, Option(min=2, max=1000, help="Stochastic passes per severity.")] = 30,
+    epochs: Annotated[int, Option(min=1, help="Passes over the pairs; if few, see --steps.")] = 20,
+    steps: Annotated[int, Option(min=0, help="Smallest number of training batches.")] = 1000,
+    rate: Annotated[float, Option(help="Peak learning rate of Adam.")] = 1e-3,
+    seed: Annotated[int, Option(min=0, help="Random seed of selection and training.")] = 0,
+    threads: options.Threads = 0,
+    device: options.Device = "cpu",
+    report: Annotated[Path | None, Option(help="Folder for learning curves and figures.")] = None,
     write: Annotated[
         bool,
-        typer.Option(
+        Option(
             help="Label all images of the collection with the severity predicted by the last strategy's ranker."
         ),
     ] = False,
@@ -85,13 +78,7 @@ def simulate_annotation(
         data = load_graded_images(opened, grade_column, side, held_out, conditions, seed, bars.show)
         for name, plan in plans.items():
             results[name] = run(
-                data.pictures,
-                data.grades,
-                data.train,
-                data.test,
-                plan,
-                make,
-                show=partial(bars.show, name),
+                data.pictures, data.grades, data.train, data.test, plan, make, show=partial(bars.show, name)
             )
         if report is not None:
             write_report(results, report)
@@ -100,7 +87,7 @@ def simulate_annotation(
         typer.echo(f"cbir: {data.missing} graded images were left out: their files are missing", err=True)
     if format is OutputFormat.json:
         values = {name: result.as_dict() for name, result in results.items()}
-        print_json(values if len(values) > 1 else values[names[0]])
+        print_json(values if len(values) > 1 else values[names[0]], strict=True)
         return
     _print_rounds(results)
     if labelled:

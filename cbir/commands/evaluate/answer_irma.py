@@ -1,13 +1,16 @@
 """`cbir evaluate irma-run`."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from cbir.atomic import atomic_text
+from cbir.commands import options
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
 from cbir.errors import InvalidInput
 from cbir.evaluation.irma.code_error import ErrorRule, trivial_answers
@@ -26,29 +29,22 @@ class AnswerKind(StrEnum):
 
 
 def answer_irma(
-    collection: Annotated[Path, typer.Option(help="Collection of the labelled training images.")],
-    queries: Annotated[Path, typer.Option(help="Test images: a CSV manifest or a folder.")],
-    out: Annotated[Path, typer.Option(help="Submission file to write.")],
-    tree: Annotated[Path | None, typer.Option(help="IRMA code tree; required for codes.")] = None,
+    collection: Annotated[Path, Option(help="Collection of the labelled training images.")],
+    queries: Annotated[Path, Option(help="Test images: a CSV manifest or a folder.")],
+    out: Annotated[Path, Option(help="Submission file to write.")],
+    tree: Annotated[Path | None, Option(help="IRMA code tree; required for codes.")] = None,
     answers: Annotated[
-        AnswerKind,
-        typer.Option(help="code: lines `<id> <code>`; class: lines `<id> <confidence of each class>`."),
+        AnswerKind, Option(help="code: lines `<id> <code>`; class: lines `<id> <confidence of each class>`.")
     ] = AnswerKind.code,
     label: Annotated[
-        str | None, typer.Option(help="Label with the code or class. [default: irma_code or irma_class]")
+        str | None, Option(help="Label with the code or class. [default: irma_code or irma_class]")
     ] = None,
-    rule: Annotated[ErrorRule, typer.Option(help="Error that the answers minimise.")] = ErrorRule.of_2009,
-    rerank: Annotated[
-        str | None, typer.Option(help="Re-ranker, for example none or eprf; an unknown name lists all.")
-    ] = None,
-    k: Annotated[
-        int, typer.Option("-k", "--k", min=1, max=1000, help="Largest number of neighbours that vote.")
-    ] = 50,
-    where: Annotated[
-        list[str] | None, typer.Option(help="Only neighbours with this label, for example split=train.")
-    ] = None,
-    sample: Annotated[int, typer.Option(min=2, help="Training images for tuning the vote.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Random seed of the sample.")] = 0,
+    rule: Annotated[ErrorRule, Option(help="Error that the answers minimise.")] = ErrorRule.of_2009,
+    rerank: options.Rerank = None,
+    k: Annotated[int, Option("-k", "--k", min=1, max=1000, help="Most neighbours that vote.")] = 50,
+    where: options.Where = None,
+    sample: Annotated[int, Option(min=2, help="Training images for tuning the vote.")] = 1000,
+    seed: Annotated[int, Option(help="Random seed of the sample.")] = 0,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Predict the code of each test image from its neighbours, `*` where they disagree.
@@ -70,6 +66,8 @@ def answer_irma(
         raise InvalidInput(f"{out} cannot be written: there is no folder {out.parent}")
     label = label or f"irma_{answers.value}"
     test_queries, codes = find_irma_queries(queries, label), CodeTree.read(tree) if tree else None
+    if answers is AnswerKind.classes:
+        codes = None
     with Collection(collection) as opened, StageBars() as bars:
 
         def stage(name: str, steps: int) -> Callable[[int], None]:
@@ -78,88 +76,60 @@ def answer_irma(
         request = Request(k=k, rerank=rerank, where=where or [])
         plan = SubmissionPlan(Searcher(opened, settings.load()), request, label, sample, seed, stage)
         submission = (
-            answer_codes(plan, test_queries, codes, rule)
-            if codes and answers is AnswerKind.code
-            else answer_classes(plan, test_queries)
+            answer_codes(plan, test_queries, codes, rule) if codes else answer_classes(plan, test_queries)
         )
-    _write(out, test_queries, submission.answers)
-    facts = _facts(submission, test_queries, out)
-    measured = (
-        _codes_measured(submission, test_queries, codes, rule)
-        if codes and answers is AnswerKind.code
-        else _classes_measured(submission, test_queries)
-    )
-    _print_answers(facts, measured, submission, format)
-
-
-def _facts(submission: "Submission", test_queries: "list[IrmaQuery]", out: Path) -> dict[str, Any]:
-    setting = submission.tuned.setting
-    return {
-        "images": len(test_queries),
-        "run": str(out),
-        "neighbours": setting.neighbours,
-        "sharpness": setting.sharpness,
-        "threshold": setting.threshold,
-        "chosen_on": submission.sample,
-        "training_images": len(submission.learned.images),
-        "estimated_error": submission.tuned.error * len(test_queries),
-        "estimated_normalised": submission.tuned.error,
-        "unreadable": len(submission.refused),
-    }
-
-
-def _codes_measured(
-    submission: "Submission", test_queries: "list[IrmaQuery]", tree: "CodeTree", rule: ErrorRule
-) -> dict[str, Any]:
-    """Return the score on test images with codes, else scaled scores of trivial answers on training images."""
-    from cbir.evaluation.irma.error_report import compare_codes
-    from cbir.evaluation.irma.submission import true_labels
-
-    names = list(submission.learned.numbers)
-    learned = [names[number] for _, number in submission.learned.images]
-    truth = true_labels(test_queries, submission.learned.labelling)
-    if truth:
-        run = {query.image_id: code for query, code in zip(test_queries, submission.answers, strict=True)}
-        return {
-            "measured": compare_codes(truth, {name: run[name] for name in truth}, tree, rule, learned).facts()
-        }
-    scale = len(test_queries) / len(learned)
-    trivial = trivial_answers(learned, tree, rule, learned)
-    return {"baselines_on_training": {name: trivial[name].error * scale for name in trivial}}
-
-
-def _classes_measured(submission: "Submission", test_queries: "list[IrmaQuery]") -> dict[str, Any]:
-    from cbir.evaluation.irma.submission import class_error, true_labels
-
-    truth = true_labels(test_queries, submission.learned.labelling)
-    return (
-        {"measured": {"images": len(truth), "error_rate": class_error(submission, test_queries, truth)}}
-        if truth
-        else {}
-    )
-
-
-def _write(out: Path, test_queries: "list[IrmaQuery]", answers: list[str]) -> None:
     try:
         with atomic_text(out) as file:
-            file.writelines(
-                f"{query.image_id} {answer}\n" for query, answer in zip(test_queries, answers, strict=True)
-            )
+            lines = zip(test_queries, submission.answers, strict=True)
+            file.writelines(f"{query.image_id} {answer}\n" for query, answer in lines)
     except OSError as error:
         raise InvalidInput(f"{out} cannot be written: {error.strerror}") from error
-
-
-def _print_answers(
-    facts: dict[str, Any], measured: dict[str, Any], submission: "Submission", format: OutputFormat
-) -> None:
-    from cbir.evaluation.irma.error_report import report_lines
-
     for path, reason in submission.refused.items():
         typer.echo(f"{path}: {reason}; answered without neighbours", err=True)
+    tuned = submission.tuned
+    facts = {
+        "images": len(test_queries),
+        "run": str(out),
+        **asdict(tuned.setting),
+        "chosen_on": submission.sample,
+        "training_images": len(submission.learned.images),
+        "estimated_error": tuned.error * len(test_queries),
+        "estimated_normalised": tuned.error,
+        "unreadable": len(submission.refused),
+    }
+    measured = _measure(submission, test_queries, codes, rule)
     if format is OutputFormat.json:
         print_json(facts | measured)
         return
     print_values(facts, format)
+    _print_measured(measured)
+
+
+def _measure(
+    submission: "Submission", test_queries: "list[IrmaQuery]", tree: "CodeTree | None", rule: ErrorRule
+) -> dict[str, Any]:
+    """Return the score on labelled test images; without, codes get that of trivial answers on training images."""
+    from cbir.evaluation.irma.error_report import compare_codes
+    from cbir.evaluation.irma.submission import class_error, true_labels
+
+    truth = true_labels(test_queries, submission.learned.labelling)
+    if not tree:
+        error = class_error(submission, test_queries, truth) if truth else 0.0
+        return {"measured": {"images": len(truth), "error_rate": error}} if truth else {}
+    names = list(submission.learned.numbers)
+    learned = [names[number] for _, number in submission.learned.images]
+    if truth:
+        run = {query.image_id: code for query, code in zip(test_queries, submission.answers, strict=True)}
+        report = compare_codes(truth, {name: run[name] for name in truth}, tree, rule, learned)
+        return {"measured": report.facts()}
+    scale = len(test_queries) / len(learned)
+    trivial = trivial_answers(learned, tree, rule, learned)
+    return {"baselines_on_training": {name: answer.error * scale for name, answer in trivial.items()}}
+
+
+def _print_measured(measured: dict[str, Any]) -> None:
+    from cbir.evaluation.irma.error_report import report_lines
+
     for name, error in measured.get("baselines_on_training", {}).items():
         typer.echo(f"  {name.replace('_', ' '):26}{error:10.2f}  expected, from the training images")
     score = measured.get("measured", {})

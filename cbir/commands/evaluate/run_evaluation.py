@@ -5,9 +5,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from cbir import settings
+from cbir.commands import options
 from cbir.commands.output import StageBars, results_console
 from cbir.errors import InvalidInput
 from cbir.threads import cores
@@ -19,40 +20,32 @@ LEAVE_ONE_OUT = "leave-one-out"
 
 
 def evaluate_collection(
-    collection: Annotated[Path, typer.Option(help="Folder of the collection.")],
-    out: Annotated[Path, typer.Option(help="Folder for run files, qrels, tables and report.")],
+    collection: options.Folder,
+    out: Annotated[Path, Option(help="Folder for run files, qrels, tables and report.")],
     queries: Annotated[
         str,
-        typer.Option(
-            help="CSV file with a column `path` and labels, or leave-one-out: the collection's images."
-        ),
+        Option(help="CSV file with a column `path` and labels, or leave-one-out: the collection's images."),
     ] = LEAVE_ONE_OUT,
     relevance: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Labels that relevant images share: label, modality+anatomy, irma:TDAB, grade, anatomy+grade."
         ),
     ] = "label",
     rerank: Annotated[
-        str, typer.Option(help="Re-rankers to compare, or all; the first one is the baseline.")
+        str, Option(help="Re-rankers to compare, or all; the first one is the baseline.")
     ] = "none eprf",
     measures: Annotated[
-        str, typer.Option(help="Measures of ir-measures, and ANMRR, mAP@k, mMV@k, ACC@k, kNNError@k.")
+        str, Option(help="Measures of ir-measures, and ANMRR, mAP@k, mMV@k, ACC@k, kNNError@k.")
     ] = "AP P@1 P@10 nDCG@10 RR",
-    depth: Annotated[int, typer.Option(min=0, help="Results per query; 0: all.")] = 1000,
-    sample: Annotated[
-        int | None, typer.Option(min=1, help="Number of queries, drawn evenly from the classes.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the sample and the statistics.")] = 0,
-    where: Annotated[
-        list[str] | None, typer.Option(help="Only images with this label, for example anatomy=knee.")
-    ] = None,
-    same_patient: Annotated[
-        bool, typer.Option("--same-patient", help="Allow results of the query's patient.")
-    ] = False,
-    level: Annotated[int | None, typer.Option(min=1, help="Smallest gain of a relevant result.")] = None,
-    pictures: Annotated[bool, typer.Option(help="Show the best and worst queries in the report.")] = True,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes. [default: number of cores]")] = None,
+    depth: Annotated[int, Option(min=0, help="Results per query; 0: all.")] = 1000,
+    sample: Annotated[int | None, Option(min=1, help="Number of queries, evenly from the classes.")] = None,
+    seed: Annotated[int, Option(min=0, help="Random seed of the sample and the statistics.")] = 0,
+    where: options.Where = None,
+    same_patient: Annotated[bool, Option("--same-patient", help="Allow results of the patient.")] = False,
+    level: Annotated[int | None, Option(min=1, help="Smallest gain of a relevant result.")] = None,
+    pictures: Annotated[bool, Option(help="Show the best and worst queries in the report.")] = True,
+    jobs: Annotated[int | None, Option(min=1, help="Processes. [default: number of cores]")] = None,
 ) -> None:
     """Evaluate re-rankers on labelled queries, and write run files, tables and a report."""
     if find_spec("ir_measures") is None:
@@ -100,9 +93,7 @@ def _print_means(evaluation: "EvalResult", out: Path) -> None:
     table = Table("method", *(metric.name for metric in evaluation.plan.metrics), "seconds", box=None)
     for method_run, means in zip(evaluation.runs, evaluation.means.tolist(), strict=True):
         table.add_row(
-            method_run.method.name,
-            *(f"{mean:.4f}" for mean in means),
-            f"{method_run.facts['seconds']:.1f}",
+            method_run.method.name, *(f"{mean:.4f}" for mean in means), f"{method_run.facts['seconds']:.1f}"
         )
     console = results_console()
     console.print(table)

@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
+from cbir.commands import options
 from cbir.commands.grade.grade_options import (
     Column,
-    Folder,
     KernelName,
     Kernels,
     SmoothingText,
-    Where,
     list_size,
     ranker_options,
     smoothing,
@@ -28,30 +27,28 @@ if TYPE_CHECKING:
 
 
 def evaluate_graders(
-    collection: Folder,
+    collection: options.Folder,
     grade_column: Column = "grade",
     ranker: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="s-ndcg, ranking-svm, adarank, rankboost, severity, cnn, regression, classification, ordinal; "
             "repeatable to compare several."
         ),
     ] = None,
     kernel: KernelName = Kernels.auto,
-    folds: Annotated[int, typer.Option(min=2, max=100, help="Cross-validation folds of patients.")] = 5,
+    folds: Annotated[int, Option(min=2, max=100, help="Cross-validation folds of patients.")] = 5,
     held_out: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Instead of folds: grade the images with this label by the others, for example split=test."
         ),
     ] = None,
-    where: Where = None,
-    lists: Annotated[
-        str, typer.Option("--list-size", help="Images per list that NDCG is computed on, or all.")
-    ] = "20",
+    where: options.Where = None,
+    lists: Annotated[str, Option("--list-size", help="Images per list for NDCG, or all.")] = "20",
     smooth: SmoothingText = "auto",
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of folds and lists.")] = 0,
-    report: Annotated[Path | None, typer.Option(help="Folder for figures and a table.")] = None,
+    seed: Annotated[int, Option(min=0, help="Random seed of folds and lists.")] = 0,
+    report: Annotated[Path | None, Option(help="Folder for figures and a table.")] = None,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Evaluate graders on images held out from fitting."""
@@ -103,9 +100,9 @@ def evaluate_graders(
     if format is OutputFormat.text:
         _print_comparison(results)
     elif len(results) == 1:
-        print_json(results[0].overall)
+        print_json(results[0].overall, strict=True)
     else:
-        print_json({result.name: result.overall for result in results})
+        print_json({result.name: result.overall for result in results}, strict=True)
 
 
 def _split(cases: "GradedCases", test_cases: "GradedCases") -> "list[Split]":

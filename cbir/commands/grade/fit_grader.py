@@ -3,14 +3,14 @@
 from typing import Annotated
 
 import typer
+from typer import Option
 
+from cbir.commands import options
 from cbir.commands.grade.grade_options import (
     Column,
-    Folder,
     KernelName,
     Kernels,
     SmoothingText,
-    Where,
     ranker_options,
     smoothing,
 )
@@ -19,18 +19,14 @@ from cbir.store import Collection
 
 
 def fit_collection_grader(
-    collection: Folder,
+    collection: options.Folder,
     grade_column: Column = "grade",
-    ranker: Annotated[
-        str, typer.Option(help="Ranker: s-ndcg, ranking-svm, adarank, rankboost or severity.")
-    ] = "s-ndcg",
+    ranker: Annotated[str, Option(help="s-ndcg, ranking-svm, adarank, rankboost or severity.")] = "s-ndcg",
     kernel: KernelName = Kernels.auto,
-    where: Where = None,
+    where: options.Where = None,
     smooth: SmoothingText = "auto",
-    coverage: Annotated[
-        float, typer.Option(min=0.01, max=0.99, help="Fraction of grades that the interval should contain.")
-    ] = 0.9,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of training.")] = 0,
+    coverage: Annotated[float, Option(min=0.01, max=0.99, help="Share of grades in the interval.")] = 0.9,
+    seed: Annotated[int, Option(min=0, help="Random seed of training.")] = 0,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Fit a ranker to the grades of a collection's images, and store it in the collection."""

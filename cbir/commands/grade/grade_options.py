@@ -1,21 +1,16 @@
 """Options shared by the commands of `cbir grade`."""
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from typer import Option
 
 from cbir.errors import InvalidInput
 
-Folder = Annotated[Path, typer.Option("--collection", help="Folder of the collection.")]
-Column = Annotated[str, typer.Option("--grade-column", help="Label with the grades.")]
-Where = Annotated[
-    list[str] | None, typer.Option(help="Only images with this label, for example anatomy=knee. Repeatable.")
-]
+Column = Annotated[str, Option("--grade-column", help="Label with the grades.")]
 SmoothingText = Annotated[
     str,
-    typer.Option(
+    Option(
         "--smoothing",
         help="Graded images whose median grade replaces the grade of each; 1: none (eq. 10); auto: n / 16.",
     ),
@@ -32,7 +27,7 @@ class Kernels(StrEnum):
 
 KernelName = Annotated[
     Kernels,
-    typer.Option(
+    Option(
         "--kernel",
         help="Kernel of s-ndcg and ranking-svm; auto: the one that ranks held-out patients better.",
     ),

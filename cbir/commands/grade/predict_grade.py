@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from cbir import settings
-from cbir.commands.grade.grade_options import Column, Folder
+from cbir.commands import options
+from cbir.commands.grade.grade_options import Column
 from cbir.commands.output import OutputFormat, Printed
 from cbir.errors import InvalidInput
 from cbir.images import Limits, read_images
@@ -15,11 +17,11 @@ from cbir.store import Collection
 
 
 def predict_grade(
-    image: Annotated[str, typer.Argument(help="Image file, or id:IMAGE_ID of an image of the collection.")],
-    collection: Folder,
+    image: Annotated[str, Argument(help="Image file, or id:IMAGE_ID of an image of the collection.")],
+    collection: options.Folder,
     grade_column: Column = "grade",
-    frame: Annotated[int | None, typer.Option(help="Frame of a multi-frame file, from 1.")] = None,
-    exclude_patient: Annotated[str | None, typer.Option(help="Leave out the images of this patient.")] = None,
+    frame: options.Frame = None,
+    exclude_patient: Annotated[str | None, Option(help="Leave out the images of this patient.")] = None,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Predict the grade of an image, with an interval and its two neighbours among the graded images."""
