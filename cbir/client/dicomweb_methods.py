@@ -112,10 +112,9 @@ class DicomwebMethods:
 
     def store_instances(self, instances: ImageData | Sequence[ImageData]) -> dict[str, Any]:
         """Add DICOM files by STOW-RS; return the store instances response in the DICOM JSON model (PS3.18, I.2)."""
-        files = [instances] if isinstance(instances, Path | bytes) else list(instances)
         boundary = secrets.token_hex(16)
         head = f"--{boundary}\r\nContent-Type: application/dicom\r\n\r\n".encode()
-        content = b"".join(head + read_data(file) + b"\r\n" for file in files)
+        content = b"".join(head + data + b"\r\n" for data in read_files(instances))
         response = self._request(
             "POST",
             "/dicomweb/studies",
@@ -126,6 +125,7 @@ class DicomwebMethods:
         return dataset
 
 
-def read_data(image: ImageData) -> bytes:
-    """Return the content of a file, which may be given as its path."""
-    return image if isinstance(image, bytes) else image.read_bytes()
+def read_files(images: ImageData | Sequence[ImageData]) -> list[bytes]:
+    """Return the contents of one or several files, which may be given as paths."""
+    files = [images] if isinstance(images, Path | bytes) else images
+    return [file if isinstance(file, bytes) else file.read_bytes() for file in files]

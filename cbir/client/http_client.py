@@ -8,32 +8,14 @@ with Client("http://127.0.0.1:8000") as client:
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel
 
-from cbir.client.dicomweb_methods import DicomwebMethods, ImageData, read_data
-from cbir.client.messages import (
-    AddedImages,
-    ChangePage,
-    ChangeRecord,
-    CollectionInfo,
-    CollectionNames,
-    CollectionStatistics,
-    Erased,
-    Grade,
-    Health,
-    ImagePage,
-    ImageRecord,
-    JobInfo,
-    JobList,
-    ProblemDetails,
-    ProfileInfo,
-    Readiness,
-)
+from cbir.client import messages
+from cbir.client.dicomweb_methods import DicomwebMethods, ImageData, read_files
 from cbir.errors import CbirError, InvalidInput
 from cbir.images import Region
 from cbir.search import Answer
@@ -42,6 +24,33 @@ SECONDS = 60.0
 FINAL_STATES = ("done", "cancelled", "failed")
 
 Window = tuple[float, float]
+
+
+class DecodeOptions(TypedDict, total=False):
+    """Options for decoding a file.
+
+    frame: number of the frame, from 1. region: part of the image, as x, y, width, height in pixels. window: center
+    and width for a grey DICOM file.
+    """
+
+    frame: int | None
+    region: Region | None
+    window: Window | None
+
+
+class IndexOptions(TypedDict, total=False):
+    """Options of an indexing job.
+
+    labels: path of a csv with labels on the server. duplicates: add images that are in the collection already.
+    restore: add images that were deleted earlier. processes: number of processes; half the cores by default.
+    """
+
+    labels: str | None
+    duplicates: bool
+    restore: bool
+    processes: int | None
+
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -52,7 +61,7 @@ class ServiceError(CbirError):
     will not help.
     """
 
-    def __init__(self, problem: ProblemDetails, retry_after: int | None = None) -> None:
+    def __init__(self, problem: messages.ProblemDetails, retry_after: int | None = None) -> None:
         super().__init__(f"{problem.title} ({problem.status}): {problem.detail}")
         self.problem = problem
         self.retry_after = retry_after
@@ -150,47 +159,31 @@ class Client(DicomwebMethods):
         InvalidInput
             If frame or window are given for an image id: it is searched with as it was indexed.
         """
-        fields = _without_none(k=k, rerank=rerank, exclude_patient=exclude_patient)
-        if where:
-            fields["where"] = list(where)
-        if examples:
-            fields["examples"] = list(examples)
+        fields = _without_none(
+            k=k,
+            rerank=rerank,
+            exclude_patient=exclude_patient,
+            where=list(where) or None,
+            examples=list(examples) or None,
+        )
         judgements = [
             {"image_id": image_id, "relevance": relevance} for image_id, relevance in (feedback or {}).items()
         ]
         if isinstance(query, str) or query is None:
             if frame is not None or window is not None:
                 raise InvalidInput("frame, window: only of a file; an image of the collection has its own")
-            if judgements:
-                fields["feedback"] = judgements
-            body = fields | _without_none(image_id=query, region=region)
-            return self._request_model(Answer, "POST", "/v1/search", json=body)
+            body = fields | _without_none(image_id=query, region=region, feedback=judgements or None)
+            return self._fetch(Answer, "POST", "/v1/search", json=body)
         if judgements:
             fields["feedback"] = json.dumps(judgements)
-        form = fields | _without_none(frame=frame, region=_commas(region), window=_commas(window))
-        files = [query] if isinstance(query, Path | bytes) else list(query)
-        return self._request_model(Answer, "POST", "/v1/search", files=_multipart(files), data=form)
+        form = fields | _decode_form(frame=frame, region=region, window=window)
+        return self._fetch(Answer, "POST", "/v1/search", files=_multipart(query), data=form)
 
-    def render(
-        self,
-        query: ImageData,
-        *,
-        frame: int | None = None,
-        region: Region | None = None,
-        window: Window | None = None,
-    ) -> bytes:
-        """Return an image as PNG, decoded as for a search.
-
-        Parameters
-        ----------
-        query : Path or bytes
-            Image file or its content.
-        frame, region, window : optional
-            See `search`.
-        """
-        form = _without_none(frame=frame, region=_commas(region), window=_commas(window))
+    def render(self, query: ImageData, **options: Unpack[DecodeOptions]) -> bytes:
+        """Return the image in a file, or in its content, as PNG, decoded as for a search with `DecodeOptions`."""
+        form = _decode_form(**options)
         return self._request(
-            "POST", "/v1/render", with_collection=False, files=_multipart([query]), data=form
+            "POST", "/v1/render", with_collection=False, files=_multipart(query), data=form
         ).content
 
     def grade(
@@ -199,10 +192,8 @@ class Client(DicomwebMethods):
         *,
         grade_column: str | None = None,
         exclude_patient: str | None = None,
-        frame: int | None = None,
-        region: Region | None = None,
-        window: Window | None = None,
-    ) -> Grade:
+        **options: Unpack[DecodeOptions],
+    ) -> messages.Grade:
         """Grade an image by the graded images of the collection.
 
         Parameters
@@ -211,46 +202,35 @@ class Client(DicomwebMethods):
             Image id, file, or content of a file.
         grade_column : str, optional
             Label with the grades; None for the only one with a fitted ranker.
-        exclude_patient, frame, region, window : optional
-            See `search`; only for files.
+        exclude_patient : str, optional
+            Patient whose images are left out; only for files.
+        **options
+            See `DecodeOptions`; only for files.
 
         Raises
         ------
         InvalidInput
             If an option for files is given for an image id.
         """
-        of_file = _without_none(exclude_patient=exclude_patient, frame=frame, region=region, window=window)
-        if isinstance(query, str):
-            if of_file:
-                raise InvalidInput(
-                    f"{next(iter(of_file))}: only of a file; an image of the collection has its own"
-                )
-            body = {"image_id": query} | _without_none(grade_column=grade_column)
-            return self._request_model(Grade, "POST", "/v1/grade", json=body)
-        form = _without_none(
-            grade_column=grade_column,
-            exclude_patient=exclude_patient,
-            frame=frame,
-            region=_commas(region),
-            window=_commas(window),
-        )
-        return self._request_model(Grade, "POST", "/v1/grade", files=_multipart([query]), data=form)
+        form = _without_none(exclude_patient=exclude_patient) | _decode_form(**options)
+        column = _without_none(grade_column=grade_column)
+        if not isinstance(query, str):
+            return self._fetch(
+                messages.Grade, "POST", "/v1/grade", files=_multipart(query), data=column | form
+            )
+        if form:
+            raise InvalidInput(f"{next(iter(form))}: only of a file; an image of the collection has its own")
+        return self._fetch(messages.Grade, "POST", "/v1/grade", json={"image_id": query} | column)
 
     # Images
 
-    def images(self, where: Sequence[str] = (), *, limit: int = 100) -> Iterator[ImageRecord]:
+    def images(self, where: Sequence[str] = (), *, limit: int = 100) -> Iterator[messages.ImageRecord]:
         """Iterate over the images that meet all conditions `where`, oldest first, `limit` per request."""
-        cursor: str | None = None
-        while True:
-            page = self.image_page(where, limit=limit, cursor=cursor)
-            yield from page.items
-            if page.next is None:
-                return
-            cursor = page.next
+        yield from self._all_items(messages.ImagePage, "/v1/images", {"limit": limit, "where": list(where)})
 
     def image_page(
         self, where: Sequence[str] = (), *, limit: int = 100, cursor: str | None = None
-    ) -> ImagePage:
+    ) -> messages.ImagePage:
         """Return one page of the images.
 
         Parameters
@@ -263,11 +243,11 @@ class Client(DicomwebMethods):
             `next` of the previous page.
         """
         params = {"limit": limit, "where": list(where)} | ({"cursor": cursor} if cursor else {})
-        return self._request_model(ImagePage, "GET", "/v1/images", params=params)
+        return self._fetch(messages.ImagePage, "GET", "/v1/images", params=params)
 
-    def image(self, image_id: str) -> ImageRecord:
+    def image(self, image_id: str) -> messages.ImageRecord:
         """Return the record of an image."""
-        return self._request_model(ImageRecord, "GET", _image_path(image_id))
+        return self._fetch(messages.ImageRecord, "GET", _image_path(image_id))
 
     def add(
         self,
@@ -277,7 +257,7 @@ class Client(DicomwebMethods):
         duplicates: bool = False,
         restore: bool = False,
         idempotency_key: str | None = None,
-    ) -> AddedImages:
+    ) -> messages.AddedImages:
         """Add images; they are on disk when this returns.
 
         Parameters
@@ -293,20 +273,19 @@ class Client(DicomwebMethods):
         idempotency_key : str, optional
             Key with which the request can be repeated safely.
         """
-        files = [images] if isinstance(images, Path | bytes) else list(images)
         form = {"duplicates": json.dumps(duplicates), "restore": json.dumps(restore)}
         if labels:
             form["labels"] = json.dumps(
                 dict(labels) if isinstance(labels, Mapping) else [dict(of_file) for of_file in labels]
             )
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
-        return self._request_model(
-            AddedImages, "POST", "/v1/images", files=_multipart(files), data=form, headers=headers
+        return self._fetch(
+            messages.AddedImages, "POST", "/v1/images", files=_multipart(images), data=form, headers=headers
         )
 
     def set_labels(
         self, image_id: str, labels: Mapping[str, str | None], *, if_match: str | None = None
-    ) -> ImageRecord:
+    ) -> messages.ImageRecord:
         """Set labels of an image.
 
         Parameters
@@ -320,7 +299,7 @@ class Client(DicomwebMethods):
         """
         headers = {"If-Match": if_match} if if_match else {}
         body = {"labels": dict(labels)}
-        return self._request_model(ImageRecord, "PATCH", _image_path(image_id), json=body, headers=headers)
+        return self._fetch(messages.ImageRecord, "PATCH", _image_path(image_id), json=body, headers=headers)
 
     def etag(self, image_id: str) -> str:
         """Return the ETag of an image's current state, for `set_labels`."""
@@ -340,7 +319,7 @@ class Client(DicomwebMethods):
 
         `region` selects a part of the image: (x, y, width, height) in its pixels.
         """
-        params = _without_none(region=_commas(region))
+        params = _decode_form(region=region)
         return self._request("GET", f"{_image_path(image_id)}/picture", params=params).content
 
     def original(self, image_id: str) -> bytes:
@@ -349,83 +328,48 @@ class Client(DicomwebMethods):
 
     # The collection
 
-    def collections(self) -> CollectionNames:
+    def collections(self) -> messages.CollectionNames:
         """Return the names of the collections."""
-        return self._request_model(CollectionNames, "GET", "/v1/collections", with_collection=False)
+        return self._fetch(messages.CollectionNames, "GET", "/v1/collections", with_collection=False)
 
-    def collection(self) -> CollectionInfo:
+    def collection(self) -> messages.CollectionInfo:
         """Return facts about the collection."""
-        return self._request_model(CollectionInfo, "GET", "/v1/collection")
+        return self._fetch(messages.CollectionInfo, "GET", "/v1/collection")
 
-    def profile(self) -> ProfileInfo:
+    def profile(self) -> messages.ProfileInfo:
         """Return the profile: descriptor, weights and re-ranking settings."""
-        return self._request_model(ProfileInfo, "GET", "/v1/collection/profile")
+        return self._fetch(messages.ProfileInfo, "GET", "/v1/collection/profile")
 
-    def statistics(self) -> CollectionStatistics:
+    def statistics(self) -> messages.CollectionStatistics:
         """Return counts of images, patients, formats and labels."""
-        return self._request_model(CollectionStatistics, "GET", "/v1/collection/statistics")
+        return self._fetch(messages.CollectionStatistics, "GET", "/v1/collection/statistics")
 
-    def history(self, *, limit: int = 100) -> Iterator[ChangeRecord]:
+    def history(self, *, limit: int = 100) -> Iterator[messages.ChangeRecord]:
         """Iterate over the changes of the collection, newest first, `limit` per request."""
-        params: dict[str, Any] = {"limit": limit}
-        while True:
-            page = self._request_model(ChangePage, "GET", "/v1/collection/history", params=params)
-            yield from page.items
-            if page.next is None:
-                return
-            params["cursor"] = page.next
+        yield from self._all_items(messages.ChangePage, "/v1/collection/history", {"limit": limit})
 
     # Jobs and patients
 
-    def index(
-        self,
-        folder: str,
-        *,
-        labels: str | None = None,
-        duplicates: bool = False,
-        restore: bool = False,
-        processes: int | None = None,
-    ) -> JobInfo:
-        """Start a job that indexes a folder of the server.
+    def index(self, folder: str, **options: Unpack[IndexOptions]) -> messages.JobInfo:
+        """Start a job that indexes a folder of the server, below one of index_roots; see `IndexOptions`."""
+        body = {"folder": folder, "collection": self.collection_name, **options}
+        return self._fetch(messages.JobInfo, "POST", "/v1/jobs", with_collection=False, json=body)
 
-        Parameters
-        ----------
-        folder : str
-            Path on the server, below one of the setting index_roots.
-        labels : str, optional
-            Path of a csv with labels on the server.
-        duplicates : bool
-            Add images that are in the collection already.
-        restore : bool
-            Add images that were deleted earlier.
-        processes : int, optional
-            Number of processes; None for half the cores.
-        """
-        body = {
-            "folder": folder,
-            "collection": self.collection_name,
-            "labels": labels,
-            "duplicates": duplicates,
-            "restore": restore,
-            "processes": processes,
-        }
-        return self._request_model(JobInfo, "POST", "/v1/jobs", with_collection=False, json=body)
-
-    def jobs(self) -> list[JobInfo]:
+    def jobs(self) -> list[messages.JobInfo]:
         """Return the jobs since the service started, newest first."""
-        return self._request_model(JobList, "GET", "/v1/jobs", with_collection=False).items
+        return self._fetch(messages.JobList, "GET", "/v1/jobs", with_collection=False).items
 
-    def job(self, name: str) -> JobInfo:
+    def job(self, name: str) -> messages.JobInfo:
         """Return the state of a job."""
-        return self._request_model(JobInfo, "GET", f"/v1/jobs/{quote(name, safe='')}", with_collection=False)
+        return self._fetch(messages.JobInfo, "GET", f"/v1/jobs/{quote(name, safe='')}", with_collection=False)
 
-    def cancel(self, name: str) -> JobInfo:
+    def cancel(self, name: str) -> messages.JobInfo:
         """Cancel a job; images indexed so far stay."""
-        return self._request_model(
-            JobInfo, "POST", f"/v1/jobs/{quote(name, safe='')}/cancel", with_collection=False
+        return self._fetch(
+            messages.JobInfo, "POST", f"/v1/jobs/{quote(name, safe='')}/cancel", with_collection=False
         )
 
-    def wait(self, name: str, *, seconds: float = 3600.0, every: float = 0.5) -> JobInfo:
+    def wait(self, name: str, *, seconds: float = 3600.0, every: float = 0.5) -> messages.JobInfo:
         """Wait for a job to end.
 
         Parameters
@@ -449,23 +393,23 @@ class Client(DicomwebMethods):
             time.sleep(every)
         return job
 
-    def erase_patient(self, key: str) -> Erased:
+    def erase_patient(self, key: str) -> messages.Erased:
         """Erase all data of a patient, by the patient key of the images."""
-        return self._request_model(Erased, "DELETE", f"/v1/patients/{quote(key, safe='')}")
+        return self._fetch(messages.Erased, "DELETE", f"/v1/patients/{quote(key, safe='')}")
 
     # The service
 
-    def ready(self) -> Readiness:
+    def ready(self) -> messages.Readiness:
         """Return the readiness of the first collection for searching."""
-        return self._request_model(Readiness, "GET", "/readyz", with_collection=False)
+        return self._fetch(messages.Readiness, "GET", "/readyz", with_collection=False)
 
-    def health(self) -> Health:
+    def health(self) -> messages.Health:
         """Return "ok" if the service answers."""
-        return self._request_model(Health, "GET", "/healthz", with_collection=False)
+        return self._fetch(messages.Health, "GET", "/healthz", with_collection=False)
 
-    def alive(self) -> Health:
+    def alive(self) -> messages.Health:
         """Return "ok" if the service answers; if this fails, restart the service."""
-        return self._request_model(Health, "GET", "/livez", with_collection=False)
+        return self._fetch(messages.Health, "GET", "/livez", with_collection=False)
 
     def metrics(self) -> str:
         """Return counters and timings in the Prometheus text format."""
@@ -476,7 +420,18 @@ class Client(DicomwebMethods):
         document: dict[str, Any] = self._request("GET", "/openapi.json", with_collection=False).json()
         return document
 
-    def _request_model(self, model: type[Model], method: str, path: str, **options: Any) -> Model:
+    def _all_items(
+        self, model: type[messages.ImagePage | messages.ChangePage], path: str, params: dict[str, Any]
+    ) -> Iterator[Any]:
+        """Iterate over the items of all pages."""
+        while True:
+            page = self._fetch(model, "GET", path, params=params)
+            yield from page.items
+            if page.next is None:
+                return
+            params["cursor"] = page.next
+
+    def _fetch(self, model: type[Model], method: str, path: str, **options: Any) -> Model:
         return model.model_validate_json(self._request(method, path, **options).content)
 
     def _request(
@@ -492,11 +447,11 @@ class Client(DicomwebMethods):
         raise ServiceError(_problem(response), int(wait) if wait.isdigit() else None)
 
 
-def _problem(response: httpx.Response) -> ProblemDetails:
+def _problem(response: httpx.Response) -> messages.ProblemDetails:
     try:
-        return ProblemDetails.model_validate_json(response.content)
+        return messages.ProblemDetails.model_validate_json(response.content)
     except ValueError:  # not from the service but from a proxy
-        return ProblemDetails(
+        return messages.ProblemDetails(
             type="about:blank",
             title=response.reason_phrase,
             status=response.status_code,
@@ -508,14 +463,18 @@ def _without_none(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _commas(numbers: Sequence[float] | None) -> str | None:
-    return None if numbers is None else ",".join(map(str, numbers))
+def _decode_form(**options: Unpack[DecodeOptions]) -> dict[str, Any]:
+    """Return the form fields of decoding; lists of numbers are separated by commas."""
+    return {
+        name: ",".join(map(str, value)) if isinstance(value, Sequence) else value
+        for name, value in _without_none(**options).items()
+    }
 
 
 def _image_path(image_id: str) -> str:
     return f"/v1/images/{quote(image_id, safe='')}"
 
 
-def _multipart(images: Sequence[ImageData]) -> list[tuple[str, tuple[str, bytes]]]:
+def _multipart(images: ImageData | Sequence[ImageData]) -> list[tuple[str, tuple[str, bytes]]]:
     """Return multipart fields without file names, which may be names of patients."""
-    return [("image", ("image", read_data(image))) for image in images]
+    return [("image", ("image", data)) for data in read_files(images)]
