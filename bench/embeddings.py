@@ -32,14 +32,14 @@ from cbir.images import read_images
 from cbir.losses import ORDINAL, names
 from cbir.models.embedder import Embedder
 from cbir.store import collection_view, normalisation, profile
-from cbir.training.class_examples import read_class_examples
 from cbir.training.embedding_training import (
     EmbeddingData,
     EmbeddingRecipe,
-    embed_pictures,
     evaluate_embedding,
     train_embedding,
 )
+from cbir.training.labelled_examples import read_class_examples
+from cbir.training.network_scoring import apply_network
 from cbir.training.patient_split import PARTS, split_by_class
 from cbir.training.picture_loading import load_pictures
 
@@ -188,7 +188,7 @@ def run_loss(loss: str, images: Images, trial: Trial, folder: Path, args: argpar
         outcome = train_embedding(
             embedder, data, recipe, folder, args.device, save_every=30.0, on_epoch=print_epoch
         )
-        vectors = embed_pictures(embedder, images.pixels, args.device)
+        vectors = apply_network(embedder, images.pixels, args.device)
         record |= {"backbone": args.backbone, "epochs": args.epochs, **outcome}
         record["results"] = measure(vectors, (), trial, args)
         combined = measure(*combine(vectors, baseline, bounds), trial, args)

@@ -30,7 +30,7 @@ from cbir.training.last_layer import LAST_LAYERS, refit_last_layer
 from cbir.training.network_scoring import score_pictures
 from cbir.training.patient_split import split_by_positive
 from cbir.training.picture_loading import load_pictures
-from cbir.training.ranker_examples import read_ranker_examples
+from cbir.training.labelled_examples import read_ranker_examples
 from cbir.training.ranker_training import RANKING, RankerRecipe, train_ranker
 
 TASKS = {

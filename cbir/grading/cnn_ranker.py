@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, ClassVar
@@ -26,6 +27,7 @@ LARGEST_GRADIENT = 5.0  # norm
 SEEDS = 1 << 10
 
 
+@dataclass(eq=False, repr=False)
 class CnnRanker(RankingEstimator):
     """Score pictures by a network that is trained on grades. Needs the extra deep.
 
@@ -52,29 +54,16 @@ class CnnRanker(RankingEstimator):
     """
 
     name: ClassVar[str] = "cnn"
-    network_: "nn.Module"
 
-    def __init__(
-        self,
-        loss: str = "ranknet",
-        backbone: str = "small",
-        epochs: int = 15,
-        batch: int = 40,
-        rate: float = 2e-3,
-        weight_decay: float = 0.01,
-        mirror: bool = False,
-        list_size: ListSize = 20,
-        seed: int = 0,
-    ) -> None:
-        self.loss = loss
-        self.backbone = backbone
-        self.epochs = epochs
-        self.batch = batch
-        self.rate = rate
-        self.weight_decay = weight_decay
-        self.mirror = mirror
-        self.list_size = list_size
-        self.seed = seed
+    loss: str = "ranknet"
+    backbone: str = "small"
+    epochs: int = 15
+    batch: int = 40
+    rate: float = 2e-3
+    weight_decay: float = 0.01
+    mirror: bool = False
+    list_size: ListSize = 20
+    seed: int = 0
 
     def _standardised(self, features: Floats) -> Floats:
         return features  # pictures have a common scale already
@@ -92,7 +81,7 @@ class CnnRanker(RankingEstimator):
 
         pictures = _pictures(Z)
         torch.manual_seed(self.seed)
-        self.network_ = ScoringNetwork(self.backbone, pictures.shape[1])
+        self.network_: nn.Module = ScoringNetwork(self.backbone, pictures.shape[1])
         self._train(pictures, grades)
 
     def _scores(self, Z: Floats) -> Floats:

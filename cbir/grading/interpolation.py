@@ -42,6 +42,7 @@ class GradePlacement:
     severer: int | None
 
 
+@dataclass(eq=False, repr=False)
 class GradeInterpolator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Estimator of the grade of a new image from its neighbours among graded ones (Huang et al. 2010, eq. 10).
 
@@ -61,17 +62,10 @@ class GradeInterpolator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         Seed of the folds, and of the default ranker.
     """
 
-    def __init__(
-        self,
-        ranker: RankingEstimator | None = None,
-        smoothing: Smoothing = 1,
-        coverage: float | None = 0.9,
-        seed: int = 0,
-    ) -> None:
-        self.ranker = ranker
-        self.smoothing = smoothing
-        self.coverage = coverage
-        self.seed = seed
+    ranker: RankingEstimator | None = None
+    smoothing: Smoothing = 1
+    coverage: float | None = 0.9
+    seed: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: Any = None) -> Self:
         """Fit the ranker and the interval.

@@ -1,5 +1,6 @@
 """S-NDCG: a ranking function fitted by gradient ascent on NDCG with smooth positions (Huang et al. 2010, III)."""
 
+from dataclasses import dataclass
 from typing import ClassVar, Literal, cast
 
 import numpy as np
@@ -21,6 +22,7 @@ NARROWEST = 1e-9  # least spread of scores
 RIDGE = 0.1  # added to the variances in the decorrelation of features
 
 
+@dataclass(eq=False, repr=False)
 class SNdcgRanker(KernelRanker):
     """Gradient ascent on the mean S-NDCG (eq. 8) of lists; the result is the step with the best NDCG in validation.
 
@@ -58,27 +60,15 @@ class SNdcgRanker(KernelRanker):
 
     name: ClassVar[str] = "s-ndcg"
 
-    def __init__(
-        self,
-        form: Literal["sigmoid", "paper"] = "sigmoid",
-        function: Literal["linear", "exponential"] = "linear",
-        alpha: float | None = None,
-        steps: int = 30,
-        rate: float = 0.05,
-        list_size: ListSize = 100,
-        validation: float = 1 / 9,
-        seed: int = 0,
-        kernel: Kernel = "linear",
-    ) -> None:
-        self.form = form
-        self.function = function
-        self.alpha = alpha
-        self.steps = steps
-        self.rate = rate
-        self.list_size = list_size
-        self.validation = validation
-        self.seed = seed
-        self.kernel = kernel
+    form: Literal["sigmoid", "paper"] = "sigmoid"
+    function: Literal["linear", "exponential"] = "linear"
+    alpha: float | None = None
+    steps: int = 30
+    rate: float = 0.05
+    list_size: ListSize = 100
+    validation: float = 1 / 9
+    seed: int = 0
+    kernel: Kernel = "linear"
 
     def _weights(self, Z: Floats, grades: Floats, groups: Integers) -> Floats:
         self._check()

@@ -26,10 +26,10 @@ def read_checkpoint(path: Path, identity: Mapping[str, Any] = {}) -> dict[str, A
         return None
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
+        if not isinstance(state, dict):
+            raise TypeError
     except Exception as error:  # torch passes on the errors of its zip and pickle readers
         raise InvalidInput(f"{path} is not a checkpoint; delete it to train from the start") from error
-    if not isinstance(state, dict):
-        raise InvalidInput(f"{path} is not a checkpoint; delete it to train from the start")
     if state.get("form") != identity.get("form", state.get("form")):
         raise InvalidInput(f"{path} is of another version of cbir; delete it to train from the start")
     if any(state.get(name) != value for name, value in identity.items()):

@@ -19,20 +19,15 @@ from cbir.datasets.manifest import Manifest
 from cbir.evaluation.report.svg_figure import require_matplotlib
 from cbir.losses import ORDINAL
 from cbir.models.embedder import Embedder, save_embedder
-from cbir.training.class_examples import (
-    ClassExample,
-    order_classes,
-    read_class_examples,
-    require_numeric_classes,
-)
 from cbir.training.embedding_report import ReportedEmbedding, write_embedding_report
 from cbir.training.embedding_training import (
     EmbeddingData,
     EmbeddingRecipe,
-    embed_pictures,
     evaluate_embedding,
     train_embedding,
 )
+from cbir.training.labelled_examples import ClassExample, order_classes, read_class_examples
+from cbir.training.network_scoring import apply_network
 from cbir.training.patient_split import Parts, split_by_class
 from cbir.training.picture_loading import StageCallback, TrainingImages, load_training_images
 from cbir.training.training_run import History
@@ -110,9 +105,7 @@ def train_embedding_folder(
         If files are missing.
     """
     require_matplotlib()  # for the report
-    examples = read_class_examples(Manifest(task.manifest), task.column, task.where)
-    if recipe.loss == ORDINAL:
-        require_numeric_classes([example.label for example in examples], task.column)
+    examples = read_class_examples(Manifest(task.manifest), task.column, task.where, recipe.loss == ORDINAL)
     images = load_training_images(examples, task.side, show)
     names = order_classes([example.label for example in images.examples])
     data = _embedding_data(images, names, recipe.seed)
@@ -128,7 +121,7 @@ def train_embedding_folder(
         embedder, data, recipe, folder, device, save_every, progress, partial(_write_history, folder)
     )
     show("testing", 0, 1, "")
-    vectors = embed_pictures(embedder, images.pictures.pixels, device)
+    vectors = apply_network(embedder, images.pictures.pixels, device)
     facts = {
         "data": _describe_data(task, images, data.parts),
         "training": asdict(recipe) | {"weights": task.weights, "device": device}
@@ -147,8 +140,7 @@ def train_embedding_folder(
 
 def _embedding_data(images: TrainingImages[ClassExample], names: list[str], seed: int) -> EmbeddingData:
     labels = [example.label for example in images.examples]
-    numbers = {name: number for number, name in enumerate(names)}
-    classes = np.array([numbers[label] for label in labels], np.int64)
+    classes = np.array([names.index(label) for label in labels], np.int64)
     parts = split_by_class(labels, images.groups, seed=seed)
     groups = np.unique(images.groups, return_inverse=True)[1].astype(np.int64)
     return EmbeddingData(images.pictures.pixels, classes, groups, parts)
@@ -168,11 +160,7 @@ def _describe_data(task: EmbeddingTask, images: TrainingImages[ClassExample], pa
 
 def _measure(vectors: Any, data: EmbeddingData, part: str) -> dict[str, float]:
     scores = evaluate_embedding(vectors, data, data.parts[part], data.parts["training"])
-    return {
-        "map": round(scores.map, 4),
-        "p_at_1": round(scores.p_at_1, 4),
-        "p_at_10": round(scores.p_at_10, 4),
-    }
+    return {name: round(getattr(scores, name), 4) for name in ("map", "p_at_1", "p_at_10")}
 
 
 def _write_split(folder: Path, examples: list[ClassExample], parts: Parts) -> None:

@@ -14,8 +14,8 @@ from cbir.atomic import atomic_text
 from cbir.evaluation.report import charts
 from cbir.evaluation.report.report_pictures import ReportPictures
 from cbir.evaluation.report.svg_figure import COLOURS, style_sheet
-from cbir.training.class_examples import ClassExample
 from cbir.training.embedding_training import EmbeddingData
+from cbir.training.labelled_examples import ClassExample
 from cbir.training.picture_loading import TrainingImages
 
 QUERIES = 10  # test images in the report, each of another class

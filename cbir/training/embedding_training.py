@@ -133,43 +133,14 @@ def train_embedding(
     InvalidInput
         If the checkpoint is of another training, or the loss becomes infinite.
     """
-    run = _EmbeddingRun(embedder, data, recipe, folder / "checkpoint.pt", device)
-    run.train(save_every, progress, on_epoch)
+    run = _EmbeddingRun(embedder, data, recipe, folder, device)
+    outcome = run.train(save_every, progress, on_epoch)
     images = run.step * recipe.classes * recipe.images
-    return {
-        "history": run.history,
-        "best_epoch": run.best_epoch,
-        "seconds": round(run.seconds, 1),
-        "images_a_second": round(images / max(run.seconds, 1e-9), 1),
-    }
-
-
-def embed_pictures(
-    embedder: Embedder, pictures: NDArray[np.uint8], device: str = "cpu"
-) -> NDArray[np.float32]:
-    """Compute the vectors of pictures.
-
-    Parameters
-    ----------
-    embedder : Embedder
-        On `device`.
-    pictures : (n, side, side) uint8
-        Grey pictures.
-    device : str
-        cpu or cuda.
-
-    Returns
-    -------
-    (n, dimensions) float32
-    """
-    return apply_network(embedder, embedder, pictures, device)
+    return {**outcome, "images_a_second": round(images / max(run.seconds, 1e-9), 1)}
 
 
 def evaluate_embedding(
-    vectors: NDArray[np.float32],
-    data: EmbeddingData,
-    queries: NDArray[np.int64],
-    gallery: NDArray[np.int64],
+    vectors: NDArray[np.float32], data: EmbeddingData, queries: NDArray[np.int64], gallery: NDArray[np.int64]
 ) -> RetrievalScores:
     """Measure how well images retrieve their class.
 
@@ -182,8 +153,7 @@ def evaluate_embedding(
     queries, gallery : (q,) and (g,) int
         Rows of the queries and of the images they search.
     """
-    classes, groups = data.classes, data.groups
-    q, g = queries, gallery
+    classes, groups, q, g = data.classes, data.groups, queries, gallery
     return evaluate_vectors(vectors[q], classes[q], vectors[g], classes[g], groups[q], groups[g])
 
 
@@ -193,30 +163,19 @@ class _EmbeddingRun(TrainingRun):
     largest_gradient = 5.0
 
     def __init__(
-        self, embedder: Embedder, data: EmbeddingData, recipe: EmbeddingRecipe, checkpoint: Path, device: str
+        self, embedder: Embedder, data: EmbeddingData, recipe: EmbeddingRecipe, folder: Path, device: str
     ) -> None:
         self.embedder, self.data = embedder, data
         training = data.parts["training"]
         classes = min(recipe.classes, len(np.unique(data.classes[training])))
         sampler = BalancedSampler(data.classes[training].tolist(), classes, recipe.images, seed=recipe.seed)
         fingerprint = (data.classes, data.groups, *data.parts.values())
-        super().__init__(
-            embedder,
-            embedder.options,
-            data.pictures,
-            training,
-            recipe,
-            sampler,
-            fingerprint,
-            checkpoint,
-            device,
-        )
+        super().__init__(embedder, data.pictures, training, recipe, sampler, fingerprint, folder, device)
         count = int(data.classes.max()) + 1
         self.loss = embedding_loss(recipe.loss, embedder.dimensions, count).to(device)
         parameters = [*embedder.parameters(), *self.loss.parameters()]
         self.optimizer = torch.optim.AdamW(parameters, recipe.rate, weight_decay=recipe.weight_decay)
-        random = np.random.default_rng(recipe.seed)
-        self.gallery = np.sort(random.permutation(training)[:COMPARED])
+        self.gallery = np.sort(np.random.default_rng(recipe.seed).permutation(training)[:COMPARED])
 
     @property
     def exhausted(self) -> bool:
@@ -235,7 +194,7 @@ class _EmbeddingRun(TrainingRun):
         queries = self.data.parts["validation"]
         rows = np.concatenate([queries, self.gallery])
         vectors = np.zeros((len(self.data.classes), self.embedder.dimensions), np.float32)
-        vectors[rows] = embed_pictures(self.embedder, self.data.pictures[rows], self.device)
+        vectors[rows] = apply_network(self.embedder, self.data.pictures[rows], self.device)
         scores = evaluate_embedding(vectors, self.data, queries, self.gallery)
         return {"map": scores.map, "p_at_1": scores.p_at_1, "p_at_10": scores.p_at_10}, (scores.map,)
 

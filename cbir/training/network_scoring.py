@@ -35,7 +35,7 @@ def score_pictures(
     -------
     (n,) float64
     """
-    return apply_network(network, network, pictures, device).astype(np.float64)
+    return apply_network(network, pictures, device).astype(np.float64)
 
 
 def picture_features(
@@ -56,12 +56,15 @@ def picture_features(
     -------
     (n, k) float64
     """
-    return apply_network(network, network.features, pictures, device).astype(np.float64)
+    return apply_network(network, pictures, device, network.features).astype(np.float64)
 
 
 @torch.no_grad()
 def apply_network(
-    network: nn.Module, function: Callable[[Tensor], Tensor], pictures: NDArray[np.uint8], device: str
+    network: nn.Module,
+    pictures: NDArray[np.uint8],
+    device: str = "cpu",
+    function: Callable[[Tensor], Tensor] | None = None,
 ) -> NDArray[np.float32]:
     """Apply a network to pictures in evaluation mode.
 
@@ -69,12 +72,12 @@ def apply_network(
     ----------
     network : nn.Module
         Put into evaluation mode, and back.
-    function : callable
-        The network, or one of its methods.
     pictures : (n, height, width) uint8
         Grey pictures.
     device : str
         cpu or cuda.
+    function : callable, optional
+        A method of the network, in place of `forward`.
 
     Returns
     -------
@@ -83,6 +86,7 @@ def apply_network(
     was_training = network.training
     network.eval()
     batches = (pictures[start : start + BATCH] for start in range(0, len(pictures), BATCH))
+    function = function or network
     outputs = [function(to_network_input(batch, device)).float().cpu().numpy() for batch in batches]
     network.train(was_training)
     return np.concatenate(outputs)

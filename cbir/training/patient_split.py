@@ -1,7 +1,8 @@
 """Random split into training, validation and test that keeps the images of a patient together."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ PARTS = ("training", "validation", "test")
 SHARES = (0.6, 0.2, 0.2)
 Shares = tuple[float, float, float]
 Parts = dict[str, NDArray[np.int64]]
+Strata = dict[Any, list[list[int]]]
 
 
 def split_by_positive(
@@ -40,23 +42,20 @@ def split_by_positive(
     InvalidInput
         If a part would have no positive or no negative group, or the shares do not add up.
     """
-    strata: list[list[list[int]]] = [[], []]
-    for rows in _rows_by_group(groups):
-        strata[0 if any(positive[row] for row in rows) else 1].append(rows)
-    _check_shares(shares)
-    for stratum, name in zip(strata, ("a positive", "no positive"), strict=True):
-        if len(stratum) < len(PARTS):
+    if len(shares) != len(PARTS) or not min(shares) > 0 or not abs(sum(shares) - 1) < 1e-6:
+        raise InvalidInput("the shares of training, validation and test must be above 0 and add up to 1")
+    strata = _strata(groups, lambda rows: not any(positive[row] for row in rows))
+    for is_negative, name in enumerate(("a positive", "no positive")):
+        if (count := len(strata[bool(is_negative)])) < len(PARTS):
             raise InvalidInput(
                 f"training, validation and test need at least one patient each with {name} image; "
-                f"there are {len(stratum)}"
+                f"there are {count}"
             )
     return _split(strata, shares, seed)
 
 
-def split_by_class(
-    labels: Sequence[str], groups: Sequence[str], shares: Shares = SHARES, seed: int = 0
-) -> Parts:
-    """Split images so that each part has about its share of each class.
+def split_by_class(labels: Sequence[str], groups: Sequence[str], seed: int = 0) -> Parts:
+    """Split images so that each part has about its share (of SHARES) of each class.
 
     Parameters
     ----------
@@ -64,8 +63,6 @@ def split_by_class(
         Classes. A group belongs to the class that most of its images have.
     groups : (n,) str
         Images of one group, such as a patient, stay together.
-    shares : tuple of float
-        Shares of training, validation and test; they add up to 1.
     seed : int
         Seed of the random choice.
 
@@ -77,37 +74,31 @@ def split_by_class(
     Raises
     ------
     InvalidInput
-        If a part would have fewer than two classes, or the shares do not add up.
+        If a part would have fewer than two classes.
     """
-    _check_shares(shares)
-    strata: dict[str, list[list[int]]] = {}
-    for rows in _rows_by_group(groups):
-        commonest = Counter(labels[row] for row in rows).most_common(1)[0][0]
-        strata.setdefault(commonest, []).append(rows)
-    parts = _split((strata[label] for label in sorted(strata)), shares, seed)
+    strata = _strata(groups, lambda rows: Counter(labels[row] for row in rows).most_common(1)[0][0])
+    parts = _split(strata, SHARES, seed)
     for name, rows_of_part in parts.items():
         if len({labels[row] for row in rows_of_part}) < 2:
             raise InvalidInput(f"too few images: {name} would have fewer than two classes")
     return parts
 
 
-def _rows_by_group(groups: Sequence[str]) -> list[list[int]]:
-    members: dict[str, list[int]] = {}
+def _strata(groups: Sequence[str], stratum_of: Callable[[list[int]], Any]) -> Strata:
+    """Return the rows of each group, by the stratum that `stratum_of` gives these rows."""
+    members, strata = defaultdict(list), defaultdict(list)
     for row, group in enumerate(groups):
-        members.setdefault(group, []).append(row)
-    return list(members.values())
+        members[group].append(row)
+    for rows in members.values():
+        strata[stratum_of(rows)].append(rows)
+    return strata
 
 
-def _check_shares(shares: Shares) -> None:
-    if len(shares) != len(PARTS) or not min(shares) > 0 or not abs(sum(shares) - 1) < 1e-6:
-        raise InvalidInput("the shares of training, validation and test must be above 0 and add up to 1")
-
-
-def _split(strata: Iterable[list[list[int]]], shares: Shares, seed: int) -> Parts:
+def _split(strata: Strata, shares: Shares, seed: int) -> Parts:
     """Deal the groups of each stratum in random order, each to the part that lacks most of its share."""
     random = np.random.default_rng(seed)
     parts: tuple[list[int], ...] = ([], [], [])
-    for stratum in strata:
+    for _, stratum in sorted(strata.items()):
         sizes = np.zeros(len(PARTS))
         for index in random.permutation(len(stratum)).tolist():
             part = int(np.argmin(sizes / np.array(shares)))  # the first of equals: training, validation, test

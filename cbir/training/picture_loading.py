@@ -119,13 +119,9 @@ def load_training_images(examples: Sequence[E], side: int, show: StageCallback) 
     if len(pictures.refused) > len(pictures.rows):
         raise InvalidInput(f"most files cannot be read; the first: {pictures.refused[0]}")
     readable = [examples[row] for row in pictures.rows]
-    patients = [
-        example.patient or header for example, header in zip(readable, pictures.patients, strict=True)
-    ]
-    groups = [
-        patient or f"picture {content}"
-        for patient, content in zip(patients, pictures.content_hashes, strict=True)
-    ]
+    patients = [row.patient or header for row, header in zip(readable, pictures.patients, strict=True)]
+    contents = (f"picture {content}" for content in pictures.content_hashes)
+    groups = [patient or content for patient, content in zip(patients, contents, strict=True)]
     return TrainingImages(readable, pictures, groups, any(patients), limits.pixels)
 
 
@@ -154,8 +150,7 @@ def load_pictures(
             image = next(read_images(path, limits=limits))
         except UnreadableImage as error:
             return str(error)
-        header = image.dicom
-        burned_in, patient = (header.burned_in, header.patient_id) if header else (False, "")
+        burned_in, patient = (image.dicom.burned_in, image.dicom.patient_id) if image.dicom else (False, "")
         return pad_resize(image, side), image.content_hash, burned_in, patient
 
     pixels = np.zeros((len(paths), side, side), np.uint8)

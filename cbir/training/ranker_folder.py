@@ -14,10 +14,10 @@ from cbir.datasets.manifest import Manifest
 from cbir.evaluation.report.ranker_report import ScoredImages, write_ranker_report
 from cbir.evaluation.report.svg_figure import require_matplotlib
 from cbir.models.scoring_network import ScoringNetwork, save_scoring_network
+from cbir.training.labelled_examples import read_ranker_examples
 from cbir.training.network_scoring import score_pictures
 from cbir.training.patient_split import split_by_positive
 from cbir.training.picture_loading import StageCallback, load_training_images
-from cbir.training.ranker_examples import read_ranker_examples
 from cbir.training.ranker_training import RankerRecipe, train_ranker
 
 INTENDED_USE = (

@@ -121,9 +121,8 @@ def train_ranker(
     InvalidInput
         If the checkpoint is of another training, or the loss becomes infinite.
     """
-    run = _RankerRun(network, pictures, positive, parts, recipe, folder / "checkpoint.pt", device)
-    run.train(save_every, progress)
-    outcome = {"history": run.history, "best_epoch": run.best_epoch, "seconds": round(run.seconds, 1)}
+    run = _RankerRun(network, pictures, positive, parts, recipe, folder, device)
+    outcome = run.train(save_every, progress)
     if recipe.method in LAST_LAYERS:
         outcome["penalty"] = refit_last_layer(recipe.method, network, pictures, positive, parts, device)
     return outcome
@@ -141,9 +140,8 @@ def recipe_loss(recipe: RankerRecipe, positive: NDArray[np.bool_]) -> ScoreLoss:
         return PosAtTopLoss()
     if recipe.method == "focal":
         return BinaryLoss(FOCAL_GAMMA, FOCAL_WEIGHTS)
-    return BinaryLoss(
-        weights=(len(positive) / (2.0 * (~positive).sum()), len(positive) / (2.0 * positive.sum()))
-    )
+    half = len(positive) / 2.0
+    return BinaryLoss(weights=(half / (~positive).sum(), half / positive.sum()))
 
 
 class _RankerRun(TrainingRun):
@@ -156,7 +154,7 @@ class _RankerRun(TrainingRun):
         positive: NDArray[np.bool_],
         parts: Parts,
         recipe: RankerRecipe,
-        checkpoint: Path,
+        folder: Path,
         device: str,
     ) -> None:
         self.ranker, self.positive, self.parts = ranker, positive, parts
@@ -169,9 +167,7 @@ class _RankerRun(TrainingRun):
         else:
             sampler = ShuffledSampler(len(training), recipe.positives + recipe.negatives, recipe.seed)
         fingerprint = (positive, training, parts["validation"])
-        super().__init__(
-            ranker, ranker.options, pictures, training, recipe, sampler, fingerprint, checkpoint, device
-        )
+        super().__init__(ranker, pictures, training, recipe, sampler, fingerprint, folder, device)
         self.loss = recipe_loss(recipe, positive[training])
         self.optimizer = torch.optim.SGD(ranker.parameters(), recipe.rate, MOMENTUM, nesterov=True)
 

@@ -19,9 +19,7 @@ class BatchSampler(Sampler[list[int]]):
     def __init__(self, batches: int, seed: int) -> None:
         if batches < 1 or seed < 0:
             raise InvalidInput("a sampler needs at least one batch, and a seed of at least 0")
-        self.batches = batches
-        self.seed = seed
-        self.epoch = 0
+        self.batches, self.seed, self.epoch = batches, seed, 0
 
     def set_epoch(self, epoch: int) -> None:
         """Set the `epoch`, from 0, of the next iteration."""
@@ -31,9 +29,8 @@ class BatchSampler(Sampler[list[int]]):
         return self.batches
 
     def __iter__(self) -> Iterator[list[int]]:
-        random = np.random.default_rng((self.seed, self.epoch))
         self.epoch += 1
-        return self.epoch_batches(random)
+        return self.epoch_batches(np.random.default_rng((self.seed, self.epoch - 1)))
 
     def epoch_batches(self, random: np.random.Generator) -> Iterator[list[int]]:
         """Yield the batches of an epoch, with random numbers from `random`."""
@@ -65,23 +62,23 @@ class BalancedSampler(BatchSampler):
         batches: int | None = None,
         seed: int = 0,
     ) -> None:
-        self.members = {label: np.flatnonzero(where) for label, where in _masks(labels)}
+        values = np.asarray(labels)
+        if values.ndim != 1 or not len(values):
+            raise InvalidInput("a sampler needs one label for each image, at least one")
+        self.members = [np.flatnonzero(values == label) for label in np.unique(values)]
         if not 2 <= classes <= len(self.members) or images < 2:
             raise InvalidInput(
                 f"a balanced batch needs at least 2 images of each of 2 to {len(self.members)} classes (all there "
                 f"are), not {images} of {classes}"
             )
         super().__init__(max(1, len(labels) // (classes * images)) if batches is None else batches, seed)
-        self.classes = classes
-        self.images = images
+        self.classes, self.images = classes, images
 
     def epoch_batches(self, random: np.random.Generator) -> Iterator[list[int]]:
-        decks = {label: _Deck(rows, random) for label, rows in self.members.items()}
+        decks = [_Deck(rows, random) for rows in self.members]
         class_deck = _Deck(np.arange(len(decks)), random)
-        labels = list(decks)
         for _ in range(self.batches):
-            selected = class_deck.take(self.classes)
-            yield [row for i in selected for row in decks[labels[i]].take(self.images)]
+            yield [row for i in class_deck.take(self.classes) for row in decks[i].take(self.images)]
 
 
 class PositiveNegativeSampler(BatchSampler):
@@ -147,8 +144,7 @@ class _Deck:
     """Cards in random order, shuffled again when all have been dealt."""
 
     def __init__(self, cards: NDArray[np.int64], random: np.random.Generator) -> None:
-        self._cards = cards
-        self._random = random
+        self._cards, self._random = cards, random
         self._left: list[int] = []
 
     def take(self, count: int) -> list[int]:
@@ -156,17 +152,8 @@ class _Deck:
         hand: list[int] = []
         while len(hand) < count:
             if not self._left:
-                fresh = self._random.permutation(self._cards).tolist()
+                self._left = self._random.permutation(self._cards).tolist()
                 in_hand = set(hand)
-                fresh.sort(key=lambda card: card not in in_hand)  # cards in the hand go to the bottom
-                self._left = fresh
+                self._left.sort(key=lambda card: card not in in_hand)  # cards in the hand go to the bottom
             hand.append(self._left.pop())
         return hand
-
-
-def _masks(labels: Sequence[Any]) -> Iterator[tuple[Any, NDArray[np.bool_]]]:
-    values = np.asarray(labels)
-    if values.ndim != 1 or not len(values):
-        raise InvalidInput("a sampler needs one label for each image, at least one")
-    for label in np.unique(values):
-        yield label, values == label

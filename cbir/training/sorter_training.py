@@ -117,10 +117,16 @@ def train_sorter(
         sorter.start_counting()
     folder.mkdir(parents=True, exist_ok=True)
     sorter.to(device).train()
-    if recipe.start == "counting":
-        _freeze_statistics(sorter)
+    if recipe.start == "counting":  # weights that count rely on the statistics of the batch normalisation
+        for module in sorter.modules():
+            if isinstance(module, torch.nn.BatchNorm1d):
+                module.eval()
     optimizer = torch.optim.Adam(sorter.parameters(), recipe.rate)
-    step, running = _resume(checkpoint, identity, sorter, optimizer)
+    step, running = 0, 0.0
+    if state := read_checkpoint(checkpoint, identity):
+        sorter.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        step, running = int(state["step"]), float(state["running"])
 
     def on_step(done: int, loss: Tensor) -> None:
         nonlocal step, running
@@ -146,29 +152,12 @@ def train_sorter(
         epoch_length=recipe.steps,
     )
     sorter.train(False)
-    weights = folder / "sorter.safetensors"
     facts = {"training": asdict(recipe), **measure_sorter(sorter, device, sorter.length)}
     versions = {"cbir": __version__, "torch": torch.__version__}
-    save_sorter(sorter, weights, {**facts, "versions": versions, "device": device})
+    save_sorter(
+        sorter, weights := folder / "sorter.safetensors", {**facts, "versions": versions, "device": device}
+    )
     return weights
-
-
-def _freeze_statistics(sorter: TrainableSorter) -> None:
-    """Fix the batch normalisation: weights that count rely on its statistics."""
-    for module in sorter.modules():
-        if isinstance(module, torch.nn.BatchNorm1d):
-            module.eval()
-
-
-def _resume(
-    checkpoint: Path, identity: dict[str, Any], sorter: TrainableSorter, optimizer: torch.optim.Optimizer
-) -> tuple[int, float]:
-    state = read_checkpoint(checkpoint, identity)
-    if state is None:
-        return 0, 0.0
-    sorter.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
-    return int(state["step"]), float(state["running"])
 
 
 def _batch_loss(sorter: TrainableSorter, recipe: SorterRecipe, step: int, device: str) -> Tensor:
@@ -213,13 +202,8 @@ def measure_sorter(
         "error", a share of `length`; "error_in_positions"; "held_out" with `count` and `length`.
     """
     generator = torch.Generator().manual_seed(HELD_OUT_SEED)
-    distances: list[Tensor] = []
-    for _ in range(0, count, 500):
-        scores = draw_scores(min(500, count), length, generator).to(device)
-        distances.append((sorter(scores) - exact_ranks(scores)).abs().mean(dim=1))
+    batches = (draw_scores(min(500, count), length, generator).to(device) for _ in range(0, count, 500))
+    distances = [(sorter(scores) - exact_ranks(scores)).abs().mean(dim=1) for scores in batches]
     positions = float(torch.cat(distances)[:count].double().mean())
-    return {
-        "held_out": {"vectors": count, "length": length},
-        "error": positions / length,
-        "error_in_positions": positions,
-    }
+    held_out = {"vectors": count, "length": length}
+    return {"held_out": held_out, "error": positions / length, "error_in_positions": positions}

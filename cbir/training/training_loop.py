@@ -72,9 +72,7 @@ def run_training_loop(
         if scheduler is not None:
             scheduler.step()
         on_step(step + 1, loss.detach())
-        if save is None:
-            continue
         ends_epoch = epoch_length is not None and (step + 1) % epoch_length == 0
-        if ends_epoch or time.monotonic() - saved > save_every:
+        if save is not None and (ends_epoch or time.monotonic() - saved > save_every):
             save()
             saved = time.monotonic()

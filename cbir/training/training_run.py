@@ -35,9 +35,7 @@ class TrainingRun(ABC):
     Parameters
     ----------
     network : nn.Module
-        The network to train; it moves to `device`.
-    options : dict
-        Options of the network, which a checkpoint must match.
+        The network to train; it moves to `device`. A checkpoint must match its `options`.
     pictures : (n, side, side) uint8
         All grey pictures.
     training : (m,) int
@@ -48,8 +46,8 @@ class TrainingRun(ABC):
         Batches of each epoch.
     fingerprint : iterable of arrays
         Further data that a checkpoint must match, besides the pictures.
-    checkpoint : Path
-        Checkpoint file; its folder is created.
+    folder : Path
+        Folder of the checkpoint; created.
     device : str
         cpu or cuda.
     """
@@ -59,17 +57,17 @@ class TrainingRun(ABC):
     def __init__(
         self,
         network: nn.Module,
-        options: dict[str, Any],
         pictures: NDArray[np.uint8],
         training: NDArray[np.int64],
         recipe: Any,
         sampler: BatchSampler,
         fingerprint: Iterable[NDArray[Any]],
-        checkpoint: Path,
+        folder: Path,
         device: str,
     ) -> None:
         self.network, self.pictures, self.training = network.to(device).train(), pictures, training
-        self.recipe, self.sampler, self.checkpoint, self.device = recipe, sampler, checkpoint, device
+        self.recipe, self.sampler, self.device = recipe, sampler, device
+        self.checkpoint = folder / "checkpoint.pt"
         self.loss: nn.Module
         self.optimizer: torch.optim.Optimizer
         self.steps = recipe.epochs * len(sampler)
@@ -80,12 +78,12 @@ class TrainingRun(ABC):
         self.best_weights: dict[str, Tensor] = {}
         self._losses: list[float] = []
         self._batches: list[list[int]] = []
-        self._identity = {
-            "form": FORMAT,
-            "recipe": asdict(recipe),
-            "model": options,
-            "images": _digest(pictures, fingerprint),
-        }
+        digest = hashlib.blake2b(digest_size=16)
+        for values in (pictures, *fingerprint):
+            digest.update(np.ascontiguousarray(values).data)
+        images = digest.hexdigest()
+        options: Any = network.options
+        self._identity = {"form": FORMAT, "recipe": asdict(recipe), "model": options, "images": images}
 
     @abstractmethod
     def batch_loss(self, images: Tensor, rows: NDArray[np.int64]) -> Tensor:
@@ -109,7 +107,7 @@ class TrainingRun(ABC):
         save_every: float,
         progress: ProgressCallback,
         on_epoch: Callable[[History], None] = lambda history: None,
-    ) -> None:
+    ) -> dict[str, Any]:
         """Train to the end and load the weights of the best epoch.
 
         Parameters
@@ -121,6 +119,11 @@ class TrainingRun(ABC):
         on_epoch : callable
             Receives a row per epoch so far.
 
+        Returns
+        -------
+        dict
+            "history" (a row per epoch), "best_epoch" (from 1) and "seconds".
+
         Raises
         ------
         InvalidInput
@@ -131,11 +134,10 @@ class TrainingRun(ABC):
 
         def after_step(step: int, loss: Tensor) -> None:
             self.step = step
-            self._losses.append(float(loss))
-            if not math.isfinite(self._losses[-1]):
+            self._losses.append(last_loss := float(loss))
+            if not math.isfinite(last_loss):
                 epoch = math.ceil(step / len(self.sampler))
                 raise InvalidInput(f"the loss became infinite in epoch {epoch}; use a lower rate")
-            last_loss = self._losses[-1]
             if step % len(self.sampler) == 0:
                 self._end_epoch()
                 on_epoch(self.history)
@@ -161,6 +163,7 @@ class TrainingRun(ABC):
         )
         self.network.load_state_dict(self.best_weights)
         self.network.eval()
+        return {"history": self.history, "best_epoch": self.best_epoch, "seconds": round(self.seconds, 1)}
 
     def _step_loss(self, step: int) -> Tensor:
         """Return the loss of a batch that depends on seed and step alone."""
@@ -213,10 +216,3 @@ class TrainingRun(ABC):
         self.history, self._losses = state["history"], state["losses"]
         self.best_measures, self.best_epoch = tuple(state["reached"]), int(state["best_epoch"])
         self.best_weights = state["best"]
-
-
-def _digest(pictures: NDArray[np.uint8], others: Iterable[NDArray[Any]]) -> str:
-    digest = hashlib.blake2b(np.ascontiguousarray(pictures).data, digest_size=16)
-    for values in others:
-        digest.update(np.ascontiguousarray(values).tobytes())
-    return digest.hexdigest()

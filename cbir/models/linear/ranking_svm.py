@@ -1,5 +1,6 @@
 """RankingSVM (Joachims 2002) without forming pairs: truncated Newton on the primal (Lee & Lin 2014, PRSVM+)."""
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ HALVINGS = 30
 SUFFICIENT = 1e-4  # share of the decrease that the slope predicts (Armijo)
 
 
+@dataclass(eq=False, repr=False)
 class RankingSVM(KernelRanker):
     """min 1/2 |w|^2 + C sum over pairs max(0, 1 - (s_i - s_j))^2, i graded higher than j, within lists.
 
@@ -41,21 +43,12 @@ class RankingSVM(KernelRanker):
 
     name: ClassVar[str] = "ranking-svm"
 
-    def __init__(
-        self,
-        C: float = 0.01,
-        list_size: ListSize = None,
-        tolerance: float = 1e-6,
-        max_iterations: int = 100,
-        seed: int = 0,
-        kernel: Kernel = "linear",
-    ) -> None:
-        self.C = C
-        self.list_size = list_size
-        self.tolerance = tolerance
-        self.max_iterations = max_iterations
-        self.seed = seed
-        self.kernel = kernel
+    C: float = 0.01
+    list_size: ListSize = None
+    tolerance: float = 1e-6
+    max_iterations: int = 100
+    seed: int = 0
+    kernel: Kernel = "linear"
 
     def _weights(self, Z: Floats, grades: Floats, groups: NDArray[np.int64]) -> Floats:
         if not 0 < self.C < np.inf:

@@ -1,5 +1,6 @@
 """TopPush: a linear ranker that pushes positives above the highest negative, in linear time."""
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ from cbir.models.linear.ranking_estimator import LinearRanker
 Floats = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class TopPush(LinearRanker):
     """lambda/2 |w|^2 + 1/m sum over positives of max(0, 1 + max_j w . x-_j - w . x+_i)^2 (Li, Jin & Zhou 2014).
 
@@ -32,12 +34,9 @@ class TopPush(LinearRanker):
     list_size = None  # `score` is the NDCG of all images
     seed = 0
 
-    def __init__(
-        self, regularisation: float = 1.0, tolerance: float = 1e-4, max_iterations: int = 5000
-    ) -> None:
-        self.regularisation = regularisation
-        self.tolerance = tolerance
-        self.max_iterations = max_iterations
+    regularisation: float = 1.0
+    tolerance: float = 1e-4
+    max_iterations: int = 5000
 
     def _learn(self, Z: Floats, grades: Floats, groups: NDArray[np.int64]) -> None:
         if not (0 < self.regularisation < np.inf and self.tolerance > 0 and self.max_iterations > 0):

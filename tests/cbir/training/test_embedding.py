@@ -27,14 +27,14 @@ from cbir.store import Collection
 from cbir.store import profile as profiles
 from cbir.store.embedding_model import model_problem
 from cbir.store.verify import verify_collection
-from cbir.training.class_examples import order_classes
 from cbir.training.embedding_training import (
     EmbeddingData,
     EmbeddingRecipe,
-    embed_pictures,
     evaluate_embedding,
     train_embedding,
 )
+from cbir.training.labelled_examples import order_classes
+from cbir.training.network_scoring import apply_network
 from cbir.training.patient_split import split_by_class
 
 torch.set_num_threads(1)  # the work is small, and other tests want the cores
@@ -82,7 +82,7 @@ class TestTraining:
     def test_a_class_comes_together(self, loss, material, tmp_path):
         network = made()
         told = train_embedding(network, material, EmbeddingRecipe(loss, **SHORT | {"epochs": 8}), tmp_path)
-        vectors = embed_pictures(network, material.pictures)
+        vectors = apply_network(network, material.pictures)
         assert np.linalg.norm(vectors, axis=1) == pytest.approx(1.0, abs=1e-5)
         found = evaluate_embedding(vectors, material, material.parts["test"], material.parts["training"])
         assert found.map > 0.6  # by chance 0.35
@@ -166,7 +166,7 @@ class TestFiles:
         models.save_embedder(network, tmp_path, {"classes": 3})
         pictures, _ = drawn(6)
         assert (
-            embed_pictures(models.load_embedder(tmp_path), pictures) == embed_pictures(network, pictures)
+            apply_network(models.load_embedder(tmp_path), pictures) == apply_network(network, pictures)
         ).all()
         assert embedding_card.read_embedding_card(tmp_path)["classes"] == 3
 
