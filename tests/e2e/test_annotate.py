@@ -116,7 +116,7 @@ def test_killed_twice_while_judging(
             until(screen, QUIET)
         screen.keyboard.press(KEYS[said[-1][2]])
         if len(said) == first_round + 4:
-            until(screen, f"{LEARNT} === 'Learnt after round 1'", LEARNING_SECONDS)
+            until(screen, f"{LEARNT} === 'Trained after round 1'", LEARNING_SECONDS)
         if len(said) in kills:
             running.kill()
             for _ in range(2):  # those that are loaded can be judged while the server is away
@@ -137,7 +137,7 @@ def test_killed_twice_while_judging(
     assert screen.locator("#problem").is_hidden()
     until(
         screen,
-        f"{LEARNT}.startsWith('Learnt after') && {LEARNT} !== 'Learnt after round 1'",
+        f"{LEARNT}.startsWith('Trained after') && {LEARNT} !== 'Trained after round 1'",
         LEARNING_SECONDS,
     )
     log = running.stop()
