@@ -1,8 +1,7 @@
 """`cbir phantoms`."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
@@ -11,17 +10,10 @@ from cbir.commands.output import StageBars
 from cbir.datasets.phantoms import write_phantoms
 
 
-class ImageFormat(StrEnum):
-    """Formats of the files."""
-
-    png = "png"
-    dicom = "dicom"
-
-
 def draw_phantoms(
     out: Annotated[Path, Argument(help="Folder for the images.")],
     count: Annotated[int, Option(help="Number of images.")] = 200,
-    format: Annotated[ImageFormat, Option(help="Format of the files.")] = ImageFormat.png,
+    format: Annotated[Literal["png", "dicom"], Option(help="Format of the files.")] = "png",
     seed: Annotated[int, Option(help="Random seed; another one gives other patients.")] = 0,
     size: Annotated[int, Option(help="Pixels of the longer side, 32 to 4096.")] = 256,
 ) -> None:
@@ -30,7 +22,7 @@ def draw_phantoms(
         manifest = write_phantoms(
             out,
             count,
-            format=format.value,
+            format=format,
             seed=seed,
             size=size,
             on_progress=lambda done: bars.show("drawing", done, max(count, 1)),

@@ -1,8 +1,7 @@
 """`cbir dataset ...`: write manifests of published data sets for `cbir index --labels`."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
@@ -12,13 +11,6 @@ from cbir.errors import InvalidInput
 
 MAX_EXAMPLES = 3  # dropped images listed per reason
 MAX_NOTES = 20
-
-
-class Split(StrEnum):
-    """Parts of a benchmark."""
-
-    train = "train"
-    test = "test"
 
 
 app = typer.Typer(
@@ -35,7 +27,7 @@ def irma(
         str | None, Option(help="Labels of the 2009 release: 2005 or 2006 (classes), 2007 or 2008 (codes).")
     ] = None,
     tree: Annotated[Path | None, Option(help="IRMA code tree, to check codes and add their text.")] = None,
-    split: Annotated[Split | None, Option(help="Write only this part.")] = None,
+    split: Annotated[Literal["train", "test"] | None, Option(help="Write only this part.")] = None,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Write a manifest of an IRMA release, and report images that were dropped and why."""

@@ -2,10 +2,9 @@
 
 import csv
 import sys
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
@@ -23,17 +22,10 @@ if TYPE_CHECKING:
 BATCH = 512  # files
 
 
-class ScoreFormat(StrEnum):
-    """Formats of the scores."""
-
-    csv = "csv"
-    json = "json"
-
-
 def rank_images(
     model: Annotated[Path, Argument(help="Folder of a ranker from `cbir train ranker`.")],
     images: Annotated[list[Path], Argument(help="Image files and folders.")],
-    format: Annotated[ScoreFormat, Option(help="Output format.")] = ScoreFormat.csv,
+    format: Annotated[Literal["csv", "json"], Option(help="Output format.")] = "csv",
     threads: options.Threads = 0,
     device: options.Device = "cpu",
 ) -> None:
@@ -47,7 +39,7 @@ def rank_images(
 
     ranker, card = scoring_network.load_scoring_network(model)
     rows, refused = _ranked(ranker, scoring_network.highest_negative_score(card), images, device)
-    if format is ScoreFormat.json:
+    if format == "json":
         print_json(rows)
     else:
         table = csv.writer(sys.stdout, lineterminator="\n")

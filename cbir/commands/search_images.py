@@ -1,8 +1,7 @@
 """`cbir search`."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -14,6 +13,7 @@ from cbir.commands import options
 from cbir.commands.output import results_console
 from cbir.errors import InvalidInput
 from cbir.evaluation.trec import run_lines
+from cbir.hardware import Device
 from cbir.images import Limits, read_images
 from cbir.search import (
     MOST_EXAMPLES,
@@ -26,22 +26,6 @@ from cbir.search import (
     select_frame,
 )
 from cbir.store import Collection
-
-
-class DeviceName(StrEnum):
-    """Devices to search on."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
-
-
-class SearchFormat(StrEnum):
-    """Formats of the results."""
-
-    table = "table"
-    json = "json"
-    trec = "trec"
 
 
 def search_images(
@@ -62,11 +46,11 @@ def search_images(
     feedback: Annotated[
         Path | None, Option(help='JSON file of judgements: a list of {"image_id", "relevance": -1 to 1}.')
     ] = None,
-    device: Annotated[DeviceName | None, Option(help="cuda is faster for many queries, not for one.")] = None,
-    format: Annotated[SearchFormat, Option(help="Output format.")] = SearchFormat.table,
+    device: Annotated[Device | None, Option(help="cuda is faster for many queries, not for one.")] = None,
+    format: Annotated[Literal["table", "json", "trec"], Option(help="Output format.")] = "table",
 ) -> None:
     """Search for images similar to one or several, optionally with relevance feedback."""
-    loaded = settings.load(device=device and device.value)
+    loaded = settings.load(device=device)
     if loaded.device == "auto":  # a GPU takes longer to start than one search on the CPU
         loaded = loaded.model_copy(update={"device": "cpu"})
     if len(images) > MOST_EXAMPLES:
@@ -88,9 +72,9 @@ def search_images(
         limits = Limits(pixels=loaded.max_pixels)
         queries = [select_frame(read_images(Path(file), limits=limits), frame, file) for file in files]
         answer = searcher.by_examples(queries, request, watch)
-    if format is SearchFormat.json:
+    if format == "json":
         typer.echo(answer.model_dump_json())
-    elif format is SearchFormat.trec:
+    elif format == "trec":
         typer.echo("\n".join(trec_lines(answer, images[0])), nl=bool(answer.results))
     else:
         _print_table(answer)

@@ -1,8 +1,7 @@
 """`cbir train ...`: train models; needs the extra `deep`."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer import Option
@@ -18,33 +17,20 @@ app.command("embedding")(train_embedding_command)
 app.command("ranker")(train_ranker_command)
 
 
-class SorterKind(StrEnum):
-    """Sorters that are trained."""
-
-    lstm = "lstm"
-    cnn = "cnn"
-
-
-class InitialWeights(StrEnum):
-    """Weights that training starts from."""
-
-    counting = "counting"
-    random = "random"
-
-
 @app.command()
 def sorter(
     out: Annotated[
         Path, Option(help="Folder for weights and checkpoints; an interrupted training continues there.")
     ],
-    kind: Annotated[SorterKind, Option(help="Network to train.")] = SorterKind.lstm,
+    kind: Annotated[Literal["lstm", "cnn"], Option(help="Network to train.")] = "lstm",
     length: Annotated[int, Option(help="Largest number of scores to sort.")] = 100,
     hidden: Annotated[int, Option(help="Units of the LSTM in each direction.")] = 192,
     layers: Annotated[int, Option(help="Layers of the LSTM.")] = 1,
     channels: Annotated[int, Option(help="Channels of the convolutional sorter.")] = 64,
     start: Annotated[
-        InitialWeights, Option(help="Initial weights: a sorter that counts, or random as in the paper.")
-    ] = InitialWeights.counting,
+        Literal["counting", "random"],
+        Option(help="Initial weights; random in the paper."),
+    ] = "counting",
     epochs: Annotated[float, Option(help="Epochs of 100,000 vectors.")] = 8.0,
     batch: Annotated[int, Option(help="Vectors per batch.")] = 128,
     rate: Annotated[float, Option(help="Initial learning rate of Adam.")] = 1e-4,
@@ -64,9 +50,9 @@ def sorter(
     from cbir.models.sorters import CnnSorter, LstmSorter
     from cbir.training.sorter_training import SorterRecipe, train_sorter
 
-    recipe = SorterRecipe(start.value, epochs, batch, rate, halve_every, seed)
+    recipe = SorterRecipe(start, epochs, batch, rate, halve_every, seed)
     torch.manual_seed(seed)
-    network = LstmSorter(hidden, layers, length) if kind is SorterKind.lstm else CnnSorter(channels, length)
+    network = LstmSorter(hidden, layers, length) if kind == "lstm" else CnnSorter(channels, length)
 
     with StageBars() as bars:
 

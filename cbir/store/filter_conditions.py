@@ -1,7 +1,10 @@
 """Label filters in text form: `modality=CT`, `label!=knee`, `severity>=1.5`."""
 
+import operator
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import ColumnElement, func, select
 
@@ -9,6 +12,7 @@ from cbir.errors import InvalidInput
 from cbir.store.schema import images, labels
 
 FORM = re.compile(r"\s*([^=!<>]+?)\s*(!=|>=|<=|=|>|<)\s*(.*?)\s*", re.DOTALL)
+COMPARISONS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 
 @dataclass(frozen=True)
@@ -26,14 +30,9 @@ class Condition:
             return images.c.number.in_(having_key.where(labels.c.value == self.value))
         if self.operator == "!=":
             return images.c.number.not_in(having_key.where(labels.c.value == self.value))
-        stored, limit = func.as_number(labels.c.value), float(self.value)
-        comparison = {
-            ">=": stored >= limit,
-            "<=": stored <= limit,
-            ">": stored > limit,
-            "<": stored < limit,
-        }[self.operator]
-        return images.c.number.in_(having_key.where(comparison))
+        compare: Callable[[Any, float], ColumnElement[bool]] = COMPARISONS[self.operator]
+        holds = compare(func.as_number(labels.c.value), float(self.value))
+        return images.c.number.in_(having_key.where(holds))
 
 
 def parse_filter(text: str) -> Condition:
@@ -42,7 +41,7 @@ def parse_filter(text: str) -> Condition:
     if not match:
         raise InvalidInput(f"the filter '{text}' is not of the form key=value (also != < <= > >=)")
     condition = Condition(*match.groups())
-    if condition.operator in ("<", "<=", ">", ">="):
+    if condition.operator in COMPARISONS:
         try:
             float(condition.value)
         except ValueError:

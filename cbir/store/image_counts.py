@@ -6,9 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from cbir.store import metadata
-from cbir.store.label_queries import label_keys
 from cbir.store.profile import Profile
-from cbir.store.record_queries import count_records
 from cbir.store.schema import images, labels
 
 MAX_VALUES = 100  # most frequent values counted of each label
@@ -38,6 +36,12 @@ def count_images(connection: Connection) -> dict[str, Any]:
     }
 
 
+def count_label_keys(connection: Connection) -> dict[str, int]:
+    """Return every label key with the number of images that have it."""
+    query = select(labels.c.key, func.count()).group_by(labels.c.key).order_by(labels.c.key)
+    return dict(connection.execute(query).all())
+
+
 def collection_info(connection: Connection, folder: Path, profile: Profile) -> dict[str, Any]:
     """Return the summary that `cbir collection info` prints.
 
@@ -51,7 +55,7 @@ def collection_info(connection: Connection, folder: Path, profile: Profile) -> d
     """
     snapshot, statistics = metadata.read_snapshot_info(connection), metadata.read_statistics(connection)
     return {
-        "images": count_records(connection),
+        "images": connection.scalar(select(func.count()).select_from(images)) or 0,
         "profile": profile.name,
         "profile_hash": profile.hash,
         "descriptor": profile.descriptor,
@@ -62,7 +66,7 @@ def collection_info(connection: Connection, folder: Path, profile: Profile) -> d
         "created": metadata.required_value(connection, "created"),
         "statistics_fitted_on": statistics.fitted_on if statistics else None,
         "snapshot": snapshot.model_dump(include={"file", "generation", "images"}) if snapshot else None,
-        "labels": label_keys(connection),
+        "labels": count_label_keys(connection),
         "bytes_on_disk": sum(_size(path) for path in folder.rglob("*")),
     }
 

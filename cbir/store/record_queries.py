@@ -1,19 +1,25 @@
-"""Queries for image records and vectors; each function works within the transaction of its connection."""
+"""Queries for the records, vectors and labels of a collection's images, each a transaction of its own."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Row, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, func, select
 
 from cbir.errors import NotFound
-from cbir.store.dicom_instances import DicomScope
+from cbir.store import dicom_instances, image_counts
+from cbir.store.dicom_instances import DicomScope, StudyCounts
 from cbir.store.filter_conditions import Condition
 from cbir.store.image_rows import batches
 from cbir.store.records import Record
 from cbir.store.schema import images, labels, thumbnails, vectors
+
+PAGE = 2000  # records that `iterate` reads in one transaction
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -27,126 +33,161 @@ class LabelledImage:
     value: str
 
 
-def count_records(connection: Connection) -> int:
-    """Count the images."""
-    return connection.scalar(select(func.count()).select_from(images)) or 0
+class RecordQueries:
+    """Reads images by id, number, content, DICOM UIDs and labels."""
 
+    _engine: Engine
 
-def read_record(connection: Connection, image_id: str) -> Record:
-    """Return the record of one image; raises NotFound."""
-    records = _read_records(connection, select(images).where(images.c.image_id == image_id))
-    if not records:
-        raise _not_found(image_id)
-    return next(iter(records.values()))
+    def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call `query` with a connection, in a transaction."""
+        with self._engine.connect() as connection:
+            return query(connection, *args, **kwargs)
 
+    def _rows(self, query: Select[Any]) -> Sequence[Any]:
+        with self._engine.connect() as connection:
+            return connection.execute(query).all()
 
-def read_page(
-    connection: Connection, after: int, limit: int, where: Sequence[Condition] = ()
-) -> list[tuple[int, Record]]:
-    """Return numbers and records of the next images, in the order in which they were added.
+    def __len__(self) -> int:
+        return int(self._rows(select(func.count()).select_from(images))[0][0])
 
-    Parameters
-    ----------
-    connection : Connection
-    after : int
-        Only images with larger numbers.
-    limit : int
-        Largest number of records.
-    where : sequence of Condition
-        Label conditions; all must hold.
-    """
-    query = select(images).where(images.c.number > after, *(condition.matches() for condition in where))
-    return list(_read_records(connection, query.order_by(images.c.number).limit(limit)).items())
+    # Records
 
-
-def read_records(connection: Connection, numbers: Sequence[int]) -> dict[int, Record]:
-    """Return records by image number; deleted images are left out."""
-    records: dict[int, Record] = {}
-    for batch in batches([int(number) for number in numbers]):
-        records |= _read_records(connection, select(images).where(images.c.number.in_(batch)))
-    return records
-
-
-def read_records_by_id(connection: Connection, image_ids: Iterable[str]) -> dict[str, Record]:
-    """Return records by image id, in the order of their numbers; unknown ids are left out."""
-    numbers = sorted(
-        number
-        for batch in batches(sorted(set(image_ids)))
-        for number in connection.scalars(select(images.c.number).where(images.c.image_id.in_(batch)))
-    )
-    return {record.image_id: record for record in read_records(connection, numbers).values()}
-
-
-def read_thumbnail(connection: Connection, image_id: str) -> bytes | None:
-    """Return the stored JPEG of an uploaded image; None if there is none."""
-    query = select(thumbnails.c.picture).join(images).where(images.c.image_id == image_id)
-    return connection.scalar(query)
-
-
-def read_vector(connection: Connection, image_id: str) -> NDArray[np.float32]:
-    """Return the raw vector (d,) float32 of one image; raises NotFound."""
-    query = select(vectors.c.vector).join(images).where(images.c.image_id == image_id)
-    stored = connection.scalar(query)
-    if stored is None:
-        raise _not_found(image_id)
-    return np.frombuffer(stored, "<f4").astype(np.float32)
-
-
-def first_id_showing(connection: Connection, content_hash: str) -> str | None:
-    """Return the id of the first image with this content hash, None if there is none."""
-    query = select(images.c.image_id).where(images.c.content_hash == content_hash)
-    return connection.scalar(query.order_by(images.c.number).limit(1))
-
-
-def numbers_of(connection: Connection, image_ids: Sequence[str]) -> NDArray[np.int64]:
-    """Return the numbers (j,) of at most some hundred images, in the order of `image_ids`; raises NotFound."""
-    query = select(images.c.image_id, images.c.number).where(images.c.image_id.in_(image_ids))
-    numbers = {row.image_id: row.number for row in connection.execute(query)}
-    for image_id in image_ids:
-        if image_id not in numbers:
+    def record(self, image_id: str) -> Record:
+        """Return the record of one image; raises NotFound."""
+        records = self._read(_read_records, select(images).where(images.c.image_id == image_id))
+        if not records:
             raise _not_found(image_id)
-    return np.array([numbers[image_id] for image_id in image_ids], np.int64)
+        return next(iter(records.values()))
+
+    def records(self, numbers: Sequence[int]) -> dict[int, Record]:
+        """Return records by image number; deleted images are left out."""
+        return self._read(_records_by_number, numbers)
+
+    def records_by_id(self, image_ids: Iterable[str]) -> dict[str, Record]:
+        """Return records by image id, in the order of their numbers; unknown ids are left out."""
+        with self._engine.connect() as connection:
+            numbers = sorted(
+                number
+                for batch in batches(sorted(set(image_ids)))
+                for number in connection.scalars(select(images.c.number).where(images.c.image_id.in_(batch)))
+            )
+            return {record.image_id: record for record in _records_by_number(connection, numbers).values()}
+
+    def iterate(self) -> Iterator[tuple[int, Record]]:
+        """Yield number and record of every image, in the order in which they were added."""
+        last = 0
+        while page := self.page(last, PAGE):  # a transaction each: a slow consumer would hold up checkpoints
+            yield from page
+            last = page[-1][0]
+
+    def page(
+        self, after: int = 0, limit: int = 100, where: Sequence[Condition] = ()
+    ) -> list[tuple[int, Record]]:
+        """Return numbers and records of the next images, in the order in which they were added.
+
+        Parameters
+        ----------
+        after : int
+            Only images with larger numbers.
+        limit : int
+            Largest number of records.
+        where : sequence of Condition
+            Label conditions; all must hold.
+        """
+        query = select(images).where(images.c.number > after, *(condition.matches() for condition in where))
+        return list(self._read(_read_records, query.order_by(images.c.number).limit(limit)).items())
+
+    def thumbnail(self, image_id: str) -> bytes | None:
+        """Return the stored JPEG of an uploaded image; None if there is none."""
+        query = select(thumbnails.c.picture).join(images).where(images.c.image_id == image_id)
+        return next((row.picture for row in self._rows(query)), None)
+
+    def vector(self, image_id: str) -> NDArray[np.float32]:
+        """Return the raw vector (d,) float32 of one image; raises NotFound."""
+        rows = self._rows(select(vectors.c.vector).join(images).where(images.c.image_id == image_id))
+        if not rows:
+            raise _not_found(image_id)
+        return np.frombuffer(rows[0].vector, "<f4").astype(np.float32)
+
+    def first_id_showing(self, content_hash: str) -> str | None:
+        """Return the id of the first image with this content hash; None if there is none."""
+        query = select(images.c.image_id).where(images.c.content_hash == content_hash)
+        return next((row.image_id for row in self._rows(query.order_by(images.c.number).limit(1))), None)
+
+    def content_hashes(self) -> dict[int, str]:
+        """Return the content hash of every image, by number."""
+        return dict(self._rows(select(images.c.number, images.c.content_hash)))
+
+    def patient_keys(self) -> dict[int, str]:
+        """Return the patient key of every image that has one, by number."""
+        query = select(images.c.number, images.c.patient_key).where(images.c.patient_key.is_not(None))
+        return dict(self._rows(query))
+
+    # Image numbers
+
+    def numbers_of(self, image_ids: Sequence[str]) -> NDArray[np.int64]:
+        """Return the numbers (j,) of at most some hundred images, in their order; raises NotFound."""
+        query = select(images.c.image_id, images.c.number).where(images.c.image_id.in_(image_ids))
+        numbers = dict(self._rows(query))
+        for image_id in image_ids:
+            if image_id not in numbers:
+                raise _not_found(image_id)
+        return np.array([numbers[image_id] for image_id in image_ids], np.int64)
+
+    def numbers_showing(self, content_hashes: Sequence[str]) -> NDArray[np.int64]:
+        """Return the numbers of all images with one of these content hashes."""
+        return self._read(numbers_where, images.c.content_hash.in_(content_hashes))
+
+    def numbers_in(self, scope: DicomScope) -> list[int]:
+        """Return the numbers of the images in a DICOM `scope`, by series and instance, then by frame."""
+        order = (images.c.series, images.c.instance, images.c.frame, images.c.number)
+        return [
+            row.number for row in self._rows(select(images.c.number).where(scope.contains()).order_by(*order))
+        ]
+
+    def matching_numbers(self, conditions: Iterable[Condition]) -> NDArray[np.int64]:
+        """Return the numbers of the images for which every condition holds, ascending."""
+        return self._read(numbers_where, *(condition.matches() for condition in conditions))
+
+    # DICOM instances
+
+    def known_instances(self, uids: Iterable[str]) -> set[str]:
+        """Return those of the SOP Instance UIDs `uids` that images of the collection have."""
+        return self._read(dicom_instances.known_instances, uids)
+
+    def study_counts(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], StudyCounts]:
+        """Count series and instances of studies, by `pairs` of Study and Series Instance UID."""
+        return self._read(dicom_instances.count_instances, pairs)
+
+    # Labels
+
+    def label_keys(self) -> dict[str, int]:
+        """Return every label key with the number of images that have it."""
+        return self._read(image_counts.count_label_keys)
+
+    def label_values(self, key: str, limit: int) -> list[tuple[str, int]]:
+        """Return up to `limit` values of a label with their image counts, the most frequent first."""
+        count = func.count()
+        query = select(labels.c.value, count).where(labels.c.key == key).group_by(labels.c.value)
+        rows = self._rows(query.order_by(count.desc(), labels.c.value).limit(limit))
+        return [(value, number) for value, number in rows]
+
+    def labels_by_number(self, key: str) -> dict[int, str]:
+        """Return the value of a label for every image that has it, by number."""
+        return dict(self._rows(select(labels.c.number, labels.c.value).where(labels.c.key == key)))
+
+    def numeric_labels(self, key: str) -> dict[str, float]:
+        """Return the value of a label for every image where it is a finite number, by image id."""
+        query = (
+            select(images.c.image_id, func.as_number(labels.c.value)).join(labels).where(labels.c.key == key)
+        )
+        return {image_id: value for image_id, value in self._rows(query) if value is not None}
 
 
-def numbers_showing(connection: Connection, content_hashes: Sequence[str]) -> NDArray[np.int64]:
-    """Return the numbers of all images with one of these content hashes."""
-    query = select(images.c.number).where(images.c.content_hash.in_(content_hashes))
+def numbers_where(connection: Connection, *conditions: ColumnElement[bool]) -> NDArray[np.int64]:
+    """Return the numbers of the images for which all `conditions` hold, ascending."""
+    query = select(images.c.number).where(*conditions).order_by(images.c.number)
     return np.fromiter(connection.scalars(query), np.int64)
-
-
-def numbers_in(connection: Connection, scope: DicomScope) -> list[int]:
-    """Return the numbers of the images in a DICOM `scope`, by series and instance, then by frame."""
-    order = (images.c.series, images.c.instance, images.c.frame, images.c.number)
-    return list(connection.scalars(select(images.c.number).where(scope.contains()).order_by(*order)))
-
-
-def numbers_outside(connection: Connection, scope: DicomScope) -> NDArray[np.int64]:
-    """Return the numbers of the images in a DICOM `scope`, and of those that are no DICOM instance."""
-    return np.fromiter(connection.scalars(select(images.c.number).where(scope.excludes())), np.int64)
-
-
-def numbers_of_patients(connection: Connection, keys: Sequence[str]) -> NDArray[np.int64]:
-    """Return the numbers of the images of the patients with these keys."""
-    query = select(images.c.number).where(images.c.patient_key.in_(keys))
-    return np.fromiter(connection.scalars(query), np.int64)
-
-
-def matching_numbers(connection: Connection, conditions: Iterable[Condition]) -> NDArray[np.int64]:
-    """Return the numbers of the images for which every condition holds, ascending."""
-    query = select(images.c.number).where(*(condition.matches() for condition in conditions))
-    return np.fromiter(connection.scalars(query.order_by(images.c.number)), np.int64)
-
-
-def patient_keys(connection: Connection) -> dict[int, str]:
-    """Return the patient key of every image that has one, by number."""
-    query = select(images.c.number, images.c.patient_key).where(images.c.patient_key.is_not(None))
-    return {row.number: row.patient_key for row in connection.execute(query)}
-
-
-def content_hashes(connection: Connection) -> dict[int, str]:
-    """Return the content hash of every image, by number."""
-    query = select(images.c.number, images.c.content_hash)
-    return {row.number: row.content_hash for row in connection.execute(query)}
 
 
 def read_labelled_images(
@@ -163,12 +204,8 @@ def read_labelled_images(
         Further label conditions; all must hold.
     """
     columns = images.c.number, images.c.image_id, images.c.content_hash, images.c.patient_key, labels.c.value
-    query = (
-        select(*columns)
-        .join(labels, labels.c.number == images.c.number)
-        .where(labels.c.key == key, *(condition.matches() for condition in where))
-        .order_by(images.c.number)
-    )
+    query = select(*columns).join(labels, labels.c.number == images.c.number).order_by(images.c.number)
+    query = query.where(labels.c.key == key, *(condition.matches() for condition in where))
     return [LabelledImage(*row) for row in connection.execute(query) if row.value.strip()]
 
 
@@ -176,16 +213,21 @@ def _not_found(image_id: str) -> NotFound:
     return NotFound(f"there is no image {image_id} in the collection")
 
 
+def _records_by_number(connection: Connection, numbers: Sequence[int]) -> dict[int, Record]:
+    records: dict[int, Record] = {}
+    for batch in batches([int(number) for number in numbers]):
+        records |= _read_records(connection, select(images).where(images.c.number.in_(batch)))
+    return records
+
+
 def _read_records(connection: Connection, query: Select[Any]) -> dict[int, Record]:
     """Read the rows of `images` that a query selects, in its order, with their labels."""
     rows = connection.execute(query).all()
-    labels_by_number: dict[int, dict[str, str]] = {row.number: {} for row in rows}
-    label_query = select(labels.c.number, labels.c.key, labels.c.value).where(
-        labels.c.number.in_(labels_by_number)
-    )
+    labels_of: dict[int, dict[str, str]] = {row.number: {} for row in rows}
+    label_query = select(labels.c.number, labels.c.key, labels.c.value).where(labels.c.number.in_(labels_of))
     for number, key, value in connection.execute(label_query.order_by(labels.c.key)):
-        labels_by_number[number][key] = value
-    return {row.number: _record(row, labels_by_number[row.number]) for row in rows}
+        labels_of[number][key] = value
+    return {row.number: _record(row, labels_of[row.number]) for row in rows}
 
 
 def _record(row: Row[Any], record_labels: dict[str, str]) -> Record:

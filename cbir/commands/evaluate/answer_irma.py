@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Option
@@ -21,21 +20,15 @@ if TYPE_CHECKING:
     from cbir.evaluation.irma.submission import Submission
 
 
-class AnswerKind(StrEnum):
-    """Answers of a submission."""
-
-    code = "code"
-    classes = "class"
-
-
 def answer_irma(
     collection: Annotated[Path, Option(help="Collection of the labelled training images.")],
     queries: Annotated[Path, Option(help="Test images: a CSV manifest or a folder.")],
     out: Annotated[Path, Option(help="Submission file to write.")],
     tree: Annotated[Path | None, Option(help="IRMA code tree; required for codes.")] = None,
     answers: Annotated[
-        AnswerKind, Option(help="code: lines `<id> <code>`; class: lines `<id> <confidence of each class>`.")
-    ] = AnswerKind.code,
+        Literal["code", "class"],
+        Option(help="Lines `<id> <code>`, or `<id> <confidence of each class>`."),
+    ] = "code",
     label: Annotated[
         str | None, Option(help="Label with the code or class. [default: irma_code or irma_class]")
     ] = None,
@@ -60,13 +53,13 @@ def answer_irma(
     from cbir.search import Request, Searcher
     from cbir.store import Collection
 
-    if answers is AnswerKind.code and tree is None:
+    if answers == "code" and tree is None:
         raise InvalidInput("codes need the code tree; name it with --tree")
     if not out.parent.is_dir():
         raise InvalidInput(f"{out} cannot be written: there is no folder {out.parent}")
-    label = label or f"irma_{answers.value}"
+    label = label or f"irma_{answers}"
     test_queries, codes = find_irma_queries(queries, label), CodeTree.read(tree) if tree else None
-    if answers is AnswerKind.classes:
+    if answers == "class":
         codes = None
     with Collection(collection) as opened, StageBars() as bars:
 

@@ -1,9 +1,8 @@
 """`cbir evaluate irma-error`."""
 
 import csv
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer import Option
@@ -11,13 +10,6 @@ from typer import Option
 from cbir.commands.output import OutputFormat, Printed, print_json
 from cbir.errors import InvalidInput
 from cbir.evaluation.irma.code_error import ErrorRule
-
-
-class CodeYear(StrEnum):
-    """Years of the codes in a CSV file of 2009."""
-
-    of_2007 = "2007"
-    of_2008 = "2008"
 
 
 def score_irma_codes(
@@ -29,8 +21,8 @@ def score_irma_codes(
     rule: Annotated[ErrorRule, Option(help="Scoring rule; 2009 is also that of 2008.")] = ErrorRule.of_2009,
     train: Annotated[Path | None, Option(help="True codes to take the majority baseline from.")] = None,
     labelling: Annotated[
-        CodeYear, Option(help="Year of the true codes in a CSV file of 2009.")
-    ] = CodeYear.of_2008,
+        Literal["2007", "2008"], Option(help="Year of the true codes in a CSV file of 2009.")
+    ] = "2008",
     per_image: Annotated[Path | None, Option(help="Write image_id,error to this CSV file.")] = None,
     format: Printed = OutputFormat.text,
 ) -> None:
@@ -46,7 +38,9 @@ def score_irma_codes(
     if per_image:
         try:
             with per_image.open("w", newline="", encoding="utf-8") as file:
-                rows = [(truths.written.get(name, name), repr(error)) for name, error in result.by_image.items()]
+                rows = [
+                    (truths.written.get(name, name), repr(error)) for name, error in result.by_image.items()
+                ]
                 csv.writer(file).writerows([("image_id", "error"), *rows])
         except OSError as error:
             raise InvalidInput(f"{per_image} cannot be written: {error.strerror}") from error

@@ -9,8 +9,7 @@ from typer import Option
 from cbir.commands import options
 from cbir.commands.grade.grade_options import (
     Column,
-    KernelName,
-    Kernels,
+    Kernel,
     SmoothingText,
     list_size,
     ranker_options,
@@ -36,7 +35,7 @@ def evaluate_graders(
             "repeatable to compare several."
         ),
     ] = None,
-    kernel: KernelName = Kernels.auto,
+    kernel: Kernel = "auto",
     folds: Annotated[int, Option(min=2, max=100, help="Cross-validation folds of patients.")] = 5,
     held_out: Annotated[
         str | None,

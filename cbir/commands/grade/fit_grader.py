@@ -6,14 +6,7 @@ import typer
 from typer import Option
 
 from cbir.commands import options
-from cbir.commands.grade.grade_options import (
-    Column,
-    KernelName,
-    Kernels,
-    SmoothingText,
-    ranker_options,
-    smoothing,
-)
+from cbir.commands.grade.grade_options import Column, Kernel, SmoothingText, ranker_options, smoothing
 from cbir.commands.output import OutputFormat, Printed
 from cbir.store import Collection
 
@@ -22,7 +15,7 @@ def fit_collection_grader(
     collection: options.Folder,
     grade_column: Column = "grade",
     ranker: Annotated[str, Option(help="s-ndcg, ranking-svm, adarank, rankboost or severity.")] = "s-ndcg",
-    kernel: KernelName = Kernels.auto,
+    kernel: Kernel = "auto",
     where: options.Where = None,
     smooth: SmoothingText = "auto",
     coverage: Annotated[float, Option(min=0.01, max=0.99, help="Share of grades in the interval.")] = 0.9,

@@ -1,6 +1,5 @@
 """Options shared by the commands of `cbir grade`."""
 
-from enum import StrEnum
 from typing import Annotated, Literal
 
 from typer import Option
@@ -17,16 +16,8 @@ SmoothingText = Annotated[
 ]
 
 
-class Kernels(StrEnum):
-    """Kernels of the ranking functions."""
-
-    auto = "auto"
-    linear = "linear"
-    rbf = "rbf"
-
-
-KernelName = Annotated[
-    Kernels,
+Kernel = Annotated[
+    Literal["auto", "linear", "rbf"],
     Option(
         "--kernel",
         help="Kernel of s-ndcg and ranking-svm; auto: the one that ranks held-out patients better.",
@@ -34,11 +25,11 @@ KernelName = Annotated[
 ]
 
 
-def ranker_options(name: str, kernel: Kernels) -> dict[str, str]:
+def ranker_options(name: str, kernel: str) -> dict[str, str]:
     """Return the kernel as a parameter if the ranker `name` has one; raises InvalidInput for an unknown ranker."""
     from cbir import grading
 
-    return {"kernel": kernel.value} if "kernel" in grading.make_ranker(name).get_params() else {}
+    return {"kernel": kernel} if "kernel" in grading.make_ranker(name).get_params() else {}
 
 
 def smoothing(text: str) -> int | Literal["auto"]:
