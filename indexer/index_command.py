@@ -17,7 +17,7 @@ from cbir.store import Collection
 from cbir.threads import cores
 from indexer.dicomweb.crawl_command import crawl_dicomweb
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
-from indexer.index_progress import ProgressBar, ProgressLines
+from indexer.index_progress import ProgressBar, progress_lines
 from indexer.index_request import IndexRequest
 from indexer.index_run import IndexSummary, run_request
 from indexer.refusal_report import refusal_report
@@ -119,10 +119,8 @@ def index_files(
         restore=restore,
     )
     request.check()  # before a report or a collection is created
-    with (
-        refusal_report(report) as report_refusal,
-        ProgressLines() if progress is ProgressFormat.json else ProgressBar() as progress_report,
-    ):
+    with refusal_report(report) as report_refusal:
+        progress_report = progress_lines() if progress is ProgressFormat.json else ProgressBar()
         summary = run_request(request, progress_report, report_refusal)
     if format is OutputFormat.json:
         typer.echo(json.dumps(dataclasses.asdict(summary) | {"collection": str(collection)}))

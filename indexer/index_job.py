@@ -41,9 +41,7 @@ def run_index_job(request: IndexRequest, pipe: Connection) -> None:
     threading.Thread(target=_interrupt_when_cancelled, args=(pipe,), daemon=True).start()
     progress = ThrottledProgress(pipe.send)
     try:
-        summary = run_request(request, progress, partial(_send_refusal, pipe))
-        progress.flush()
-        end = JobEnd(summary)
+        end = JobEnd(run_request(request, progress, partial(_send_refusal, pipe)))
     except KeyboardInterrupt:
         end = JobEnd(error="interrupted")
     except CbirError as error:

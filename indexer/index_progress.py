@@ -3,7 +3,6 @@
 import json
 import sys
 import time
-from contextlib import suppress
 from dataclasses import asdict
 
 from rich.console import Console
@@ -52,18 +51,9 @@ class ProgressBar:
         self._bar.update(self._task, completed=done, total=self.total, refused=refused, rate=rate)
 
 
-class ProgressLines(ThrottledProgress):
-    """Lines of JSON on stderr, {"done": files, "total": files, "refused": files}, at most five a second."""
-
-    def __init__(self) -> None:
-        super().__init__(_print_line)
-
-    def __enter__(self) -> "ProgressLines":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(KeyboardInterrupt):
-            self.flush()
+def progress_lines() -> ThrottledProgress:
+    """Return progress as lines of JSON on stderr, {"done": files, "total": files, "refused": files}."""
+    return ThrottledProgress(_print_line)
 
 
 def _print_line(progress: JobProgress) -> None:

@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from cbir.datasets.manifest import Manifest
 from cbir.errors import NotFound
@@ -54,9 +54,13 @@ ReportRefusal = Callable[[str, str], None]
 
 
 class ProgressReport(Protocol):
-    """Receives the progress of a run. total: number of files, None until they are counted."""
+    """Receives the progress of a run, in a context. total: number of files, None until they are counted."""
 
     total: int | None
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, *error: object) -> None: ...
 
     def __call__(self, done: int, summary: IndexSummary) -> None:
         """Take the number of files done, and the summary so far."""
@@ -73,7 +77,7 @@ def run_request(
     request : IndexRequest
         Sources, collection and options.
     progress : ProgressReport
-        Called as the run goes.
+        Entered once the collection is open, and called as the run goes.
     report_refusal : callable
         Called with the path and the reason of every refused file.
 
@@ -84,7 +88,7 @@ def run_request(
     """
     request.check()
     manifest = Manifest(request.labels) if request.labels else None
-    with open_collection(request.collection, request.profile, request.weights) as collection:
+    with open_collection(request.collection, request.profile, request.weights) as collection, progress:
         threading.Thread(target=_count_files, args=(request, progress), daemon=True).start()
         return IndexRun(collection, request, manifest, progress, report_refusal)()
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from indexer.index_run import IndexSummary
@@ -21,7 +22,8 @@ class JobProgress:
 class ThrottledProgress:
     """Sends progress through `send`, at most five times a second. total: number of files, once they are counted.
 
-    If the reader has ended (`send` raises OSError), the run is interrupted and ends in order.
+    The latest is sent at the end. If the reader has ended (`send` raises OSError), the run is interrupted and ends in
+    order.
     """
 
     def __init__(self, send: Callable[[JobProgress], None]) -> None:
@@ -35,10 +37,16 @@ class ThrottledProgress:
         self._latest = JobProgress(done, self.total, summary.refused)
         if time.monotonic() - self._last_sent >= REPORT_SECONDS:
             self._last_sent = time.monotonic()
-            self.flush()
+            self._send_latest()
 
-    def flush(self) -> None:
-        """Send the latest progress. Raises KeyboardInterrupt if the reader has ended."""
+    def __enter__(self) -> "ThrottledProgress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(KeyboardInterrupt):
+            self._send_latest()
+
+    def _send_latest(self) -> None:
         if self._latest:
             try:
                 self._send(self._latest)
