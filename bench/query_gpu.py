@@ -193,7 +193,7 @@ def main() -> None:
         queries = collection(options.queries, options.dimensions).blocks[0] + np.float32(0.25)
         if "diffusion" in options.methods:
             gallery = linked(gallery)
-        accelerator = Accelerator(device, half, least=1)
+        accelerator = Accelerator(device, half)
         for method in options.methods:
             member = rerank.get("none" if method in INDEXES else method)
             if method in INDEXES:

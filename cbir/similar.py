@@ -72,10 +72,8 @@ def find_similar(
         If the collection has no image of `scope`.
     """
     queries = _query_records(searcher, scope)
-    answers = [
-        searcher.by_id(record.image_id, _image_request(searcher, scope, record, request), watch)
-        for record in queries
-    ]
+    requests = [_image_request(searcher, scope, record, request) for record in queries]
+    answers = [searcher.by_id(r.image_id, each, watch) for r, each in zip(queries, requests, strict=True)]
     groups = group_hits([answer.results for answer in answers], request.level, request.combine)
     return SimilarGroups(groups, queries, answers[-1].rerank, answers[-1].timings_ms)
 
@@ -86,9 +84,8 @@ def _query_records(searcher: Searcher, scope: DicomScope) -> list[Record]:
     queries = numbers[np.unique(spread)].tolist()
     records = searcher.collection.records(queries)
     if not records:
-        level, uid = ("study", scope.study)
-        if scope.series:
-            level, uid = ("instance", scope.instance) if scope.instance else ("series", scope.series)
+        level = "instance" if scope.instance else "series" if scope.series else "study"
+        uid = getattr(scope, level)
         raise NotFound(f"there is no image of the {level} {uid} in the collection")
     return [records[number] for number in queries if number in records]
 

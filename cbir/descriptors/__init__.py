@@ -15,13 +15,7 @@ from cbir.errors import InvalidInput
 from cbir.hardware import Device
 from cbir.models import embedding_card
 
-_MEMBERS: tuple[Descriptor, ...] = (
-    ColorLayout(),
-    EdgeHistogram(),
-    EdgeHistogram150(),
-    Tamura(),
-    Huang2012(),
-)
+_MEMBERS: tuple[Descriptor, ...] = (ColorLayout(), EdgeHistogram(), EdgeHistogram150(), Tamura(), Huang2012())
 _BY_NAME = {member.name: member for member in _MEMBERS}
 
 

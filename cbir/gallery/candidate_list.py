@@ -3,17 +3,16 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, merge_nearest, rank, take, top_k
-from cbir.gallery.vector_blocks import Rows
+from cbir.gallery.vector_blocks import Floats, Rows
 
 SAMPLE_SEED = 0  # the sample that stands in for the tail of a large list is always the same
 
 
 def rank_candidates(
-    queries: Sequence[NDArray[np.float32]],
+    queries: Sequence[Floats],
     gallery: Gallery,
     rows: Rows | None,
     *,

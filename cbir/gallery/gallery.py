@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.live_graph import Neighbourhood
-from cbir.gallery.vector_blocks import Rows, VectorBlocks
+from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
 from cbir.gallery.whitening import SAMPLE, Space, fit_space
 from cbir.threads import cores, for_each
 
@@ -31,7 +31,7 @@ class Gallery(VectorBlocks):
         return len(self.ids)
 
     @cached_property
-    def squared_norms(self) -> NDArray[np.float32]:
+    def squared_norms(self) -> Floats:
         """(n,) float32: |x|^2 of every row."""
         norms = np.empty(len(self), np.float32)
         for where, vectors in self.chunks():
@@ -47,10 +47,9 @@ class Gallery(VectorBlocks):
 
     def space_of(self, rows: Rows) -> Space:
         """Fit a whitened space to `rows` alone, of which at most SAMPLE are read."""
-        sample = np.unique(np.linspace(0, len(rows) - 1, min(SAMPLE, len(rows))).astype(np.int64))
-        return fit_space(self.vectors(rows[sample]), self.parts)
+        return fit_space(self.vectors(rows[spread_rows(len(rows), SAMPLE)]), self.parts)
 
-    def distances(self, query: NDArray[np.float32], rows: Rows | None = None) -> NDArray[np.float32]:
+    def distances(self, query: Floats, rows: Rows | None = None) -> Floats:
         """Return Euclidean distances (m,) float32 of `query` (d,) to all rows or to ascending `rows`.
 
         Uses |q|^2 - 2 q.x + |x|^2, one matrix-vector product; `exact_distances` has no cancellation.
@@ -58,7 +57,7 @@ class Gallery(VectorBlocks):
         total = len(self) if rows is None else len(rows)
         squared = np.empty(total, np.float32)
 
-        def multiply(where: slice, vectors: NDArray[np.float32]) -> None:
+        def multiply(where: slice, vectors: Floats) -> None:
             np.dot(vectors, query, out=squared[where])
 
         for_each(self.chunks(rows), multiply, min(cores(), total // ROWS_PER_THREAD))
@@ -68,8 +67,7 @@ class Gallery(VectorBlocks):
         np.maximum(squared, 0.0, out=squared)
         return np.sqrt(squared, out=squared)
 
-    def exact_distances(self, query: NDArray[np.float32], rows: Rows) -> NDArray[np.float32]:
+    def exact_distances(self, query: Floats, rows: Rows) -> Floats:
         """Return Euclidean distances (m,) float32 of `query` to `rows` from differences: 0 for an equal vector."""
         difference = self.vectors(rows) - query
-        squared: NDArray[np.float32] = np.einsum("ij,ij->i", difference, difference)
-        return np.sqrt(squared)
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", difference, difference)))

@@ -6,14 +6,13 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.gallery.vector_blocks import Floats, spread_rows
 from cbir.gallery.whitening import Space
 
 NEAREST = 8  # neighbours of each image
 EXACT = 10_000  # images up to which all are compared with all
 PROBES = 16  # lists of the inverted file that a search reads
 BLOCK = 2048  # rows transformed at a time: memory should hold little besides the index
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,17 +76,15 @@ def _fill(vectors: Floats, space: Space, lengths: Floats, rows: NDArray[np.int32
 def _index(vectors: Floats, space: Space) -> faiss.Index:
     """Return a flat index with all vectors, or an inverted file that is trained and empty."""
     count, dimensions = vectors.shape
+    flat = faiss.IndexFlatL2(dimensions)
     if count <= EXACT:
-        flat = faiss.IndexFlatL2(dimensions)
         flat.add(space.transform(vectors)[0])
         return flat
     lists = 2 * int(np.sqrt(count))
     # Half precision: the index holds a second copy of the vectors.
-    index = faiss.IndexIVFScalarQuantizer(
-        faiss.IndexFlatL2(dimensions), dimensions, lists, faiss.ScalarQuantizer.QT_fp16
-    )
+    index = faiss.IndexIVFScalarQuantizer(flat, dimensions, lists, faiss.ScalarQuantizer.QT_fp16)
     index.cp.niter, index.cp.max_points_per_centroid, index.nprobe = 6, 64, PROBES
-    sample = np.unique(np.linspace(0, count - 1, min(64 * lists, count)).astype(np.int64))
+    sample = spread_rows(count, 64 * lists)
     units = np.empty((len(sample), dimensions), np.float32)
     for start in range(0, len(sample), BLOCK):
         units[start : start + BLOCK] = space.transform(vectors[sample[start : start + BLOCK]])[0]

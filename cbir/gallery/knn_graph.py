@@ -8,15 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.knn import NEAREST, NearestNeighbours
+from cbir.gallery.vector_blocks import Floats
 
 SCALE = 5  # the neighbour whose distance is an image's scale
 ROUNDING = 1e-5  # of squared distances up to 4, in float32
-LEAST = (
-    0.25  # of the median scale: copies are at distance 0, and a scale of 0 would cut them off from all others
-)
+LEAST = 0.25  # of the median scale: at distance 0, a copy's scale of 0 would cut it off from all others
 COPIES = 0.01  # scales below this are those of copies
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +92,7 @@ def _directed(rows: NDArray[np.int32], squared: Floats, scale: Floats, first: in
 
 def _reach(rows: NDArray[np.int32], squared: Floats) -> Floats:
     """Return squared distances (n,) to the last neighbour; -inf if there is none."""
-    reach: Floats = np.where(rows >= 0, squared, -np.inf).max(axis=1, initial=-np.inf).astype(np.float32)
-    return reach
+    return np.asarray(np.where(rows >= 0, squared, -np.inf).max(axis=1, initial=-np.inf), np.float32)
 
 
 def _scale(squared: Floats, least: float) -> Floats:

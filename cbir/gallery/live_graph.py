@@ -3,18 +3,15 @@
 from threading import Lock
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cbir.gallery.knn import NEAREST, NearestNeighbours
 from cbir.gallery.knn_graph import Graph, build_graph
-from cbir.gallery.vector_blocks import VectorBlocks
+from cbir.gallery.vector_blocks import Floats, VectorBlocks
 from cbir.gallery.whitening import Space
 from cbir.threads import cores, for_each
 
 BATCH = 16  # added images compared with all others at a time: 12 bytes for each comparison
 MAX_COMPARISONS = 2_000_000_000  # for added images; the rest have no neighbours until the next snapshot
-
-Floats = NDArray[np.float32]
 
 
 class Neighbourhood:

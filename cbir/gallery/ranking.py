@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.vector_blocks import CHUNK, Rows
+from cbir.gallery.vector_blocks import CHUNK, Floats, Rows, Scores
 
 REFINED = 1000  # nearest images whose distances are computed again without cancellation
 CANCELLATION = 4e-6  # of the squared norms: possible error of a squared distance in float32
@@ -24,25 +24,24 @@ class RankingList:
     """
 
     rows: Rows
-    distances: NDArray[np.float32]
-    similarities: NDArray[np.float32]
+    distances: Floats
+    similarities: Floats
 
     def __len__(self) -> int:
         return len(self.rows)
 
 
-def similarities(distances: NDArray[np.float32]) -> NDArray[np.float32]:
+def similarities(distances: Floats) -> Floats:
     """Convert distances to similarities, Huang et al. 2012, section 2.1, with the same shape and dtype."""
     if len(distances) == 0:
         return distances
     nearest, farthest = distances.min(), distances.max()
     if nearest == farthest:
         return np.ones_like(distances)
-    scaled: NDArray[np.float32] = (distances - nearest) / (farthest - nearest)
-    return 1.0 - scaled
+    return np.asarray(1.0 - (distances - nearest) / (farthest - nearest))
 
 
-def rank(query: NDArray[np.float32], gallery: Gallery, rows: Rows | None = None) -> RankingList:
+def rank(query: Floats, gallery: Gallery, rows: Rows | None = None) -> RankingList:
     """Rank the rows of a gallery by their distance to a query.
 
     Parameters
@@ -75,15 +74,13 @@ def merge_nearest(rankings: Sequence[RankingList]) -> RankingList:
     return RankingList(rankings[0].rows, distances, similarities(distances))
 
 
-def _within_rounding(
-    query: NDArray[np.float32], distances: NDArray[np.float32], squared_norms: NDArray[np.float32]
-) -> bool:
+def _within_rounding(query: Floats, distances: Floats, squared_norms: Floats) -> bool:
     """Return True if all distances differ by no more than rounding of |q|^2 - 2 q.x + |x|^2: equal images."""
     rounding = CANCELLATION * (float(query @ query) + float(squared_norms.max()))
     return float(distances.max()) ** 2 - float(distances.min()) ** 2 <= rounding
 
 
-def top_k(scores: NDArray[np.floating], count: int) -> NDArray[np.int64]:
+def top_k(scores: Scores, count: int) -> NDArray[np.int64]:
     """Return the indices of the `count` largest scores, best first, ties by ascending index. O(n + k log k)."""
     count = min(count, len(scores))
     if count <= 0:
@@ -98,12 +95,12 @@ def top_k(scores: NDArray[np.floating], count: int) -> NDArray[np.int64]:
     return best[_descending(scores[best])]
 
 
-def bottom_k(scores: NDArray[np.floating], count: int) -> NDArray[np.int64]:
+def bottom_k(scores: Scores, count: int) -> NDArray[np.int64]:
     """Return the indices of the `count` smallest scores, worst first: the end of the order of `top_k`, reversed."""
     return len(scores) - 1 - top_k(-scores[::-1], count)
 
 
-def _descending(scores: NDArray[np.floating]) -> NDArray[np.int64]:
+def _descending(scores: Scores) -> NDArray[np.int64]:
     """Return the indices of all scores, best first, ties by ascending index."""
     if scores.dtype != np.float32:
         return np.argsort(-scores, kind="stable")

@@ -9,6 +9,14 @@ from numpy.typing import NDArray
 CHUNK = 2048  # rows a thread works on at a time: 2048 x 168 float32 and their results stay in its cache
 
 Rows = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Scores = NDArray[np.floating]
+
+
+def spread_rows(count: int, most: int) -> Rows:
+    """Return at most `most` rows of 0..count - 1, evenly spread and ascending."""
+    return np.unique(np.linspace(0, count - 1, min(most, count)).astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,7 +26,7 @@ class VectorBlocks:
     blocks: float32 matrices (n_b, d), C-contiguous.
     """
 
-    blocks: tuple[NDArray[np.float32], ...]
+    blocks: tuple[Floats, ...]
 
     def __len__(self) -> int:
         return sum(map(len, self.blocks))
@@ -27,7 +35,7 @@ class VectorBlocks:
     def dimensions(self) -> int:
         return int(self.blocks[0].shape[1])
 
-    def chunks(self, rows: Rows | None = None) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    def chunks(self, rows: Rows | None = None) -> Iterator[tuple[slice, Floats]]:
         """Yield at most CHUNK vectors at a time, in order: of all rows, or of ascending `rows`.
 
         Yields (slice into the result, (m, d) float32): views of consecutive rows, else copies.
@@ -44,7 +52,7 @@ class VectorBlocks:
                 yield slice(start, start + len(vectors)), vectors
                 start += len(vectors)
 
-    def _view_or_copy(self, rows: Rows) -> NDArray[np.float32]:
+    def _view_or_copy(self, rows: Rows) -> Floats:
         """Return `vectors(rows)`, as a view if the ascending rows are consecutive within one block."""
         first, last = int(rows[0]), int(rows[-1])
         if last - first + 1 == len(rows):
@@ -54,7 +62,7 @@ class VectorBlocks:
                 first, last = first - len(block), last - len(block)
         return self.vectors(rows)
 
-    def vectors(self, rows: Rows) -> NDArray[np.float32]:
+    def vectors(self, rows: Rows) -> Floats:
         """Return a copy (m, d) float32 of `rows`."""
         if len(self.blocks) == 1:
             return self.blocks[0][rows]

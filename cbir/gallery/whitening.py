@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from cbir.gallery.vector_blocks import Floats, spread_rows
 
 POWER = 0.35  # of the covariance to divide by; 0.5 whitens
 FLOOR = 0.5  # added to its eigenvalues, in units of their mean: directions without variance stay small
 SAMPLE = 5000  # images that the covariance is computed from
 LEAST = 1e-12  # a shorter vector has no direction
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +51,7 @@ def fit_space(vectors: Floats, parts: Sequence[tuple[int, int]] = ()) -> Space:
         weight[start:stop] = (stop - start) ** -0.25  # of a value; its square enters a distance
     if not len(vectors):
         return Space(np.zeros(dimensions, np.float32), np.diag(weight).astype(np.float32))
-    rows = np.unique(np.linspace(0, len(vectors) - 1, min(SAMPLE, len(vectors))).astype(np.int64))
-    sample = vectors[rows].astype(np.float64)
+    sample = vectors[spread_rows(len(vectors), SAMPLE)].astype(np.float64)
     centre = sample.mean(axis=0)
     weighted = (sample - centre) * weight
     variances, directions = np.linalg.eigh(weighted.T @ weighted / len(sample))

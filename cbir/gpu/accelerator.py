@@ -3,16 +3,16 @@
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import top_k
-from cbir.gallery.vector_blocks import Rows
+from cbir.gallery.vector_blocks import Floats, Rows
 from cbir.gpu import OutOfDeviceMemory
 from cbir.gpu.torch_backend import TorchBackend
 from cbir.gpu.torch_graph import TorchGraph
@@ -21,7 +21,6 @@ from cbir.rerank.backend import NeedsFullList
 from cbir.rerank.reranker import Reranker
 from cbir.rerank.top_hits import TopHits
 
-LEAST = 20_000  # images; the CPU searches fewer in less time than a device needs to start
 FEW = 256  # excluded rows up to which they are sent in place of a mask
 
 
@@ -34,18 +33,15 @@ class Accelerator:
         Device in torch's notation.
     half : bool
         See `TorchVectors`.
-    least : int
-        Number of images from which the device is used.
     """
 
-    def __init__(self, device: str, half: bool = True, least: int = LEAST) -> None:
+    def __init__(self, device: str, half: bool = True) -> None:
         self.vectors = TorchVectors(device, half)
-        self.least = least
         self._graph: TorchGraph | None = None
         self._lock = Lock()
 
     def search(
-        self, query: NDArray[np.float32], gallery: Gallery, rows: Rows | None, reranker: Reranker, k: int
+        self, query: Floats, gallery: Gallery, rows: Rows | None, reranker: Reranker, k: int
     ) -> TopHits | None:
         """Search and re-rank on the device.
 
@@ -68,7 +64,7 @@ class Accelerator:
         Returns
         -------
         TopHits or None
-            None where the CPU has to do it: few images, all of them alike, or a re-ranker that needs the full list.
+            None where the CPU has to do it: no images, all of them alike, or a re-ranker that needs the full list.
 
         Raises
         ------
@@ -76,15 +72,13 @@ class Accelerator:
             If the collection and a query do not fit.
         """
         count = len(gallery) if rows is None else len(rows)
-        if count < max(self.least, 1):
+        if not count:
             return None
-        k = min(k, count)
         with self._lock, torch.inference_mode(), _report_out_of_memory(gallery):
             self.vectors.follow(gallery)
             allowed = None if rows is None else self._mask(rows, len(gallery))
-            backend = TorchBackend(
-                query, gallery, self.vectors, allowed, count, k, lambda: self._graph_of(gallery)
-            )
+            load_graph = partial(self._graph_of, gallery)
+            backend = TorchBackend(query, gallery, self.vectors, allowed, count, min(k, count), load_graph)
             try:
                 ranked_rows, reranked = reranker.rerank(backend)
             except NeedsFullList:

@@ -7,13 +7,10 @@ from pathlib import Path
 from threading import Lock
 from typing import IO, TYPE_CHECKING, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from cbir.errors import CollectionBusy, InvalidInput
 from cbir.file_lock import try_lock
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.vector_blocks import Rows
+from cbir.gallery.vector_blocks import Floats, Rows
 from cbir.gpu import OutOfDeviceMemory, faiss_index
 from cbir.gpu.nearest_index import NearestIndex
 from cbir.hardware import Device, resolve_device
@@ -58,7 +55,7 @@ class DeviceSearch:
         self._nearest = NearestIndex(index, self._index_device()) if index != "exact" else None
 
     def search(
-        self, query: NDArray[np.float32], gallery: Gallery, rows: Rows | None, reranker: Reranker, k: int
+        self, query: Floats, gallery: Gallery, rows: Rows | None, reranker: Reranker, k: int
     ) -> TopHits | None:
         """Search and re-rank.
 
@@ -87,7 +84,8 @@ class DeviceSearch:
         """
         count = len(gallery) if rows is None else len(rows)
         # A GPU context belongs to the process that created it, and not to its children.
-        if count < self._least or os.getpid() != self._process or not self._is_used():
+        used = self.device == "cuda" or self._nearest is not None
+        if count < self._least or os.getpid() != self._process or not used:
             return None
         try:
             return self._search(query, gallery, rows, reranker, min(k, count))
@@ -98,14 +96,13 @@ class DeviceSearch:
             return None
 
     def _search(
-        self, query: NDArray[np.float32], gallery: Gallery, rows: Rows | None, reranker: Reranker, k: int
+        self, query: Floats, gallery: Gallery, rows: Rows | None, reranker: Reranker, k: int
     ) -> TopHits | None:
-        depth, count = reranker.depth, len(gallery) if rows is None else len(rows)
-        nearest = self._nearest
+        depth, nearest = reranker.depth, self._nearest
         if nearest is not None and depth is not None and (nearest.device == "cpu" or self._may_use_device()):
-            head = nearest.head(query, gallery, rows, min(depth + k, count))
+            head = nearest.head(query, gallery, rows, depth + k)
             hits = rerank_top(reranker, query, head, gallery, k)
-            return hits if len(head) == count else hits.with_note(SCALED)
+            return hits if len(head) == len(gallery if rows is None else rows) else hits.with_note(SCALED)
         if self.device == "cuda" and self._may_use_device():
             return self._loaded_accelerator().search(query, gallery, rows, reranker, k)
         return None
@@ -116,9 +113,6 @@ class DeviceSearch:
         if missing and self._required:
             raise InvalidInput(missing)
         return "cpu" if missing else self.device
-
-    def _is_used(self) -> bool:
-        return self.device == "cuda" or self._nearest is not None
 
     def _may_use_device(self) -> bool:
         """Return whether this process has the collection's device lock; the CPU needs none."""
@@ -131,11 +125,10 @@ class DeviceSearch:
         return False
 
     def _loaded_accelerator(self) -> Accelerator:
-        with self._lock:
-            if self._accelerator is None:
-                from cbir.gpu.accelerator import Accelerator  # imports torch
+        from cbir.gpu.accelerator import Accelerator  # imports torch
 
-                self._accelerator = Accelerator(self.device, least=self._least)
+        with self._lock:
+            self._accelerator = self._accelerator or Accelerator(self.device)
             return self._accelerator
 
 

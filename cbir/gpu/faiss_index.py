@@ -4,9 +4,9 @@ from typing import Any, Literal
 
 import faiss
 import numpy as np
-from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
+from cbir.gallery.vector_blocks import Floats
 
 Kind = Literal["flat", "ivf"]
 
@@ -16,7 +16,7 @@ TRAINED_ON = 64  # images per list to train on, at most
 SCRATCH = 256 * 2**20  # bytes of the GPU's memory that FAISS keeps for its own work
 
 
-def create_index(kind: Kind, device: str, dimensions: int, sample: NDArray[np.float32], count: int) -> Any:
+def create_index(kind: Kind, device: str, dimensions: int, sample: Floats, count: int) -> Any:
     """Create an empty, trained index of Euclidean distances.
 
     The lists of an inverted file are trained on the CPU for every device, so that they are the same everywhere.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import CANCELLATION, RankingList, rank, similarities
-from cbir.gallery.vector_blocks import Rows
+from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
 from cbir.gpu import OutOfDeviceMemory, faiss_index
 from cbir.gpu.faiss_index import LISTS, TRAINED_ON, Kind
 
@@ -20,8 +20,6 @@ MOST_FETCHED = 2048  # candidates: the limit of a GPU index
 ADDED = 65_536  # rows added at a time
 SAMPLE = 4096  # rows, evenly spread, whose largest distance stands for the largest of all
 SLACK = 32  # extra candidates: equal distances may come in another order
-
-Floats = NDArray[np.float32]
 
 
 class NearestIndex:
@@ -83,9 +81,7 @@ class NearestIndex:
             fetch = min(fetch, MOST_FETCHED, total)
             squared, fetched = self._index.search(query[None, :], fetch)
             fetched, squared = fetched[0][fetched[0] >= 0], squared[0][fetched[0] >= 0]
-            passing = np.sort(
-                fetched[_is_among(fetched, rows) if rows is not None else fetched < len(gallery)]
-            )
+            passing = np.sort(fetched[_is_among(fetched, gallery, rows)])
             if len(passing) >= count:
                 distances = gallery.exact_distances(query, passing)
                 # Rows that were not fetched are at least as far as the last one, but for rounding.
@@ -100,7 +96,7 @@ class NearestIndex:
     def _ranking(
         self, query: Floats, gallery: Gallery, rows: Rows | None, nearest: Rows, distances: Floats
     ) -> RankingList:
-        allowed = _is_among(self._sample_rows, rows) if rows is not None else self._sample_rows < len(gallery)
+        allowed = _is_among(self._sample_rows, gallery, rows)
         far = float(np.square(self._sample[allowed] - query).sum(axis=1).max(initial=0.0)) ** 0.5
         scaled = similarities(np.append(distances, np.float32(max(far, float(distances.max())))))
         return RankingList(nearest, distances, scaled[:-1])
@@ -122,24 +118,21 @@ class NearestIndex:
                     f"FAISS cannot take {last} images on {self.device}; set index=exact"
                 ) from error
             self._largest_norm = max(self._largest_norm, float(np.square(added).sum(axis=1).max()))
-        self._sample_rows = np.unique(np.linspace(0, last - 1, SAMPLE).astype(np.int64))
+        self._sample_rows = spread_rows(last, SAMPLE)
         self._sample = gallery.vectors(self._sample_rows)
         self._blocks = gallery.blocks
 
     def _build(self, gallery: Gallery) -> None:
         self._index, self._blocks, self._largest_norm = None, (), 0.0  # frees the old one first
-        most = TRAINED_ON * LISTS * int(np.sqrt(len(gallery)))
-        sampled = np.unique(np.linspace(0, len(gallery) - 1, min(most, len(gallery))).astype(np.int64))
-        sample = (
-            gallery.vectors(sampled) if self.kind == "ivf" else np.empty((0, gallery.dimensions), np.float32)
-        )
-        self._index = faiss_index.create_index(
-            self.kind, self.device, gallery.dimensions, sample, len(gallery)
-        )
+        count = len(gallery)
+        most = TRAINED_ON * LISTS * int(np.sqrt(count)) if self.kind == "ivf" else 0
+        sample = gallery.vectors(spread_rows(count, most))
+        self._index = faiss_index.create_index(self.kind, self.device, gallery.dimensions, sample, count)
 
 
-def _is_among(candidates: Rows, rows: Rows) -> NDArray[np.bool_]:
-    """Return whether each candidate is in ascending `rows`."""
+def _is_among(candidates: Rows, gallery: Gallery, rows: Rows | None) -> NDArray[np.bool_]:
+    """Return whether each candidate is in ascending `rows`; None for all of the gallery."""
+    if rows is None:
+        return candidates < len(gallery)
     positions = np.minimum(np.searchsorted(rows, candidates), len(rows) - 1)
-    among: NDArray[np.bool_] = rows[positions] == candidates
-    return among
+    return np.asarray(rows[positions] == candidates)

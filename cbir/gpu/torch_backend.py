@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList
-from cbir.gallery.vector_blocks import Rows
+from cbir.gallery.vector_blocks import Floats, Rows, Scores
 from cbir.gpu.torch_expansion import expansion_values
 from cbir.gpu.torch_graph import TorchGraph
 from cbir.gpu.torch_list import SLACK, TorchList, rows_at_ranks, rows_with_largest
@@ -17,8 +17,6 @@ from cbir.gpu.torch_vectors import TorchVectors
 from cbir.rerank.backend import Backend, NeedsFullList
 from cbir.rerank.kernel_expansion import REFINED, KernelExpansion
 from cbir.rerank.negatives import draw_negative_ranks
-
-Floats = NDArray[np.float32]
 
 
 class TorchBackend(Backend):
@@ -82,9 +80,7 @@ class TorchBackend(Backend):
             raise NeedsFullList
         return rows_at_ranks(scores, pool, ranks)
 
-    def add_expansion(
-        self, expansion: KernelExpansion, scores: Tensor, weight: float
-    ) -> tuple[Rows, NDArray[np.floating]]:
+    def add_expansion(self, expansion: KernelExpansion, scores: Tensor, weight: float) -> tuple[Rows, Scores]:
         """Score the best rows alone; their values are recomputed in float64.
 
         Parameters
@@ -105,9 +101,7 @@ class TorchBackend(Backend):
         graph, space, count = self._load_graph(), self.gallery.space, len(self.gallery)
         unit, _ = space.transform(self.query[None, :])
         towards = space.projection @ unit[0]
-        products = self._vectors.products(
-            np.stack([self.query, towards], axis=1)
-        )  # for list and graph at once
+        products = self._vectors.products(np.stack([self.query, towards], axis=1))  # of list and graph
         self._products = products[:, 0]
         cosines = (products[:, 1] - float(space.centre @ towards)) / graph.lengths[:count]
         squared = torch.full((len(graph),), torch.inf, device=products.device)

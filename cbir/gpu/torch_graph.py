@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from cbir.gallery.knn import NEAREST
 from cbir.gallery.knn_graph import ROUNDING, SCALE, Graph
+from cbir.gallery.vector_blocks import Floats
 from cbir.rerank.diffusion_graph import DiffusionGraph
 
 
@@ -30,7 +30,7 @@ class TorchGraph(DiffusionGraph):
 
     xp: Any = torch
 
-    def __init__(self, graph: Graph, lengths: NDArray[np.float32], device: torch.device) -> None:
+    def __init__(self, graph: Graph, lengths: Floats, device: torch.device) -> None:
         self.graph = graph
         self._starts = torch.from_numpy(graph.weights.indptr.astype(np.int64)).to(device)
         self._ends = torch.from_numpy(graph.weights.indices.astype(np.int32)).to(device)

@@ -7,14 +7,12 @@ from torch import Tensor
 
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import CANCELLATION, RankingList
-from cbir.gallery.vector_blocks import CHUNK, Rows
+from cbir.gallery.vector_blocks import CHUNK, Floats, Rows
 from cbir.gpu.torch_vectors import TorchVectors
 
 SLACK = 256  # extra candidates: half precision may have changed their order
 MOST_TIED = 100_000  # images tied with the last candidate that are considered, the first indexed ones
 SAMPLE = 65_536  # scores from which the end of a list is estimated
-
-Floats = NDArray[np.float32]
 
 
 class TorchList:

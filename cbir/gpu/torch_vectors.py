@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from cbir.gallery.gallery import Gallery
+from cbir.gallery.vector_blocks import Floats
 
 MOST_IN_HALF = 60_000.0  # float16 ends at 65,504
 UPLOADED = 65_536  # rows copied to the device at a time
@@ -17,8 +17,6 @@ UPLOADED = 65_536  # rows copied to the device at a time
 WIDE = {"cuda": 131_072, "cpu": 4096}
 NARROW = {"cuda": 1_048_576, "cpu": 4096}
 ALIGNED = 8  # columns: tensor cores want rows of 16 bytes
-
-Floats = NDArray[np.float32]
 
 
 class TorchVectors:
@@ -92,17 +90,15 @@ class TorchVectors:
         return out.mul_(scale)
 
     def _uploaded(self, block: Floats) -> tuple[Tensor, Tensor]:
-        largest = max((float(np.abs(piece).max(initial=0.0)) for piece in _pieces(block)), default=0.0)
+        largest = max(float(block.max(initial=0.0)), -float(block.min(initial=0.0)))
         stored = np.float16 if self.half and largest <= MOST_IN_HALF else np.float32
         dtype = torch.float16 if stored is np.float16 else torch.float32
         copy = torch.empty(block.shape, dtype=dtype, device=self.device)
         norms = torch.empty(len(block), dtype=torch.float32, device=self.device)
-        done = 0
-        for piece in _pieces(block):
-            rows = slice(done, done + len(piece))
-            copy[rows] = torch.from_numpy(piece.astype(stored)).to(self.device)
+        for start in range(0, len(block), UPLOADED):
+            rows = slice(start, start + UPLOADED)
+            copy[rows] = torch.from_numpy(block[rows].astype(stored)).to(self.device)
             norms[rows] = copy[rows].float().square().sum(dim=1)
-            done += len(piece)
         return copy, norms
 
 
@@ -119,8 +115,3 @@ def pad_columns(columns: Tensor) -> Tensor:
     """Append zero columns to `columns` (d, c), to a multiple of ALIGNED."""
     missing = -columns.shape[1] % ALIGNED
     return torch.nn.functional.pad(columns, (0, missing)) if missing else columns.contiguous()
-
-
-def _pieces(block: Floats) -> Iterator[Floats]:
-    for start in range(0, len(block), UPLOADED):
-        yield block[start : start + UPLOADED]

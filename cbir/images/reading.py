@@ -42,11 +42,7 @@ def read_images(path: str | os.PathLike[str], *, limits: Limits = Limits()) -> I
 
 
 def decode(
-    data: bytes,
-    name: str = "image",
-    *,
-    limits: Limits = Limits(),
-    window: tuple[float, float] | None = None,
+    data: bytes, name: str = "image", *, limits: Limits = Limits(), window: tuple[float, float] | None = None
 ) -> Iterator[Image]:
     """Yield every frame or page of a file's bytes.
 

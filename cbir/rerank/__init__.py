@@ -13,7 +13,7 @@ from cbir.rerank.pc import PostRetrievalClustering
 from cbir.rerank.pearson import Pearson
 from cbir.rerank.reranker import Reranked, Reranker
 
-__all__ = ["Reranked", "Reranker", "get", "names", "parameter_names", "reranker_class", "resolve_name"]
+__all__ = ["Reranked", "Reranker", "get", "names", "reranker_class", "resolve_name"]
 
 RERANKERS: tuple[type[Reranker], ...] = (
     NoReranking,
@@ -46,11 +46,6 @@ def reranker_class(name: str) -> type[Reranker]:
         if member.name == resolve_name(name):
             return member
     raise InvalidInput(f"there is no re-ranker {name!r}; there are: auto, {', '.join(names())}")
-
-
-def parameter_names(name: str) -> tuple[str, ...]:
-    """Return the names of a re-ranker's parameters; raise InvalidInput for an unknown re-ranker."""
-    return reranker_class(name).parameter_names()
 
 
 def get(name: str, **parameters: Any) -> Reranker:

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cbir.gallery.ranking import top_k
-from cbir.gallery.vector_blocks import Rows
+from cbir.gallery.vector_blocks import Floats, Rows
 from cbir.rerank.backend import Backend
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import POSITIVES, CollectionReranker, Grid, Reranked
@@ -33,18 +32,17 @@ class AlphaQueryExpansion(CollectionReranker):
 
     P: int = parameter(10, 1, 100, "images that the query is expanded with")
     alpha: float = parameter(
-        3.0, 0.0, 100.0, "power of the similarity; 0 gives every image the weight of the query"
+        3.0, 0, 100, "power of the similarity; 0 gives every image the weight of the query"
     )
 
     def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
         ranking = backend.head_around(self._expanded(backend)) if len(backend) else backend.full_list()
         return ranking.rows, Reranked(ranking.similarities)
 
-    def _expanded(self, backend: Backend) -> NDArray[np.float32]:
+    def _expanded(self, backend: Backend) -> Floats:
         """Return q' (d,)."""
         query, head = backend.query, backend.head(self.P)
         nearest = top_k(head.similarities, self.P)
         weights = head.similarities[nearest].astype(np.float64) ** self.alpha
         differences = backend.gallery.vectors(head.rows[nearest]).astype(np.float64) - query
-        expanded: NDArray[np.float64] = query + weights @ differences / (1.0 + weights.sum())
-        return expanded.astype(np.float32)
+        return np.asarray(query + weights @ differences / (1.0 + weights.sum()), np.float32)

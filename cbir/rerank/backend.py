@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import squared_distances
 from cbir.gallery.ranking import RankingList, rank
-from cbir.gallery.vector_blocks import Rows
+from cbir.gallery.vector_blocks import Floats, Rows, Scores
 from cbir.rerank.diffusion_graph import DiffusionGraph
 from cbir.rerank.kernel_expansion import KernelExpansion
 from cbir.rerank.negatives import draw_negatives
 
-Floats = NDArray[np.float32]
 Array = Any  # an array of the backend: numpy.ndarray or torch.Tensor
 
 
@@ -76,9 +75,7 @@ class Backend:
         """
         return self.ranking.rows[draw_negatives(self.query, scores, P=P, sets=sets, lowest=lowest, seed=seed)]
 
-    def add_expansion(
-        self, expansion: KernelExpansion, scores: Array, weight: float
-    ) -> tuple[Rows, NDArray[np.floating]]:
+    def add_expansion(self, expansion: KernelExpansion, scores: Array, weight: float) -> tuple[Rows, Scores]:
         """Score rows by expansion(x) + weight * score.
 
         Parameters

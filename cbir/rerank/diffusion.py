@@ -9,7 +9,7 @@ from cbir.gallery import knn
 from cbir.gallery import knn_graph as graphs
 from cbir.gallery.knn_graph import Graph
 from cbir.gallery.ranking import top_k
-from cbir.gallery.vector_blocks import Rows
+from cbir.gallery.vector_blocks import Doubles, Floats, Rows, Scores
 from cbir.gallery.whitening import Space
 from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion_graph import Array, DiffusionGraph
@@ -19,15 +19,12 @@ from cbir.rerank.reranker import CollectionReranker, Reranked
 COVERED = 0.5  # share of the gallery that must be searched; else the graph would be full of holes
 UNREACHED = 2.0  # below the last image that was reached; their own similarities, up to 1, order the others
 
-Floats = NDArray[np.float32]
-
 
 class LogFlow(Reranked):
     """Scores are logarithms, 0 for the best, reported as their exponentials."""
 
-    def reported(self, scores: NDArray[np.floating]) -> NDArray[np.floating]:
-        flow: NDArray[np.floating] = np.exp(scores)
-        return flow
+    def reported(self, scores: Scores) -> Scores:
+        return np.asarray(np.exp(scores))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +59,8 @@ class Diffusion(CollectionReranker):
         rows = backend.to_host(reached)
         ranking = backend.list_including(rows)
         positions = np.searchsorted(ranking.rows, rows)
-        scores = log_scores(
-            backend.to_host(flow), backend.to_host(squared[reached]), positions, ranking.similarities
-        )
-        return ranking.rows, LogFlow(scores)
+        flow, squared = backend.to_host(flow), backend.to_host(squared[reached])
+        return ranking.rows, LogFlow(log_scores(flow, squared, positions, ranking.similarities))
 
     def _rerank_locally(self, backend: Backend) -> tuple[Rows, Reranked]:
         """Diffuse over a graph of the nearest images alone."""
@@ -162,9 +157,7 @@ def _local_graph(query: Floats, vectors: Floats, space: Space) -> tuple[Graph, F
     return graphs.build_graph(neighbours), np.maximum(2.0 - 2.0 * (units @ unit[0]), 0.0)
 
 
-def log_scores(
-    flow: Floats, squared: Floats, positions: NDArray[np.int64], similarities: NDArray[np.floating]
-) -> NDArray[np.float64]:
+def log_scores(flow: Floats, squared: Floats, positions: NDArray[np.int64], similarities: Scores) -> Doubles:
     """Score images by the logarithm of their flow plus their cosine with the query; the others by similarity.
 
     Parameters

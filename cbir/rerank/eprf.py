@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cbir.gallery.ranking import top_k
-from cbir.gallery.vector_blocks import Rows
+from cbir.gallery.vector_blocks import Doubles, Rows, Scores
 from cbir.rerank.backend import Backend
 from cbir.rerank.kernel_expansion import REFINED
 from cbir.rerank.parameters import parameter
@@ -22,10 +21,9 @@ FINE_SVM_GRID: Grid = {"C": (0.1, 1.0, 10.0, 100.0), "gamma": (0.0625, 0.125, 0.
 SVM_GRID: Grid = {"P": POSITIVES, "gamma": (0.5, 1.0, 2.0), "C": (1.0, 10.0)}
 
 
-def sigmoid(values: NDArray[np.floating]) -> NDArray[np.floating]:
+def sigmoid(values: Scores) -> Scores:
     """1 / (1 + exp(-x)), without overflow."""
-    probabilities: NDArray[np.floating] = 0.5 * (1.0 + np.tanh(0.5 * values))
-    return probabilities
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * values)))
 
 
 class ProbabilityScores(Reranked):
@@ -34,7 +32,7 @@ class ProbabilityScores(Reranked):
     The sigmoid itself reaches 1.0 in floating point and would tie the best images.
     """
 
-    def reported(self, scores: NDArray[np.floating]) -> NDArray[np.floating]:
+    def reported(self, scores: Scores) -> Scores:
         return sigmoid(scores)
 
 
@@ -96,13 +94,11 @@ class Eprf(CollectionReranker):
             rows, sums = backend.add_expansion(expansion, scores, TIE)
             return rows, ProbabilityScores(sums, notes=notes)
 
-    def _relevance(self, training_sets: TrainingSets, rho: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _relevance(self, training_sets: TrainingSets, rho: Doubles) -> Doubles:
         """Return R (P,) of the positives, within [0.01, 1]: Huang et al. 2012, eqs. 4 to 6."""
         decisions = training_sets.train(slice(0, self.T1), self.C, ()).positive_decisions()
-        relevance: NDArray[np.float64] = (
-            self.alpha * sigmoid(decisions).mean(axis=0) + (1.0 - self.alpha) * rho
-        )
-        return relevance.clip(LEAST_MEMBERSHIP, 1.0)
+        relevance = self.alpha * sigmoid(decisions).mean(axis=0) + (1.0 - self.alpha) * rho
+        return np.asarray(np.clip(relevance, LEAST_MEMBERSHIP, 1.0))
 
 
 class NoSimilarityUpdate(Eprf):

@@ -8,16 +8,15 @@ from numpy.typing import NDArray
 
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
-from cbir.rerank import negatives
+from cbir.gallery.vector_blocks import Doubles, Floats, Scores
 from cbir.rerank.eprf import LEAST_MEMBERSHIP, ProbabilityScores
 from cbir.rerank.kernel_expansion import KernelExpansion
+from cbir.rerank.negatives import draw_negatives
 from cbir.rerank.parameters import ParameterSet, parameter
 from cbir.rerank.reranker import TIE, Reranked
 from cbir.rerank.seeded_diffusion import RelevanceFeedback, SeededDiffusion
 from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.threads import OneBlasThread
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +61,10 @@ class Feedback(ParameterSet):
         """
         with OneBlasThread():
             flow = SeededDiffusion().log_flow(examples, feedback, ranking, gallery) if self.flow else None
-            similarities = ranking.similarities.astype(np.float64)
-            scores = TIE * similarities if flow is None else self.flow * flow + TIE * similarities
-            previous = similarities if flow is None else scores
+            previous = ranking.similarities.astype(np.float64)
+            scores = TIE * previous
+            if flow is not None:
+                previous = scores = self.flow * flow + scores
             expansion = self._train(examples, feedback, previous, ranking, gallery)
             if expansion is None:
                 note = f"only {len(ranking)} images: no negatives to train on; no SVM was trained"
@@ -72,7 +72,7 @@ class Feedback(ParameterSet):
             return ProbabilityScores(expansion.values(gallery, ranking.rows) / self.T + scores)
 
     def _train(
-        self, examples: Floats, feedback: RelevanceFeedback, scores: NDArray[np.float64], ranking: RankingList,
+        self, examples: Floats, feedback: RelevanceFeedback, scores: Doubles, ranking: RankingList,
         gallery: Gallery,
     ) -> KernelExpansion | None:  # fmt: skip
         """Return the sum of the SVMs; None without negatives."""
@@ -81,42 +81,26 @@ class Feedback(ParameterSet):
         fill = top_k(scores[unjudged], max(self.P - len(relevant.rows), 0))
         others = np.delete(unjudged, fill)
         centre = examples.mean(axis=0, dtype=np.float32)
-        unjudged_negatives = others[
-            negatives.draw_negatives(
-                centre, scores[others], P=self.M, sets=self.T, lowest=self.lowest, seed=self.seed
-            )
-        ]
-        if not unjudged_negatives.shape[1] and not len(irrelevant.rows):
+        drawn = draw_negatives(
+            centre, scores[others], P=self.M, sets=self.T, lowest=self.lowest, seed=self.seed
+        )
+        negatives = ranking.rows[others[drawn]]
+        if not negatives.shape[1] and not len(irrelevant.rows):
             return None
         shared = np.concatenate([relevant.rows, ranking.rows[unjudged[fill]], irrelevant.rows])
-        memberships = np.concatenate(
-            [
-                np.ones(len(examples)),
-                relevant.relevance,
-                np.full(len(fill), self.trust),
-                -irrelevant.relevance,
-                np.full(unjudged_negatives.shape[1], self.distrust),
-            ]
-        )
-        positives = len(examples) + len(relevant.rows) + len(fill)
-        signs = np.where(np.arange(len(memberships)) < positives, 1.0, -1.0)
-        vectors = np.vstack(
-            [examples, gallery.vectors(shared), gallery.vectors(ranking.rows[unjudged_negatives.ravel()])]
-        )
+        trusted = np.concatenate([np.ones(len(examples)), relevant.relevance, np.full(len(fill), self.trust)])
+        distrusted = np.full(negatives.shape[1], self.distrust)
+        memberships = np.concatenate([trusted, -irrelevant.relevance, distrusted])
+        signs = np.where(np.arange(len(memberships)) < len(trusted), 1.0, -1.0)
+        vectors = np.vstack([examples, gallery.vectors(np.concatenate([shared, negatives.ravel()]))])
         first = len(examples) + len(shared)
-        members = np.hstack(
-            [
-                np.tile(np.arange(first), (self.T, 1)),
-                first + np.arange(unjudged_negatives.size).reshape(unjudged_negatives.shape),
-            ]
-        )
+        drawn_members = np.arange(first, len(vectors)).reshape(negatives.shape)
+        members = np.hstack([np.tile(np.arange(first), (self.T, 1)), drawn_members])
         training_sets = TrainingSets(vectors, members, signs, self.gamma / gallery.dimensions, centre)
         return training_sets.train(slice(None), self.C, np.maximum(memberships, LEAST_MEMBERSHIP)).sum()
 
 
-def apply_judgements(
-    scores: NDArray[np.floating], feedback: RelevanceFeedback, rows: NDArray[np.int64]
-) -> NDArray[np.floating]:
+def apply_judgements(scores: Scores, feedback: RelevanceFeedback, rows: NDArray[np.int64]) -> Scores:
     """Put images judged relevant first, the most relevant before the others, those judged not relevant last.
 
     Among equal judgements the learned score decides.
@@ -136,11 +120,7 @@ def apply_judgements(
         Scores with the judged images above and below all others.
     """
     positions = np.searchsorted(rows, feedback.rows)
-    listed = (
-        (positions < len(rows)) & (rows[np.minimum(positions, len(rows) - 1)] == feedback.rows)
-        if len(rows)
-        else []
-    )
+    listed = np.isin(feedback.rows, rows)
     positions, relevance = positions[listed], feedback.relevance[listed]
     if not len(positions):
         return scores

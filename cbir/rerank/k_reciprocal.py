@@ -9,13 +9,13 @@ from scipy.sparse import csr_array
 
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
+from cbir.gallery.vector_blocks import Floats
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import Grid, Reranked, Reranker, score_above_rest
 from cbir.threads import OneBlasThread
 
 ROUNDING = 1e-13  # of the squared norms: smaller squared distances are none
 
-Floats = NDArray[np.float32]
 Truths = NDArray[np.bool_]
 
 
@@ -51,7 +51,7 @@ class KReciprocal(Reranker):
     def depth(self) -> int:
         return self.M
 
-    def __call__(self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery) -> Reranked:
+    def __call__(self, query: Floats, ranking: RankingList, gallery: Gallery) -> Reranked:
         top = top_k(ranking.similarities, self.M)
         with OneBlasThread():
             squared = pairwise_squared_distances(gallery.vectors(ranking.rows[top]), query)
@@ -99,8 +99,7 @@ def reciprocal(neighbours: NDArray[np.int64], k: int) -> Truths:
     """Return a mask (m, m) of pairs that are each among the k nearest of the other, and of equal ones."""
     near = np.zeros((len(neighbours), len(neighbours)), np.bool_)
     np.put_along_axis(near, neighbours[:, : k + 1], True, axis=1)
-    mutual: Truths = near & near.T
-    return mutual
+    return near & near.T
 
 
 def encode_neighbours(scaled: Floats, neighbours: NDArray[np.int64], k1: int) -> Floats:

@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.ranking import bottom_k
+from cbir.gallery.vector_blocks import Floats, Scores
 
 
 def draw_negatives(
-    query: NDArray[np.float32], scores: NDArray[np.floating], *, P: int, sets: int, lowest: float, seed: int
+    query: Floats, scores: Scores, *, P: int, sets: int, lowest: float, seed: int
 ) -> NDArray[np.int64]:
     """Draw negative examples for each of several training sets.
 
@@ -41,7 +42,7 @@ def draw_negatives(
 
 
 def draw_negative_ranks(
-    query: NDArray[np.float32], count: int, *, P: int, sets: int, lowest: float, seed: int
+    query: Floats, count: int, *, P: int, sets: int, lowest: float, seed: int
 ) -> tuple[int, NDArray[np.int64]]:
     """Draw the ranks that `draw_negatives` picks.
 

@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList
+from cbir.gallery.vector_blocks import Floats
 from cbir.rerank.reranker import Reranked, Reranker
 
 
@@ -22,5 +20,5 @@ class NoReranking(Reranker):
     def depth(self) -> int:
         return 0
 
-    def __call__(self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery) -> Reranked:
+    def __call__(self, query: Floats, ranking: RankingList, gallery: Gallery) -> Reranked:
         return Reranked(ranking.similarities)

@@ -36,9 +36,8 @@ class ParameterSet:
             value, is_int = getattr(self, spec.name), isinstance(spec.default, int)
             number = _finite(value)
             if number is None or not low <= number <= high or (is_int and number != int(number)):
-                bounds = (
-                    f"a whole number from {low} to {high}" if is_int else f"a number from {low:g} to {high:g}"
-                )
+                kind, form = ("whole number", "") if is_int else ("number", "g")
+                bounds = f"a {kind} from {low:{form}} to {high:{form}}"
                 raise InvalidInput(f"{spec.name} must be {bounds}, not {value!r}")
             object.__setattr__(self, spec.name, int(number) if is_int else number)
 

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist
 
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
+from cbir.gallery.vector_blocks import Floats
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import Grid, Reranked, Reranker, score_above_rest
 
@@ -42,7 +42,7 @@ class PostRetrievalClustering(Reranker):
     def depth(self) -> int:
         return self.M
 
-    def __call__(self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery) -> Reranked:
+    def __call__(self, query: Floats, ranking: RankingList, gallery: Gallery) -> Reranked:
         top = top_k(ranking.similarities, self.M)
         if len(top) < 2:
             return Reranked(ranking.similarities, scope="top")

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
+from cbir.gallery.vector_blocks import Doubles, Floats
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import Grid, Reranked, Reranker
 from cbir.threads import OneBlasThread
@@ -32,37 +32,35 @@ class References:
         Number of reference images.
     """
 
-    def __init__(self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery, N: int) -> None:
+    def __init__(self, query: Floats, ranking: RankingList, gallery: Gallery, N: int) -> None:
         self.query = query.astype(np.float64)
         # Relative to the query, near these images: no cancellation when squares are subtracted.
         self.vectors = gallery.vectors(ranking.rows[top_k(ranking.similarities, N)]) - self.query
         self.squared_norms = np.einsum("ij,ij->i", self.vectors, self.vectors)
         self.list = _standardised(np.sqrt(self.squared_norms)[None, :])[0]
 
-    def correlations(self, images: NDArray[np.float32]) -> NDArray[np.float64]:
+    def correlations(self, images: Floats) -> Doubles:
         """Return rho (k,) in [-1, 1] of `images` (k, d): Huang et al. 2012, eq. 2; 0 for a constant list."""
         differences = images - self.query
         norms = np.einsum("ij,ij->i", differences, differences)[:, None] + self.squared_norms
         squared = norms - 2.0 * (differences @ self.vectors.T)
         squared[squared < ROUNDING * norms] = 0.0
-        rho: NDArray[np.float64] = np.clip(_standardised(np.sqrt(squared)) @ self.list, -1.0, 1.0)
-        return rho
+        return np.asarray(np.clip(_standardised(np.sqrt(squared)) @ self.list, -1.0, 1.0))
 
 
-def _standardised(lists: NDArray[np.float64]) -> NDArray[np.float64]:
+def _standardised(lists: Doubles) -> Doubles:
     """Scale lists (k, N) to mean 0 and length 1; constant ones become 0."""
     if lists.shape[1] == 0:
         return lists
     centred = lists - lists.mean(axis=1, keepdims=True)
     length = np.sqrt(np.einsum("ij,ij->i", centred, centred))[:, None]
     constant = np.ptp(lists, axis=1, keepdims=True) <= np.sqrt(ROUNDING) * lists.max(axis=1, keepdims=True)
-    scaled: NDArray[np.float64] = np.divide(centred, length, out=np.zeros_like(lists), where=~constant)
-    return scaled
+    return np.asarray(np.divide(centred, length, out=np.zeros_like(lists), where=~constant))
 
 
 def update_similarities(
     ranking: RankingList, references: References, gallery: Gallery, K: int, lam: float
-) -> NDArray[np.float32]:
+) -> Floats:
     """Add lambda rho to the similarities of the K best images (Huang et al. 2012, eq. 3).
 
     Parameters
@@ -107,7 +105,7 @@ class Pearson(Reranker):
     def depth(self) -> int:
         return max(self.N, self.K)
 
-    def __call__(self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery) -> Reranked:
+    def __call__(self, query: Floats, ranking: RankingList, gallery: Gallery) -> Reranked:
         with OneBlasThread():
             references = References(query, ranking, gallery, self.N)
             return Reranked(update_similarities(ranking, references, gallery, self.K, self.lam), scope="top")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList
-from cbir.gallery.vector_blocks import Rows
+from cbir.gallery.vector_blocks import Doubles, Floats, Rows, Scores
 from cbir.rerank.backend import Backend
 from cbir.rerank.parameters import ParameterSet
 
@@ -35,11 +35,11 @@ class Reranked:
         Messages for the user, such as too few images to train on.
     """
 
-    scores: NDArray[np.floating]
+    scores: Scores
     scope: str = "collection"
     notes: tuple[str, ...] = ()
 
-    def reported(self, scores: NDArray[np.floating]) -> NDArray[np.floating]:
+    def reported(self, scores: Scores) -> Scores:
         """Convert `scores` to the values that answers report: a monotone function, such as a probability."""
         return scores
 
@@ -65,7 +65,7 @@ class Reranker(ParameterSet):
         return None
 
     @abstractmethod
-    def __call__(self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery) -> Reranked:
+    def __call__(self, query: Floats, ranking: RankingList, gallery: Gallery) -> Reranked:
         """Score the rows of a ranking list; equal arguments give equal scores.
 
         Parameters
@@ -103,7 +103,7 @@ class Reranker(ParameterSet):
 class CollectionReranker(Reranker):
     """Base of methods that score the whole collection through the array operations of a backend."""
 
-    def __call__(self, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery) -> Reranked:
+    def __call__(self, query: Floats, ranking: RankingList, gallery: Gallery) -> Reranked:
         return self.rerank(Backend(query, ranking, gallery))[1]
 
     @abstractmethod
@@ -111,9 +111,7 @@ class CollectionReranker(Reranker):
         """Re-rank on `backend`; return gallery rows, ascending, and their scores."""
 
 
-def score_above_rest(
-    ranking: RankingList, positions: NDArray[np.int64], closeness: NDArray[np.floating]
-) -> NDArray[np.float64]:
+def score_above_rest(ranking: RankingList, positions: NDArray[np.int64], closeness: Scores) -> Doubles:
     """Score re-ranked top candidates above all other images of a list.
 
     Parameters

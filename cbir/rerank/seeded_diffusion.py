@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import squared_distances
 from cbir.gallery.ranking import RankingList
+from cbir.gallery.vector_blocks import Doubles, Floats
 from cbir.rerank.diffusion import COVERED, Diffusion
 from cbir.rerank.diffusion_graph import DiffusionGraph
 
 LEAST = 1e-6  # share of the largest flow below which an image counts as not reached
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +28,7 @@ class RelevanceFeedback:
     """
 
     rows: NDArray[np.int64]
-    relevance: NDArray[np.float64]
+    relevance: Doubles
 
     def relevant(self) -> "RelevanceFeedback":
         """Return the images judged relevant."""
@@ -48,7 +47,7 @@ class SeededDiffusion(Diffusion):
 
     def log_flow(
         self, examples: Floats, feedback: RelevanceFeedback, ranking: RankingList, gallery: Gallery
-    ) -> NDArray[np.float64] | None:
+    ) -> Doubles | None:
         """Score images by the flow from relevant images, and by its share in the flow from all judged images.
 
         Parameters
@@ -86,7 +85,7 @@ class SeededDiffusion(Diffusion):
         relevant, irrelevant = feedback.relevant(), feedback.irrelevant()
         start[relevant.rows] += relevant.relevance.astype(np.float32)
         support = self.flow_from(graph, start, passable)[ranking.rows].astype(np.float64)
-        logs: NDArray[np.float64] = np.log(support / max(support.max(), 1e-12) + LEAST)
+        logs: Doubles = np.log(support / max(support.max(), 1e-12) + LEAST)
         if len(irrelevant.rows):
             other = np.zeros(len(graph), np.float32)
             other[irrelevant.rows] = -irrelevant.relevance.astype(np.float32)
@@ -94,9 +93,7 @@ class SeededDiffusion(Diffusion):
             logs += np.log((support + LEAST) / (support + against + LEAST))
         return logs
 
-    def flow_from(
-        self, graph: DiffusionGraph, start: NDArray[np.float32], passable: NDArray[np.bool_]
-    ) -> NDArray[np.float32]:
+    def flow_from(self, graph: DiffusionGraph, start: Floats, passable: NDArray[np.bool_]) -> Floats:
         """Return the relevance that arrives at each node.
 
         Parameters

@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cbir.gallery.vector_blocks import Doubles
+
 Truths = NDArray[np.bool_]
 
 ITERATIONS = 60  # a bound, not a setting: 8 to 25 are enough
@@ -13,7 +14,7 @@ NEGLIGIBLE = 1e-9  # a multiplier below this share of its bound belongs to no su
 STEP = 0.995  # share of the way to the boundary
 
 
-def solve_svms(kernel: Floats, signs: Floats, bounds: Floats) -> tuple[Floats, Floats]:
+def solve_svms(kernel: Doubles, signs: Doubles, bounds: Doubles) -> tuple[Doubles, Doubles]:
     """Train T SVMs; f_t(x) = sum_i coefficients[t, i] k(x, x_ti) + bias[t].
 
     min 1/2 a'Qa - sum a, Q_ij = y_i y_j k(x_i, x_j), 0 <= a_i <= bounds_i, y'a = 0: the dual of the C-SVC, and
@@ -44,7 +45,7 @@ def solve_svms(kernel: Floats, signs: Floats, bounds: Floats) -> tuple[Floats, F
     return coefficients, _bias(needed, signs > 0.0, at_low, at_high)
 
 
-def _bias(needed: Floats, positive: Truths, at_low: Truths, at_high: Truths) -> Floats:
+def _bias(needed: Doubles, positive: Truths, at_low: Truths, at_high: Truths) -> Doubles:
     """Return the bias (T,) from the one that each sample (T, m) needs; multipliers may be at 0 or at their bound."""
     free = ~(at_low | at_high)
     count = free.sum(axis=1)
@@ -53,14 +54,13 @@ def _bias(needed: Floats, positive: Truths, at_low: Truths, at_high: Truths) -> 
     least = np.where(at_low == positive, needed, -np.inf).max(axis=1)
     most = np.where(at_low != positive, needed, np.inf).min(axis=1)
     middle = least / 2.0 + most / 2.0 if np.isfinite(least).all() and np.isfinite(most).all() else mean
-    bias: Floats = np.where(count > 0, mean, middle)
-    return bias
+    return np.asarray(np.where(count > 0, mean, middle))
 
 
 class _Point:
     """State of T interior point iterations: a, its distance to 1, and the duals of both, all above 0."""
 
-    def __init__(self, Q: Floats, linear: Floats) -> None:
+    def __init__(self, Q: Doubles, linear: Doubles) -> None:
         gradient = 0.5 * Q.sum(axis=2) - linear
         self.size = np.abs(gradient).max(axis=1, keepdims=True) + linear.max(axis=1, keepdims=True)
         self.low = np.full(linear.shape, 0.5)
@@ -69,7 +69,7 @@ class _Point:
         self.high_dual = np.maximum(-gradient, 0.0) + 0.1 * self.size
         self.multiplier = np.zeros((len(linear), 1))
 
-    def move(self, length: Floats, direction: tuple[Floats, Floats, Floats, Floats]) -> None:
+    def move(self, length: Doubles, direction: tuple[Doubles, Doubles, Doubles, Doubles]) -> None:
         step, shift, low_step, high_step = direction
         self.low += length * step
         self.high -= length * step
@@ -77,26 +77,24 @@ class _Point:
         self.low_dual += length * low_step
         self.high_dual += length * high_step
 
-    def reach(self, direction: tuple[Floats, Floats, Floats, Floats]) -> Floats:
+    def reach(self, direction: tuple[Doubles, Doubles, Doubles, Doubles]) -> Doubles:
         """Return the longest step (T, 1), at most 1, that keeps all values non-negative."""
         step, _, low_step, high_step = direction
         ratios = [-step / self.low, step / self.high, -low_step / self.low_dual, -high_step / self.high_dual]
         steepest = np.maximum.reduce(ratios).max(axis=1, keepdims=True)
-        longest: Floats = 1.0 / np.maximum(steepest, 1.0)
-        return longest
+        return np.asarray(1.0 / np.maximum(steepest, 1.0))
 
-    def lowest(self, direction: tuple[Floats, Floats, Floats, Floats]) -> Floats:
+    def lowest(self, direction: tuple[Doubles, Doubles, Doubles, Doubles]) -> Doubles:
         """Return the step (T, 1) with the smallest gap, a parabola along the direction; 1 where it only falls."""
         step, _, low_step, high_step = direction
         slope = self.low * low_step + self.low_dual * step + self.high * high_step - self.high_dual * step
         bend = step * (low_step - high_step)
-        ratio = -slope.sum(axis=1, keepdims=True) / (
-            2.0 * np.maximum(bend.sum(axis=1, keepdims=True), 1e-300)
-        )
+        steepness, curvature = slope.sum(axis=1, keepdims=True), bend.sum(axis=1, keepdims=True)
+        ratio = -steepness / (2.0 * np.maximum(curvature, 1e-300))
         return np.where(ratio > 0.0, ratio, 1.0)
 
 
-def _shares(Q: Floats, linear: Floats, equality: Floats) -> tuple[Floats, Truths, Truths]:
+def _shares(Q: Doubles, linear: Doubles, equality: Doubles) -> tuple[Doubles, Truths, Truths]:
     """Minimise 1/2 a'Qa - linear'a over 0 <= a <= 1, equality'a = 0, for T problems at once.
 
     Return a (T, m), and masks of its values that are at 0 and at 1.
@@ -118,7 +116,13 @@ def _shares(Q: Floats, linear: Floats, equality: Floats) -> tuple[Floats, Truths
 
 
 def _iterate(
-    at: _Point, Q: Floats, equality: Floats, residual: Floats, gap: Floats, softest: Floats, moving: Truths
+    at: _Point,
+    Q: Doubles,
+    equality: Doubles,
+    residual: Doubles,
+    gap: Doubles,
+    softest: Doubles,
+    moving: Truths,
 ) -> None:
     """Take a predictor and corrector step in the problems that are `moving`."""
     diagonal = np.maximum(at.low_dual / at.low + at.high_dual / at.high, softest)
@@ -130,7 +134,7 @@ def _iterate(
     bend = (equality * along).sum(axis=1, keepdims=True)
     imbalance = (equality * at.low).sum(axis=1, keepdims=True)
 
-    def newton(low_goal: Floats, high_goal: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    def newton(low_goal: Doubles, high_goal: Doubles) -> tuple[Doubles, Doubles, Doubles, Doubles]:
         step = _times(inverse, low_goal / at.low - high_goal / at.high - residual)
         shift = -(imbalance + (equality * step).sum(axis=1, keepdims=True)) / bend
         step += along * shift
@@ -149,6 +153,6 @@ def _iterate(
     at.move(np.minimum(STEP * at.reach(corrector), at.lowest(corrector)) * moving, corrector)
 
 
-def _times(matrices: Floats, vectors: Floats) -> Floats:
+def _times(matrices: Doubles, vectors: Doubles) -> Doubles:
     """Multiply matrices (T, m, m) by vectors (T, m)."""
     return (matrices @ vectors[:, :, None])[:, :, 0]

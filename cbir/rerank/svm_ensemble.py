@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.vector_blocks import Rows
+from cbir.gallery.vector_blocks import Doubles, Floats, Rows
 from cbir.rerank import svm
 from cbir.rerank.kernel_expansion import KernelExpansion, kernel
 
@@ -30,15 +30,15 @@ class TrainingSets:
     """
 
     def __init__(
-        self, vectors: NDArray[np.float32], members: NDArray[np.int64], signs: NDArray[np.float64], gamma: float,
-        centre: NDArray[np.float32],
+        self, vectors: Floats, members: NDArray[np.int64], signs: Doubles, gamma: float,
+        centre: Floats,
     ) -> None:  # fmt: skip
         self.vectors, self.members, self.signs, self.gamma = vectors, members, signs, gamma
         self.kernel = kernel(vectors, vectors, gamma, centre)
 
     @classmethod
     def around_query(
-        cls, query: NDArray[np.float32], gallery: Gallery, positives: Rows, negatives: Rows, gamma: float,
+        cls, query: Floats, gallery: Gallery, positives: Rows, negatives: Rows, gamma: float,
         with_query: bool = False,
     ) -> "TrainingSets":  # fmt: skip
         """Create training sets from rows of a gallery.
@@ -67,9 +67,7 @@ class TrainingSets:
         signs = np.repeat([1.0, -1.0], [len(positives) + with_query, negatives.shape[1]])
         return cls(vectors, members, signs, gamma / gallery.dimensions, query)
 
-    def train(
-        self, svms: slice, C: float, membership: Sequence[float] | NDArray[np.float64]
-    ) -> "SvmEnsemble":
+    def train(self, svms: slice, C: float, membership: Sequence[float] | Doubles) -> "SvmEnsemble":
         """Train SVMs whose penalty of an example is C times its membership (Lin & Wang 2002).
 
         Parameters
@@ -105,22 +103,19 @@ class SvmEnsemble:
 
     training_sets: TrainingSets
     members: NDArray[np.int64]
-    coefficients: NDArray[np.float64]
-    bias: NDArray[np.float64]
+    coefficients: Doubles
+    bias: Doubles
 
-    def positive_decisions(self) -> NDArray[np.float64]:
+    def positive_decisions(self) -> Doubles:
         """Return the decision values (T, P) of the positive examples, which all sets share."""
         positives = self.members[0, self.training_sets.signs > 0.0]
         similar = self.training_sets.kernel[positives[None, :, None], self.members[:, None, :]]
-        decisions: NDArray[np.float64] = (similar @ self.coefficients[:, :, None])[:, :, 0] + self.bias[
-            :, None
-        ]
-        return decisions
+        return np.asarray((similar @ self.coefficients[:, :, None])[:, :, 0] + self.bias[:, None])
 
     def sum(self) -> KernelExpansion:
         """Return the sum of the decision values as a function of the image."""
         vectors = self.training_sets.vectors
         coefficients = np.zeros(len(vectors))
         np.add.at(coefficients, self.members, self.coefficients)
-        total = KernelExpansion(vectors, coefficients, float(self.bias.sum()), self.training_sets.gamma)
-        return total.merged()
+        gamma = self.training_sets.gamma
+        return KernelExpansion(vectors, coefficients, float(self.bias.sum()), gamma).merged()

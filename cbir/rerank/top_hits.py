@@ -2,12 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
-from cbir.gallery.vector_blocks import Rows
+from cbir.gallery.vector_blocks import Floats, Rows, Scores
 from cbir.rerank.reranker import Reranked, Reranker
 
 
@@ -28,12 +25,12 @@ class TopHits:
     """
 
     rows: Rows
-    scores: NDArray[np.floating]
-    distances: NDArray[np.float32]
+    scores: Scores
+    distances: Floats
     reranked: Reranked
 
     @property
-    def reported(self) -> NDArray[np.floating]:
+    def reported(self) -> Scores:
         """Scores as answers report them."""
         return self.reranked.reported(self.scores)
 
@@ -58,9 +55,7 @@ def select_hits(ranking: RankingList, reranked: Reranked, k: int) -> TopHits:
     return TopHits(ranking.rows[top], reranked.scores[top], ranking.distances[top], reranked)
 
 
-def rerank_top(
-    reranker: Reranker, query: NDArray[np.float32], ranking: RankingList, gallery: Gallery, k: int
-) -> TopHits:
+def rerank_top(reranker: Reranker, query: Floats, ranking: RankingList, gallery: Gallery, k: int) -> TopHits:
     """Re-rank a list and select its best images.
 
     Parameters

@@ -10,7 +10,7 @@ from cbir import rerank
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
 from cbir.gallery.candidate_list import rank_candidates
 from cbir.gallery.ranking import RankingList
-from cbir.gallery.vector_blocks import Rows
+from cbir.gallery.vector_blocks import Floats, Rows, Scores
 from cbir.gpu.device_search import DeviceSearch
 from cbir.images import Image
 from cbir.rerank.feedback import Feedback, apply_judgements
@@ -45,9 +45,9 @@ class RankedImages:
     """
 
     numbers: NDArray[np.int64]
-    scores: NDArray[np.floating]
-    reported: NDArray[np.floating]
-    distances: NDArray[np.float32]
+    scores: Scores
+    reported: Scores
+    distances: Floats
     reranking: RerankFacts
 
 
@@ -128,14 +128,9 @@ class Searcher:
         contents = [image.content_hash for image in images] + [record.content_hash for record in records]
         watch.lap("describe")
         first = images[0] if images else records[0]
+        image_id = self.collection.first_id_showing(contents[0]) if images else records[0].image_id
         facts = QueryFacts(
-            image_id=self.collection.first_id_showing(images[0].content_hash)
-            if images
-            else records[0].image_id,
-            width=first.width,
-            height=first.height,
-            format=first.format,
-            frame=first.frame,
+            image_id=image_id, width=first.width, height=first.height, format=first.format, frame=first.frame
         )
         if count == 1 and not request.feedback:
             ranked = self.rank(raw[0], contents[0], request, watch)
@@ -145,7 +140,7 @@ class Searcher:
         return Answer(query=facts, rerank=ranked.reranking, results=hits, timings_ms=watch.done())
 
     def rank(
-        self, raw: NDArray[np.float32], content: str, request: Request, watch: Stopwatch | None = None
+        self, raw: Floats, content: str, request: Request, watch: Stopwatch | None = None
     ) -> RankedImages:
         """Search with one vector.
 
@@ -165,7 +160,7 @@ class Searcher:
         query = view.statistics.normalise(raw)
         rows = self._select_rows(view, [content], request)
         method = request.rerank or self.settings.rerank
-        names = rerank.parameter_names(method)
+        names = rerank.reranker_class(method).parameter_names()
         profile = {name: value for name, value in self.collection.profile.rerank.items() if name in names}
         reranker = rerank.get(method, **(profile | request.parameters))
         scope, hits = None, self._device.search(query, view.gallery, rows, reranker, request.k)
@@ -180,7 +175,7 @@ class Searcher:
 
     def learn(
         self,
-        raw: NDArray[np.float32],
+        raw: Floats,
         contents: Sequence[str],
         request: Request,
         watch: Stopwatch | None = None,
@@ -210,15 +205,15 @@ class Searcher:
         ranking, scope = self._rank_candidates(list(examples), view, rows, request.k, feedback.rows)
         watch.lap("search")
         method = request.rerank or self.settings.rerank
-        learner: Feedback | NoReranking
+        learner: Feedback | rerank.Reranker
         if method == Feedback.name:
             learner = Feedback.from_values(method, request.parameters)
-        else:  # the parameters of another re-ranker are checked and not used
-            checked = rerank.get(method, **request.parameters)
-            learner = checked if isinstance(checked, NoReranking) else Feedback()
+        else:
+            learner = rerank.get(method, **request.parameters)
         if isinstance(learner, NoReranking):
             reranked = learner(examples[0], ranking, view.gallery)
-        else:
+        else:  # the parameters of another re-ranker are checked and not used
+            learner = learner if isinstance(learner, Feedback) else Feedback()
             reranked = learner(examples, feedback, ranking, view.gallery)
         if judged_first:
             reranked = replace(reranked, scores=apply_judgements(reranked.scores, feedback, ranking.rows))
@@ -228,9 +223,8 @@ class Searcher:
     def _select_rows(self, view: View, contents: Sequence[str], request: Request) -> NDArray[np.int64] | None:
         """Return the rows to search, without copies of the query images; None for all."""
         conditions = [parse_filter(text) for text in request.where]
-        rows = self.collection.select_rows(
-            view, conditions, request.exclude_patient, contents[0], request.outside
-        )
+        patient, outside = request.exclude_patient, request.outside
+        rows = self.collection.select_rows(view, conditions, patient, contents[0], outside)
         if len(contents) == 1:
             return rows
         rows = np.arange(len(view.gallery)) if rows is None else rows
@@ -238,12 +232,7 @@ class Searcher:
         return np.setdiff1d(rows, copies, assume_unique=True)
 
     def _rank_candidates(
-        self,
-        queries: Sequence[NDArray[np.float32]],
-        view: View,
-        rows: Rows | None,
-        k: int,
-        include: Rows | None = None,
+        self, queries: Sequence[Floats], view: View, rows: Rows | None, k: int, include: Rows | None = None
     ) -> tuple[RankingList, str | None]:
         limit, count = self.settings.exact_limit, max(self.settings.candidates, k)
         return rank_candidates(queries, view.gallery, rows, exact_limit=limit, count=count, include=include)

@@ -30,7 +30,7 @@ def test_every_re_ranker_has_valid_points_with_its_defaults_among_them():
         tried = rerank.reranker_class(name).tuning_points()
         assert any(rerank.get(name, **point) == rerank.get(name) for point in tried)
         assert len({str(rerank.get(name, **point).parameters) for point in tried}) == len(tried)
-        if "P" in rerank.parameter_names(name) and name != "auto":
+        if "P" in rerank.reranker_class(name).parameter_names() and name != "auto":
             assert {point["P"] for point in tried} >= {*POSITIVES}
 
 

@@ -41,7 +41,7 @@ def gallery() -> Gallery:
 def both(gallery, name, query, rows=None, k=50, half=False, **parameters):
     """What the device finds, and the score of every row on the processor (-inf where it is not asked for)."""
     member = rerank.get(name, **parameters)
-    result = Accelerator(DEVICE, half=half, least=1).search(query, gallery, rows, member, k)
+    result = Accelerator(DEVICE, half=half).search(query, gallery, rows, member, k)
     ranking = rank(query, gallery, rows)
     scores = np.full(len(gallery), -np.inf)
     scores[ranking.rows] = member(query, ranking, gallery).scores
@@ -115,7 +115,7 @@ def test_diffusion_through_a_part_of_the_graph(gallery):
 def test_images_all_alike_are_left_to_the_processor(name):
     alike = linked(np.tile(clustered(1)[0], (500, 1)))
     member = rerank.get(name)
-    result = Accelerator(DEVICE, half=False, least=1).search(alike.blocks[0][0], alike, None, member, 20)
+    result = Accelerator(DEVICE, half=False).search(alike.blocks[0][0], alike, None, member, 20)
     assert result is None or name == "diffusion"
 
 
@@ -128,7 +128,7 @@ def test_copies_of_an_image_are_in_the_order_of_their_rows():
 
 
 def test_the_same_question_has_the_same_answer(gallery):
-    accelerator, query = Accelerator(DEVICE, least=1), clustered(1, seed=3)[0]
+    accelerator, query = Accelerator(DEVICE), clustered(1, seed=3)[0]
     for name in rerank.names():
         first, again = (accelerator.search(query, gallery, None, rerank.get(name), 30) for _ in range(2))
         assert first.rows.tolist() == again.rows.tolist()
@@ -138,7 +138,7 @@ def test_the_same_question_has_the_same_answer(gallery):
 def test_additions_are_followed_and_the_snapshot_is_not_sent_again():
     vectors = clustered(2200)
     smaller, larger = linked(vectors[:2000]), None
-    accelerator = Accelerator(DEVICE, half=False, least=1)
+    accelerator = Accelerator(DEVICE, half=False)
     accelerator.search(vectors[0], smaller, None, rerank.get("none"), 5)
     kept = accelerator.vectors._blocks[0][1]
     larger = replace(smaller, blocks=(*smaller.blocks, vectors[2000:]), ids=np.arange(2200))
@@ -150,20 +150,19 @@ def test_additions_are_followed_and_the_snapshot_is_not_sent_again():
     assert (back.rows < 2000).all()
 
 
-def test_few_images_and_narrow_filters_are_left_to_the_processor(gallery):
+def test_no_images_and_narrow_filters_are_left_to_the_processor(gallery):
     query = clustered(1)[0]
-    assert Accelerator(DEVICE).search(query, gallery, None, rerank.get("none"), 5) is None
     narrow = np.arange(1000)
-    assert Accelerator(DEVICE, least=1).search(query, gallery, narrow, rerank.get("diffusion"), 5) is None
+    assert Accelerator(DEVICE).search(query, gallery, narrow, rerank.get("diffusion"), 5) is None
     unlinked = replace(gallery, neighbourhood=None)
-    assert Accelerator(DEVICE, least=1).search(query, unlinked, None, rerank.get("diffusion"), 5) is None
-    assert Accelerator(DEVICE, least=1).search(query, gallery, np.arange(0), rerank.get("none"), 5) is None
+    assert Accelerator(DEVICE).search(query, unlinked, None, rerank.get("diffusion"), 5) is None
+    assert Accelerator(DEVICE).search(query, gallery, np.arange(0), rerank.get("none"), 5) is None
 
 
 def test_values_beyond_half_precision_are_kept_whole():
     vectors = clustered(2000)
     vectors[3, 0] = 1e6
-    accelerator = Accelerator(DEVICE, half=True, least=1)
+    accelerator = Accelerator(DEVICE, half=True)
     result = accelerator.search(vectors[3], linked(vectors), None, rerank.get("none"), 5)
     assert result.rows[0] == 3
     assert accelerator.vectors.nbytes == vectors.nbytes
@@ -185,7 +184,7 @@ def test_rows_left_out(missing):
 def test_a_graph_without_edges():
     alone = linked(clustered(1))
     assert alone.neighbourhood.covering(alone)[0].weights.nnz == 0
-    result = Accelerator(DEVICE, least=1).search(clustered(4)[3], alone, None, rerank.get("diffusion"), 5)
+    result = Accelerator(DEVICE).search(clustered(4)[3], alone, None, rerank.get("diffusion"), 5)
     assert result.rows.tolist() == [0]
     assert result.scores.tolist() == [0.0]
 

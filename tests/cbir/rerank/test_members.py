@@ -115,7 +115,9 @@ def test_equal_images_anywhere_are_in_the_order_of_their_rows(name, seed):
 
 
 OF_THE_TOP = [
-    name for name in rerank.names() if "M" in rerank.parameter_names(name) and rerank.get(name).depth
+    name
+    for name in rerank.names()
+    if "M" in rerank.reranker_class(name).parameter_names() and rerank.get(name).depth
 ]
 
 

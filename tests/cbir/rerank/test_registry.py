@@ -61,7 +61,7 @@ def collection(tmp_path_factory) -> Collection:
 
 def test_names_parameters_and_bounds():
     assert rerank.names()[-1] == "reversal"
-    assert rerank.parameter_names("reversal") == ("count",)
+    assert reranker_class("reversal").parameter_names() == ("count",)
     assert rerank.get("reversal", count="7").parameters == {"count": 7}
     with pytest.raises(InvalidInput, match="count must be a whole number from 1 to 50, not 51"):
         rerank.get("reversal", count=51)
