@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select
 
-from cbir.store.schema import AT_ONCE, changed_images, changes, images
+from cbir.store.schema import changed_images, changes, images
 
 KINDS = ("added", "deleted", "labelled", "erased", "profile")
 INSERT = 'INSERT INTO changes (at, who, what, images, "first", "last") VALUES (?, ?, ?, ?, ?, ?)'
@@ -57,13 +57,6 @@ def record_change(
     if image_ids:
         rows = [{"change": number, "image_id": image_id} for image_id in image_ids]
         connection.execute(insert(changed_images), rows)
-
-
-def forget_images(connection: Connection, image_ids: Sequence[str]) -> None:
-    """Remove the ids of erased images from the history."""
-    for start in range(0, len(image_ids), AT_ONCE):
-        batch = image_ids[start : start + AT_ONCE]
-        connection.execute(delete(changed_images).where(changed_images.c.image_id.in_(batch)))
 
 
 def forget_content(connection: Connection, content_hashes: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """DICOM instances of a collection by their UIDs, and shifted study dates."""
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -23,12 +24,9 @@ class DicomScope:
 
     def contains(self) -> ColumnElement[bool]:
         """Return the SQL condition of the images in this scope."""
-        columns = (
-            (images.c.study, self.study),
-            (images.c.series, self.series),
-            (images.c.instance, self.instance),
-        )
-        return and_(*(column == uid for column, uid in columns if uid)) if self.study else false()
+        columns = images.c.study, images.c.series, images.c.instance
+        uids = zip(columns, (self.study, self.series, self.instance), strict=True)
+        return and_(*(column == uid for column, uid in uids if uid)) if self.study else false()
 
     def excludes(self) -> ColumnElement[bool]:
         """Return the SQL condition of the images in this scope, or without a SOP Instance UID."""
@@ -91,27 +89,20 @@ def count_instances(
 ) -> dict[tuple[str, str], StudyCounts]:
     """Count series and instances of studies, by `pairs` of Study and Series Instance UID."""
     pairs = set(pairs)
-    counts: dict[str, dict[str, int]] = {}
-    modalities: dict[str, set[str]] = {}
+    counts: dict[str, dict[str, int]] = defaultdict(dict)
+    modalities: dict[str, set[str]] = defaultdict(set)
     for batch in batches(sorted({study for study, _ in pairs})):
         in_batch = images.c.study.in_(batch)
-        counted = select(images.c.study, images.c.series, func.count(images.c.instance.distinct()))
-        for study, series, count in connection.execute(
-            counted.where(in_batch).group_by(images.c.study, images.c.series)
-        ):
-            counts.setdefault(study, {})[series] = count
-        query = (
-            select(images.c.study, labels.c.value).join(labels).where(in_batch, labels.c.key == "modality")
-        )
-        for study, modality in connection.execute(query.distinct()):
-            modalities.setdefault(study, set()).add(modality)
+        columns = images.c.study, images.c.series
+        counted = select(*columns, func.count(images.c.instance.distinct())).group_by(*columns)
+        for study, series, count in connection.execute(counted.where(in_batch)):
+            counts[study][series] = count
+        query = select(images.c.study, labels.c.value).join(labels).where(labels.c.key == "modality")
+        for study, modality in connection.execute(query.where(in_batch).distinct()):
+            modalities[study].add(modality)
     result = {}
     for study, series in pairs:
-        by_series = counts.get(study, {})
-        result[study, series] = StudyCounts(
-            len(by_series),
-            sum(by_series.values()),
-            by_series.get(series, 0),
-            sorted(modalities.get(study, ())),
-        )
+        by_series, kinds = counts[study], sorted(modalities[study])
+        counted_instances = sum(by_series.values()), by_series.get(series, 0)
+        result[study, series] = StudyCounts(len(by_series), *counted_instances, kinds)
     return result

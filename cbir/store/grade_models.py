@@ -24,7 +24,7 @@ def set_grade_model(connection: Connection, label: str, text: str) -> None:
 
 def read_grade_model(connection: Connection, label: str) -> str | None:
     """Return the model of a label; None if there is none."""
-    return connection.scalar(select(meta.c.value).where(meta.c.key == PREFIX + label))
+    return metadata.find_value(connection, PREFIX + label)
 
 
 def graded_labels(connection: Connection) -> list[str]:

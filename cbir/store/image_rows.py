@@ -62,7 +62,7 @@ def rows_matching(
     names = ", ".join(column_.name for column_ in columns)
     query = f"SELECT {names} FROM {column.table.name} WHERE {column.name} IN (SELECT value FROM json_each(?))"
     values_json = json.dumps([value for value in values if "\0" not in value])  # SQLite would cut them there
-    return list(connection.exec_driver_sql(query, (values_json,)).all())
+    return list(connection.exec_driver_sql(query, (values_json,)))
 
 
 def ids_by_content(connection: Connection, hashes: Iterable[str]) -> dict[str, set[str]]:

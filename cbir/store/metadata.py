@@ -15,9 +15,14 @@ from cbir.store.snapshot import SnapshotInfo
 BUMP = "UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'"
 
 
+def find_value(connection: Connection, key: str) -> str | None:
+    """Return a value; None if there is none."""
+    return connection.scalar(select(meta.c.value).where(meta.c.key == key))
+
+
 def required_value(connection: Connection, key: str) -> str:
     """Return a value that every collection has; raises CollectionDamaged without it."""
-    value: str | None = connection.scalar(select(meta.c.value).where(meta.c.key == key))
+    value = find_value(connection, key)
     if value is None:
         raise CollectionDamaged(f"the collection's database does not contain its {key}")
     return value
@@ -51,11 +56,11 @@ def read_profile(connection: Connection, folder: Path) -> Profile:
 
 def read_statistics(connection: Connection) -> Statistics | None:
     """Return the statistics that normalise vectors; None until an indexing run has ended."""
-    text = connection.scalar(select(meta.c.value).where(meta.c.key == "statistics"))
+    text = find_value(connection, "statistics")
     return Statistics.from_json(text) if text else None
 
 
 def read_snapshot_info(connection: Connection) -> SnapshotInfo | None:
     """Return the description of the snapshot; None if there is none."""
-    text = connection.scalar(select(meta.c.value).where(meta.c.key == "snapshot"))
+    text = find_value(connection, "snapshot")
     return SnapshotInfo.model_validate_json(text) if text else None

@@ -25,6 +25,7 @@ FORMAT = 1  # of these tables and of the snapshot; raised when an older program 
 DATABASE = "collection.sqlite"
 AT_ONCE = 10_000  # bound parameters of one statement; SQLite takes 32,766
 SECRET = "patient.key"
+PRAGMAS = "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON", "busy_timeout=10000"
 
 tables = MetaData()
 
@@ -148,9 +149,7 @@ def complete(engine: Engine) -> None:
 
 
 def _has_sop_class(engine: Engine) -> bool:
-    return any(
-        column["name"] == images.c.sop_class.name for column in inspect(engine).get_columns(images.name)
-    )
+    return any(column["name"] == "sop_class" for column in inspect(engine).get_columns(images.name))
 
 
 def connect(folder: Path) -> Engine:
@@ -162,13 +161,7 @@ def connect(folder: Path) -> Engine:
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # transactions begin explicitly, below
-        for pragma in (
-            "journal_mode = WAL",
-            "synchronous = FULL",
-            "foreign_keys = ON",
-            "secure_delete = ON",
-            "busy_timeout = 10000",
-        ):
+        for pragma in PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
         connection.create_function("as_number", 1, _as_number, deterministic=True)
 

@@ -1,10 +1,10 @@
 """Writing side of a collection: every call is one transaction, on the disk when it returns."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as insert_or
@@ -37,7 +37,7 @@ from cbir.store.image_rows import (
 )
 from cbir.store.profile import Profile
 from cbir.store.records import Record
-from cbir.store.schema import forgotten, images, labels
+from cbir.store.schema import changed_images, forgotten, images, labels
 
 UNCHANGED = ("image_id", "content_hash", "labels")  # when a changed source still shows the image
 
@@ -99,19 +99,13 @@ class Writer:
             if restore:
                 delete_rows(connection, forgotten.c.content_hash, [record.content_hash for record, _ in new])
             if new:
-                added_numbers = list(numbers.values())
-                change_history.record_change(
-                    connection, self.who, "added", len(new), numbers=(added_numbers[0], added_numbers[-1])
-                )
-            kinds = [kind for kind, _ in outcomes]
+                ends = min(numbers.values()), max(numbers.values())
+                change_history.record_change(connection, self.who, "added", len(new), numbers=ends)
+            kinds = Counter(kind for kind, _ in outcomes)
             added = Added(
-                tuple(numbers),
-                kinds.count("duplicate"),
-                kinds.count("deleted earlier"),
-                kinds.count("updated"),
-                tuple(outcomes),
+                tuple(numbers), kinds["duplicate"], kinds["deleted earlier"], kinds["updated"], tuple(outcomes),
                 numbers,
-            )
+            )  # fmt: skip
             if in_transaction:
                 in_transaction(AddTransaction(connection), added)
             if new or in_transaction:
@@ -157,31 +151,24 @@ class Writer:
         """Update the images of changed sources; return (source, content hash) of those still shown."""
         by_content = {(record.source, record.content_hash): record for record in records}
         stamps = {record.source: record.source_stamp for record in records}
-        columns = (
-            images.c.number,
-            images.c.image_id,
-            images.c.source,
-            images.c.source_stamp,
-            images.c.content_hash,
-        )
+        c = images.c
+        columns = (c.number, c.image_id, c.source, c.source_stamp, c.content_hash)
         stale = [
             row
-            for row in rows_matching(connection, columns, images.c.source, stamps)
+            for row in rows_matching(connection, columns, c.source, stamps)
             if row.source_stamp != stamps[row.source]
         ]
         removed = [row for row in stale if (row.source, row.content_hash) not in by_content]
         if stale:
             metadata.bump_generation(connection)
         if removed:
-            self._delete_in_copy([row.image_id for row in removed])
+            ids = [row.image_id for row in removed]
+            self._delete_in_copy(ids)
             delete_images(connection, [row.number for row in removed])
-            change_history.record_change(
-                connection, self.who, "deleted", len(removed), [row.image_id for row in removed]
-            )
+            change_history.record_change(connection, self.who, "deleted", len(ids), ids)
         updated = set()
         for row in stale:
-            record = by_content.get((row.source, row.content_hash))
-            if record is not None:
+            if record := by_content.get((row.source, row.content_hash)):
                 updated.add((row.source, row.content_hash))
                 values = {name: value for name, value in record.__dict__.items() if name not in UNCHANGED}
                 connection.execute(update(images).where(images.c.number == row.number).values(**values))
@@ -234,9 +221,7 @@ class Writer:
         """Set one label of many images by id and return how many changed; deleted images are skipped."""
         with self._engine.begin() as connection:
             columns = images.c.image_id, images.c.number
-            numbers = {
-                row[0]: row[1] for row in rows_matching(connection, columns, images.c.image_id, values)
-            }
+            numbers = dict(rows_matching(connection, columns, images.c.image_id, values))
             query = select(labels.c.number, labels.c.value).where(labels.c.key == key)
             current = dict(connection.execute(query).all())
             new = {image_id: n for image_id, n in numbers.items() if current.get(n) != values[image_id]}
@@ -263,11 +248,9 @@ class Writer:
         if not new:
             return False
         for row in new:
-            connection.execute(
-                delete(labels).where(labels.c.number == row["number"], labels.c.key == row["key"])
-            )
-        inserted = [row for row in new if row["value"] is not None]
-        if inserted:
+            same = (labels.c.number == row["number"]) & (labels.c.key == row["key"])
+            connection.execute(delete(labels).where(same))
+        if inserted := [row for row in new if row["value"] is not None]:
             connection.execute(insert(labels), inserted)
         ids = ids_of(connection, [row["number"] for row in new])
         change_history.record_change(connection, self.who, "labelled", len(ids), ids)
@@ -278,22 +261,13 @@ class Writer:
         """Delete images, so that indexing does not add them again; return the ids that existed."""
         self._delete_in_copy(image_ids)  # first: the copy must never show an image that is deleted here
         with self._engine.begin() as connection:
-            rows: list[Any] = []
-            columns = (
-                images.c.number,
-                images.c.image_id,
-                images.c.content_hash,
-                images.c.source,
-                images.c.patient_key,
-            )
-            for batch in batches(image_ids):
-                rows += connection.execute(select(*columns).where(images.c.image_id.in_(batch))).all()
+            c = images.c
+            columns = (c.number, c.image_id, c.content_hash, c.source, c.patient_key)
+            rows = rows_matching(connection, columns, c.image_id, image_ids)
             deleted = [row.image_id for row in rows]
             if rows:
-                remembered = [
-                    {"content_hash": row.content_hash, "patient_key": row.patient_key} for row in rows
-                ]
-                connection.execute(insert_or(forgotten).on_conflict_do_nothing(), remembered)
+                contents = [{"content_hash": r.content_hash, "patient_key": r.patient_key} for r in rows]
+                connection.execute(insert_or(forgotten).on_conflict_do_nothing(), contents)
                 delete_images(connection, [row.number for row in rows])
                 change_history.record_change(connection, self.who, "deleted", len(deleted), deleted)
                 metadata.bump_generation(connection)
@@ -334,7 +308,7 @@ class Writer:
                 select(forgotten.c.content_hash).where(forgotten.c.patient_key.in_(keys))
             ).all()
             delete_images(connection, [row.number for row in rows])
-            change_history.forget_images(connection, [row.image_id for row in rows])
+            delete_rows(connection, changed_images.c.image_id, [row.image_id for row in rows])
             change_history.forget_content(connection, deleted)
             connection.execute(delete(forgotten).where(forgotten.c.patient_key.in_(keys)))
             idempotency.delete_replies(connection)
