@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from cbir import rerank
@@ -27,15 +28,11 @@ class Method:
 
 def parse_methods(text: str) -> list[Method]:
     """Parse a list separated by spaces or commas; raise InvalidInput for an unknown re-ranker."""
-    names = [name for entry in re.split(r"[\s,]+", text) if entry for name in _expand(entry)]
-    methods = [_method(name) for name in dict.fromkeys(names)]
+    entries = [rerank.names() if entry == "all" else [entry] for entry in re.split(r"[\s,]+", text) if entry]
+    methods = [_method(name) for name in dict.fromkeys(chain.from_iterable(entries))]
     if not methods:
         raise InvalidInput(f"name at least one re-ranker: {', '.join(rerank.names())}, and all")
     return methods
-
-
-def _expand(entry: str) -> list[str]:
-    return list(rerank.names()) if entry == "all" else [entry]
 
 
 def _method(name: str) -> Method:

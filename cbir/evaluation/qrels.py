@@ -1,9 +1,8 @@
 """Relevance judgements (qrels): the gain of a collection's images for each query."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,89 +74,50 @@ def build_qrels(
     InvalidInput
         If labels or level do not fit, or no query has a relevant image.
     """
-    encoder = _LabelEncoder(relevance)
-    judge = _Judge(candidates, encoder.encode(record.labels for record in candidates.records))
-    encoded = encoder.encode(query.labels for query in queries)
-    level = _resolve_level(level, judge.spread, relevance)
-    answerable, without, judged = [], [], []
-    for number, query in enumerate(queries):
-        positions, gains = judge.gains(query, encoded.groups[number], encoded.grades[number], same_patient)
-        if (gains >= level).any():
-            answerable.append(number)
-            judged.append((positions, gains))
+    n = len(candidates)
+    rows = [record.labels for record in candidates.records] + [query.labels for query in queries]
+    titles: dict[tuple[str, ...], int] = {}
+    groups = encode_values((relevance.group(labels) for labels in rows), {})
+    grades = np.array([relevance.grade_of(labels) or 0 for labels in rows], np.int64)
+    classes = encode_values((relevance.class_of(labels) for labels in rows), titles)
+    judged = grades[:n][groups[:n] >= 0]
+    spread = int(np.ptp(judged)) if len(judged) else 0
+    level = _resolve_level(level, spread, relevance)
+    answerable, without, positions, gains = [], [], [], []
+    relevant = _relevant_candidates(candidates, queries, groups, same_patient)
+    for row, (query, answers) in enumerate(zip(queries, relevant, strict=True), start=n):
+        # Without grades they and their spread are 0, and every gain is 1.
+        gain = max(spread, 1) - np.abs(grades[answers] - grades[row])
+        if (gain >= level).any():
+            answerable.append(row)
+            positions.append(answers[gain > 0])
+            gains.append(gain[gain > 0])
         else:
             without.append(query)
     if not answerable:
         raise InvalidInput(f"by '{relevance.text}' no image of the collection is relevant to any query")
     return Qrels(
-        relevance=relevance,
-        queries=[queries[number] for number in answerable],
-        classes=judge.labels.classes,
-        query_classes=encoded.classes[answerable],
-        titles=encoder.titles(),
-        positions=[positions for positions, _ in judged],
-        gains=[gains for _, gains in judged],
-        level=level,
-        spread=judge.spread,
-        without_relevant=without,
-    )
+        relevance=relevance, queries=[queries[row - n] for row in answerable], classes=classes[:n],
+        query_classes=classes[answerable], titles=[" / ".join(values) for values in titles],
+        positions=positions, gains=gains, level=level, spread=spread, without_relevant=without,
+    )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class _EncodedLabels:
-    """Labels as integers (n,): the values that must agree, the grade (0 without), and both; -1: not judged."""
-
-    groups: Ints
-    grades: Ints
-    classes: Ints
-
-
-class _LabelEncoder:
-    """Gives equal numbers to equal labels, of candidates and queries alike."""
-
-    def __init__(self, relevance: Relevance) -> None:
-        self.relevance = relevance
-        self._groups: dict[tuple[str, ...], int] = {}
-        self._classes: dict[tuple[str, ...], int] = {}
-
-    def encode(self, rows: Iterable[Mapping[str, str]]) -> _EncodedLabels:
-        rows = list(rows)
-        return _EncodedLabels(
-            encode_values((self.relevance.group(labels) for labels in rows), self._groups),
-            np.array([self.relevance.grade_of(labels) or 0 for labels in rows], np.int64),
-            encode_values((self.relevance.class_of(labels) for labels in rows), self._classes),
-        )
-
-    def titles(self) -> list[str]:
-        return [" / ".join(values) for values in self._classes]
-
-
-class _Judge:
-    """Candidates by group, picture and patient."""
-
-    def __init__(self, candidates: Candidates, labels: _EncodedLabels) -> None:
-        self.labels = labels
-        grades = labels.grades[labels.groups >= 0]
-        self.spread = int(np.ptp(grades)) if len(grades) else 0
-        self._content_codes: dict[str, int] = {}
-        self._patient_codes: dict[str, int] = {}
-        records = candidates.records
-        self._contents = encode_values((record.content_hash for record in records), self._content_codes)
-        self._patients = encode_values((record.patient_key for record in records), self._patient_codes)
-        order = np.argsort(labels.groups, kind="stable")
-        bounds = np.searchsorted(labels.groups[order], np.arange(labels.groups.max(initial=-1) + 2))
-        self._members = [order[start:stop] for start, stop in pairwise(bounds)]
-
-    def gains(self, query: EvalQuery, group: int, grade: int, same_patient: bool) -> tuple[Ints, Ints]:
-        """Return ascending positions and gains above 0 of a query's relevant candidates."""
-        positions = self._members[group] if group < len(self._members) else np.empty(0, np.int64)
-        allowed = self._contents[positions] != self._content_codes.get(query.content, -2)
+def _relevant_candidates(
+    candidates: Candidates, queries: Sequence[EvalQuery], groups: Ints, same_patient: bool
+) -> Iterator[Ints]:
+    """Yield for each query the ascending positions of its group, without its picture and its patient's images."""
+    records, n = candidates.records, len(candidates)
+    contents = encode_values([r.content_hash for r in records] + [query.content for query in queries], {})
+    patients = encode_values([r.patient_key for r in records] + [query.patient for query in queries], {})
+    order = np.argsort(groups[:n], kind="stable")
+    bounds = np.searchsorted(groups[order], np.arange(groups.max(initial=-1) + 2))
+    for row, query in enumerate(queries, start=n):
+        positions = order[bounds[groups[row]] : bounds[groups[row] + 1]]
+        allowed = contents[positions] != contents[row]
         if query.patient and not same_patient:
-            allowed &= self._patients[positions] != self._patient_codes.get(query.patient, -2)
-        positions = positions[allowed]
-        # Without grades they and their spread are 0, and every gain is 1.
-        gains = max(self.spread, 1) - np.abs(self.labels.grades[positions] - grade)
-        return positions[gains > 0], gains[gains > 0]
+            allowed &= patients[positions] != patients[row]
+        yield positions[allowed]
 
 
 def _resolve_level(level: int | None, spread: int, relevance: Relevance) -> int:

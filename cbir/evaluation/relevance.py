@@ -97,7 +97,11 @@ def parse_relevance(text: str) -> Relevance:
                 f"relevance '{text}' has an empty part; write label, modality+anatomy, irma:TDAB ..."
             )
         if kind == "irma":
-            axes += _axes(text, name)
+            if not name or set(name.upper()) - set(AXES):
+                raise InvalidInput(
+                    f"relevance '{text}': irma: is followed by axes out of T, D, A, B, for instance irma:TDAB"
+                )
+            axes += name.upper()
         elif kind == "grade":
             if grade:
                 raise InvalidInput(f"relevance '{text}' names two grades; only one is possible")
@@ -107,12 +111,3 @@ def parse_relevance(text: str) -> Relevance:
         else:
             keys.append(name or kind)
     return Relevance(text, tuple(dict.fromkeys(keys)), "".join(a for a in AXES if a in axes), grade)
-
-
-def _axes(text: str, name: str) -> str:
-    axes = name.upper()
-    if not axes or set(axes) - set(AXES):
-        raise InvalidInput(
-            f"relevance '{text}': irma: is followed by axes out of T, D, A, B, for instance irma:TDAB"
-        )
-    return axes

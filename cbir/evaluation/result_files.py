@@ -55,16 +55,11 @@ def _run(result: EvalResult, number: int) -> dict[str, Any]:
     metrics = result.plan.metrics
     measures: dict[str, Any] = {}
     for m, metric in enumerate(metrics):
-        figures = {
-            "mean": float(result.means[number, m]),
-            "low": float(result.low[number, m]),
-            "high": float(result.high[number, m]),
-        }
+        mean, low, high = (float(values[number, m]) for values in (result.means, result.low, result.high))
+        measures[metric.name] = {"mean": mean, "low": low, "high": high}
         if difference:
-            figures["difference"] = float(difference.mean[m])
-            figures["p"] = float(difference.p[m])
-            figures["p_holm"] = float(difference.p_holm[m])
-        measures[metric.name] = figures
+            shift, p, p_holm = (float(v[m]) for v in (difference.mean, difference.p, difference.p_holm))
+            measures[metric.name] |= {"difference": shift, "p": p, "p_holm": p_holm}
     return {
         "name": run.method.name,
         "file": f"runs/{run.method.file}",

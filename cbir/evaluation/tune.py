@@ -15,6 +15,8 @@ from cbir.evaluation.metrics.average_precision import average_precision
 from cbir.gallery.ranking import rank, top_k
 from cbir.store import Collection, View
 
+METHOD = "eprf"  # re-ranker whose SVMs are tuned
+
 
 @dataclass(frozen=True)
 class GridTrial:
@@ -38,9 +40,7 @@ def tune_svm(
     collection: Collection,
     label_key: str,
     *,
-    method: str = "eprf",
     queries: int = 200,
-    seed: int = 0,
     penalties: Sequence[float] = (),
     widths: Sequence[float] = (),
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -52,12 +52,9 @@ def tune_svm(
     collection : Collection
     label_key : str
         Images with the same value of this label are relevant to each other.
-    method : str
-        Re-ranker with SVMs.
     queries : int
         Number of queries, drawn evenly from the classes, from the images with an even content hash: the others
         remain for reporting.
-    seed : int
     penalties, widths : sequence of float
         Values of C and gamma; by default those that the re-ranker declares.
     progress : callable
@@ -71,22 +68,20 @@ def tune_svm(
     Raises
     ------
     InvalidInput
-        If the method has no SVMs, or fewer than two images share a label.
+        If fewer than two images share a label.
     """
     view = collection.view()
     labelled = read_labelled_rows(collection, view, label_key)
-    indices = _draw(collection, view, labelled, queries, np.random.default_rng(seed))
+    indices = _draw(collection, view, labelled, queries, np.random.default_rng(0))
     if not len(indices):
         raise InvalidInput(f"no two images share a value of the label {label_key}, which tuning needs")
-    declared = rerank.reranker_class(method).svm_grid
-    if not declared:
-        raise InvalidInput(f"{method} has no C and gamma to tune")
+    declared = rerank.reranker_class(METHOD).svm_grid
     grid = list(product(penalties or declared["C"], widths or declared["gamma"]))
     trials = []
     for done, (C, gamma) in enumerate(grid):
         progress(done, len(grid))
         parameters = collection.profile.rerank | {"C": C, "gamma": gamma}
-        precisions = [_query(view, labelled, index, method, parameters) for index in indices]
+        precisions = [_query(view, labelled, index, parameters) for index in indices]
         defined = [precision for precision in precisions if precision is not None]
         if not defined:
             raise InvalidInput(f"no image shares its {label_key} with an image of another patient")
@@ -122,9 +117,7 @@ def _draw(
     return np.array(turns[:count], np.int64)
 
 
-def _query(
-    view: View, labelled: LabelledRows, index: int, method: str, parameters: dict[str, Any]
-) -> float | None:
+def _query(view: View, labelled: LabelledRows, index: int, parameters: dict[str, Any]) -> float | None:
     """Return the average precision of one image's query, None without a relevant image."""
     patient = labelled.patient[index]
     others = labelled.patient != patient if patient >= 0 else np.ones(len(labelled.rows), bool)
@@ -134,5 +127,5 @@ def _query(
         return None
     query = view.gallery.vectors(labelled.rows[index : index + 1])[0]
     ranking = rank(query, view.gallery, labelled.rows[others])
-    scores = rerank.get(method, **parameters)(query, ranking, view.gallery).scores
+    scores = rerank.get(METHOD, **parameters)(query, ranking, view.gallery).scores
     return float(average_precision(relevant[None, top_k(scores, len(scores))])[0])

@@ -49,7 +49,7 @@ def answer_irma(
     from cbir import settings
     from cbir.datasets.irma import CodeTree
     from cbir.evaluation.irma.irma_queries import find_irma_queries
-    from cbir.evaluation.irma.submission import SubmissionPlan, answer_classes, answer_codes
+    from cbir.evaluation.irma.submission import SubmissionPlan, answer_queries
     from cbir.search import Request, Searcher
     from cbir.store import Collection
 
@@ -68,9 +68,7 @@ def answer_irma(
 
         request = Request(k=k, rerank=rerank, where=where or [])
         plan = SubmissionPlan(Searcher(opened, settings.load()), request, label, sample, seed, stage)
-        submission = (
-            answer_codes(plan, test_queries, codes, rule) if codes else answer_classes(plan, test_queries)
-        )
+        submission = answer_queries(plan, test_queries, codes, rule)
     try:
         with atomic_text(out) as file:
             lines = zip(test_queries, submission.answers, strict=True)

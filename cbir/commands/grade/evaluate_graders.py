@@ -57,6 +57,7 @@ def evaluate_graders(
     from cbir.grading import grader_evaluation as measuring
     from cbir.grading.graded_cases import read_graded_cases, require_grades
     from cbir.grading.grading_features import case_features
+    from cbir.models.linear.grouped_folds import group_folds
 
     names = list(dict.fromkeys(ranker or ["s-ndcg"]))
     if report is not None and report.exists() and not report.is_dir():
@@ -74,9 +75,7 @@ def evaluate_graders(
         features = {name: case_features(opened, name, cases).astype(np.float64) for name in names}
     patients = np.unique(cases.patients, return_inverse=True)[1]
     splits = (
-        measuring.splits_by_patient(cases.grades, patients, folds, seed)
-        if test_cases is None
-        else _split(cases, test_cases)
+        group_folds(cases.grades, patients, folds, seed) if test_cases is None else _split(cases, test_cases)
     )
     results = [
         measuring.evaluate_grader(

@@ -184,12 +184,11 @@ def tune_voting(
     decisions : sequence of Decision
     """
     settings = _settings(neighbours.labels.shape[1], any(decision.unsure.any() for decision in decisions))
-    tried = np.array(
-        [
-            decision_errors(true, decided, decisions)
-            for decided in _decide_all(neighbours, decisions, settings)
-        ]
-    )
+    tried = np.empty((len(settings), len(true)))
+    for errors, setting in zip(tried, settings, strict=True):
+        shares = label_shares(neighbours, setting, len(decisions[0].wrong))
+        decided = decide_answers(shares, decisions, setting.threshold)
+        errors[:] = decision_errors(true, decided, decisions)
     even = np.arange(len(true)) % 2 == 0
     crossed = np.empty(len(true))
     for half in (even, ~even):
@@ -205,14 +204,4 @@ def _settings(depth: int, thresholds: bool) -> list[VotingSetting]:
         VotingSetting(count, sharpness, threshold)
         for count, sharpness, threshold in product(counts, SHARPNESSES, THRESHOLDS if thresholds else (0.5,))
         if count > 1 or (sharpness, threshold) == (0.0, 0.5)  # a single vote is always unanimous
-    ]
-
-
-def _decide_all(
-    neighbours: NeighbourLabels, decisions: Sequence[Decision], settings: Sequence[VotingSetting]
-) -> list[list[NDArray[np.int64]]]:
-    count = len(decisions[0].wrong)
-    return [
-        decide_answers(label_shares(neighbours, setting, count), decisions, setting.threshold)
-        for setting in settings
     ]

@@ -11,8 +11,6 @@ from cbir.datasets.irma.label_files import normalise_label
 from cbir.errors import InvalidInput
 from cbir.evaluation.irma.code_error import ErrorRule
 from cbir.evaluation.irma.code_voting import (
-    Decision,
-    NeighbourLabels,
     TunedVoting,
     class_decisions,
     code_decisions,
@@ -63,53 +61,39 @@ class SubmissionPlan:
     stage: Stage
 
 
-def answer_codes(
-    plan: SubmissionPlan, queries: Sequence[IrmaQuery], tree: CodeTree, rule: ErrorRule
+def answer_queries(
+    plan: SubmissionPlan, queries: Sequence[IrmaQuery], tree: CodeTree | None, rule: ErrorRule
 ) -> Submission:
-    """Answer the code of least expected error for each image, `*` if too few neighbours agree.
+    """Answer each image by the votes of its neighbours.
+
+    With a tree the answer is the code of least expected error, `*` if too few neighbours agree. Without, it is the
+    confidences in all classes in ascending order of classes (ImageCLEF 2005).
 
     Parameters
     ----------
     plan : SubmissionPlan
     queries : sequence of IrmaQuery
-    tree : CodeTree
+    tree : CodeTree or None
     rule : ErrorRule
+        For codes.
     """
-    learned = labelled_images(plan.searcher, plan.label, "2008", plan.request.where)
-    decisions = code_decisions(list(learned.numbers), tree, rule)
-    tuned, sample, neighbours, refused = _search(plan, learned, decisions, queries)
-    shares = label_shares(neighbours, tuned.setting, len(learned.numbers))
-    indices = decide_answers(shares, decisions, tuned.setting.threshold)
-    parts = [
-        [decision.answers[index] for index in of_axis]
-        for decision, of_axis in zip(decisions, indices, strict=True)
-    ]
-    return Submission(["-".join(axes) for axes in zip(*parts, strict=True)], tuned, sample, refused, learned)
-
-
-def answer_classes(plan: SubmissionPlan, queries: Sequence[IrmaQuery]) -> Submission:
-    """Answer confidences in all classes for each image, in ascending order of classes (ImageCLEF 2005)."""
-    learned = labelled_images(plan.searcher, plan.label, "2005", plan.request.where)
-    tuned, sample, neighbours, refused = _search(
-        plan, learned, class_decisions(list(learned.numbers)), queries
-    )
-    shares = label_shares(neighbours, tuned.setting, len(learned.numbers))
-    return Submission(
-        [" ".join(f"{share:.6g}" for share in row) for row in shares], tuned, sample, refused, learned
-    )
-
-
-def _search(
-    plan: SubmissionPlan, learned: LabelledImages, decisions: Sequence[Decision], queries: Sequence[IrmaQuery]
-) -> tuple[TunedVoting, int, NeighbourLabels, dict[Path, str]]:
+    learned = labelled_images(plan.searcher, plan.label, "2008" if tree else "2005", plan.request.where)
+    names = list(learned.numbers)
+    decisions = code_decisions(names, tree, rule) if tree else class_decisions(names)
     sample = min(plan.sample, len(learned.images))
     step = plan.stage("choosing by training images", sample)
-    tuned = tune_voting(
-        *neighbours_of_training(plan.searcher, learned, plan.request, sample, plan.seed, step), decisions
-    )
+    training = neighbours_of_training(plan.searcher, learned, plan.request, sample, plan.seed, step)
+    tuned = tune_voting(*training, decisions)
     step = plan.stage("answering", len(queries))
     neighbours, refused = neighbours_of_files(plan.searcher, learned, plan.request, queries, step)
-    return tuned, sample, neighbours, refused
+    shares = label_shares(neighbours, tuned.setting, len(names))
+    if tree:
+        indices = decide_answers(shares, decisions, tuned.setting.threshold)
+        parts = [np.array(axis.answers)[of_axis] for axis, of_axis in zip(decisions, indices, strict=True)]
+        answers = ["-".join(axes) for axes in zip(*parts, strict=True)]
+    else:
+        answers = [" ".join(f"{share:.6g}" for share in row) for row in shares]
+    return Submission(answers, tuned, sample, refused, learned)
 
 
 def true_labels(queries: Sequence[IrmaQuery], labelling: str) -> dict[str, str]:

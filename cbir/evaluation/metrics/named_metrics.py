@@ -61,7 +61,12 @@ def _parse_metric(name: str) -> Metric:
             raise InvalidInput("ANMRR has no cut-off; its depth follows from the number of relevant images")
         return Metric(name, anmrr.nmrr)
     if kind == "IPrec" and value:
-        recall = _parse_recall(name, value)
+        try:
+            recall = float(value)
+        except ValueError:
+            recall = -1.0
+        if not 0.0 <= recall <= 1.0:
+            raise InvalidInput(f"the measure '{name}' needs a recall from 0 to 1, for instance IPrec@0.5")
         return Metric(name, lambda judged: interpolated_precision(judged, [recall])[:, 0])
     if kind in WITH_CUTOFF:
         if not value or not value.isdecimal() or int(value) < 1:
@@ -70,16 +75,6 @@ def _parse_metric(name: str) -> Metric:
         return Metric(name, lambda judged: compute(judged, k), k)
     cutoff = trec_eval.parse_trec_measure(name).params.get("cutoff")
     return Metric(name, None, cutoff or 0)
-
-
-def _parse_recall(name: str, value: str) -> float:
-    try:
-        recall = float(value)
-    except ValueError:
-        recall = -1.0
-    if not 0.0 <= recall <= 1.0:
-        raise InvalidInput(f"the measure '{name}' needs a recall from 0 to 1, for instance IPrec@0.5")
-    return recall
 
 
 def check_metric_gains(metrics: Sequence[Metric], largest: int) -> None:

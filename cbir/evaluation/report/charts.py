@@ -57,10 +57,7 @@ def round_range(values: Sequence[float]) -> Range:
     return 0.0, 1.0
 
 
-def line_chart(
-    series: Series, xs: Sequence[float], x_title: str, y_title: str, *, styles: Sequence[LineStyle] = (),
-    x_range: Range = (0.0, 1.0), y_range: Range = (0.0, 1.0),
-) -> str:  # fmt: skip
+def line_chart(series: Series, xs: Sequence[float], x_title: str, y_title: str, **more: Any) -> str:
     """Draw curves.
 
     Parameters
@@ -70,13 +67,10 @@ def line_chart(
     xs : sequence of float
     x_title, y_title : str
         Axis labels.
-    styles : sequence of LineStyle
-        One for each series; by default `line_styles`.
-    x_range, y_range : (float, float)
-        Limits of the axes.
+    **more
+        Styles and ranges of `LinePanel`.
     """
-    panel = LinePanel(series, xs, x_title, y_title, styles, x_range, y_range)
-    return line_charts([panel], f"{y_title} over {x_title}")
+    return line_charts([LinePanel(series, xs, x_title, y_title, **more)], f"{y_title} over {x_title}")
 
 
 def line_charts(panels: Sequence[LinePanel], title: str) -> str:
@@ -175,15 +169,11 @@ def box_chart(
     with svg_figure(400, title) as chart:
         (axes,) = chart.axes
         for number, (name, values) in enumerate(samples):
-            colour = {"color": COLOURS[number % 8]}
             if not len(values):
                 continue
-            outlier = {
-                "marker": "o",
-                "markersize": 4,
-                "markerfacecolor": colour["color"],
-                "markeredgewidth": 0,
-            }
+            fill = COLOURS[number % 8]
+            colour = {"color": fill}
+            outlier = {"marker": "o", "markersize": 4, "markerfacecolor": fill, "markeredgewidth": 0}
             parts = axes.boxplot(
                 values, positions=[number], widths=0.3, showcaps=False, flierprops=outlier, boxprops=colour,
                 medianprops=colour, whiskerprops=colour,
