@@ -35,6 +35,9 @@ def _cosines() -> NDArray[np.float64]:
 _DCT = _cosines()
 _LEVELS = np.arange(256, dtype=np.float64)
 _RED, _GREEN, _BLUE = 0.299 * _LEVELS, 0.587 * _LEVELS, 0.114 * _LEVELS
+# first mean of a range, its level, and the means that share a level
+_LUMA_STEPS = ((192, 112, 4), (160, 96, 2), (96, 32, 1), (64, 16, 2), (0, 0, 4))
+_CHROMA_STEPS = ((192, 63, 64), (160, 56, 4), (144, 48, 2), (112, 16, 1), (96, 8, 2), (64, 0, 4), (0, 0, 64))
 _CHROMA_OF_GREY = 128  # Cb and Cr of every grey level
 
 
@@ -58,9 +61,9 @@ def coefficients(image: Image) -> NDArray[np.int64]:
     """Return all quantised coefficients of Y, Cb and Cr in zig-zag order: shape (3, 64)."""
     spectrum = _transform(_cells(image)).reshape(3, GRID * GRID)[:, _ZIGZAG]
     quantised = np.empty_like(spectrum)
-    quantised[0, 0] = _quantise_luma_mean(int(spectrum[0, 0]) // 8) >> 1
-    quantised[1, 0] = _quantise_chroma_mean(int(spectrum[1, 0]) // 8)
-    quantised[2, 0] = _quantise_chroma_mean(int(spectrum[2, 0]) // 8)
+    quantised[0, 0] = _quantise_mean(int(spectrum[0, 0]) // 8, _LUMA_STEPS) >> 1
+    for chroma in (1, 2):
+        quantised[chroma, 0] = _quantise_mean(int(spectrum[chroma, 0]) // 8, _CHROMA_STEPS)
     # integer division in C truncates towards zero
     quantised[0, 1:] = _quantise_change(np.sign(spectrum[0, 1:]) * (np.abs(spectrum[0, 1:]) // 2)) >> 3
     quantised[1:, 1:] = _quantise_change(spectrum[1:, 1:]) >> 3
@@ -130,32 +133,9 @@ def _transform(cells: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(np.floor(by_column + 0.499999), np.int64)
 
 
-def _quantise_luma_mean(value: int) -> int:
-    if value > 191:
-        return 112 + (value - 192) // 4
-    if value > 159:
-        return 96 + (value - 160) // 2
-    if value > 95:
-        return 32 + (value - 96)
-    if value > 63:
-        return 16 + (value - 64) // 2
-    return value // 4
-
-
-def _quantise_chroma_mean(value: int) -> int:
-    if value > 191:
-        return 63
-    if value > 159:
-        return 56 + (value - 160) // 4
-    if value > 143:
-        return 48 + (value - 144) // 2
-    if value > 111:
-        return 16 + (value - 112)
-    if value > 95:
-        return 8 + (value - 96) // 2
-    if value > 63:
-        return (value - 64) // 4
-    return 0
+def _quantise_mean(value: int, steps: tuple[tuple[int, int, int], ...]) -> int:
+    start, level, width = next(step for step in steps if value >= step[0])
+    return level + (value - start) // width
 
 
 def _quantise_change(values: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -63,8 +63,7 @@ def local_bins(image: Image) -> NDArray[np.int64]:
     counts = np.bincount((regions * (KINDS + 1) + kinds).ravel(), minlength=SIDE * SIDE * (KINDS + 1))
     counts = counts.reshape(SIDE * SIDE, KINDS + 1)
     shares = counts[:, :KINDS] / counts.sum(axis=1, keepdims=True)
-    indices: NDArray[np.int64] = (shares[:, :, None] > _BORDERS).sum(axis=2).ravel()
-    return indices
+    return np.asarray((shares[:, :, None] > _BORDERS).sum(axis=2).ravel())
 
 
 def _enlarged(grey: NDArray[np.uint8]) -> NDArray[np.uint8]:

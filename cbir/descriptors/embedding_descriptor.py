@@ -62,8 +62,7 @@ class EmbeddingDescriptor:
         self._model, self._device = model, device
 
     def __call__(self, image: Image) -> NDArray[np.float32]:
-        vector: NDArray[np.float32] = self.describe_batch([self.prepare(image)])[0]
-        return vector
+        return np.asarray(self.describe_batch([self.prepare(image)])[0])
 
     def prepare(self, image: Image) -> NDArray[np.uint8]:
         """Reduce `image` to the network's input: (side, side)."""

@@ -18,10 +18,8 @@ _CONTRAST_SCALE = 128.0
 
 _LEVELS = np.arange(256, dtype=np.float64)
 _DIRECTIONS = np.arange(BINS)
-_DISTANCES = np.minimum(
-    (_DIRECTIONS[:, None] - _DIRECTIONS) % BINS, (_DIRECTIONS - _DIRECTIONS[:, None]) % BINS
-)
-_SQUARED_ANGLES = (_DISTANCES * np.pi / BINS) ** 2
+_TURNS = (_DIRECTIONS[:, None] - _DIRECTIONS) % BINS
+_SQUARED_ANGLES = (np.minimum(_TURNS, _TURNS.T) * np.pi / BINS) ** 2
 _COSINES = np.cos(2.0 * np.pi * np.arange(DIFFERENCES) / BINS)
 
 
@@ -84,9 +82,8 @@ def directionality(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     pixels = counts.sum(axis=1, keepdims=True)
     shares = counts / np.maximum(pixels, 1)
     level = np.minimum(2.0 / BINS, shares.max(axis=1, keepdims=True))
-    peaks = (
-        (shares > np.roll(shares, 1, axis=1)) & (shares >= np.roll(shares, -1, axis=1)) & (shares >= level)
-    )
+    before, after = np.roll(shares, 1, axis=1), np.roll(shares, -1, axis=1)
+    peaks = (shares > before) & (shares >= after) & (shares >= level)
     peaks[:, 0] |= ~peaks.any(axis=1)  # all bins equal
     nearest = np.where(peaks[:, None, :], _SQUARED_ANGLES, np.inf).min(axis=2)
     spread = (shares * nearest).sum(axis=1) * peaks.sum(axis=1)

@@ -23,10 +23,8 @@ def best_sizes(grey: NDArray[np.uint8]) -> NDArray[np.uint8]:
     padded = cv2.copyMakeBorder(grey, LARGEST, LARGEST, LARGEST, LARGEST, cv2.BORDER_REPLICATE)
     sizes = np.ones_like(grey)
     for rows, columns in tiles(*grey.shape):
-        _update_best_sizes(
-            padded[rows.start : rows.stop + 2 * LARGEST, columns.start : columns.stop + 2 * LARGEST],
-            sizes[rows, columns],
-        )
+        bottom, right = rows.stop + 2 * LARGEST, columns.stop + 2 * LARGEST
+        _update_best_sizes(padded[rows.start : bottom, columns.start : right], sizes[rows, columns])
     return sizes
 
 

@@ -53,9 +53,8 @@ def direction_counts(grey: NDArray[np.uint8], regions: Sequence[tuple[slice, sli
     directions = bordered[:height, DISTANCE:-DISTANCE]
     padded = cv2.copyMakeBorder(grey, 1, 1, 1, 1, cv2.BORDER_REPLICATE)
     for rows, columns in tiles(height, width):
-        _fill_directions(
-            padded[rows.start : rows.stop + 2, columns.start : columns.stop + 2], directions[rows, columns]
-        )
+        surroundings = padded[rows.start : rows.stop + 2, columns.start : columns.stop + 2]
+        _fill_directions(surroundings, directions[rows, columns])
     _add_pair_differences(bordered)
     counts = region_histograms(directions, regions).reshape(len(regions), 16, BINS)
     return counts[:, : DIFFERENCES + 1].transpose(0, 2, 1)

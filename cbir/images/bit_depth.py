@@ -111,9 +111,8 @@ def weighted_percentiles(values: NDArray[np.float64], counts: NDArray[np.int64])
     upper = values[np.searchsorted(cumulative, np.minimum(before + 1, cumulative[-1] - 1), "right")]
     fraction = position - before
     with np.errstate(over="ignore", invalid="ignore"):  # the difference of two huge values
-        low, high = np.where(
-            fraction < 0.5, lower + (upper - lower) * fraction, upper - (upper - lower) * (1 - fraction)
-        )
+        step = upper - lower
+        low, high = np.where(fraction < 0.5, lower + step * fraction, upper - step * (1 - fraction))
     return (float(low), float(high)) if low < high < np.inf else (float(values[0]), float(values[-1]))
 
 
@@ -153,13 +152,9 @@ def _onto_black(pixels: Pixels, alpha: Pixels) -> Pixels:
 
 def drop_equal_channels(pixels: Pixels) -> Pixels:
     """Reduce three equal channels to (height, width); return other pixels unchanged; C-contiguous."""
-    if pixels.ndim == 3 and _equal_channels(pixels[::16, ::16]):  # most colour images end here
+    sample = pixels[::16, ::16]
+    if pixels.ndim == 3 and (sample == sample[:, :, :1]).all():  # most colour images end here
         red, green, blue = cv2.split(pixels)
         if cv2.norm(red, green, cv2.NORM_INF) == 0 and cv2.norm(green, blue, cv2.NORM_INF) == 0:
             return np.asarray(red, np.uint8)
     return np.ascontiguousarray(pixels)
-
-
-def _equal_channels(pixels: Pixels) -> bool:
-    first = pixels[:, :, 0]
-    return bool((first == pixels[:, :, 1]).all() and (first == pixels[:, :, 2]).all())

@@ -6,16 +6,10 @@ from typing import Any
 
 import numpy as np
 import pydicom
+from pydicom import uid
 from pydicom.dataset import Dataset
 from pydicom.filereader import read_dataset, read_preamble
 from pydicom.multival import MultiValue
-from pydicom.uid import (
-    UID,
-    DeflatedExplicitVRLittleEndian,
-    ExplicitVRBigEndian,
-    ExplicitVRLittleEndian,
-    ImplicitVRLittleEndian,
-)
 
 from cbir.errors import UnreadableImage
 from cbir.images.limits import Limits
@@ -50,8 +44,8 @@ def parse_dataset(data: bytes, limits: Limits) -> Dataset:
         raise UnreadableImage("has neither 1 nor 3 samples per pixel; convert it to grey or RGB")
     if "TransferSyntaxUID" not in dataset.file_meta:
         implicit, little = dataset.original_encoding
-        explicit = ExplicitVRLittleEndian if little else ExplicitVRBigEndian
-        dataset.file_meta.TransferSyntaxUID = ImplicitVRLittleEndian if implicit else explicit
+        explicit = uid.ExplicitVRLittleEndian if little else uid.ExplicitVRBigEndian
+        dataset.file_meta.TransferSyntaxUID = uid.ImplicitVRLittleEndian if implicit else explicit
     return dataset
 
 
@@ -60,7 +54,7 @@ def _check_deflated(data: bytes, limits: Limits) -> None:
     file = BytesIO(data)
     read_preamble(file, force=True)
     meta = read_dataset(file, False, True, stop_when=lambda tag, vr, length: tag.group != 2)
-    if meta.get("TransferSyntaxUID") != DeflatedExplicitVRLittleEndian:
+    if meta.get("TransferSyntaxUID") != uid.DeflatedExplicitVRLittleEndian:
         return
     inflate, rest, size = zlib.decompressobj(-zlib.MAX_WBITS), file.read(), 0
     while rest and not inflate.eof:
@@ -73,8 +67,9 @@ def _check_deflated(data: bytes, limits: Limits) -> None:
 
 def _kind(dataset: Dataset) -> str:
     """Describe the SOP class of an object without pixels."""
-    uid = dataset.get("SOPClassUID") or dataset.file_meta.get("MediaStorageSOPClassUID") or ""
-    return f"it is of class {UID(uid).name}" if UID(uid).name != uid else "it is of an unknown class"
+    value = dataset.get("SOPClassUID") or dataset.file_meta.get("MediaStorageSOPClassUID") or ""
+    name = uid.UID(value).name
+    return f"it is of class {name}" if name != value else "it is of an unknown class"
 
 
 def frame_count(dataset: Dataset) -> int:

@@ -3,15 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from pydicom import uid
 from pydicom.dataset import Dataset
 from pydicom.multival import MultiValue
-from pydicom.uid import (
-    MultiFrameGrayscaleByteSecondaryCaptureImageStorage,
-    MultiFrameGrayscaleWordSecondaryCaptureImageStorage,
-    MultiFrameSingleBitSecondaryCaptureImageStorage,
-    MultiFrameTrueColorSecondaryCaptureImageStorage,
-    SecondaryCaptureImageStorage,
-)
 
 from cbir.errors import UnreadableImage
 from cbir.images.dicom_dataset import frame_count, parse_dataset
@@ -21,11 +15,11 @@ from cbir.images.image import DicomHeader, Image
 from cbir.images.limits import Limits
 
 SECONDARY_CAPTURES = {
-    SecondaryCaptureImageStorage,
-    MultiFrameSingleBitSecondaryCaptureImageStorage,
-    MultiFrameGrayscaleByteSecondaryCaptureImageStorage,
-    MultiFrameGrayscaleWordSecondaryCaptureImageStorage,
-    MultiFrameTrueColorSecondaryCaptureImageStorage,
+    uid.SecondaryCaptureImageStorage,
+    uid.MultiFrameSingleBitSecondaryCaptureImageStorage,
+    uid.MultiFrameGrayscaleByteSecondaryCaptureImageStorage,
+    uid.MultiFrameGrayscaleWordSecondaryCaptureImageStorage,
+    uid.MultiFrameTrueColorSecondaryCaptureImageStorage,
 }
 LONGEST = 64  # characters of a header value, the maximum of VR LO and UI
 
@@ -64,9 +58,7 @@ def decode_dicom(
             yield Image(pixels, name, "dicom", index + 1 if count > 1 else None, header, windowing)
     except (UnreadableImage, MemoryError):
         raise
-    except (
-        Exception
-    ):  # decoders may raise anything on damaged data, and their messages may quote patient data
+    except Exception:  # decoders raise anything on damaged data, and their messages may quote patient data
         raise UnreadableImage("is a damaged DICOM file; copy or export it again") from None
 
 

@@ -144,10 +144,10 @@ def _apply_voi(
     if window is None and item.get("VOILUTSequence"):
         entries = lookup_table(item.VOILUTSequence[0], little, signed)
         return apply_window(entries(values), 0, entries.top)
-    center_width = window or _first_window(item)
-    if center_width is None:
+    window = window or _first_window(item)
+    if window is None:
         return None
-    center, width = center_width
+    center, width = window
     function = str(item.get("VOILUTFunction") or "LINEAR").strip().upper()
     if function == "SIGMOID":
         exponent = np.clip(-4 * (values - center) / width, -700, 700)
@@ -176,9 +176,7 @@ def _apply_palette(stored: Stored, dataset: Dataset) -> Pixels:
     distinct, indices = _distinct_values(stored)
     colours = "RedPaletteColorLookupTable", "GreenPaletteColorLookupTable", "BluePaletteColorLookupTable"
     if "RedPaletteColorLookupTableData" in dataset:
-        tables = [
-            lookup_table(dataset, little, signed, f"{name}Descriptor", f"{name}Data") for name in colours
-        ]
+        tables = [lookup_table(dataset, little, signed, f"{n}Descriptor", f"{n}Data") for n in colours]
         top = max(table.top for table in tables)
         rgb = np.stack([table(distinct) for table in tables], axis=-1)
     else:  # segmented

@@ -5,28 +5,20 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+from pydicom import uid
 from pydicom.dataset import Dataset
 from pydicom.encaps import encapsulate, generate_frames
 from pydicom.pixels.decoders.base import Decoder, get_decoder
 from pydicom.pixels.utils import as_pixel_options
-from pydicom.uid import (
-    HTJ2K,
-    UID,
-    HTJ2KLossless,
-    HTJ2KLosslessRPCL,
-    JPEG2000TransferSyntaxes,
-    JPEGExtended12Bit,
-    JPEGLSTransferSyntaxes,
-    JPEGTransferSyntaxes,
-)
+from pydicom.uid import UID
 
 from cbir.errors import UnreadableImage
 from cbir.images.dicom_dataset import frame_count, integer
 
 Stored = NDArray[np.generic]
 
-JPEGS = {*JPEGTransferSyntaxes, *JPEGLSTransferSyntaxes}
-JPEG_2000S = {*JPEG2000TransferSyntaxes, HTJ2K, HTJ2KLossless, HTJ2KLosslessRPCL}
+JPEGS = {*uid.JPEGTransferSyntaxes, *uid.JPEGLSTransferSyntaxes}
+JPEG_2000S = {*uid.JPEG2000TransferSyntaxes, uid.HTJ2K, uid.HTJ2KLossless, uid.HTJ2KLosslessRPCL}
 START_OF_FRAME = {*range(0xC0, 0xD0), 0xF7} - {0xC4, 0xC8, 0xCC}  # ISO/IEC 10918-1, B.1.1.3; 14495-1, C.1.1
 SIZE_MARKERS = b"\xff\x4f\xff\x51"  # a JPEG 2000 codestream begins with its size: ISO/IEC 15444-1, A.5.1
 
@@ -70,8 +62,7 @@ def _native(dataset: Dataset, decoder: Decoder) -> Iterator[Stored]:
 def _decoded(dataset: Dataset, decoder: Decoder) -> Iterator[Stored]:
     count, syntax = frame_count(dataset), decoder.UID
     options = {**as_pixel_options(dataset), "number_of_frames": 1, "extended_offsets": None}
-    for name in [name for name, value in options.items() if value is None]:
-        del options[name]
+    options = {name: value for name, value in options.items() if value is not None}
     try:
         offsets = None
         if "ExtendedOffsetTable" in dataset:
@@ -80,7 +71,7 @@ def _decoded(dataset: Dataset, decoder: Decoder) -> Iterator[Stored]:
         for _ in range(count):
             coded = next(coded_frames)
             _check_size(coded, dataset, syntax)
-            if syntax == JPEGExtended12Bit:
+            if syntax == uid.JPEGExtended12Bit:
                 coded = _fix_spectral_end(coded)
             yield decoder.as_array(encapsulate([coded]), index=0, **options)[0]
     except (UnreadableImage, MemoryError):

@@ -51,9 +51,7 @@ def lookup_table(
     count = count % 65536 or 65536
     first = (first + 32768) % 65536 - 32768 if signed else first % 65536
     raw = item[data].value
-    entries = (
-        _words(raw, count, little) if isinstance(raw, bytes) else np.atleast_1d(np.asarray(raw, np.float64))
-    )
+    entries = _words(raw, count, little) if isinstance(raw, bytes) else np.array(raw, np.float64, ndmin=1)
     if entries.size == 0:
         raise ValueError("a lookup table without entries")
     maximum = float(entries.max())

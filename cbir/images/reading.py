@@ -20,10 +20,22 @@ SINGLE_FRAME = {"png": png.decode_png, "jpeg": rasters.decode_jpeg, "bmp": raste
 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # our errors report damage, with file names
 
 
-def read_images(path: str | os.PathLike[str], *, limits: Limits = Limits()) -> Iterator[Image]:
-    """Yield every frame or page of the file at `path` as `decode` does; Image.source is its name without folders.
+def read_images(
+    path: str | os.PathLike[str], *, limits: Limits = Limits(), window: tuple[float, float] | None = None
+) -> Iterator[Image]:
+    """Yield every frame or page of a file as `decode` does; Image.source is its name without folders.
 
-    Raises UnreadableImage also for a file that is missing, not accessible or not regular; `limits` as in `decode`.
+    Parameters
+    ----------
+    path : path-like
+        File.
+    limits, window
+        See `decode`.
+
+    Raises
+    ------
+    UnreadableImage
+        Also for a file that is missing, not accessible or not regular.
     """
     path = Path(path)
     try:
@@ -38,7 +50,7 @@ def read_images(path: str | os.PathLike[str], *, limits: Limits = Limits()) -> I
     except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
         reason = getattr(error, "strerror", None) or "invalid file name"
         raise UnreadableImage(f"{path.name} cannot be read: {reason}") from error
-    yield from decode(data, path.name, limits=limits)
+    yield from decode(data, path.name, limits=limits, window=window)
 
 
 def decode(

@@ -17,6 +17,11 @@ def make_thumbnail(image: Image) -> bytes:
     return encode_image(shrink(image.pixels, SIDE), ".jpg", [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
 
 
+def encode_view(image: Image, side: int) -> bytes:
+    """Encode `image` as a PNG, little compressed, with a longest side of at most `side` pixels."""
+    return encode_image(shrink(image.pixels, side), ".png", [cv2.IMWRITE_PNG_COMPRESSION, 1])
+
+
 def shrink(pixels: Pixels, side: int) -> Pixels:
     """Scale pixels down to a longest side of at most `side`; leave smaller ones unchanged."""
     height, width = pixels.shape[:2]
