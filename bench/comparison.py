@@ -154,7 +154,7 @@ def lead_over_rival(comparison: Comparison, method: str, excluded: Sequence[str]
     method : str
         A member.
     excluded : sequence of str
-        Members that are no rivals.
+        Members that do not count as rivals.
 
     Returns
     -------

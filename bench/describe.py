@@ -1,7 +1,7 @@
-"""How fast are the descriptors? One thread, decoding included.
+"""Time the descriptors on one thread, including decoding.
 
-Grey PNG of 512 x 512 pixels, drawn here (soft shapes, bones, noise), and, with --data or CBIR_DATA, a sample of the
-real images in FOLDER/composite/images. Drawing is counted out.
+Images are synthetic grey PNG of 512 x 512 pixels (soft shapes, bones, noise) and, with --data or CBIR_DATA, a sample
+of the real images in FOLDER/composite/images. Drawing is not timed.
 
     python bench/describe.py [--data FOLDER] [--count 200] [--repeats 3]
 """
@@ -26,7 +26,7 @@ from cbir import descriptors
 from cbir.images import read_images
 
 DESCRIPTOR = "huang2012"
-TARGET = 250  # images a second, 512 x 512, decoding included
+TARGET = 250  # images per second, 512 x 512, decoding included
 
 
 def radiograph(seed: int, size: int) -> NDArray[np.uint8]:
@@ -72,7 +72,7 @@ def milliseconds(work: Callable, items: Iterable, repeats: int) -> float:
 
 
 def measure(paths: list[Path], repeats: int) -> dict[str, float]:
-    """Return milliseconds an image by step; `together` is decoding and describing, image by image."""
+    """Return milliseconds per image by step; `together` is decoding and describing, image by image."""
     describe = descriptors.get(DESCRIPTOR)
     encoded = [np.fromfile(path, np.uint8) for path in paths]
     images = [image for path in paths for image in read_images(path)]
@@ -90,7 +90,7 @@ def report(title: str, paths: list[Path], repeats: int) -> dict[str, float]:
     """Print a table and return its values."""
     steps = measure(paths, repeats)
     print(f"\n{title}: {len(paths)} images\n")
-    print(f"{'step':24s}{'ms an image':>12s}{'images/s':>12s}")
+    print(f"{'step':24s}{'ms per image':>12s}{'images/s':>12s}")
     for step, value in steps.items():
         print(f"{step:24s}{value:12.3f}{1000 / value:12.0f}")
     return steps
@@ -103,9 +103,9 @@ def main() -> None:
     parser.add_argument(
         "--data", type=Path, default=os.environ.get("CBIR_DATA"), help="folder of real images"
     )
-    parser.add_argument("--count", type=int, default=200, help="images of each sort")
-    parser.add_argument("--size", type=int, default=512, help="side of the drawn images")
-    parser.add_argument("--repeats", type=int, default=3, help="the best of so many passes counts")
+    parser.add_argument("--count", type=int, default=200, help="number of images of each kind")
+    parser.add_argument("--size", type=int, default=512, help="side of the synthetic images in pixels")
+    parser.add_argument("--repeats", type=int, default=3, help="passes, of which the best is reported")
     options = parser.parse_args()
     cv2.setNumThreads(1)
     with tempfile.TemporaryDirectory() as folder:

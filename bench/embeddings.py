@@ -1,10 +1,10 @@
 """Compare embeddings of every loss with huang2012, and combined with it, with and without re-ranking.
 
-Every loss trains the same network from the same start, with the same number of batches of the same size. A third of
-the labels is held out of training. Queries are test images; on seen classes they search the training images, on
+Every loss trains the same network from the same weights, with the same number of batches of the same size. A third of
+the labels is held out from training. Queries are test images; on seen classes they search the training images, on
 unseen classes the images of those classes in the training part. Images of a patient stay together and are not
-compared (without a patient, each picture is a group of its own). A seed decides the split, the labels held out and
-the start. Finished runs in --out are not repeated; a training that was interrupted continues.
+compared (without a patient, each picture is a group of its own). A seed decides the split, the held-out labels and
+the initial weights. Finished runs in --out are not repeated; a training that was interrupted continues.
 
     python bench/embeddings.py --data FOLDER --out FOLDER [--losses sodeep-map smooth-ap] [--seeds 0 1 2] [--epochs 9]
 """

@@ -1,7 +1,7 @@
-"""Evaluation speed: queries to run file, and run with qrels to metrics against pytrec_eval alone.
+"""Time an evaluation: from queries to a run file, and from run and qrels to metrics, compared with pytrec_eval.
 
-The collection is synthetic: clustered vectors of a fixed seed, a label for each cluster. A query is an image of the
-collection, left out of its own answers; the search is that of the service, with its picture's hash and SQL.
+The collection is synthetic: clustered vectors with a fixed seed, a label per cluster. A query is an image of the
+collection, left out of its own answers; the search is that of the service, with image hash and SQL.
 """
 
 import argparse
@@ -133,7 +133,7 @@ def main() -> None:
         } | compare(qrels, run, images, Path(name), list(NAMES), options.repeats)  # fmt: skip
     results["ratio_reached"] = results["ratio"] <= TARGET_RATIO
     print(f"{options.rerank}, {options.jobs} processes, to the run file   {seconds:8.1f} s, "
-          f"{results['queries_a_second']:.0f} queries a second")  # fmt: skip
+          f"{results['queries_a_second']:.0f} queries per second")  # fmt: skip
     print(f"{', '.join(NAMES)}   {results['ours_s']:8.2f} s, pytrec_eval alone {results['pytrec_eval_s']:.2f} s, "
           f"ratio {results['ratio']:.2f}, same values: {'yes' if results['same_values'] else 'NO'}")  # fmt: skip
     print(json.dumps({"bench": "evaluate", "cores": cores(), "images": options.images,

@@ -1,11 +1,11 @@
-"""Gain by a person's judgements: mean average precision after each round of a simulated person.
+"""Measure relevance feedback: mean average precision after each round of a simulated person's judgements.
 
-Queries are images of a labelled collection. In every round the person judges the first 10 answers not judged yet, by
-their label, and all judgements so far are sent with the next search. Three figures a round, round 0 before any:
+Queries are images of a labelled collection. In each round the person judges the first 10 unjudged answers by their
+label, and all judgements so far are sent with the next search. Three figures per round, from round 0 without any:
 
 map: of the full list, judged images where the learned score puts them.
 shown: of the list as a person sees it, judged-relevant images first and judged-irrelevant ones last.
-unjudged: of the unjudged images among themselves, the only ones that tell how well learning generalises.
+unjudged: of the unjudged images among themselves, which shows how well learning generalises.
 
     python bench/feedback.py --data FOLDER [--collection FOLDER] [--queries 100] [--draw classes|images] [--json FILE]
 """
@@ -160,15 +160,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of images with manifest.csv")
     parser.add_argument("--manifest", type=Path)
-    parser.add_argument("--collection", type=Path, help="existing collection, or where to create one")
+    parser.add_argument("--collection", type=Path, help="existing collection, or folder to create one in")
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--judged", type=int, default=10, help="answers judged a round")
+    parser.add_argument("--judged", type=int, default=10, help="answers judged per round")
     parser.add_argument("--draw", choices=["classes", "images"], default="classes")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=cores())
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--plot", type=Path, help="an SVG")
+    parser.add_argument("--plot", type=Path, help="SVG file to write")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, indexed(options, Path(folder)) as collection:
         result = simulate(

@@ -2,8 +2,8 @@
 
 `cost`: seconds to fit each ranker on n images of 168 values, and the power of n that the time grows with (Figure 7 of
 Huang et al. 2010). `phantoms`: synthetic slit-lamp images, segmented by the active shape model, their six features,
-and grades by an observer who agrees with another one on 65 % of images; ten folds (Table VIII). `images`: a folder
-with a csv of path, grade and patient; huang2012, five folds by patient.
+and grades by an observer who agrees with another on 65 % of images; ten folds (Table VIII). `images`: a folder
+with a CSV file of path, grade and patient; huang2012, five folds by patient.
 
     python bench/grading.py [cost phantoms images] [--sizes 1000 10000 100000] [--count 1000]
                             [--manifest FOLDER/manifest.csv --source knee]
@@ -23,9 +23,10 @@ from scipy.optimize import brentq
 
 from cbir import descriptors, grading
 from cbir.grading import baselines
-from cbir.grading.grader_evaluation import compare_graders, evaluate_grader, splits_by_patient
+from cbir.grading.grader_evaluation import compare_graders, evaluate_grader
 from cbir.grading.slit_lamp import ActiveShapeModel, draw_lens, measure_lens
 from cbir.images import read_images
+from cbir.models.linear.grouped_folds import group_folds
 
 DIMENSIONS = 168
 AGREEMENT = 0.65  # of two observers (Klein et al. 1990, as Huang et al. 2010 cite it)
@@ -104,7 +105,7 @@ def grey(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 def table(X: Floats, y: Floats, patients: NDArray[np.int64], folds: int, smoothing: Any) -> Rows:
     """Return a row per scheme: share within one, mean error and NDCG for each list size, and the other measures."""
-    splits, rows = splits_by_patient(y, patients, folds), []
+    splits, rows = group_folds(y, patients, folds), []
     schemes = SCHEMES | {name: (name, {}) for name in baselines.names()}
     for label, (name, options) in schemes.items():
         row: dict[str, Any] = {"scheme": label}
@@ -125,7 +126,7 @@ def table(X: Floats, y: Floats, patients: NDArray[np.int64], folds: int, smoothi
 
 def differences(X: Floats, y: Floats, patients: NDArray[np.int64], folds: int) -> list[str]:
     """Describe the analysis of variance and Tukey's test of the rankers' NDCG, lists of 20."""
-    splits = splits_by_patient(y, patients, folds)
+    splits = group_folds(y, patients, folds)
     names = [*grading.names(), *baselines.names()]
     p, compared = compare_graders([evaluate_grader(name, X, y, splits, patients) for name in names])
     significant = [f"{pair.one} - {pair.other} {pair.difference:+.3f}" for pair in compared if pair.p < 0.05]
@@ -164,13 +165,17 @@ def main() -> None:
     options.add_argument("parts", nargs="*", default=["cost", "phantoms"])
     options.add_argument("--sizes", nargs="+", type=int, default=[1000, 3000, 10_000, 30_000, 100_000])
     options.add_argument(
-        "--scatter", nargs="+", type=float, default=[1.0, 4.0], help="of people of one grade"
+        "--scatter",
+        nargs="+",
+        type=float,
+        default=[1.0, 4.0],
+        help="factor of the differences between lenses of one grade",
     )
-    options.add_argument("--count", type=int, default=1000, help="phantoms")
+    options.add_argument("--count", type=int, default=1000, help="number of phantoms")
     options.add_argument(
-        "--manifest", type=Path, help="csv of path, grade and patient, in the folder of its images"
+        "--manifest", type=Path, help="CSV file of path, grade and patient, in the folder of its images"
     )
-    options.add_argument("--source", help="only lines of the csv with this source")
+    options.add_argument("--source", help="only rows with this source")
     args = options.parse_args()
     if "cost" in args.parts:
         show(f"seconds to fit n x {DIMENSIONS}", cost(args.sizes))

@@ -1,6 +1,6 @@
-"""How fast do images become a collection, and how much memory does it take?
+"""Measure the speed and the memory of `cbir index`.
 
-Compares `cbir index` with N processes to N times what one process describes (decode and describe, no storing).
+Compares `cbir index` with N processes to N times the rate of one process that decodes and describes without storing.
 
     python bench/index.py --data FOLDER [--jobs 2] [--count 0]
 """
@@ -28,7 +28,7 @@ from cbir.threads import cores
 
 
 def describe_rate(paths: list[Path]) -> float:
-    """Images a second that this process decodes and describes."""
+    """Return the images per second that this process decodes and describes."""
     cv2.setNumThreads(1)
     describe = descriptors.get("huang2012")
     for image in read_images(paths[0]):
@@ -90,9 +90,9 @@ def index(folder: Path, count: int, jobs: int) -> dict[str, float]:
 def main() -> None:
     """Print a table and one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder of images; phantoms are drawn if not given")
+    parser.add_argument("--data", type=Path, help="folder of images; phantoms by default")
     parser.add_argument("--jobs", type=int, default=cores())
-    parser.add_argument("--count", type=int, default=0, help="images to take; 0 for all (600 phantoms)")
+    parser.add_argument("--count", type=int, default=0, help="number of images; 0: all (or 600 phantoms)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.data
@@ -111,7 +111,7 @@ def main() -> None:
     print(f"cbir index, {options.jobs} processes             {full['rate']:8.0f} images/s")
     print(f"share of {options.jobs} times one process        {share:8.0%}")
     print(f"memory of the main process, all       {full['peak_mib']:8.0f} MiB")
-    print(f"its growth an image                   {growth:8.0f} bytes (a vector is {168 * 4})")
+    print(f"its growth per image                  {growth:8.0f} bytes (a vector is {168 * 4})")
     print(
         json.dumps({"one_process": one, "share": share, "growth_bytes": growth, "jobs": options.jobs, **full})
     )

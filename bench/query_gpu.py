@@ -1,7 +1,7 @@
-"""Time of whole-collection re-ranking on a device, beside the floor that its memory and arithmetic units set.
+"""Time of whole-collection re-ranking on a device, compared with the lower bound of its bandwidth and arithmetic.
 
-Random vectors and, for diffusion, random neighbours. A query goes from its vector to the best k, one at a time, as
-in a search. The floor is the larger of bytes over measured bandwidth and operations over the measured rate of
+Vectors are random, and so are neighbours for diffusion. Queries run one at a time, from the vector to the best k, as
+in a search. The bound is the larger of bytes over measured bandwidth and operations over the measured rate of matrix
 products.
 """
 

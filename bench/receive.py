@@ -1,11 +1,11 @@
-"""How many 512 x 512 slices of 16 bits a second `cbir receive` takes in, and when they can be searched.
+"""Measure how many 512 x 512 slices of 16 bits `cbir receive` takes per second, and when they are searchable.
 
     python bench/receive.py --count 300 --associations 1 2 4
-    python bench/receive.py --against FOLDER        # a checkout of another version, run in turn with this one
+    python bench/receive.py --against FOLDER        # a checkout of another version, alternating with this one
 
-Each row is a receiver of its own with an empty collection. dcmtk's `storescu` sends, as an archive would; every slice
-must be answered with success. Processor times are those of all threads, a slice: of the process that receives and
-commits, and of those that decode and describe.
+Each row has a new receiver with an empty collection. dcmtk's `storescu` sends, as an archive would; every slice must
+be answered with success. CPU times are per slice, of all threads: of the process that receives and commits, and of
+those that decode and describe.
 """
 
 import argparse
@@ -64,24 +64,24 @@ def write(folder: Path, count: int, parts: int) -> list[list[str]]:
 
 
 def send(port: str, files: list[str]) -> "subprocess.Popen[bytes]":
-    """Start a sender; it exits with another code than 0 unless every file is answered with success."""
+    """Start a sender; its exit code is 0 only if every file is answered with success."""
     return subprocess.Popen(["storescu", "-aec", "CBIR", "127.0.0.1", port, *files])
 
 
-def processor_seconds(process: int) -> float:
-    """Return the processor time of a process and its threads."""
+def cpu_seconds(process: int) -> float:
+    """Return the CPU time of a process and its threads."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def receiver_seconds(process: int) -> tuple[float, float]:
-    """Return the processor time of the receiver, and of its processes together."""
+    """Return the CPU time of the receiver, and of its processes together."""
     children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    return processor_seconds(process), sum(processor_seconds(int(child)) for child in children)
+    return cpu_seconds(process), sum(cpu_seconds(int(child)) for child in children)
 
 
 def measure(code: Path, count: int, associations: int) -> dict[str, Any]:
-    """Slices a second, seconds from the last success until all can be searched, processor milliseconds a slice."""
+    """Measure slices per second, seconds until all are searchable, and CPU milliseconds per slice."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         first, *rest = write(folder, count, associations)

@@ -1,9 +1,9 @@
-"""Many small instances, the receiver killed (`kill -9`) three times on the way, and senders that try again.
+"""Receive many small instances while the receiver is killed (`kill -9`) three times and the senders repeat.
 
     python bench/receive_killed.py --count 10000
 
-dcmtk's `storescu` sends over four connections; a sender whose receiver is gone sends everything again, as an archive
-does whose job failed, until all is answered with success. At the end every instance must be there, and none twice.
+dcmtk's `storescu` sends over four connections; a sender that loses its receiver sends everything again, like an
+archive after a failed job, until all is answered with success. In the end every instance must be stored once.
 """
 
 import argparse
@@ -121,7 +121,9 @@ def main() -> None:
         with Collection(receiver.folder) as collection:
             instances = Counter(record.instance for _, record in collection.iterate())
             problems = verify_collection(collection)
-            pictures = sum(collection.thumbnail(record.image_id) is not None for _, record in collection.iterate())
+            pictures = sum(
+                collection.thumbnail(record.image_id) is not None for _, record in collection.iterate()
+            )
     assert len(instances) == count, f"{count - len(instances)} are missing"
     assert max(instances.values()) == 1, "some are stored twice"
     assert pictures == count

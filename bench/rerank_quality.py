@@ -1,8 +1,8 @@
-"""Quality of every re-ranker on labelled images: the figures of docs/results.md.
+"""Measure the quality of every re-ranker on labelled images: the figures of bench/results/rerank_quality.md.
 
-Queries are images of the collection, drawn evenly from the classes, with the images of their own patient left out.
-The parameters of each re-ranker are chosen by mAP with queries of one half of the images, and all figures are those
-of other queries, of the other half; answers come from the whole collection for both.
+Queries are images of the collection, drawn evenly from the classes; images of their patient are left out. The
+parameters of each re-ranker are chosen by mAP with queries of one half of the images, and all figures are of queries
+of the other half; answers come from the whole collection for both.
 
     python bench/rerank_quality.py --data FOLDER [--queries 400] [--per-class 20] [--json FILE] [--plot FILE.svg]
 """
@@ -235,26 +235,30 @@ def main() -> None:
     )
     options.add_argument("--data", type=Path, help="folder of the images")
     options.add_argument(
-        "--manifest", type=Path, help="csv with path and label; DATA/manifest.csv if not given"
+        "--manifest", type=Path, help="CSV file with path and label; default: DATA/manifest.csv"
     )
     options.add_argument(
-        "--collection", type=Path, help="made of the images where it does not exist, and kept"
+        "--collection", type=Path, help="collection; created from the images if it does not exist"
     )
     options.add_argument("--queries", type=int, default=400, help="queries to report on")
     options.add_argument("--tuning-queries", type=int, default=200, help="queries to choose parameters with")
-    options.add_argument("--per-class", type=int, help="cut every class to so many images, patients together")
-    options.add_argument("--relevance", default="label", help="as of `cbir evaluate run`")
-    options.add_argument("--methods", nargs="+", default=list(rerank.names()), help="all if not given")
+    options.add_argument(
+        "--per-class", type=int, help="largest number of images per class, patients together"
+    )
+    options.add_argument("--relevance", default="label", help="as for `cbir evaluate run`")
+    options.add_argument(
+        "--methods", nargs="+", default=list(rerank.names()), help="re-rankers; default: all"
+    )
     options.add_argument(
         "--ours",
         nargs="+",
         default=[rerank.resolve_name("auto")],
-        help="methods whose lead is reported, and that are no rivals",
+        help="methods whose lead over the best other one is reported",
     )
     options.add_argument("--jobs", type=int, default=cores())
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--json", type=Path, help="file to write the figures to")
-    options.add_argument("--plot", type=Path, help="SVG file to draw interpolated precision over P into")
+    options.add_argument("--plot", type=Path, help="SVG file for interpolated precision over P")
     values = options.parse_args()
     if values.data is None and values.collection is None:
         options.error("--data FOLDER or --collection FOLDER is needed")

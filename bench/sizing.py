@@ -1,7 +1,7 @@
-"""How large a collection gets and how long its steps take, by the number of images.
+"""Measure the size of a collection and the time of its operations, by the number of images.
 
-The vectors are random, the records like those of a DICOM archive; decoding and describing, which storing waits for,
-are measured by bench/index.py and bench/describe.py.
+Vectors are random, records like those of a DICOM archive. bench/index.py and bench/describe.py measure decoding and
+describing.
 
     python bench/sizing.py [--sizes 1000 10000 100000]
 """
@@ -24,8 +24,8 @@ from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store import profile as profiles
-from cbir.store.backup import backup
-from cbir.store.opening import open_sound
+from cbir.store.backup import back_up_collection
+from cbir.store.recovery import open_or_fallback
 from cbir.store.writer import Entry
 from cbir.threads import cores
 
@@ -83,7 +83,7 @@ def fill(folder: Path, images: int) -> dict[str, float]:
 def search(folder: Path, images: int, answer: Connection) -> None:
     """Open and search in a process of its own, as the service would; sends seconds, milliseconds and memory."""
     started = time.perf_counter()
-    with open_sound(folder) as collection:
+    with open_or_fallback(folder) as collection:
         searcher = Searcher(collection, Settings())
         request = Request(k=20, rerank="eprf")
         ids = [r.image_id for r in collection.records(range(1, images, max(1, images // QUERIES))).values()]
@@ -108,7 +108,7 @@ def measure(images: int) -> dict[str, Any]:
         process.join()
         started = time.perf_counter()
         with Collection(folder) as collection:
-            backup(collection, Path(scratch) / "backup")
+            back_up_collection(collection, Path(scratch) / "backup")
         found["backup_s"] = time.perf_counter() - started
     return found
 

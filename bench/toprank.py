@@ -1,10 +1,10 @@
 """Compare TopRank with other losses on how many rare positives rank above every negative.
 
 Knees of grade 4 or malignant breasts are the positives; the training images are thinned to 7 or 97 negatives per
-positive (Zheng et al., Top-rank CNN, section 5). Every method trains the same network from the same start, with the
+positive (Zheng et al., Top-rank CNN, section 5). Every method trains the same network from the same weights, with the
 same number of batches of the same size, and uses the epoch that is best in validation; RankSVM and TopPush train on
 the features of the network that cross-entropy trained. Images of a patient stay together; a seed decides the split,
-the training images and the start. Finished runs in --out are not repeated.
+the training images and the initial weights. Finished runs in --out are not repeated.
 
     python bench/toprank.py --data FOLDER --out FOLDER [--task knee] [--ratios 7 97] [--seeds 0 1 2] [--paper]
 """
@@ -26,11 +26,11 @@ from cbir.datasets.manifest import Manifest
 from cbir.evaluation.metrics.roc import auc, roc
 from cbir.evaluation.metrics.top_precision import pos_at_top
 from cbir.models.scoring_network import ScoringNetwork
+from cbir.training.labelled_examples import read_ranker_examples
 from cbir.training.last_layer import LAST_LAYERS, refit_last_layer
 from cbir.training.network_scoring import score_pictures
 from cbir.training.patient_split import split_by_positive
 from cbir.training.picture_loading import load_pictures
-from cbir.training.labelled_examples import read_ranker_examples
 from cbir.training.ranker_training import RANKING, RankerRecipe, train_ranker
 
 TASKS = {
