@@ -77,13 +77,13 @@ def read_secret(folder: Path) -> bytes:
 def check_format(connection: Connection, folder: Path) -> None:
     """Raise InvalidInput if the collection in `folder` has another storage format than this program reads."""
     version = int(metadata.required_value(connection, "format"))
-    if version > schema.FORMAT:
-        raise InvalidInput(
-            f"{folder} has storage format {version}, this program reads {schema.FORMAT}; "
-            "a newer cbir wrote it: upgrade this one"
-        )
-    if version < schema.FORMAT:
-        raise InvalidInput(
-            f"{folder} has storage format {version}, this program reads {schema.FORMAT}; "
-            "use the version of cbir that wrote it, or index the images again"
-        )
+    if version == schema.FORMAT:
+        return
+    newer, older = (
+        "a newer cbir wrote it: upgrade this one",
+        "use the version of cbir that wrote it, or index again",
+    )
+    raise InvalidInput(
+        f"{folder} has storage format {version}, this program reads {schema.FORMAT}; "
+        f"{newer if version > schema.FORMAT else older}"
+    )

@@ -7,7 +7,7 @@ next snapshot.
 
 import os
 import shutil
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from sqlalchemy import Engine
@@ -51,10 +51,8 @@ def store_last_good(folder: Path, engine: Engine, linked: tuple[str, ...]) -> No
 
 def drop_last_good(folder: Path) -> None:
     """Delete the copy, if there is one."""
-    try:
+    with suppress(FileNotFoundError):
         shutil.rmtree(folder / NAME)
-    except FileNotFoundError:
-        return
 
 
 def _link(path: Path, target: Path) -> None:

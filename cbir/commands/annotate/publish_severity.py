@@ -18,7 +18,7 @@ def publish_severity(
     require_torch("cpu", 0)
     from cbir.active.study import study_models, study_plan
     from cbir.severity import stored_ranker
-    from cbir.severity.bayesian_files import load_bayesian_ranker
+    from cbir.severity.bayesian_ranker import load_bayesian_ranker
     from cbir.severity.severity_labels import LABEL, write_severity
     from cbir.store import Collection
 

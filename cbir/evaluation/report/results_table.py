@@ -12,9 +12,8 @@ def render_results(result: EvalResult) -> str:
     metrics = result.plan.metrics
     heads = "".join(f"<th>{escape(m.name)}{' ↓' if m.lower_is_better else ''}</th>" for m in metrics)
     rows = "".join(_row(result, number) for number in range(len(result.runs)))
-    seconds = "<th>seconds</th>"
     return (
-        f'<div class="wide"><table><thead><tr><th>method</th>{heads}{seconds}</tr></thead>'
+        f'<div class="wide"><table><thead><tr><th>method</th>{heads}<th>seconds</th></tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
 
