@@ -1,9 +1,9 @@
-# The service in a container; docs/operations.md says how it is run.
-# docker build --tag cbir .        with another FAISS: --build-arg FAISS=faiss-gpu-cu12
+# Container image of the service; see docs/operations.md.
+#   docker build --tag cbir .        # with FAISS for NVIDIA GPUs: --build-arg FAISS=faiss-gpu-cu12
 ARG PYTHON=3.11
 
 FROM python:${PYTHON}-slim-bookworm AS build
-# faiss-cpu, or the name of a build of FAISS for GPUs, which takes its place
+# faiss-cpu, or a FAISS package for GPUs to install instead
 ARG FAISS=faiss-cpu
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
@@ -20,14 +20,14 @@ RUN useradd --uid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nolo
     && install --directory --owner=cbir --group=cbir --mode=0700 /data
 COPY --from=build /opt/cbir /opt/cbir
 COPY deploy/healthcheck.py /opt/cbir/healthcheck.py
-# Few malloc arenas: one for each of many threads would hold on to memory.
+# Few malloc arenas: one per thread would hold on to memory.
 ENV PATH=/opt/cbir/bin:$PATH MALLOC_ARENA_MAX=2 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 CBIR_STATE_FOLDER=/data/state
 USER 10001:10001
 WORKDIR /data
 VOLUME /data
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s CMD ["python", "/opt/cbir/healthcheck.py"]
-# As Ctrl-C, which ends the service at once and in order.
+# Like Ctrl-C: the service shuts down cleanly.
 STOPSIGNAL SIGINT
 ENTRYPOINT ["cbir"]
 CMD ["serve", "--collection", "/data/collection"]

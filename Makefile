@@ -1,4 +1,4 @@
-# make demo    a small collection of synthetic radiographs (or IMAGES=folder), and a page to search it
+# make demo    index synthetic radiographs (or IMAGES=folder) and serve a page to search them
 # make check   style, import contracts, types and the unit tests: under 90 seconds once installed
 # make test    every test        make bench   the benchmarks, small
 PYTHON ?= python3
@@ -8,7 +8,7 @@ COUNT ?= 600
 VENV := .venv
 DEBIAN := chromium fonts-dejavu-core orthanc orthanc-dicomweb dcmtk dicom3tools
 PYTEST := $(VENV)/bin/python -m pytest
-# One process per core. BLAS threads on top of them would only compete.
+# One process per core; more BLAS threads would only compete for the cores.
 PARALLEL := -n auto --dist loadgroup
 
 .PHONY: demo check lint unit test coverage test-lowest test-wheel format bench clean debian axe
@@ -32,7 +32,7 @@ else
 endif
 	$(VENV)/bin/cbir serve --collection $(DEMO)/collection --port $(PORT)
 
-# A browser and an archive for the end-to-end tests: installed as root, otherwise named.
+# A browser and an archive for the end-to-end tests: installed if run as root, otherwise listed.
 debian:
 	@missing=""; for package in $(DEBIAN); do \
 		dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
@@ -67,14 +67,14 @@ test: $(VENV)/installed-test debian axe
 coverage: $(VENV)/installed-test debian axe
 	$(PYTEST) $(PARALLEL) --cov --cov-report=term --cov-fail-under=$(FLOOR)
 
-# The unit tests with the lowest versions that pyproject.toml allows.
+# Unit tests with the lowest versions that pyproject.toml allows.
 test-lowest:
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/pip install --quiet uv
 	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct --editable '.[unit]'
 	$(VENV)-lowest/bin/python -m pytest --quiet $(PARALLEL) -m "not slow and not e2e and not deep and not pacs"
 
-# Build wheel and sdist, install the wheel alone into an empty environment, index and search with it.
+# Build wheel and sdist, install the wheel in an empty environment, index and search with it.
 test-wheel:
 	PYTHON=$(PYTHON) bash .ci/check-wheel
 
