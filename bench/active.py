@@ -1,35 +1,36 @@
-"""Learning from comparisons (Kadota et al.): which pairs to ask, and what uncertainty costs.
+"""Compare strategies of learning from comparisons (Kadota et al.), and time the estimate of uncertainty.
 
-`table`: the paper's Table 1 with known grades in the place of a person. Five folds by patient; in each the same
-first pairs for every strategy, then rounds. `baseline` learns from as many pairs as the others end with, drawn at
-once, `all data` from as many pairs as there are images, `random` is what the paper calls "w/o UBS", `variance` its
-own method.
-`speed`: mean and variance of T = 30 passes over 10,000 images, and against T calls with one pass each.
+`table`: the paper's Table 1 with answers from known grades. Five folds by patient; in each, all strategies start with
+the same pairs, then select more in rounds. `baseline` selects as many pairs as the others end with, at once;
+`all data` as many pairs as there are images; `random` is "w/o UBS" in the paper, `variance` the paper's method.
+`speed`: mean and variance of T = 30 passes over 10,000 images, compared with T calls with one pass each.
 
     python bench/active.py table --data FOLDER --source knee [--folds 1] [--quick] [--out OUT]
     python bench/active.py speed [--threads 2] [--device cuda]
 
-FOLDER has a manifest.csv of path, grade, patient and source. The paper's sizes: --rounds 6 --step 0.05
---backbone densenet169 --side 224 --rate 1e-5 --device cuda --weights FILE. What a method
-has learnt in a fold goes into OUT and is not learnt again.
+FOLDER has a manifest.csv with path, grade, patient and source. The paper's sizes: --rounds 6 --step 0.05
+--backbone densenet169 --side 224 --rate 1e-5 --device cuda --weights FILE. Results of a method and fold in OUT are
+not computed again.
 """
 
 import argparse
 import csv
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.multitest import multipletests
 
 from cbir.active import strategies
 from cbir.active.pair_selection import first_pairs
 from cbir.active.simulation import SimulationPlan, simulate
-from cbir.active.simulation_metrics import drawn_pairs, mcnemar_holm, right
 from cbir.models.linear.grouped_folds import group_folds
 from cbir.severity.bayesian_ranker import BayesianRanker
 from cbir.training.picture_loading import load_pictures
@@ -64,7 +65,9 @@ def graded(folder: Path, source: str | None, side: int) -> Data:
     return read.pixels, np.array([float(line["grade"]) for line in lines]), patients
 
 
-def one(plan: SimulationPlan, method: str, fold: int, data: Data, made: dict[str, Any], out: Path | None) -> Row:
+def one(
+    plan: SimulationPlan, method: str, fold: int, data: Data, made: dict[str, Any], out: Path | None
+) -> Row:
     """What a method reaches in a fold: its rounds, and its scores of the images to test on."""
     name = f"{fold}-{method.replace(' ', '-')}{'-calibrated' * plan.calibrate}.json"
     kept = out / name if out else None
@@ -77,7 +80,11 @@ def one(plan: SimulationPlan, method: str, fold: int, data: Data, made: dict[str
     found = simulate(
         pixels, grades, train, test, plan, lambda number: BayesianRanker(**made, seed=fold), begin
     )
-    row = {**found.as_dict(), "scores": found.rounds[-1].scores.tolist(), "cpu": time.process_time() - started}
+    row = {
+        **found.as_dict(),
+        "scores": found.rounds[-1].scores.tolist(),
+        "cpu": time.process_time() - started,
+    }
     row |= {"grades": grades[test].tolist(), "settings": made}
     if kept:
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -148,8 +155,59 @@ def asked_about(found: dict[str, list[Row]]) -> None:
         shares = [np.mean([one["proportions"][grade] for one in ends]) for grade in ends[0]["proportions"]]
         spread = [np.mean([one["uncertainty"][grade][2] for one in ends]) for grade in ends[0]["uncertainty"]]
         images = np.mean([one["images"] for one in ends])
-        told = "  ".join(f"{share:.3f}" for share in shares), "  ".join(f"{of:.3f}" for of in spread)
-        print(f"{method:14}  {images:5.0f} images  {told[0]}  |  {told[1]}", flush=True)
+        columns = "  ".join(f"{share:.3f}" for share in shares), "  ".join(f"{of:.3f}" for of in spread)
+        print(f"{method:14}  {images:5.0f} images  {columns[0]}  |  {columns[1]}", flush=True)
+
+
+def drawn_pairs(
+    grades: NDArray[np.floating], rng: np.random.Generator, neighbouring: bool = False
+) -> NDArray[np.int64]:
+    """Draw pairs for a significance test: two grades with equal probability, then an image of each.
+
+    Parameters
+    ----------
+    grades : (n,) float
+    rng : numpy.random.Generator
+    neighbouring : bool
+        Draw only neighbouring grades.
+
+    Returns
+    -------
+    (m, 2) int64
+        About n pairs, the more severe image first; empty if all grades are equal.
+    """
+    levels, level_of = np.unique(grades, return_inverse=True)
+    rows = [np.flatnonzero(level_of == level) for level in range(len(levels))]
+    kinds = list(pairwise(range(len(levels))) if neighbouring else combinations(range(len(levels)), 2))
+    if not kinds:
+        return np.empty((0, 2), np.int64)
+    pairs = {
+        (int(rng.choice(rows[high])), int(rng.choice(rows[low])))
+        for low, high in (kinds[kind] for kind in rng.integers(0, len(kinds), len(grades)))
+    }
+    return np.array(sorted(pairs), np.int64)
+
+
+def right(scores: NDArray[np.floating], pairs: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return a mask (m,) of the `pairs` (m, 2) whose first image, the more severe one, has the higher score."""
+    return np.asarray(scores)[pairs[:, 0]] > np.asarray(scores)[pairs[:, 1]]
+
+
+def mcnemar_holm(ours: NDArray[np.bool_], others: Mapping[str, NDArray[np.bool_]]) -> dict[str, float]:
+    """Return the p-values of McNemar's exact test of one method against each other one, Holm-corrected.
+
+    `ours` and the values of `others` are masks (m,) of the correctly ordered pairs.
+    """
+    if not others:
+        return {}
+    p = []
+    for other in others.values():
+        table = [
+            [np.sum(ours & other), np.sum(ours & ~other)],
+            [np.sum(~ours & other), np.sum(~ours & ~other)],
+        ]
+        p.append(float(mcnemar(table, exact=True).pvalue))
+    return dict(zip(others, map(float, multipletests(p, method="holm")[1]), strict=True))
 
 
 def significance(found: dict[str, list[Row]], near: bool) -> dict[str, float]:
@@ -175,9 +233,7 @@ def speed(made: dict[str, Any], images: int) -> None:
     print(
         f"{images} images, T = {ranker.passes}, {made['backbone']} at {side}: {wall:.1f} s, {cpu:.1f} s of CPU"
     )
-    clock = (
-        time.process_time if made["device"] == "cpu" else time.perf_counter
-    )  # others may use the processor
+    clock = time.process_time if made["device"] == "cpu" else time.perf_counter  # the CPU may be shared
     for few in (1, 8, 64):
         at_once = _seconds(lambda few=few: ranker.severity(pictures[:few]), clock)
         whole, ranker.passes = ranker.passes, 1  # a call with one pass
@@ -204,18 +260,18 @@ def main() -> None:
     options.add_argument("part", choices=["table", "speed"])
     options.add_argument("--data", type=Path)
     options.add_argument("--source")
-    options.add_argument("--out", type=Path, help="keeps what was learnt")
+    options.add_argument("--out", type=Path, help="folder for results")
     options.add_argument("--folds", type=int, default=FOLDS)
     options.add_argument("--methods", nargs="+", default=[BASELINE, ALL, *strategies.names()])
-    options.add_argument("--quick", action="store_true", help="600 images, 4 epochs: whether it runs")
+    options.add_argument("--quick", action="store_true", help="smoke test: 600 images, 4 epochs")
     options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--step", type=float, default=0.1, help="share of images a round")
-    options.add_argument("--calibrate", action="store_true", help="also learn grades: Tables 2 and 3")
+    options.add_argument("--step", type=float, default=0.1, help="share of the images selected in each round")
+    options.add_argument("--calibrate", action="store_true", help="also train on grades: Tables 2 and 3")
     options.add_argument("--backbone", default="small")
-    options.add_argument("--weights", help="a file, or the folder of a trained embedding, to start from")
+    options.add_argument("--weights", help="initial weights: a file, or the folder of a trained embedding")
     options.add_argument("--side", type=int, default=64)
     options.add_argument("--epochs", type=int, default=20)
-    options.add_argument("--steps", type=int, default=1000, help="batches of each training, at least")
+    options.add_argument("--steps", type=int, default=1000, help="minimum number of batches of each training")
     options.add_argument("--rate", type=float, default=1e-3)
     options.add_argument("--device", default="cpu")
     options.add_argument("--threads", type=int, default=2)

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cbir.active.judgement_journal import PairAnswer, PairJudgement
 
@@ -84,35 +84,25 @@ def krippendorff_alpha(table: ArrayLike, level: Level = "ordinal") -> float | No
     weights = 1.0 / (counts.sum(axis=1) - 1)
     together = (counts * weights[:, None]).T @ counts - np.diag((counts * weights[:, None]).sum(axis=0))
     totals = together.sum(axis=0)
-    distance = _distances(totals, level)
+    middles = np.cumsum(totals) - totals / 2
+    ordinal = (middles[:, None] - middles[None, :]) ** 2
+    distance = ordinal if level == "ordinal" else 1.0 - np.eye(len(totals))
     expected = float((np.outer(totals, totals) * distance).sum() / (totals.sum() - 1))
     return 1.0 - float((together * distance).sum()) / expected
-
-
-def _distances(totals: NDArray[np.float64], level: Level) -> NDArray[np.float64]:
-    """Return the squared differences of the values, given their frequencies `totals` (section D)."""
-    count = len(totals)
-    if level == "nominal":
-        return 1.0 - np.eye(count)
-    middles = np.cumsum(totals) - totals / 2
-    return np.asarray((middles[:, None] - middles[None, :]) ** 2)
 
 
 def _answers_by_pair(judgements: Iterable[PairJudgement]) -> dict[tuple[str, str], dict[str, int]]:
     """Return answers by pair and person, relative to the image with the smaller id."""
     answers: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    values = {PairAnswer.first: 1, PairAnswer.alike: 0, PairAnswer.second: -1}
     for judgement in judgements:
-        if judgement.answer is not PairAnswer.skip:
-            value = {PairAnswer.first: 1, PairAnswer.alike: 0, PairAnswer.second: -1}[judgement.answer]
-            flipped = judgement.pair[0] != judgement.first
-            answers[judgement.pair][judgement.who] = -value if flipped else value
+        if judgement.answer in values:
+            sign = 1 if judgement.pair[0] == judgement.first else -1
+            answers[judgement.pair][judgement.who] = sign * values[judgement.answer]
     return answers
 
 
 def _pairwise(first: str, second: str, shared: Sequence[dict[str, int]]) -> PairwiseAgreement:
-    common = [
-        (answers[first], answers[second]) for answers in shared if first in answers and second in answers
-    ]
-    return PairwiseAgreement(
-        first, second, len(common), cohen_kappa([a for a, _ in common], [b for _, b in common])
-    )
+    common = [answers for answers in shared if first in answers and second in answers]
+    ours, theirs = ([answers[who] for answers in common] for who in (first, second))
+    return PairwiseAgreement(first, second, len(common), cohen_kappa(ours, theirs))

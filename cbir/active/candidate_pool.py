@@ -10,6 +10,7 @@ from cbir.errors import InvalidInput
 from cbir.severity.severity_estimate import SeverityEstimate
 
 Rows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 Pair = tuple[int, int]
 
 
@@ -21,27 +22,22 @@ class CandidatePool:
     """
 
     def __init__(
-        self,
-        count: int,
-        severity: SeverityEstimate | None,
-        asked: Iterable[Pair],
-        allowed: NDArray[np.bool_] | None,
+        self, count: int, severity: SeverityEstimate | None, asked: Iterable[Pair], allowed: Mask | None
     ) -> None:
         self.severity = severity
         self.partners: dict[int, set[int]] = defaultdict(set)
-        self._allowed = np.ones(count, bool) if allowed is None else np.asarray(allowed, bool).copy()
         for first, second in asked:
             if not (0 <= first < count and 0 <= second < count):
                 raise InvalidInput(f"a used pair refers to images {first} and {second} of {count}")
             self.take(int(first), int(second))
         self.asked: Rows = np.array(sorted(self.partners), np.int64)
-        allowed_rows = np.flatnonzero(self._allowed)
-        used = [len(self.partners.get(int(row), ())) for row in allowed_rows]
+        allowed_rows = np.arange(count) if allowed is None else np.flatnonzero(allowed)
+        most = len(allowed_rows) - 1
         # Only an image with many partners can have run out of them, so only those are checked.
         exhausted = [
             row
-            for row, partners in zip(allowed_rows.tolist(), used, strict=True)
-            if partners >= len(allowed_rows) - 1 and not len(self.free(row, allowed_rows))
+            for row in allowed_rows.tolist()
+            if len(self.partners.get(row, ())) >= most and not len(self.free(row, allowed_rows))
         ]
         self.rows: Rows = np.setdiff1d(allowed_rows, np.array(exhausted, np.int64))
 

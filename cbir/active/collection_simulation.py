@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from cbir.active.candidate_pool import Rows
 from cbir.errors import InvalidInput
+from cbir.grading.graded_cases import parse_grade
 from cbir.models.linear.grouped_folds import group_folds
 from cbir.severity import stored_ranker
 from cbir.severity.bayesian_ranker import BayesianRanker
@@ -89,14 +90,14 @@ def load_graded_images(
             f"{len(images.records)} images have a picture and a grade in the label {column!r}; at least "
             f"{MIN_IMAGES} are needed"
         )
-    grades = np.array([_grade(record, column) for record in images.records])
+    grades = np.array([parse_grade(row.labels[column], column, row.image_id) for row in images.records])
     if grades.min() == grades.max():
         raise InvalidInput(
             f"all {len(grades)} grades in the label {column!r} are equal, so there is nothing to rank"
         )
     keys = [record.patient_key or record.image_id for record in images.records]
     patients = np.unique(keys, return_inverse=True)[1].astype(np.int64)
-    train, test = next(group_folds(grades, patients, parts, seed))
+    train, test = group_folds(grades, patients, parts, seed)[0]
     return GradedImages(images.pixels, grades, train, test, len(images.missing))
 
 
@@ -114,16 +115,3 @@ def publish_ranker(
     stored_ranker.store_ranker(collection, ranker, {"images": len(images.records)})
     write_severity(collection, [record.image_id for record in images.records], severity.mean)
     return len(images.records)
-
-
-def _grade(record: Record, column: str) -> float:
-    try:
-        grade = float(record.labels[column])
-    except ValueError:
-        grade = float("nan")
-    if not np.isfinite(grade):
-        text = record.labels[column][:40]
-        raise InvalidInput(
-            f"the label {column} of image {record.image_id} is {text!r}, which is not a number"
-        )
-    return grade

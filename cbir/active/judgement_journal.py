@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from threading import Lock
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -70,8 +71,8 @@ class Undo(_Entry):
     undoes: Name
 
 
-Entry = Annotated[PairJudgement | Undo, Field(discriminator="kind")]
-ENTRY: TypeAdapter[PairJudgement | Undo] = TypeAdapter(Entry)
+Entry = PairJudgement | Undo
+ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])
 
 
 class Journal:
@@ -88,24 +89,16 @@ class Journal:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                self._lock()
-                entries, sound = _parsed(path, self._content())
+                if not try_lock(self._file):
+                    raise CollectionBusy(
+                        f"another process is writing to {path}; stop that `cbir annotate serve` first"
+                    )
+                self.entries, sound = _parsed(path, path.read_bytes())
                 self._repair(sound)
             except BaseException:
                 os.close(self._file)
                 raise
-        self.entries: list[PairJudgement | Undo] = entries
-        self._by_name = {entry.name: entry for entry in entries}
-
-    def _lock(self) -> None:
-        if not try_lock(self._file):
-            raise CollectionBusy(
-                f"another process is writing to {self.path}; stop that `cbir annotate serve` first"
-            )
-
-    def _content(self) -> bytes:
-        with open(self._file, "rb", closefd=False) as file:
-            return file.read()
+        self._by_name = {entry.name: entry for entry in self.entries}
 
     def _repair(self, sound: bytes) -> None:
         """Reduce the file to its `sound` content, which differs in the last line at most."""
@@ -119,7 +112,7 @@ class Journal:
         sync_folder(self.path.parent)
         self._end = len(sound)
 
-    def add(self, entry: PairJudgement | Undo) -> bool:
+    def add(self, entry: Entry) -> bool:
         """Append an entry durably; return False if it is already there, as after a retry.
 
         Raises InvalidInput if its name belongs to another entry, both images are the same, or an undo refers to no
@@ -133,20 +126,18 @@ class Journal:
                     )
                 return False
             self._check(entry)
-            line = entry.model_dump_json().encode() + b"\n"
-            self._append(line)
+            self._append(entry.model_dump_json().encode() + b"\n")
             self.entries.append(entry)
             self._by_name[entry.name] = entry
         return True
 
-    def _check(self, entry: PairJudgement | Undo) -> None:
-        if isinstance(entry, PairJudgement):
-            if entry.first == entry.second:
-                raise InvalidInput(f"a pair needs two different images, not {entry.first} twice")
-            return
-        undone = self._by_name.get(entry.undoes)
-        if not isinstance(undone, PairJudgement) or undone.who != entry.who:
-            raise InvalidInput(f"there is no judgement {entry.undoes} of that person to undo")
+    def _check(self, entry: Entry) -> None:
+        if isinstance(entry, Undo):
+            undone = self._by_name.get(entry.undoes)
+            if not isinstance(undone, PairJudgement) or undone.who != entry.who:
+                raise InvalidInput(f"there is no judgement {entry.undoes} of that person to undo")
+        elif entry.first == entry.second:
+            raise InvalidInput(f"a pair needs two different images, not {entry.first} twice")
 
     def _append(self, line: bytes) -> None:
         with raise_when_full(self.path.parent):
@@ -165,14 +156,8 @@ class Journal:
             os.close(self._file)
             self._file = -1
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def read_journal(path: Path) -> list[PairJudgement | Undo]:
+def read_journal(path: Path) -> list[Entry]:
     """Read all complete entries of the journal at `path`, also while it is written; raise InvalidInput."""
     try:
         content = path.read_bytes()
@@ -181,7 +166,7 @@ def read_journal(path: Path) -> list[PairJudgement | Undo]:
     return _parsed(path, content)[0]
 
 
-def valid_judgements(entries: Iterable[PairJudgement | Undo]) -> list[PairJudgement]:
+def valid_judgements(entries: Iterable[Entry]) -> list[PairJudgement]:
     """Return the valid judgements in order: not undone, and the last of each person about each pair."""
     entries = list(entries)
     undone = {entry.undoes for entry in entries if isinstance(entry, Undo)}
@@ -199,11 +184,11 @@ def utc_now() -> datetime:
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
-def _content_of(entry: PairJudgement | Undo) -> dict[str, object]:
+def _content_of(entry: Entry) -> dict[str, object]:
     return entry.model_dump(exclude={"at", "round"})  # the server adds these; they differ on a retry
 
 
-def _parsed(path: Path, content: bytes) -> tuple[list[PairJudgement | Undo], bytes]:
+def _parsed(path: Path, content: bytes) -> tuple[list[Entry], bytes]:
     """Return the entries and the sound content, without a partial last line; only a missing newline is added."""
     if len(content) < len(HEADER) and HEADER.startswith(content):
         return [], HEADER  # new, or killed while it was created
@@ -211,20 +196,17 @@ def _parsed(path: Path, content: bytes) -> tuple[list[PairJudgement | Undo], byt
         raise InvalidInput(
             f"{path} is not a journal of judgements; use another folder, or move the file away"
         )
-    lines = content[len(HEADER) :].split(b"\n")
-    last = lines.pop()
+    *lines, last = content[len(HEADER) :].split(b"\n")
     entries = [_entry(path, number, line) for number, line in enumerate(lines, 2)]
     sound = content[: len(content) - len(last)]
     if last:
-        try:
+        with suppress(ValidationError):  # a partial line was never acknowledged
             entries.append(ENTRY.validate_json(last))
             sound = content + b"\n"
-        except ValidationError:
-            pass  # it was never acknowledged
     return entries, sound
 
 
-def _entry(path: Path, number: int, line: bytes) -> PairJudgement | Undo:
+def _entry(path: Path, number: int, line: bytes) -> Entry:
     try:
         if len(line) > MAX_LINE:
             raise ValueError

@@ -95,11 +95,11 @@ class SimulationResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the final accuracies, "overall" and "neighbouring", and all "rounds"."""
-        last = self.rounds[-1].relative
+        rounds = [round_.as_dict() for round_ in self.rounds]
         return {
-            "overall": last["overall"],
-            "neighbouring": last["neighbouring"],
-            "rounds": [round_.as_dict() for round_ in self.rounds],
+            "overall": rounds[-1]["overall"],
+            "neighbouring": rounds[-1]["neighbouring"],
+            "rounds": rounds,
         }
 
 
@@ -170,47 +170,36 @@ def simulate(
     allowed = np.ones(len(train), bool)
     rounds: list[SimulationRound] = []
     for number in range(plan.rounds + 1):
-        pair_grades = _grades_of(pairs, train_grades) if plan.calibrate else None
+        compared = np.isin(np.arange(len(train)), pairs)
+        pair_grades = np.where(compared, train_grades, np.nan) if plan.calibrate else None
         ranker = make(number).fit(images, pairs, labels, pair_grades)
         of_train, of_test = ranker.severity(images), ranker.severity(pictures[test])
-        rounds.append(_round(number, pairs, train_grades, of_train, of_test, grades[test], plan.calibrate))
+        rounds.append(
+            _round(number, pairs, train_grades, of_train, of_test.mean, grades[test], plan.calibrate)
+        )
         show(number + 1, plan.rounds + 1)
         if number < plan.rounds:
-            used = [(int(first), int(second)) for first, second in pairs]
-            new = select_pairs(plan.strategy, of_train, used, plan.step, rng, allowed)
+            new = select_pairs(plan.strategy, of_train, pairs.tolist(), plan.step, rng, allowed)
             pairs = np.concatenate([pairs, new])
             labels = np.concatenate([labels, answers(train_grades, new, plan.error_rate, rng)])
     return SimulationResult(rounds, pairs, labels, train_grades, grades[test], ranker)
 
 
-def _grades_of(pairs: Rows, grades: Grades) -> Grades:
-    """Return the grades of the images in pairs, NaN for all others."""
-    rows = np.unique(pairs)
-    pair_grades = np.full(len(grades), np.nan)
-    pair_grades[rows] = grades[rows]
-    return pair_grades
-
-
 def _round(
-    number: int,
-    pairs: Rows,
-    train_grades: Grades,
-    of_train: SeverityEstimate,
-    of_test: SeverityEstimate,
-    test_grades: Grades,
-    calibrated: bool,
-) -> SimulationRound:
+    number: int, pairs: Rows, train_grades: Grades, of_train: SeverityEstimate,
+    scores: NDArray[np.float32], test_grades: Grades, calibrated: bool,
+) -> SimulationRound:  # fmt: skip
     images = len(np.unique(pairs))
     return SimulationRound(
         number=number,
         pairs=len(pairs),
         images=images,
         labelling=len(pairs) / len(train_grades),
-        relative=relative_accuracy(of_test.mean, test_grades),
+        relative=relative_accuracy(scores, test_grades),
         proportions=proportions(train_grades, pairs),
         uncertainty=uncertainty_by_grade(of_train.variance, train_grades),
         seconds=cost(len(pairs), images if calibrated else 0),
-        classified=classified(of_test.mean, test_grades, np.unique(train_grades)) if calibrated else None,
-        scores=of_test.mean,
+        classified=classified(scores, test_grades, np.unique(train_grades)) if calibrated else None,
+        scores=scores,
         variance=of_train.variance,
     )

@@ -1,6 +1,5 @@
 """Metrics of simulations: accuracy of severity scores, and annotation cost."""
 
-from collections.abc import Iterable, Mapping
 from itertools import combinations, pairwise
 from typing import TypedDict
 
@@ -12,6 +11,7 @@ from cbir.active.candidate_pool import Rows
 from cbir.errors import InvalidInput
 from cbir.evaluation.metrics.roc import auc
 from cbir.grading.grade_agreement import nearest_level
+from cbir.models.linear.list_measures import mean_or_nan
 
 Floats = NDArray[np.floating]
 
@@ -46,63 +46,8 @@ def relative_accuracy(scores: Floats, grades: Floats) -> Relative:
         pair = (grades == low) | (grades == high)
         accuracy[low, high] = auc(scores[pair], grades[pair] == high)
     each = {f"{low:g}-{high:g}": accuracy[low, high] for low, high in pairwise(levels)}
-    return {"overall": _mean(accuracy.values()), "neighbouring": _mean(each.values()), "each": each}
-
-
-def drawn_pairs(grades: Floats, rng: np.random.Generator, neighbouring: bool = False) -> Rows:
-    """Draw pairs for a significance test: two grades with equal probability, then an image of each.
-
-    Parameters
-    ----------
-    grades : (n,) float
-    rng : numpy.random.Generator
-    neighbouring : bool
-        Draw only neighbouring grades.
-
-    Returns
-    -------
-    (m, 2) int64
-        About n pairs, the more severe image first; empty if all grades are equal.
-    """
-    _, grades = _checked(grades, grades)
-    levels, level_of = np.unique(grades, return_inverse=True)
-    rows = [np.flatnonzero(level_of == level) for level in range(len(levels))]
-    kinds = list(pairwise(range(len(levels))) if neighbouring else combinations(range(len(levels)), 2))
-    if not kinds:
-        return np.empty((0, 2), np.int64)
-    pairs = {
-        (int(rng.choice(rows[high])), int(rng.choice(rows[low])))
-        for low, high in (kinds[kind] for kind in rng.integers(0, len(kinds), len(grades)))
-    }
-    return np.array(sorted(pairs), np.int64)
-
-
-def right(scores: Floats, pairs: Rows) -> NDArray[np.bool_]:
-    """Return a mask (m,) of the `pairs` (m, 2) whose first image, the more severe one, has the higher score."""
-    return np.asarray(scores)[pairs[:, 0]] > np.asarray(scores)[pairs[:, 1]]
-
-
-def mcnemar_holm(ours: NDArray[np.bool_], others: Mapping[str, NDArray[np.bool_]]) -> dict[str, float]:
-    """Return the p-values of McNemar's exact test of one method against each other one, Holm-corrected.
-
-    `ours` and the values of `others` are masks (m,) of the correctly ordered pairs. Raises InvalidInput if their
-    lengths differ.
-    """
-    from statsmodels.stats.contingency_tables import mcnemar
-    from statsmodels.stats.multitest import multipletests
-
-    if any(other.shape != ours.shape for other in others.values()):
-        raise InvalidInput("McNemar's test needs results for the same pairs")
-    if not others:
-        return {}
-    p = []
-    for other in others.values():
-        table = [
-            [np.sum(ours & other), np.sum(ours & ~other)],
-            [np.sum(~ours & other), np.sum(~ours & ~other)],
-        ]
-        p.append(float(mcnemar(table, exact=True).pvalue))
-    return dict(zip(others, map(float, multipletests(p, method="holm")[1]), strict=True))
+    overall, neighbouring = (mean_or_nan(list(values)) for values in (accuracy.values(), each.values()))
+    return {"overall": overall, "neighbouring": neighbouring, "each": each}
 
 
 def proportions(grades: Floats, pairs: Rows) -> dict[str, float]:
@@ -146,26 +91,16 @@ def classified(scores: Floats, grades: Floats, levels: Floats) -> Classified:
     """
     scores, grades = _checked(scores, grades)
     predicted = nearest_level(scores, np.asarray(levels, np.float64))
-    true_index, predicted_index = (np.searchsorted(levels, values) for values in (grades, predicted))
-    precision, recall, f1, _ = precision_recall_fscore_support(
-        true_index, predicted_index, average="macro", zero_division=0
-    )
-    return {
-        "precision": float(precision),
-        "recall": float(recall),
-        "f1": float(f1),
-        "accuracy": float((predicted == grades).mean()),
-    }
+    numbers = (np.searchsorted(levels, values) for values in (grades, predicted))
+    scored = precision_recall_fscore_support(*numbers, average="macro", zero_division=0)
+    precision, recall, f1 = map(float, scored[:3])
+    accuracy = float((predicted == grades).mean())
+    return {"precision": precision, "recall": recall, "f1": f1, "accuracy": accuracy}
 
 
 def cost(pairs: int, graded: int = 0) -> float:
     """Return the seconds a person needs for `pairs` comparisons and `graded` graded images."""
     return pairs * PAIR_SECONDS + graded * IMAGE_SECONDS
-
-
-def _mean(values: Iterable[float]) -> float:
-    numbers = list(values)
-    return float(np.mean(numbers)) if numbers else float("nan")
 
 
 def _checked(scores: Floats, grades: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

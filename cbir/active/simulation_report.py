@@ -82,10 +82,9 @@ def _table(results: Mapping[str, SimulationResult]) -> str:
 
 def _curves(results: Mapping[str, SimulationResult], measure: str) -> str:
     """Draw the accuracy after each round, over the labelling ratios of the strategy with the most rounds."""
-    longest = max(results.values(), key=lambda result: len(result.rounds)).rounds
+    longest = max((result.rounds for result in results.values()), key=len)
     xs = [round_.labelling for round_ in longest]
-    if len(xs) < 2:  # a single round is no curve
-        xs = [0.0, xs[0]]
+    xs = xs if len(xs) > 1 else [0.0, *xs]  # a single round is no curve
     series = []
     for name, result in results.items():
         values = [round_.as_dict()[measure] for round_ in result.rounds]
@@ -100,9 +99,8 @@ def _curves(results: Mapping[str, SimulationResult], measure: str) -> str:
 
 
 def _boxes(values: NDArray[np.float32], grades: NDArray[np.float64], quantity: str) -> str:
-    samples = [
-        (f"grade {level:g}", values[grades == level].astype(np.float64)) for level in np.unique(grades)
-    ]
+    levels = np.unique(grades)
+    samples = [(f"grade {level:g}", values[grades == level].astype(np.float64)) for level in levels]
     low, high = float(values.min()), float(values.max())
     margin = 0.05 * (high - low) or 1.0
     return charts.box_chart(samples, (low - margin, high + margin), quantity, f"{quantity} by grade")

@@ -41,9 +41,9 @@ def make_ranker(name: str, **options: Any) -> RankingEstimator:
     """Make the ranker called `name` with `options`, not fitted. Raises InvalidInput if either is unknown."""
     every: tuple[type[RankingEstimator], ...] = (*MEMBERS, SeverityRanker, CnnRanker)
     members = {member.name: member for member in every}
-    if name in members:
-        try:
-            return members[name](**options)
-        except TypeError as error:
-            raise InvalidInput(f"the ranker {name} does not have the options {', '.join(options)}") from error
-    raise InvalidInput(f"there is no ranker {name!r}; there are: {', '.join(all_names())}")
+    if name not in members:
+        raise InvalidInput(f"there is no ranker {name!r}; there are: {', '.join(all_names())}")
+    try:
+        return members[name](**options)
+    except TypeError as error:
+        raise InvalidInput(f"the ranker {name} does not have the options {', '.join(options)}") from error

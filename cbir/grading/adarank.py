@@ -34,9 +34,7 @@ class AdaRank(LinearRanker):
     name: ClassVar[str] = "adarank"
 
     def __init__(self, rounds: int = 30, list_size: ListSize = 100, seed: int = 0) -> None:
-        self.rounds = rounds
-        self.list_size = list_size
-        self.seed = seed
+        self.rounds, self.list_size, self.seed = rounds, list_size, seed
 
     def _learn(self, Z: Floats, grades: Floats, groups: NDArray[np.int64]) -> None:
         if isinstance(self.rounds, bool) or not isinstance(self.rounds, int) or self.rounds < 1:

@@ -12,10 +12,10 @@ from sklearn.svm import SVC, SVR
 from sklearn.utils.validation import check_is_fitted
 
 from cbir.errors import InvalidInput
-from cbir.grading.ordinal_regression import OrdinalRegression
+from cbir.grading.ordinal_regression import OrdinalRegression, number_levels
 from cbir.models.linear.input_checks import check_features, check_graded
 
-MOST_LEVELS = 50
+Floats = NDArray[np.float64]
 
 
 class RegressionGrader(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -27,21 +27,21 @@ class RegressionGrader(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     name = "regression"
 
     def __init__(self, C: float = 1.0, epsilon: float = 0.1) -> None:
-        self.C = C
-        self.epsilon = epsilon
+        self.C, self.epsilon = C, epsilon
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: Any = None) -> Self:
         """Fit to features `X` (n, d) and grades `y` (n,); `groups` are ignored. Raises InvalidInput."""
         features, grades = check_graded(X, y)
         self.n_features_in_ = features.shape[1]
-        self.model_ = make_pipeline(StandardScaler(), SVR(C=self.C, epsilon=self.epsilon))
-        self.model_.fit(features, grades)
+        self.model_ = make_pipeline(StandardScaler(), SVR(C=self.C, epsilon=self.epsilon)).fit(
+            features, grades
+        )
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict(self, X: ArrayLike) -> Floats:
         """Return decimal grades (n,) of features `X` (n, d)."""
         check_is_fitted(self, "model_")
-        return cast(NDArray[np.float64], self.model_.predict(check_features(X, self.n_features_in_)))
+        return cast(Floats, self.model_.predict(check_features(X, self.n_features_in_)))
 
 
 class ClassificationGrader(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -58,21 +58,15 @@ class ClassificationGrader(BaseEstimator):  # type: ignore[misc]  # scikit-learn
         classifiers = {"svm": SVC, "lda": LinearDiscriminantAnalysis}
         if self.classifier not in classifiers:
             raise InvalidInput(f"the classifier is svm or lda, not {self.classifier!r}")
-        self.levels_, classes = np.unique(grades, return_inverse=True)
-        if not 2 <= len(self.levels_) <= MOST_LEVELS:
-            raise InvalidInput(
-                f"classification takes 2 to {MOST_LEVELS} different grades, not {len(self.levels_)}"
-            )
+        self.levels_, classes = number_levels(grades, "classification")
         self.n_features_in_ = features.shape[1]
         self.model_ = make_pipeline(StandardScaler(), classifiers[self.classifier]()).fit(features, classes)
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict(self, X: ArrayLike) -> Floats:
         """Return grades (n,) of features `X` (n, d), from those in training."""
         check_is_fitted(self, "model_")
-        return cast(
-            NDArray[np.float64], self.levels_[self.model_.predict(check_features(X, self.n_features_in_))]
-        )
+        return cast(Floats, self.levels_[self.model_.predict(check_features(X, self.n_features_in_))])
 
 
 BASELINES = (RegressionGrader, ClassificationGrader, OrdinalRegression)

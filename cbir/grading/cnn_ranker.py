@@ -1,7 +1,6 @@
 """A network as a ranking function, trained end to end on batches of graded pictures."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain, repeat
@@ -16,8 +15,6 @@ from cbir.models.linear.ranking_lists import ListSize
 
 if TYPE_CHECKING:
     from torch import nn
-
-    from cbir.losses import ScoreLoss
 
 Floats = NDArray[np.float64]
 
@@ -92,6 +89,7 @@ class CnnRanker(RankingEstimator):
     def _train(self, pictures: NDArray[np.uint8], grades: Floats) -> None:
         import torch
 
+        from cbir.losses import ON_SCORES
         from cbir.training.augmentation import augment_images
         from cbir.training.network_scoring import to_network_input
         from cbir.training.samplers import BalancedSampler
@@ -102,7 +100,8 @@ class CnnRanker(RankingEstimator):
         sampler = BalancedSampler(classes.tolist(), min(len(levels), self.batch // 2), per_level, seed=seed)
         batches = chain.from_iterable(repeat(sampler, self.epochs))
         steps = self.epochs * len(sampler)
-        network, criterion = self.network_.train(), _loss(self.loss)
+        network = self.network_.train()
+        criterion = next(loss for loss in ON_SCORES if loss.name == self.loss)()
 
         def batch_loss(step: int) -> "torch.Tensor":
             rows = next(batches)
@@ -124,19 +123,7 @@ class CnnRanker(RankingEstimator):
 
 def _pictures(features: Floats) -> NDArray[np.uint8]:
     side = math.isqrt(features.shape[1])
-    if side * side != features.shape[1] or (
-        len(features) and not 0 <= features.min() <= features.max() <= 255
-    ):
+    in_range = not len(features) or 0 <= features.min() <= features.max() <= 255
+    if side * side != features.shape[1] or not in_range:
         raise InvalidInput("this ranker takes square pictures with values from 0 to 255, row by row")
     return features.astype(np.uint8).reshape(-1, side, side)
-
-
-def _loss(name: str) -> "ScoreLoss":
-    from cbir.losses import RankNetLoss, SNdcgLoss, SpearmanLoss
-
-    losses: dict[str, Callable[[], ScoreLoss]] = {
-        "ranknet": RankNetLoss,
-        "s-ndcg": SNdcgLoss,
-        "sodeep-spearman": SpearmanLoss,
-    }
-    return losses[name]()

@@ -1,6 +1,8 @@
 """The graded images of a collection."""
 
+import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,7 +68,7 @@ def read_graded_cases(collection: Collection, column: str, where: Sequence[Condi
         image_ids=[row.image_id for row in rows],
         content_hashes=np.array([row.content_hash for row in rows], np.str_),
         patients=np.array([row.patient_key or row.image_id for row in rows], np.str_),
-        grades=np.array([_grade(row.value, column, row.image_id) for row in rows], np.float64),
+        grades=np.array([parse_grade(row.value, column, row.image_id) for row in rows], np.float64),
         vectors=vectors,
     )
 
@@ -77,13 +79,24 @@ def require_grades(cases: GradedCases, column: str) -> None:
         raise InvalidInput(f"no image of the collection has a grade in the label {column!r}")
 
 
-def _grade(text: str, column: str, image_id: str) -> float:
-    try:
-        grade = float(text)
-    except ValueError:
-        grade = float("nan")
-    if not np.isfinite(grade):
-        raise InvalidInput(
-            f"the label {column} of image {image_id} is {text[:40]!r}, which is not a grade: a number"
-        )
-    return grade
+def parse_grade(text: str, column: str, image_id: str) -> float:
+    """Parse the grade of an image.
+
+    Parameters
+    ----------
+    text : str
+        Value of the label.
+    column, image_id : str
+        Label and image, for the message.
+
+    Raises
+    ------
+    InvalidInput
+        If it is not a finite number.
+    """
+    with suppress(ValueError):
+        if math.isfinite(grade := float(text)):
+            return grade
+    raise InvalidInput(
+        f"the label {column} of image {image_id} is {text[:40]!r}, which is not a grade: a number"
+    )

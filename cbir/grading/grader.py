@@ -1,6 +1,7 @@
 """Grading in a collection: fit a ranker to its graded images, and grade an image by its position among them."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -63,40 +64,25 @@ class Grader:
         stored, cases = state.stored, state.cases
         keep = cases.content_hashes != content
         if patient:
-            keep &= (cases.patients != patient) & (
-                cases.patients != hash_patient(self.collection.secret, patient)
-            )
+            names = np.array([patient, hash_patient(self.collection.secret, patient)], np.str_)
+            keep &= ~np.isin(cases.patients, names)
         rows = np.flatnonzero(keep)
         if not len(rows):
             raise InvalidInput(f"no other image has a grade in the label {self.column!r}")
         graded_list = GradedList(state.scores[rows], cases.grades[rows], stored.smoothing)
-        (placement,) = locate_scores(
-            graded_list, state.ranker.predict(vector[None]), stored.error, stored.range
-        )
+        scores = state.ranker.predict(vector[None])
+        (placement,) = locate_scores(graded_list, scores, stored.error, stored.range)
 
         def neighbour(position: int | None) -> GradedNeighbour | None:
             if position is None:
                 return None
             row, name = int(rows[position]), cases.image_ids[rows[position]]
-            return GradedNeighbour(
-                image_id=name,
-                grade=cases.grades[row],
-                score=state.scores[row],
-                links=image_links(name),
-            )
+            grade, score = cases.grades[row], state.scores[row]
+            return GradedNeighbour(image_id=name, grade=grade, score=score, links=image_links(name))
 
-        return Grade(
-            grade=placement.grade,
-            low=placement.low,
-            high=placement.high,
-            coverage=stored.coverage,
-            score=placement.score,
-            grade_column=self.column,
-            ranker=stored.ranker,
-            graded=len(rows),
-            lighter=neighbour(placement.lighter),
-            severer=neighbour(placement.severer),
-        )
+        neighbours = {name: neighbour(getattr(placement, name)) for name in ("lighter", "severer")}
+        facts = {"coverage": stored.coverage, "grade_column": self.column, "ranker": stored.ranker}
+        return Grade(**asdict(placement) | neighbours | facts, graded=len(rows))
 
     def _current(self) -> _GradingState:
         text = self.collection.grade_model(self.column)
@@ -167,10 +153,14 @@ def fit_grader(
     require_grades(cases, column)
     interpolator = GradeInterpolator(ranker, smoothing, coverage, ranker.seed)
     interpolator.fit(case_features(collection, ranker.name, cases), cases.grades, cases.patients)
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    patients = len(np.unique(cases.patients))
     stored = store_grading(
-        interpolator, collection.profile.hash, column, tuple(where), len(cases), patients, now
+        interpolator,
+        profile_hash=collection.profile.hash,
+        column=column,
+        where=tuple(where),
+        images=len(cases),
+        patients=len(np.unique(cases.patients)),
+        fitted=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     with collection.writer() as writer:
         writer.set_grade_model(column, stored.model_dump_json())

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,8 @@ from cbir.grading.baselines import baseline_grader
 from cbir.grading.baselines import names as baseline_names
 from cbir.grading.grade_agreement import GradeAgreement, measure_agreement
 from cbir.grading.graded_list import GradedList, Smoothing
-from cbir.models.linear.grouped_folds import group_folds
-from cbir.models.linear.list_measures import ndcg, ndcg_gains
-from cbir.models.linear.ranking_lists import ListSize, assign_lists, rows_by_list
+from cbir.models.linear.list_measures import mean_or_nan, ndcg_of_lists
+from cbir.models.linear.ranking_lists import ListSize, assign_lists
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -50,11 +50,6 @@ class GraderEvaluation:
     lists: Floats
     folds: list[GradeAgreement]
     overall: GradeAgreement
-
-
-def grader_names() -> tuple[str, ...]:
-    """Return the names of all rankers and baselines that learn from vectors."""
-    return (*grading.names(), *baseline_names())
 
 
 def check_grader_name(name: str) -> None:
@@ -111,46 +106,17 @@ def evaluate_grader(
         if name in baseline_names():
             scores = predicted[test] = baseline_grader(name).fit(X[train], y[train]).predict(X[test])
         else:
-            ranker = grading.make_ranker(name, **{"seed": seed, **(options or {})}).fit(
-                X[train], y[train], members[train]
-            )
+            ranker = grading.make_ranker(name, **{"seed": seed, **(options or {})})
+            ranker.fit(X[train], y[train], members[train])
             scores = ranker.predict(X[test])
             predicted[test] = GradedList(ranker.predict(X[train]), y[train], smoothing).grades(scores)
         list_numbers = assign_lists(len(test), list_size, np.random.default_rng([seed, number]))
-        gain = ndcg_gains(y[test])
-        values = np.array([ndcg(scores[rows], gain[rows]) for rows in rows_by_list(list_numbers)])
-        lists.append(values[~np.isnan(values)])
-        folds.append(measure_agreement(predicted[test], y[test], levels, _mean(lists[-1])))
+        lists.append(ndcg_of_lists(scores, y[test], list_numbers))
+        folds.append(measure_agreement(predicted[test], y[test], levels, mean_or_nan(lists[-1])))
     tested = np.flatnonzero(~np.isnan(predicted))
     all_lists = np.concatenate(lists)
-    overall = measure_agreement(predicted[tested], y[tested], levels, _mean(all_lists))
+    overall = measure_agreement(predicted[tested], y[tested], levels, mean_or_nan(all_lists))
     return GraderEvaluation(name, tested, predicted[tested], y[tested], all_lists, folds, overall)
-
-
-def _mean(values: Floats) -> float:
-    return float(values.mean()) if len(values) else float("nan")
-
-
-def splits_by_patient(y: Floats, patients: Integers, folds: int, seed: int = 0) -> list[Split]:
-    """Split into folds that keep a patient's images together.
-
-    Parameters
-    ----------
-    y : (n,) float64
-        Grades.
-    patients : (n,) int
-        Patients.
-    folds : int
-        Number of folds.
-    seed : int
-        Seed of the random choice.
-
-    Raises
-    ------
-    InvalidInput
-        If there are too few patients.
-    """
-    return list(group_folds(y, patients, folds, seed))
 
 
 @dataclass(frozen=True)
@@ -181,7 +147,6 @@ def compare_graders(evaluations: Sequence[GraderEvaluation]) -> tuple[float, lis
             evaluations[j].name,
             *(float(matrix[i, j]) for matrix in (tukey.statistic, interval.low, interval.high, tukey.pvalue)),
         )
-        for i in range(len(samples))
-        for j in range(i + 1, len(samples))
+        for i, j in combinations(range(len(samples)), 2)
     ]
     return p, compared

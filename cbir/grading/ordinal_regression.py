@@ -53,11 +53,7 @@ class OrdinalRegression(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             If these do not fit.
         """
         features, grades = check_graded(X, y)
-        self.levels_, levels = np.unique(grades, return_inverse=True)
-        if not 2 <= len(self.levels_) <= MOST_LEVELS:
-            raise InvalidInput(
-                f"ordinal regression takes 2 to {MOST_LEVELS} different grades, not {len(self.levels_)}"
-            )
+        self.levels_, levels = number_levels(grades, "ordinal regression")
         self.n_features_in_ = features.shape[1]
         self.mean_, deviation = features.mean(axis=0), features.std(axis=0)
         self.scale_ = np.where(deviation > 1e-7 * np.abs(self.mean_), deviation, np.inf)
@@ -81,9 +77,16 @@ class OrdinalRegression(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return the position (n,) of features `X` (n, d) on the scale of the thresholds."""
         check_is_fitted(self, "coef_")
-        return cast(
-            Floats, ((check_features(X, self.n_features_in_) - self.mean_) / self.scale_) @ self.coef_
-        )
+        features = check_features(X, self.n_features_in_)
+        return cast(Floats, ((features - self.mean_) / self.scale_) @ self.coef_)
+
+
+def number_levels(grades: Floats, method: str) -> tuple[Floats, NDArray[np.int64]]:
+    """Return the levels of `grades` (n,) and the level number of each; raise InvalidInput for more than 50 or 1."""
+    levels, numbers = np.unique(grades, return_inverse=True)
+    if not 2 <= len(levels) <= MOST_LEVELS:
+        raise InvalidInput(f"{method} takes 2 to {MOST_LEVELS} different grades, not {len(levels)}")
+    return levels, numbers
 
 
 def _thresholds(parameters: Floats) -> Floats:
@@ -103,10 +106,8 @@ def _loss(parameters: Floats, Z: Floats, levels: NDArray[np.int64], ridge: float
     by_bound = np.bincount(levels + 1, up, len(bounds)) - np.bincount(levels, down, len(bounds))
     by_threshold = by_bound[1:-1]
     # A gap moves every threshold above it.
-    by_gap = np.cumsum(by_threshold[::-1])[::-1][1:] * np.exp(
-        np.maximum(parameters[dimensions + 1 :], NARROWEST)
-    )
-    gradient = np.concatenate([Z.T @ (down - up), [by_threshold.sum()], by_gap])
-    gradient = -gradient
+    gaps = np.exp(np.maximum(parameters[dimensions + 1 :], NARROWEST))
+    by_gap = np.cumsum(by_threshold[::-1])[::-1][1:] * gaps
+    gradient = -np.concatenate([Z.T @ (down - up), [by_threshold.sum()], by_gap])
     gradient[:dimensions] += ridge * coef
     return float(-np.log(likely).sum() + 0.5 * ridge * coef @ coef), gradient

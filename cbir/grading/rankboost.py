@@ -35,9 +35,7 @@ class RankBoost(RankingEstimator):
     name: ClassVar[str] = "rankboost"
 
     def __init__(self, rounds: int = 30, list_size: ListSize = None, seed: int = 0) -> None:
-        self.rounds = rounds
-        self.list_size = list_size
-        self.seed = seed
+        self.rounds, self.list_size, self.seed = rounds, list_size, seed
 
     def _learn(self, Z: Floats, grades: Floats, groups: Integers) -> None:
         if isinstance(self.rounds, bool) or not isinstance(self.rounds, int) or self.rounds < 1:
@@ -69,13 +67,11 @@ def _potential(scores: Floats, grades: Floats, lists: Integers) -> Floats:
     order = np.lexsort((grades, lists))
     centred = scores[order] - scores.mean()
     up, down = np.exp(centred), np.exp(-centred)
-    in_list, in_level = lists[order], grades[order]
-    new_list = np.concatenate([[True], np.diff(in_list) != 0])
-    new_level = new_list | np.concatenate([[True], np.diff(in_level) != 0])
-    starts = np.flatnonzero(new_level)[np.cumsum(new_level) - 1]
-    first = np.flatnonzero(new_list)[np.cumsum(new_list) - 1]
-    stops = np.append(np.flatnonzero(new_level)[1:], len(order))[np.cumsum(new_level) - 1]
-    last = np.append(np.flatnonzero(new_list)[1:], len(order))[np.cumsum(new_list) - 1]
+    in_list = lists[order]
+    new_level = (np.diff(in_list) != 0) | (np.diff(grades[order]) != 0)
+    level = np.concatenate([[0], np.cumsum(new_level)])  # its number, over all lists
+    first, last = (np.searchsorted(in_list, in_list, side) for side in ("left", "right"))
+    starts, stops = (np.searchsorted(level, level, side) for side in ("left", "right"))
     ups, downs = (np.concatenate([[0.0], np.cumsum(values)]) for values in (up, down))
     as_higher = down * (ups[starts] - ups[first])
     as_lower = up * (downs[last] - downs[stops])

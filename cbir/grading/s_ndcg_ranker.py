@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from cbir.errors import InvalidInput
 from cbir.grading.smooth_steps import SmoothSteps
 from cbir.models.linear.kernel_ranker import Kernel, KernelRanker
-from cbir.models.linear.list_measures import mean_ndcg, ndcg_gains
+from cbir.models.linear.list_measures import mean_or_nan, ndcg_gains, ndcg_of_lists
 from cbir.models.linear.ranking_lists import ListSize, assign_lists, rows_by_list
 
 Floats = NDArray[np.float64]
@@ -89,7 +89,7 @@ class SNdcgRanker(KernelRanker):
             else:  # the first step from theta 0, which has no direction yet
                 theta = W.T @ (gain - gain.mean())
                 theta /= max(float(np.std(W @ theta)), NARROWEST)
-            quality = mean_ndcg(V @ theta, grades[validation], validation_lists)
+            quality = mean_or_nan(ndcg_of_lists(V @ theta, grades[validation], validation_lists))
             if quality > best or not step:
                 best, self.chosen_, best_theta = quality, step, theta
         return basis @ best_theta

@@ -22,8 +22,7 @@ class SeverityRanker(LinearRanker):
     name: ClassVar[str] = "severity"
 
     def __init__(self, list_size: ListSize = 20, seed: int = 0) -> None:
-        self.list_size = list_size
-        self.seed = seed
+        self.list_size, self.seed = list_size, seed
 
     def _learn(self, Z: Floats, grades: Floats, groups: NDArray[np.int64]) -> None:
         if Z.shape[1] != 1:

@@ -1,10 +1,9 @@
 """Fitted graders as JSON, which loads without executing anything in it."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
-from sklearn.utils.validation import check_is_fitted
 
 from cbir import grading
 from cbir.errors import InvalidInput
@@ -62,72 +61,43 @@ class StoredGrading(BaseModel):
         """Rebuild the fitted ranker."""
         ranker = grading.make_ranker(self.ranker, **self.options)
         for name, value in self.learned.items():
-            if isinstance(value, list):
-                setattr(ranker, name, np.asarray(value, np.int64 if name in INTEGERS else np.float64))
-            else:
-                setattr(ranker, name, value)
+            kind = np.int64 if name in INTEGERS else np.float64
+            setattr(ranker, name, np.asarray(value, kind) if isinstance(value, list) else value)
         with np.errstate(divide="ignore"):
             ranker.scale_ = 1.0 / ranker.scale_
         ranker.n_features_in_ = len(ranker.mean_)
         return ranker
 
 
-def fitted_attributes(ranker: RankingEstimator) -> dict[str, Any]:
-    """Return the fitted attributes of `ranker`; deviations as their inverse, 0 for infinite ones."""
-    check_is_fitted(ranker, "scale_")
-    attributes = {
-        name: value for name, value in vars(ranker).items() if name.endswith("_") and name != "n_features_in_"
-    }
-    attributes["scale_"] = 1.0 / ranker.scale_
-    return {
-        name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in attributes.items()
-    }
+def store_grading(interpolator: GradeInterpolator, **facts: Any) -> StoredGrading:
+    """Convert a fitted `interpolator` with a coverage for storage; `facts` are further fields of `StoredGrading`.
 
-
-def store_grading(
-    interpolator: GradeInterpolator, profile_hash: str, column: str, where: tuple[str, ...], images: int,
-    patients: int, fitted: str,
-) -> StoredGrading:  # fmt: skip
-    """Convert a fitted interpolator for storage.
-
-    Parameters
-    ----------
-    interpolator : GradeInterpolator
-        Fitted, with a coverage.
-    profile_hash, column, where, images, patients, fitted
-        See `StoredGrading`.
+    Deviations are stored as their inverse, 0 for infinite ones.
     """
     ranker = interpolator.ranker_
-    assert interpolator.coverage is not None
-    assert interpolator.error_ is not None
+    learned = {name: value for name, value in vars(ranker).items() if name.endswith("_")} | {
+        "scale_": 1 / ranker.scale_
+    }
+    del learned["n_features_in_"]
     return StoredGrading(
-        profile_hash=profile_hash,
-        column=column,
-        where=where,
         ranker=ranker.name,
         options=ranker.get_params(),
-        learned=fitted_attributes(ranker),
+        learned={name: np.asarray(value).tolist() for name, value in learned.items()},
         smoothing=interpolator.smoothing,
-        error=interpolator.error_,
-        coverage=interpolator.coverage,
+        error=cast(float, interpolator.error_),
+        coverage=cast(float, interpolator.coverage),
         range=interpolator.range_,
-        images=images,
-        patients=patients,
-        fitted=fitted,
+        **facts,
     )
 
 
 def read_stored_grading(text: str, column: str) -> StoredGrading:
     """Parse the stored JSON `text` of the label `column`. Raises InvalidInput for another version."""
+    grader, again = f"the grader of the label {column!r}", "run `cbir grade fit` again"
     try:
         stored = StoredGrading.model_validate_json(text)
     except ValidationError as error:
-        raise InvalidInput(
-            f"the grader of the label {column!r} cannot be read; run `cbir grade fit` again"
-        ) from error
+        raise InvalidInput(f"{grader} cannot be read; {again}") from error
     if stored.format != FORMAT:
-        raise InvalidInput(
-            f"the grader of the label {column!r} has format {stored.format}, this program reads {FORMAT}; "
-            "run `cbir grade fit` again"
-        )
+        raise InvalidInput(f"{grader} has format {stored.format}, this program reads {FORMAT}; {again}")
     return stored

@@ -83,12 +83,9 @@ def embedding_loss(name: str, dimensions: int, classes: int, **options: Any) -> 
         If the name or an option is unknown, or an option is out of range.
     """
     makers: dict[str, Callable[..., nn.Module]] = {
-        **{member.name: partial(_similarity_loss, member) for member in ON_SCORES},
-        **{member: partial(MetricLoss, member) for member in METRIC_LOSSES},
-        **{
-            member: partial(ClassificationLoss, dimensions, classes, gamma=gamma)
-            for member, gamma in GAMMA.items()
-        },
+        **{loss.name: partial(_similarity_loss, loss) for loss in ON_SCORES},
+        **{loss: partial(MetricLoss, loss) for loss in METRIC_LOSSES},
+        **{loss: partial(ClassificationLoss, dimensions, classes, gamma=GAMMA[loss]) for loss in GAMMA},
         ORDINAL: partial(OrdinalLoss, dimensions, classes),
     }
     if name not in makers:

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from cbir.errors import InvalidInput
+from cbir.losses.score_loss import check_labels
 
 
 def focal_loss(logits: Tensor, labels: Tensor, gamma: float = 2.0, weights: Tensor | None = None) -> Tensor:
@@ -60,14 +61,7 @@ class ClassificationLoss(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Return the loss, a scalar, of `embeddings` (n, dimensions) with `labels` (n,)."""
-        if embeddings.ndim != 2 or labels.shape != embeddings.shape[:1] or not len(labels):
-            raise InvalidInput("a loss takes embeddings (n, k) and a label for each")
-        if int(labels.min()) < 0 or int(labels.max()) >= self.classifier.out_features:
-            raise InvalidInput(f"labels must be from 0 to {self.classifier.out_features - 1}")
+        check_labels(embeddings, labels, self.classifier.out_features)
         logits = self.classifier(embeddings.to(self.classifier.weight.dtype))
-        weights = (
-            self.get_buffer("weights") if "weights" in self._buffers and self.weights is not None else None
-        )
-        return focal_loss(
-            logits if logits.dtype == torch.float64 else logits.float(), labels, self.gamma, weights
-        )
+        logits = logits if logits.dtype == torch.float64 else logits.float()
+        return focal_loss(logits, labels, self.gamma, self.weights)

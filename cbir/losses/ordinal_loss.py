@@ -5,10 +5,9 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from cbir.errors import InvalidInput
+from cbir.losses.score_loss import check_labels
 
-SCALE = (
-    10.0  # embeddings have length 1; without a factor the weights would have to grow for most of a training
-)
+SCALE = 10.0  # embeddings have length 1; otherwise the weights would have to grow for most of a training
 
 
 class OrdinalLoss(nn.Module):
@@ -28,11 +27,8 @@ class OrdinalLoss(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Return the loss, the mean over images and steps, of `embeddings` (n, dimensions) with `labels` (n,)."""
-        if embeddings.ndim != 2 or labels.shape != embeddings.shape[:1] or not len(labels):
-            raise InvalidInput("a loss takes embeddings (n, k) and a label for each")
         steps = len(self.thresholds)
-        if int(labels.min()) < 0 or int(labels.max()) > steps:
-            raise InvalidInput(f"labels must be from 0 to {steps}")
+        check_labels(embeddings, labels, steps + 1)
         with torch.autocast(embeddings.device.type, enabled=False):
             scores = SCALE * self.severity(embeddings.to(self.thresholds.dtype))
             above = labels[:, None] > torch.arange(steps, device=labels.device)

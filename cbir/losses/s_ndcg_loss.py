@@ -30,8 +30,7 @@ class SNdcgLoss(ScoreLoss):
         super().__init__()
         if form not in ALPHA:
             raise InvalidInput(f"the form of s-ndcg is sigmoid or paper, not {form!r}")
-        self.form = form
-        self.alpha = ALPHA[form] if alpha is None else alpha
+        self.form, self.alpha = form, ALPHA[form] if alpha is None else alpha
         if not self.alpha > 0:
             raise InvalidInput(f"the alpha of s-ndcg must be above 0, not {alpha}")
 
@@ -42,9 +41,7 @@ class SNdcgLoss(ScoreLoss):
 
     def values(self, scores: Tensor, relevance: Tensor) -> Tensor:
         highest = relevance.amax(dim=1, keepdim=True)
-        gains = torch.exp2(relevance - highest) - torch.exp2(
-            -highest
-        )  # divided by 2^highest against overflow
+        gains = torch.exp2(relevance - highest) - torch.exp2(-highest)  # over 2^highest against overflow
         positions = torch.arange(1, scores.shape[1] + 1, device=scores.device, dtype=scores.dtype)
         best = (gains.sort(dim=1, descending=True).values / torch.log2(1 + positions)).sum(dim=1)
         return 1 - (gains / torch.log2(1 + self._positions(scores))).sum(dim=1) / best

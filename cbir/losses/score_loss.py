@@ -25,9 +25,7 @@ class ScoreLoss(nn.Module):
         Raises InvalidInput if the shapes of `scores` and `relevance` differ, or no vector teaches anything.
         """
         if scores.shape != relevance.shape or scores.ndim not in (1, 2) or not scores.is_floating_point():
-            shapes = " and ".join(
-                "x".join(map(str, values.shape)) or "a number" for values in (scores, relevance)
-            )
+            shapes = " and ".join("x".join(map(str, of.shape)) or "a number" for of in (scores, relevance))
             raise InvalidInput(
                 f"{self.name} takes floating-point scores and relevance of one shape, not {shapes}"
             )
@@ -41,9 +39,7 @@ class ScoreLoss(nn.Module):
                 raise InvalidInput(f"{self.name} learns nothing from this batch: {self.needs}")
             return self.values(scores[usable], relevance[usable]).mean()
 
-    needs: ClassVar[str] = (
-        "it needs relevant and irrelevant images together; use a sampler that provides both"
-    )
+    needs: ClassVar = "it needs relevant and irrelevant images together; use a sampler that provides both"
 
     def usable(self, relevance: Tensor) -> Tensor:
         """Return a mask (batch,) of the vectors of `relevance` (batch, d) that teach something."""
@@ -53,6 +49,14 @@ class ScoreLoss(nn.Module):
     @abstractmethod
     def values(self, scores: Tensor, relevance: Tensor) -> Tensor:
         """Return the loss (batch,) of each vector; all are usable."""
+
+
+def check_labels(embeddings: Tensor, labels: Tensor, classes: int) -> None:
+    """Raise InvalidInput unless `embeddings` (n, k) have `labels` (n,) from 0 to classes - 1."""
+    if embeddings.ndim != 2 or labels.shape != embeddings.shape[:1] or not len(labels):
+        raise InvalidInput("a loss takes embeddings (n, k) and a label for each")
+    if int(labels.min()) < 0 or int(labels.max()) >= classes:
+        raise InvalidInput(f"labels must be from 0 to {classes - 1}")
 
 
 def mean_where(values: Tensor, where: Tensor) -> Tensor:

@@ -74,11 +74,9 @@ class MapLoss(SoDeepLoss):
             best = (relevant.sum(dim=1) + 1) / 2
             return (mean_where(ranks, relevant) - best) / scores.shape[1]
         precision = _rank_among(scores, relevant) / ranks.clamp(min=1)
-        return (
-            mean_where(-precision.log(), relevant)
-            if self.form == "log"
-            else 1 - mean_where(precision, relevant)
-        )
+        if self.form == "log":
+            return mean_where(-precision.log(), relevant)
+        return 1 - mean_where(precision, relevant)
 
 
 class RecallLoss(SoDeepLoss):

@@ -44,12 +44,11 @@ def read_model_card(path: Path, kind: str, command: str, is_valid: Callable[[Any
         if path.stat().st_size > LARGEST_CARD:
             raise ValueError
         card = json.loads(path.read_text())
-        valid = is_valid(card)
+        if not is_valid(card):
+            raise ValueError
+        return dict(card)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidInput(f"{path} is not the card of {kind}") from error
-    if not valid:
-        raise InvalidInput(f"{path} is not the card of {kind}")
-    return dict(card)
 
 
 def read_verified(path: Path, sha256: str, largest: int = LARGEST_FILE) -> bytes:

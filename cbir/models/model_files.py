@@ -30,11 +30,9 @@ def save_model(network: nn.Module, weights: Path, card: Path, facts: dict[str, A
     facts : dict
         Content of the card; the hash of the weights is added as "sha256".
     """
-    content = serialise_tensors(
-        {name: value.cpu().contiguous() for name, value in network.state_dict().items()}
-    )
-    facts = {**facts, "sha256": hashlib.sha256(content).hexdigest()}
-    text = json.dumps(facts, indent=2) + "\n"
+    state = network.state_dict().items()
+    content = serialise_tensors({name: value.cpu().contiguous() for name, value in state})
+    text = json.dumps({**facts, "sha256": hashlib.sha256(content).hexdigest()}, indent=2) + "\n"
     write_bytes(weights, content)
     write_bytes(card, text.encode())
 

@@ -86,9 +86,5 @@ def highest_negative_score(card: dict[str, Any]) -> float:
 
 def _is_ranker_card(card: Any) -> bool:
     options = card["ranker"]
-    return (
-        isinstance(options["backbone"], str)
-        and isinstance(card["sha256"], str)
-        and isinstance(options["side"], int)
-        and SIDES[0] <= options["side"] <= SIDES[1]
-    )
+    has_texts = isinstance(options["backbone"], str) and isinstance(card["sha256"], str)
+    return has_texts and isinstance(options["side"], int) and SIDES[0] <= options["side"] <= SIDES[1]

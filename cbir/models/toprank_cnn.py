@@ -20,16 +20,11 @@ class TopRankCnn(nn.Module):
         super().__init__()
         layers: list[nn.Module] = []
         for inputs, outputs in zip((channels, *CHANNELS), CHANNELS, strict=False):
-            layers += [
-                nn.Conv2d(inputs, outputs, 3, padding=1, bias=False),
-                nn.BatchNorm2d(outputs),
-                nn.ReLU(),
-            ]
-            layers += [nn.MaxPool2d(2)]
+            convolution = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
+            layers += [convolution, nn.BatchNorm2d(outputs), nn.ReLU(), nn.MaxPool2d(2)]
         connected = nn.Linear(CHANNELS[-1] * POOLED_SIDE**2, FEATURES)
-        self.layers = nn.Sequential(
-            *layers, nn.AdaptiveAvgPool2d(POOLED_SIDE), nn.Flatten(), connected, nn.ReLU()
-        )
+        pool = nn.AdaptiveAvgPool2d(POOLED_SIDE)
+        self.layers = nn.Sequential(*layers, pool, nn.Flatten(), connected, nn.ReLU())
 
     def forward(self, images: Tensor) -> Tensor:
         return cast(Tensor, self.layers(images))

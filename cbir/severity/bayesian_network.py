@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -18,9 +18,7 @@ class BayesianNetwork(nn.Module):
     InvalidInput and NotFound like `backbones.build_backbone`.
     """
 
-    def __init__(
-        self, backbone: str = "small", dropout: float = 0.2, weights: Path | str | None = None
-    ) -> None:
+    def __init__(self, backbone: str = "small", dropout: float = 0.2, weights: str | None = None) -> None:
         super().__init__()
         built = backbones.build_backbone(backbone, dimensions=None, pooling="average", weights=weights)
         self.layers = nn.Sequential(*_flatten(built.network), built.pool)
@@ -31,15 +29,11 @@ class BayesianNetwork(nn.Module):
     @property
     def biased(self) -> nn.Linear:
         """Layer that computes the score, without its dropout."""
-        assert isinstance(self.head, nn.Sequential)
-        layer = self.head[1]
-        assert isinstance(layer, nn.Linear)
-        return layer
+        return cast(nn.Linear, self.head.get_submodule("1"))
 
     def forward(self, images: Tensor) -> Tensor:
         """Return scores (n,)."""
-        scores: Tensor = self.head(self.layers(images))[:, 0]
-        return scores
+        return cast(Tensor, self.head(self.layers(images))[:, 0])
 
     def masks(self, passes: int, generator: torch.Generator) -> list[Tensor]:
         """Sample the weights `passes` times with `generator`: a mask (passes, units) for each dropout."""
@@ -62,7 +56,10 @@ class BayesianNetwork(nn.Module):
         Layers before the first dropout are computed once for all passes.
         """
         passes = len(masks[0])
-        first = next(index for index, layer in enumerate(self.layers) if _has_dropout(layer))
+        has_dropout = [
+            any(isinstance(part, UnitDropout) for part in layer.modules()) for layer in self.layers
+        ]
+        first = has_dropout.index(True)
         maps = self.layers[:first](images)
         with self.with_masks(masks):
             features = self.layers[first:](maps.repeat(passes, *(1,) * (maps.ndim - 1)))
@@ -75,7 +72,3 @@ def _flatten(network: nn.Module) -> list[nn.Module]:
     if type(network) is nn.Sequential:
         return [layer for part in network for layer in _flatten(part)]
     return [network]
-
-
-def _has_dropout(layer: nn.Module) -> bool:
-    return any(isinstance(part, UnitDropout) for part in layer.modules())

@@ -1,6 +1,7 @@
 """Bayesian ranker learned from comparisons (Kadota et al., Deep Bayesian active learning-to-rank)."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +13,8 @@ from torch import Tensor, nn
 
 from cbir.errors import InvalidInput
 from cbir.losses import ranknet_loss
-from cbir.models.model_files import save_model
+from cbir.models.model_card import read_model_card
+from cbir.models.model_files import load_weights, save_model
 from cbir.severity.bayesian_network import BayesianNetwork
 from cbir.severity.judged_pairs import JudgedPairs, check_judged_pairs
 from cbir.severity.severity_estimate import SeverityEstimate
@@ -29,6 +31,7 @@ Pictures = NDArray[np.uint8]
 Stop = Callable[[], bool]
 
 
+@dataclass(eq=False)
 class BayesianRanker:
     """Estimates severity as the mean of stochastic passes, and uncertainty as their variance.
 
@@ -62,45 +65,30 @@ class BayesianRanker:
         "cpu" or "cuda".
     """
 
-    def __init__(
-        self,
-        backbone: str = "small",
-        side: int = 64,
-        dropout: float = 0.2,
-        passes: int = 30,
-        weight_decay: float = 1e-4,
-        epochs: int = 20,
-        steps: int = 1000,
-        rate: float = 1e-3,
-        batch: int = 16,
-        weights: str | None = None,
-        seed: int = 0,
-        device: str = "cpu",
-    ) -> None:
-        if (
-            not 0 <= dropout < 1
-            or epochs < 1
-            or steps < 0
-            or not 0 < rate < 1
-            or batch < 2
-            or not weight_decay >= 0
-        ):
+    backbone: str = "small"
+    side: int = 64
+    dropout: float = 0.2
+    passes: int = 30
+    weight_decay: float = 1e-4
+    epochs: int = 20
+    steps: int = 1000
+    rate: float = 1e-3
+    batch: int = 16
+    weights: str | None = None
+    seed: int = 0
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        shares_fit = 0 <= self.dropout < 1 and 0 < self.rate < 1 and self.weight_decay >= 0
+        if not shares_fit or self.epochs < 1 or self.steps < 0 or self.batch < 2:
             raise InvalidInput(
                 "dropout must be from 0 to below 1, rate between 0 and 1, epochs above 0, steps and weight decay "
                 "0 or more, and batch 2 or more"
             )
-        if not 1 <= passes <= MAX_PASSES:
-            raise InvalidInput(f"passes must be from 1 to {MAX_PASSES}, not {passes}")
-        if not 32 <= side <= 1024:
-            raise InvalidInput(f"side must be from 32 to 1024 pixels, not {side}")
-        self.backbone, self.side, self.dropout, self.passes = backbone, side, dropout, passes
-        self.weight_decay, self.rate, self.batch = weight_decay, rate, batch
-        self.epochs, self.steps = epochs, steps
-        self.weights, self.seed, self.device = weights, seed, device
-
-    def settings(self) -> dict[str, Any]:
-        """Return the arguments of the constructor except the device."""
-        return {name: value for name, value in vars(self).items() if name != "device" and name[-1] != "_"}
+        if not 1 <= self.passes <= MAX_PASSES:
+            raise InvalidInput(f"passes must be from 1 to {MAX_PASSES}, not {self.passes}")
+        if not 32 <= self.side <= 1024:
+            raise InvalidInput(f"side must be from 32 to 1024 pixels, not {self.side}")
 
     def fit(
         self,
@@ -170,8 +158,7 @@ class BayesianRanker:
         """
         image_rows = judged.pairs[rows].ravel()
         images = augment_images(_input(pictures[image_rows], "cpu"), generator).to(self.device)
-        masks = self.network_.masks(len(rows), generator)
-        with self.network_.with_masks(masks):
+        with self.network_.with_masks(self.network_.masks(len(rows), generator)):
             scores = self.network_(images.contiguous(memory_format=torch.channels_last))
         first, second = scores.view(-1, 2).T
         targets = torch.from_numpy(judged.labels[rows]).to(scores)
@@ -192,36 +179,58 @@ class BayesianRanker:
             raise InvalidInput("the ranker is not fitted; call fit with judged pairs first")
         pictures, network = _resize_all(images, self.side), self.network_
         masks = network.masks(self.passes, torch.Generator().manual_seed(self.seed))
+        step = max(1, (BATCH if self.device == "cpu" else BATCH_GPU) // self.passes)
         parts = []
         with torch.inference_mode():
-            step = max(1, (BATCH if self.device == "cpu" else BATCH_GPU) // self.passes)
-            for start in range(0, max(len(pictures), 1), step):
+            for start in range(0, len(pictures), step):
                 batch = _input(pictures[start : start + step], self.device)
-                if len(batch):
-                    parts.append([tensor.float().cpu() for tensor in network.sampled(batch, masks)])
+                parts.append([tensor.float().cpu() for tensor in network.sampled(batch, masks)])
         if not parts:
-            width = network.width
-            return SeverityEstimate(
-                np.zeros(0, np.float32), np.zeros(0, np.float32), np.zeros((0, width), np.float32)
-            )
-        scores = torch.cat([scores for scores, _ in parts], dim=1)
+            nothing = np.zeros(0, np.float32)
+            return SeverityEstimate(nothing, nothing, np.zeros((0, network.width), np.float32))
+        scores, features = (
+            torch.cat([part[0] for part in parts], dim=1),
+            torch.cat([part[1] for part in parts]),
+        )
+        variance = scores.var(dim=0, correction=0)
         return SeverityEstimate(
-            scores.mean(dim=0).numpy(),
-            scores.var(dim=0, correction=0).numpy(),
-            torch.cat([features for _, features in parts]).numpy(),
-            scores.numpy(),
+            scores.mean(dim=0).numpy(), variance.numpy(), features.numpy(), scores.numpy()
         )
 
     def save(self, folder: Path, facts: dict[str, Any] | None = None) -> None:
         """Write weights and card of the fitted ranker to `folder`; `facts` are further fields of the card.
 
-        `cbir.severity.bayesian_files.load_bayesian_ranker` loads them.
+        `load_bayesian_ranker` loads them.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        settings = self.settings()
-        settings.pop("weights")  # a path on this computer
+        settings = asdict(self)
+        del settings["weights"], settings["device"]  # of this computer
         card = {"ranker": settings, "calibrated": self.calibrated_, **(facts or {})}
         save_model(self.network_, folder / WEIGHTS, folder / CARD, card)
+
+
+def load_bayesian_ranker(folder: Path, device: str = "cpu") -> BayesianRanker:
+    """Load the ranker in `folder` to `device`, ready for use.
+
+    Raises NotFound if there is none, InvalidInput if weights and card do not match.
+    """
+    command = f"`cbir annotate simulate --out {folder}`"
+    card = read_model_card(folder / CARD, "a ranker", command, _is_severity_card)
+
+    def build() -> BayesianNetwork:
+        settings = BayesianRanker(**card["ranker"])
+        return BayesianNetwork(settings.backbone, settings.dropout)
+
+    network = load_weights(folder / WEIGHTS, card["sha256"], build)
+    ranker = BayesianRanker(**card["ranker"], device=device)
+    ranker.network_ = network.to(device).to(memory_format=torch.channels_last).eval()
+    ranker.calibrated_ = card["calibrated"]
+    return ranker
+
+
+def _is_severity_card(card: Any) -> bool:
+    kinds = {"ranker": dict, "sha256": str, "calibrated": bool}
+    return all(isinstance(card[name], kind) for name, kind in kinds.items())
 
 
 def _batches(count: int, per_epoch: int, generator: torch.Generator) -> Iterator[NDArray[np.int64]]:
@@ -248,12 +257,8 @@ def _resize_all(images: Pictures, side: int) -> Pictures:
     if images.shape[1:] == (side, side) or not len(images):
         return images
     interpolation = cv2.INTER_AREA if min(images.shape[1:]) > side else cv2.INTER_LINEAR
-    return np.stack(
-        [
-            np.asarray(cv2.resize(image, (side, side), interpolation=interpolation), np.uint8)
-            for image in images
-        ]
-    )
+    resized = [cv2.resize(image, (side, side), interpolation=interpolation) for image in images]
+    return np.stack(resized).astype(np.uint8, copy=False)
 
 
 def _input(pictures: Pictures, device: str) -> Tensor:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from cbir.store.filter_conditions import Condition
 from cbir.threads import cores
 
 Show = Callable[[int, int], None]
+Picture = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +31,7 @@ class GreyImages:
     missing: list[str]
 
 
-def read_grey_image(
-    collection: Collection, record: Record, side: int, pixels: int
-) -> NDArray[np.uint8] | None:
+def read_grey_image(collection: Collection, record: Record, side: int, pixels: int) -> Picture | None:
     """Read a picture from the file of an image, or else from its thumbnail.
 
     Parameters
@@ -49,9 +49,8 @@ def read_grey_image(
         None without file and thumbnail; a file whose content has changed does not count.
     """
     image = _from_file(collection, record, pixels)
-    if image is None:
-        thumbnail = collection.thumbnail(record.image_id)
-        image = next(iter(decode(thumbnail))) if thumbnail else None
+    if image is None and (thumbnail := collection.thumbnail(record.image_id)):
+        image = next(iter(decode(thumbnail)))
     return None if image is None else pad_resize(image, side)
 
 
@@ -104,11 +103,8 @@ def read_grey_images(
             f"none of {len(records)} images has a picture: their files were moved or deleted, and there are no "
             "thumbnails; restore the files, or index them at their new path"
         )
-    return GreyImages(
-        pixels[readable],
-        [record for record, has_picture in zip(records, readable, strict=True) if has_picture],
-        [record.image_id for record, has_picture in zip(records, readable, strict=True) if not has_picture],
-    )
+    missing = [record.image_id for record in compress(records, ~readable)]
+    return GreyImages(pixels[readable], list(compress(records, readable)), missing)
 
 
 def _from_file(collection: Collection, record: Record, pixels: int) -> Image | None:

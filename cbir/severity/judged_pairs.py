@@ -51,23 +51,16 @@ def check_judged_pairs(
     if rows.ndim != 2 or rows.shape[1:] != (2,) or rows.dtype.kind not in "iu" or not len(rows):
         raise InvalidInput("pairs must be integers of shape (pairs, 2), with at least one pair")
     if rows.min() < 0 or rows.max() >= count:
-        raise InvalidInput(
-            f"a pair refers to image {rows.min() if rows.min() < 0 else rows.max()} of {count} images"
-        )
+        row = rows.min() if rows.min() < 0 else rows.max()
+        raise InvalidInput(f"a pair refers to image {row} of {count} images")
     if (rows[:, 0] == rows[:, 1]).any():
         raise InvalidInput("a pair needs two different images")
-    if (
-        targets.shape != (len(rows),)
-        or targets.dtype.kind not in "biuf"
-        or not ((targets >= 0) & (targets <= 1)).all()
-    ):
+    are_numbers = targets.shape == (len(rows),) and targets.dtype.kind in "biuf"
+    if not are_numbers or not ((targets >= 0) & (targets <= 1)).all():
         raise InvalidInput(f"{len(rows)} pairs need as many labels from 0 to 1 (1, 0.5 or 0)")
-    if grades is None:
-        all_grades = np.full(count, np.nan, np.float32)
-    else:
-        all_grades = np.asarray(grades, np.float32)
-        if all_grades.shape != (count,) or np.isinf(all_grades).any():
-            raise InvalidInput(f"{count} images need as many grades, NaN where unknown")
+    all_grades = np.asarray(np.full(count, np.nan) if grades is None else grades, np.float32)
+    if all_grades.shape != (count,) or np.isinf(all_grades).any():
+        raise InvalidInput(f"{count} images need as many grades, NaN where unknown")
     graded = np.flatnonzero(~np.isnan(all_grades))
     unpaired = np.setdiff1d(graded, rows)
     return JudgedPairs(

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from cbir.severity.bayesian_ranker import BayesianRanker
 
 
-def store_ranker(
-    collection: Collection, ranker: "BayesianRanker", facts: dict[str, Any] | None = None
-) -> None:
+def store_ranker(collection: Collection, ranker: "BayesianRanker", facts: dict[str, Any]) -> None:
     """Store a fitted ranker in a collection, replacing an earlier one.
 
     Parameters
@@ -37,14 +35,11 @@ def store_ranker(
 def load_stored_ranker(collection: Collection) -> "BayesianRanker":
     """Load the ranker of `collection`; raise NotFound if it has none, InvalidInput without torch."""
     try:
-        from cbir.severity.bayesian_files import load_bayesian_ranker
-        from cbir.severity.bayesian_ranker import CARD
+        from cbir.severity.bayesian_ranker import CARD, load_bayesian_ranker
     except ModuleNotFoundError as error:
         raise InvalidInput("severity of new images needs torch: pip install 'cbir[deep]'") from error
-    for folder in (
-        collection.folder,
-        collection.folder.parent,
-    ):  # a last good copy uses that of its collection
+    # A last good copy uses the ranker of its collection.
+    for folder in (collection.folder, collection.folder.parent):
         if (folder / FOLDER / CARD).is_file():
             return load_bayesian_ranker(folder / FOLDER)
     raise NotFound(

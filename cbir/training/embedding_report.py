@@ -107,10 +107,10 @@ def _text(value: Any) -> str:
 
 
 def _table(results: Mapping[str, Mapping[str, float]]) -> str:
-    rows = "".join(
-        f"<tr><th>{escape(name)}</th><td>{scores['map']:.3f}</td><td>{scores['p_at_1']:.3f}</td><td>{scores['p_at_10']:.3f}</td></tr>"
-        for name, scores in results.items()
-    )
+    rows = ""
+    for name, scores in results.items():
+        cells = "".join(f"<td>{scores[measure]:.3f}</td>" for measure in ("map", "p_at_1", "p_at_10"))
+        rows += f"<tr><th>{escape(name)}</th>{cells}</tr>"
     heads = "".join(f"<th>{head}</th>" for head in ("queries", "mAP", "P@1", "P@10"))
     return f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
 
@@ -119,16 +119,13 @@ def _curves(history: Sequence[Mapping[str, float]]) -> str:
     if len(history) < 2:
         return "<p>One epoch.</p>"
     epochs = [float(number) for number in range(1, len(history) + 1)]
-    curves = [(name, [row[key] for row in history]) for key, name in (("map", "mAP"), ("p_at_1", "P@1"))]
-    losses = [row["loss"] for row in history]
-    across = (1.0, epochs[-1])
-    return charts.line_chart(curves, epochs, "epoch", "validation", x_range=across) + charts.line_chart(
-        [("loss", losses)],
-        epochs,
-        "epoch",
-        "loss of training",
-        x_range=across,
-        y_range=charts.round_range(losses),
+    precision, at_1, losses = ([row[key] for row in history] for key in ("map", "p_at_1", "loss"))
+    across, heights = (1.0, epochs[-1]), charts.round_range(losses)
+    curves = [("mAP", precision), ("P@1", at_1)]
+    scores = charts.line_chart(curves, epochs, "epoch", "validation", x_range=across)
+    loss = [("loss", losses)]
+    return scores + charts.line_chart(
+        loss, epochs, "epoch", "loss of training", x_range=across, y_range=heights
     )
 
 
@@ -136,27 +133,22 @@ def _map(reported: ReportedEmbedding, seed: int) -> str:
     """Draw the test images in two dimensions; the commonest classes have colours, all have names in titles."""
     from sklearn.manifold import TSNE
 
-    random = np.random.default_rng(seed)
-    rows = np.sort(random.permutation(reported.data.parts["test"])[:MAPPED])
+    names = reported.class_names
+    rows = np.sort(np.random.default_rng(seed).permutation(reported.data.parts["test"])[:MAPPED])
     if len(rows) < 5:
         return "<p>Too few images.</p>"
-    positions = TSNE(perplexity=min(30.0, (len(rows) - 1) / 3), random_state=seed).fit_transform(
-        reported.vectors[rows]
-    )
+    layout = TSNE(perplexity=min(30.0, (len(rows) - 1) / 3), random_state=seed)
+    positions = layout.fit_transform(reported.vectors[rows])
     low, high = positions.min(axis=0), positions.max(axis=0)
     positions = (positions - low) / np.maximum(high - low, 1e-12)
     classes = reported.data.classes[rows]
-    common = np.argsort(-np.bincount(classes, minlength=len(reported.class_names)), kind="stable")[
-        :MOST_CLASSES
-    ]
-    colour = {int(label): number for number, label in enumerate(common)}
+    common = np.argsort(-np.bincount(classes, minlength=len(names)), kind="stable")[:MOST_CLASSES].tolist()
+    colour = {label: number for number, label in enumerate(common)}
     points = [
-        (float(x), float(y), colour.get(int(label)), reported.class_names[int(label)])
-        for (x, y), label in zip(positions, classes, strict=True)
+        (float(x), float(y), colour.get(label), names[label])
+        for (x, y), label in zip(positions, classes.tolist(), strict=True)
     ]
-    return charts.scatter_chart(
-        points, [reported.class_names[int(label)] for label in common], "Test images by class"
-    )
+    return charts.scatter_chart(points, [names[label] for label in common], "Test images by class")
 
 
 def _queries(reported: ReportedEmbedding, seed: int) -> list[int]:
@@ -168,16 +160,14 @@ def _queries(reported: ReportedEmbedding, seed: int) -> list[int]:
 
 
 def _row(reported: ReportedEmbedding, query: int, pictures: ReportPictures) -> str:
-    gallery = reported.data.parts["training"]
-    gallery = gallery[reported.data.groups[gallery] != reported.data.groups[query]]
-    nearest = gallery[
-        np.argsort(-(reported.vectors[gallery] @ reported.vectors[query]), kind="stable")[:NEAREST]
-    ]
-    query_class = reported.data.classes[query]
+    data, vectors = reported.data, reported.vectors
+    gallery = data.parts["training"]
+    gallery = gallery[data.groups[gallery] != data.groups[query]]
+    nearest = gallery[np.argsort(-(vectors[gallery] @ vectors[query]), kind="stable")[:NEAREST]]
     figures = [_figure(reported, query, "query", "", pictures)]
     for row in nearest.tolist():
-        hit = reported.data.classes[row] == query_class
-        figures.append(_figure(reported, row, "hit" if hit else "miss", "✓ " if hit else "✗ ", pictures))
+        marks = ("hit", "✓ ") if data.classes[row] == data.classes[query] else ("miss", "✗ ")
+        figures.append(_figure(reported, row, *marks, pictures))
     return f'<div class="film">{"".join(figures)}</div>'
 
 

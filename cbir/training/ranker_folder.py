@@ -95,8 +95,7 @@ def train_ranker_folder(
     parts = split_by_positive(positive.tolist(), images.groups, seed=recipe.seed)
 
     def progress(step: int, steps: int, loss: float, best: float) -> None:
-        text = f"loss {loss:.4f}" + (f", Pos@Top {best:.3f}" if best >= 0 else "")
-        show("training", step, steps, text)
+        show("training", step, steps, f"loss {loss:.4f}" + (f", Pos@Top {best:.3f}" if best >= 0 else ""))
 
     outcome = train_ranker(network, pixels, positive, parts, recipe, folder, device, save_every, progress)
     scores = score_pictures(network, pixels, device)

@@ -22,6 +22,8 @@ from cbir.training.samplers import BatchSampler
 from cbir.training.training_loop import run_training_loop
 
 FORMAT = 2  # of checkpoints
+LEARNED = ("network", "loss", "optimizer")
+PROGRESS = ("step", "seconds", "history", "losses", "reached", "best_epoch", "best")
 SEEDS = 1 << 10  # a batch's random numbers come from the seed: step * SEEDS + seed
 ProgressCallback = Callable[[int, int, float, float], None]
 History = list[dict[str, float]]
@@ -73,10 +75,10 @@ class TrainingRun(ABC):
         self.steps = recipe.epochs * len(sampler)
         self.step, self.seconds = 0, 0.0
         self.history: History = []
-        self.best_measures: tuple[float, ...] = (-1.0,)
+        self.losses: list[float] = []  # of this epoch
+        self.reached: list[float] = [-1.0]  # measures of the best epoch
         self.best_epoch = 0
-        self.best_weights: dict[str, Tensor] = {}
-        self._losses: list[float] = []
+        self.best: dict[str, Tensor] = {}  # weights of that epoch
         self._batches: list[list[int]] = []
         digest = hashlib.blake2b(digest_size=16)
         for values in (pictures, *fingerprint):
@@ -134,14 +136,14 @@ class TrainingRun(ABC):
 
         def after_step(step: int, loss: Tensor) -> None:
             self.step = step
-            self._losses.append(last_loss := float(loss))
+            self.losses.append(last_loss := float(loss))
             if not math.isfinite(last_loss):
                 epoch = math.ceil(step / len(self.sampler))
                 raise InvalidInput(f"the loss became infinite in epoch {epoch}; use a lower rate")
             if step % len(self.sampler) == 0:
                 self._end_epoch()
                 on_epoch(self.history)
-            progress(step, self.steps, last_loss, self.best_measures[0])
+            progress(step, self.steps, last_loss, self.reached[0])
 
         def save() -> None:
             self.seconds = time.monotonic() - started
@@ -161,7 +163,7 @@ class TrainingRun(ABC):
             save_every=save_every,
             epoch_length=len(self.sampler),
         )
-        self.network.load_state_dict(self.best_weights)
+        self.network.load_state_dict(self.best)
         self.network.eval()
         return {"history": self.history, "best_epoch": self.best_epoch, "seconds": round(self.seconds, 1)}
 
@@ -183,36 +185,21 @@ class TrainingRun(ABC):
     def _end_epoch(self) -> None:
         """Validate the network; keep its weights if they are the best so far."""
         measures, comparable = self.validate()
-        self.history.append({"loss": float(np.mean(self._losses)), **measures})
-        self._losses = []
-        if comparable > self.best_measures:
-            self.best_measures, self.best_epoch = comparable, len(self.history)
-            self.best_weights = {name: value.clone() for name, value in self.network.state_dict().items()}
+        self.history.append({"loss": float(np.mean(self.losses)), **measures})
+        self.losses = []
+        if list(comparable) > self.reached:
+            self.reached, self.best_epoch = list(comparable), len(self.history)
+            self.best = {name: value.clone() for name, value in self.network.state_dict().items()}
 
     def _save(self) -> None:
-        state = {
-            "step": self.step,
-            "seconds": self.seconds,
-            "network": self.network.state_dict(),
-            "loss": self.loss.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "history": self.history,
-            "losses": self._losses,
-            "reached": list(self.best_measures),
-            "best_epoch": self.best_epoch,
-            "best": self.best_weights,
-        }
+        state = {name: getattr(self, name).state_dict() for name in LEARNED}
+        state |= {name: getattr(self, name) for name in PROGRESS}
         write_checkpoint(self.checkpoint, self._identity | state)
 
     def _resume(self) -> None:
         self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-        state = read_checkpoint(self.checkpoint, self._identity)
-        if state is None:
-            return
-        self.network.load_state_dict(state["network"])
-        self.loss.load_state_dict(state["loss"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.step, self.seconds = int(state["step"]), float(state["seconds"])
-        self.history, self._losses = state["history"], state["losses"]
-        self.best_measures, self.best_epoch = tuple(state["reached"]), int(state["best_epoch"])
-        self.best_weights = state["best"]
+        if state := read_checkpoint(self.checkpoint, self._identity):
+            for name in LEARNED:
+                getattr(self, name).load_state_dict(state[name])
+            for name in PROGRESS:
+                setattr(self, name, state[name])

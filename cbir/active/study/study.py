@@ -41,24 +41,21 @@ class Study:
         self.journal = Journal(folder / JOURNAL)
         try:
             self.rounds = study_rounds.read_rounds(folder)
-            self._check_images()
+            pairs = [pair for round_ in self.rounds for pair in round_.pairs]
+            if pairs and not any(self._is_present(pair) for pair in pairs):
+                raise InvalidInput(
+                    f"none of the images of the study {folder} is in the collection; use the collection that the "
+                    "study was started with, or another folder for a new study"
+                )
             self._index_judgements()
-            self._model = study_models.latest_model(folder)
+            self.model = study_models.latest_model(folder)  # None before the first training
             if not self.rounds:
-                pairs = first_pairs(len(self.ids), self.plan.start, None, self._rng(1, 0))
-                self._store_round(1, [], pairs.tolist(), provisional=False)
+                first = first_pairs(len(self.ids), self.plan.start, None, self._rng(1, 0))
+                self._store_round(1, [], first.tolist(), provisional=False)
             self._advance()
         except BaseException:
             self.journal.close()
             raise
-
-    def _check_images(self) -> None:
-        pairs = [pair for round_ in self.rounds for pair in round_.pairs]
-        if pairs and not any(self._is_present(pair) for pair in pairs):
-            raise InvalidInput(
-                f"none of the images of the study {self.folder} is in the collection; use the collection that the "
-                "study was started with, or another folder for a new study"
-            )
 
     # Judgements
 
@@ -90,10 +87,10 @@ class Study:
     def round_of(self, first: str, second: str) -> int:
         """Return the number of the round that contains the pair of `first` and `second`, else the current one."""
         key = AskedPair(first, second).pair
-        numbers = (
-            round_.number for round_ in reversed(self.rounds) for pair in round_.pairs if pair.pair == key
+        rounds = (
+            round_ for round_ in reversed(self.rounds) if any(pair.pair == key for pair in round_.pairs)
         )
-        return next(numbers, self.current.number)
+        return next(rounds, self.current).number
 
     def next_pairs(self, who: str, count: int) -> list[AskedPair]:
         """Return up to `count` pairs for the person `who`.
@@ -106,9 +103,8 @@ class Study:
             if len(available) < count and self.rounds[-1] is self.current:
                 self._add_round()
                 available = self._open_pairs(who)
-            busy = {
-                pair for pair in available if not pair.everybody and self._assigned.get(pair.pair, who) != who
-            }
+            others = {key for key, person in self._assigned.items() if person != who}
+            busy = {pair for pair in available if not pair.everybody and pair.pair in others}
             pairs = sorted(available, key=lambda pair: pair in busy)[:count]
             self._assigned |= {pair.pair: who for pair in pairs if pair not in busy}
             return pairs
@@ -138,9 +134,8 @@ class Study:
     @property
     def finished(self) -> bool:
         """True if all rounds are complete, or no new pair is left."""
-        return self.is_complete(self.current) and (
-            len(self.rounds) >= self.plan.rounds or self._is_exhausted()
-        )
+        no_more = len(self.rounds) >= self.plan.rounds or self._is_exhausted()
+        return self.is_complete(self.current) and no_more
 
     def _is_exhausted(self) -> bool:
         return len(self._used_pairs()) >= math.comb(len(self.ids), 2)
@@ -148,27 +143,26 @@ class Study:
     # Training
 
     @property
-    def model(self) -> study_models.TrainedModel | None:
-        """The latest model; None before the first training."""
-        return self._model
+    def _trained(self) -> int:
+        """Number of the last round that was trained on, from 1."""
+        return self.model.after if self.model else 0
 
     def round_to_train(self) -> int | None:
         """Return the number of the last complete round if it has not been trained on; else None."""
         with self._lock:
             complete = self.current.number - (not self.is_complete(self.current))
-            trained = self._model.after if self._model else 0
             has_answers = any(judgement.answer is not PairAnswer.skip for judgement in self.judgements)
-            return complete if complete > trained and has_answers else None
+            return complete if complete > self._trained and has_answers else None
 
     def reload_model(self) -> None:
         """Load the latest model and select new pairs in place of those that no one has judged yet."""
         with self._lock:
-            self._model = study_models.latest_model(self.folder)
+            self.model = study_models.latest_model(self.folder)
             for round_ in list(self.rounds):
-                if self._model and round_.provisional and not self.is_complete(round_):
-                    judged = [pair for pair in round_.pairs if pair.pair in self._by_pair]
-                    rows = self._select(judged, round_.number)
-                    self._store_round(round_.number, judged, rows, self._model.after < round_.number - 1)
+                if self.model and round_.provisional and not self.is_complete(round_):
+                    self._fill_round(
+                        round_.number, [pair for pair in round_.pairs if pair.pair in self._by_pair]
+                    )
             self._advance()
 
     def _advance(self) -> None:
@@ -181,9 +175,12 @@ class Study:
         number = len(self.rounds) + 1
         if number > self.plan.rounds or self._is_exhausted():
             return False
-        after = self._model.after if self._model else 0
-        self._store_round(number, [], self._select([], number), after < number - 1)
+        self._fill_round(number, [])
         return True
+
+    def _fill_round(self, number: int, judged: Sequence[AskedPair]) -> None:
+        """Store round `number` with the pairs `judged` and new ones."""
+        self._store_round(number, judged, self._select(judged, number), self._trained < number - 1)
 
     def _select(self, judged: Sequence[AskedPair], number: int) -> list[list[int]]:
         """Select pairs of rows for round `number`, in addition to its `judged` pairs."""
@@ -192,11 +189,10 @@ class Study:
             return []
         used = self._used_pairs(number) | {pair.pair for pair in judged}
         rows = [(self._row[first], self._row[second]) for first, second in used]
-        rng = self._rng(number, self._model.after + 1 if self._model else 0)
-        severity, seen = self._model.of(self.ids) if self._model else (None, np.ones(len(self.ids), bool))
-        if severity is not None:
-            pairs = select_pairs(self.plan.strategy, severity, rows, images, rng, seen).tolist()
-            if pairs:
+        rng = self._rng(number, self.model.after + 1 if self.model else 0)
+        if self.model:
+            severity, seen = self.model.of(self.ids)
+            if pairs := select_pairs(self.plan.strategy, severity, rows, images, rng, seen).tolist():
                 return list(pairs)
         # Without a model, or if the strategy has no new pair, any pair is better than none.
         return list(select_pairs("random", None, rows, images, rng, np.ones(len(self.ids), bool)).tolist())

@@ -1,6 +1,12 @@
 """Atomic writes of a study's files."""
 
+import io
+import zipfile
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from cbir.atomic import write_bytes
 from cbir.store.disk_full import raise_when_full
@@ -11,3 +17,19 @@ def write_study_file(path: Path, content: bytes) -> None:
     with raise_when_full(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_bytes(path, content, permissions=0o600)
+
+
+def write_arrays(path: Path, **arrays: ArrayLike) -> None:
+    """Write named `arrays` to the npz file `path`, like `write_study_file`."""
+    content = io.BytesIO()
+    np.savez(content, **arrays)  # type: ignore[arg-type]  # numpy's other parameters have other types
+    write_study_file(path, content.getvalue())
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Read the arrays in `path` by name, without unpickling; raise ValueError if it is missing or damaged."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (OSError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(str(error)) from error

@@ -1,7 +1,5 @@
 """Cache of a collection's images at the input size of a ranker."""
 
-import io
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -9,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir import settings
-from cbir.active.study.study_files import write_study_file
+from cbir.active.study.study_files import read_arrays, write_arrays
 from cbir.severity.grey_images import read_grey_image
 from cbir.store import Collection
 
@@ -55,17 +53,15 @@ def read_study_images(
                 images[image_id] = image
     stack = np.stack(list(images.values())) if images else np.empty((0, side, side), np.uint8)
     if images.keys() != cached.keys() and not stop():
-        content = io.BytesIO()
-        np.savez(content, ids=np.array(list(images), str), pictures=stack)
-        write_study_file(cache, content.getvalue())
+        write_arrays(cache, ids=np.array(list(images), str), pictures=stack)
     return list(images), stack
 
 
 def _read_cache(path: Path, side: int) -> dict[str, Pictures]:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            ids, pictures = arrays["ids"].tolist(), arrays["pictures"]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        arrays = read_arrays(path)
+        ids, pictures = arrays["ids"].tolist(), arrays["pictures"]
+    except (ValueError, KeyError):
         return {}  # missing or damaged
     fits = pictures.dtype == np.uint8 and pictures.shape == (len(ids), side, side)
     return dict(zip(ids, pictures, strict=True)) if fits else {}

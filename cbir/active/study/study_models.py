@@ -1,8 +1,6 @@
 """Rankers of a study, one per training, with their severity of all images."""
 
-import io
 import shutil
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.active.study.study_files import write_study_file
+from cbir.active.study.study_files import read_arrays, write_arrays, write_study_file
 from cbir.atomic import sync_folder
 from cbir.errors import InvalidInput
 from cbir.severity.severity_estimate import SeverityEstimate
@@ -22,10 +20,7 @@ if TYPE_CHECKING:
     from cbir.severity.bayesian_ranker import BayesianRanker
 
 FOLDER, SEVERITY = "models", "severity.npz"
-RANKER = (
-    "severity.safetensors",
-    "severity.json",
-)  # the names in `bayesian_ranker`, which imports torch
+RANKER = ("severity.safetensors", "severity.json")  # the names in `bayesian_ranker`, which imports torch
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,20 +45,14 @@ class TrainedModel:
 
         severity = self.severity
         scores = None if severity.scores is None else np.ascontiguousarray(take(severity.scores.T).T)
-        estimate = SeverityEstimate(
-            take(severity.mean), take(severity.variance), take(severity.features), scores
-        )
-        return estimate, is_known
+        mean, variance, features = map(take, (severity.mean, severity.variance, severity.features))
+        return SeverityEstimate(mean, variance, features, scores), is_known
 
 
 def store_trained_model(
-    folder: Path,
-    ranker: "BayesianRanker",
-    after: int,
-    judgements: int,
-    ids: Sequence[str],
+    folder: Path, ranker: "BayesianRanker", after: int, judgements: int, ids: Sequence[str],
     severity: SeverityEstimate,
-) -> None:
+) -> None:  # fmt: skip
     """Store a trained ranker and its severity atomically.
 
     Parameters
@@ -91,18 +80,8 @@ def store_trained_model(
     shutil.rmtree(partial, ignore_errors=True)
     ranker.save(partial, {"after": after, "judgements": judgements})
     scores = np.empty((0, len(ids)), np.float32) if severity.scores is None else severity.scores
-    content = io.BytesIO()
-    np.savez(
-        content,
-        after=after,
-        judgements=judgements,
-        ids=np.array(ids, str),
-        mean=severity.mean,
-        variance=severity.variance,
-        features=severity.features,
-        scores=scores,
-    )
-    write_study_file(partial / SEVERITY, content.getvalue())
+    values = {name: getattr(severity, name) for name in ("mean", "variance", "features")} | {"scores": scores}
+    write_arrays(partial / SEVERITY, after=after, judgements=judgements, ids=np.array(ids, str), **values)
     shutil.rmtree(target, ignore_errors=True)
     partial.rename(target)
     sync_folder(target.parent)
@@ -128,15 +107,13 @@ def copy_ranker_to_collection(folder: Path, after: int, collection: Collection) 
 def read_trained_model(path: Path) -> TrainedModel:
     """Read a file of severities, without unpickling; raise InvalidInput if it is damaged."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            scores = arrays["scores"] if len(arrays["scores"]) else None
-            severity = SeverityEstimate(arrays["mean"], arrays["variance"], arrays["features"], scores)
-            ids = tuple(arrays["ids"].tolist())
-            model = TrainedModel(int(arrays["after"]), int(arrays["judgements"]), ids, severity)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        arrays = read_arrays(path)
+        ids, scores = tuple(arrays["ids"].tolist()), arrays["scores"] if len(arrays["scores"]) else None
+        severity = SeverityEstimate(arrays["mean"], arrays["variance"], arrays["features"], scores)
+        if len(ids) != len(severity):
+            raise ValueError
+        return TrainedModel(int(arrays["after"]), int(arrays["judgements"]), ids, severity)
+    except (ValueError, KeyError) as error:
         raise InvalidInput(
             f"{path} is not a valid model of a study; delete its folder to train again"
         ) from error
-    if len(model.ids) != len(model.severity):
-        raise InvalidInput(f"{path} is not a valid model of a study; delete its folder to train again")
-    return model

@@ -73,10 +73,8 @@ def read_plan(folder: Path) -> StudyPlan:
     try:
         return StudyPlan.model_validate_json((folder / FILE).read_bytes())
     except FileNotFoundError:
-        raise InvalidInput(
-            f"there is no study in {folder}; start one with "
-            f"`cbir annotate serve --study-dir {folder} --collection DIR`"
-        ) from None
+        command = f"`cbir annotate serve --study-dir {folder} --collection DIR`"
+        raise InvalidInput(f"there is no study in {folder}; start one with {command}") from None
     except ValidationError as error:
         raise InvalidInput(
             f"{folder / FILE} is not a plan of a study; fix it, or use another folder"

@@ -35,11 +35,7 @@ def training_pairs(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return pairs (m, 2) of rows of `ids` and labels (m,) 1, 0.5 or 0; skips and unknown images are left out."""
     row = {image_id: number for number, image_id in enumerate(ids)}
-    usable = [
-        judgement
-        for judgement in judgements
-        if judgement.answer in LABELS and judgement.first in row and judgement.second in row
-    ]
+    usable = [each for each in judgements if each.answer in LABELS and row.keys() >= set(each.pair)]
     pairs = [(row[judgement.first], row[judgement.second]) for judgement in usable]
     labels = [LABELS[judgement.answer] for judgement in usable]
     return np.array(pairs, np.int64).reshape(-1, 2), np.array(labels, np.float32)
@@ -70,9 +66,8 @@ def train_study(collection: Path, study: Path, after: int, stop: Stop) -> bool:
     with Collection(collection) as opened:
         ids = [record.image_id for _, record in opened.iterate()]
         ids, images = read_study_images(opened, ids, settings.side, study / CACHE, stop)
-    pairs, labels = training_pairs(
-        judgement_journal.valid_judgements(judgement_journal.read_journal(study / JOURNAL)), ids
-    )
+    entries = judgement_journal.read_journal(study / JOURNAL)
+    pairs, labels = training_pairs(judgement_journal.valid_judgements(entries), ids)
     if not len(pairs) or stop():
         return False
     from cbir.severity.bayesian_ranker import BayesianRanker
@@ -92,9 +87,7 @@ def train_study(collection: Path, study: Path, after: int, stop: Stop) -> bool:
 def _exclusive(study: Path, stop: Stop) -> Iterator[None]:
     """Wait for an earlier process of the same study, which ends by itself once its server is gone."""
     with (study / LOCK).open("a") as file:
-        while not stop():
-            if try_lock(file.fileno()):
-                break
+        while not (stop() or try_lock(file.fileno())):
             time.sleep(0.1)
         yield
 

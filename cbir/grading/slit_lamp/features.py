@@ -94,18 +94,10 @@ def _inner(profile: Floats, start: int, stop: int) -> float:
 def _reflex(pixels: NDArray[np.uint8], anterior: Floats, posterior: Floats) -> tuple[float, float, float]:
     """Return the mean hue (circular), saturation and value of the central posterior reflex."""
     where = _band(anterior, posterior, np.linspace(*REFLEX, LINES), REFLEX_BAND)
-    colours = np.stack(
-        [
-            map_coordinates(pixels[:, :, c].astype(np.float32), where, order=1, mode="nearest")
-            for c in range(3)
-        ],
-        axis=2,
-    )
-    hsv = (
-        cv2.cvtColor((colours / 255.0).astype(np.float32), cv2.COLOR_RGB2HSV)
-        .reshape(-1, 3)
-        .astype(np.float64)
-    )
+    planes = (pixels[:, :, c].astype(np.float32) for c in range(3))
+    colours = np.dstack([map_coordinates(plane, where, order=1, mode="nearest") for plane in planes])
+    hsv = cv2.cvtColor((colours / 255.0).astype(np.float32), cv2.COLOR_RGB2HSV)
+    hsv = hsv.reshape(-1, 3).astype(np.float64)
     turns = np.exp(1j * np.radians(hsv[:, 0])) * hsv[:, 1]  # a grey pixel has no hue
     hue = float(np.angle(turns.sum()) / (2 * np.pi) % 1.0)
     return hue, float(hsv[:, 1].mean()), float(hsv[:, 2].mean())

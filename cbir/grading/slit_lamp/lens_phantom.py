@@ -26,6 +26,7 @@ NUCLEUS, SULCUS = 0.55, 0.12  # half widths in u
 REFLEX = (0.86, 0.16)  # where it begins in u, half its height in t
 SOFT = 0.02  # width in u of the transitions
 NOISE = 0.02
+TO_GREY = np.array([0.299, 0.587, 0.114])
 
 
 class LensFeatures(NamedTuple):
@@ -102,16 +103,14 @@ def draw_lens(
     x, y = np.meshgrid((np.arange(width) + 0.5) / height, (np.arange(height) + 0.5) / height)
     u, t, inside = _coordinates(lens, x, y)
     intensity = _intensity(look, u, t)
-    hue, saturation = look.reflex[0], 0.35 * look.reflex[1]
-    colour = np.array(colorsys.hsv_to_rgb(hue, saturation, 1.0))
+    colour = np.array(colorsys.hsv_to_rgb(look.reflex[0], 0.35 * look.reflex[1], 1.0))
     reflex = inside & (u > REFLEX[0]) & (np.abs(t) < REFLEX[1])
     picture = _surroundings(x, y, lens)[:, :, None] * np.array([1.0, 0.95, 0.9])
     # Conversion to grey restores the intensity of the lens.
-    grey = colour @ np.array([0.299, 0.587, 0.114])
-    picture[inside] = (intensity[inside] / grey)[:, None] * colour
+    picture[inside] = (intensity[inside] / (colour @ TO_GREY))[:, None] * colour
     picture[reflex] = colorsys.hsv_to_rgb(*look.reflex)
     picture = np.clip(picture, 0.0, 1.0)
-    mean = float((picture[inside] @ np.array([0.299, 0.587, 0.114])).mean())
+    mean = float((picture[inside] @ TO_GREY).mean())
     picture = cv2.GaussianBlur(picture, (0, 0), 0.004 * height)
     picture += noise * generator.standard_normal(picture.shape)
     pixels = np.rint(np.clip(picture, 0.0, 1.0) * 255).astype(np.uint8)
@@ -141,10 +140,8 @@ def _look(grade: float, generator: Generator, factor: float) -> _Look:
     hue = np.clip(0.16 - 0.02 * grade + 0.006 * scatter[3], 0.02, 0.2)
     saturation = np.clip(0.20 + 0.12 * grade + 0.05 * scatter[4], 0.05, 0.95)
     value = np.clip(0.95 - 0.07 * grade + 0.03 * scatter[5], 0.3, 1.0)
-    cortex = 0.45 * posterior
-    return _Look(
-        cortex, anterior, posterior, max(sulcus, 0.02), (float(hue), float(saturation), float(value))
-    )
+    reflex = float(hue), float(saturation), float(value)
+    return _Look(0.45 * posterior, anterior, posterior, max(sulcus, 0.02), reflex)
 
 
 def _coordinates(lens: _Lens, x: Floats, y: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:

@@ -57,11 +57,7 @@ class ActiveShapeModel:
                 f"an active shape model needs {LEAST} images or more, with a contour each; "
                 f"there are {len(images)} images and {len(contours)} contours"
             )
-        if (
-            len({contour.shape for contour in contours}) != 1
-            or contours[0].ndim != 2
-            or contours[0].shape[1] != 2
-        ):
+        if len({contour.shape for contour in contours}) != 1 or contours[0].shape[1:] != (2,):
             raise InvalidInput("contours need the same number of landmarks, each of x and y")
         if not 0 < self.variance <= 1:
             raise InvalidInput(f"variance is a share above 0 up to 1, not {self.variance}")
@@ -71,15 +67,10 @@ class ActiveShapeModel:
         self.mean_, aligned = _align(shapes)
         self.modes_, self.variances_ = _modes(aligned.reshape(len(aligned), -1), self.variance)
         self._appearance = []
-        pyramids = [_pyramid(image) for image in images]
-        for level in range(LEVELS):
-            profiles = np.stack(
-                [
-                    _profiles(pyramid[level], (shape + 0.5) / 2**level - 0.5, HALF)
-                    for pyramid, shape in zip(pyramids, shapes, strict=True)
-                ]
-            )
-            self._appearance.append(_learn(profiles))
+        pyramids = zip(*(_pyramid(image) for image in images), strict=True)
+        for level, pictures in enumerate(pyramids):
+            scaled = zip(pictures, (shapes + 0.5) / 2**level - 0.5, strict=True)
+            self._appearance.append(_learn(np.stack([_profiles(*pair, HALF) for pair in scaled])))
         return self
 
     def find(self, image: Picture) -> Floats:
@@ -93,8 +84,7 @@ class ActiveShapeModel:
             current = (shape + 0.5) / 2**level - 0.5
             for _ in range(ROUNDS):
                 moved = self.closest(self._suggest(pyramid[level], current, self._appearance[level]))
-                step = float(np.abs(moved - current).max())
-                current = moved
+                current, step = moved, float(np.abs(moved - current).max())
                 if step < SETTLED:
                     break
             shape = (current + 0.5) * 2**level - 0.5
@@ -176,10 +166,8 @@ def _align(shapes: Floats) -> tuple[Floats, Floats]:
     mean /= np.linalg.norm(mean)
     first = mean
     for _ in range(ALIGNMENTS):
-        aligned = []
-        for shape in shapes:
-            scale, shift = _pose(shape, mean)
-            aligned.append(_transform(shape, scale) + shift)
+        poses = [(shape, *_pose(shape, mean)) for shape in shapes]
+        aligned = [_transform(shape, scale) + shift for shape, scale, shift in poses]
         mean = np.mean(aligned, axis=0)
         scale, _ = _pose(mean, first)  # keeps the rotation
         mean = _transform(mean - mean.mean(axis=0), scale)

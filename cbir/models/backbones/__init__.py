@@ -46,10 +46,8 @@ class Backbone(nn.Module):
         self, network: nn.Module, pool: nn.Module, features: int, dimensions: int | None, channels: int
     ) -> None:
         super().__init__()
-        self.network = network
-        self.pool = pool
-        self.features = features
-        self.channels = channels
+        self.network, self.pool = network, pool
+        self.features, self.channels = features, channels
         self.projection = None if dimensions is None else nn.Linear(features, dimensions)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -102,9 +100,8 @@ def build_backbone(
     pool = build_pooling(pooling)
     from_torchvision = name in TORCHVISION_NETWORKS
     if weights == IMAGENET and not from_torchvision:
-        raise InvalidInput(
-            f"there are no published weights of {name}; choose one of {', '.join(TORCHVISION_NETWORKS)}"
-        )
+        published = ", ".join(TORCHVISION_NETWORKS)
+        raise InvalidInput(f"there are no published weights of {name}; choose one of {published}")
     if from_torchvision:
         network, features = TORCHVISION_NETWORKS[name]()
     elif name == TOPRANK:

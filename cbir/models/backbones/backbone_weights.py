@@ -8,7 +8,7 @@ from safetensors.torch import load, load_file
 from torch import Tensor, nn
 
 from cbir.errors import InvalidInput, NotFound
-from cbir.models import embedding_card
+from cbir.models.embedding_card import WEIGHTS, read_embedding_card
 from cbir.models.model_card import read_verified
 
 PREFIXES = ("module.", "model.", "backbone.", "network.")  # that trainers add to names
@@ -22,9 +22,7 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
     """
     content = None
     if path.is_dir():
-        content = read_verified(
-            path / embedding_card.WEIGHTS, embedding_card.read_embedding_card(path)["sha256"]
-        )
+        content = read_verified(path / WEIGHTS, read_embedding_card(path)["sha256"])
     elif not path.is_file():
         raise NotFound(f"there are no weights {path}")
     try:
@@ -71,9 +69,8 @@ def load_weights_into(network: nn.Module, state: dict[str, Tensor], source: str)
         raise InvalidInput(f"{source} has no weights {missing[0]!r}{more}: it is of another network")
     for name, value in expected.items():
         if name in state and state[name].shape != value.shape:
-            raise InvalidInput(
-                f"{source}: {name} has the shape {tuple(state[name].shape)}, not {tuple(value.shape)}"
-            )
+            shape = tuple(state[name].shape)
+            raise InvalidInput(f"{source}: {name} has the shape {shape}, not {tuple(value.shape)}")
     network.load_state_dict({name: state[name] for name in expected if name in state}, strict=False)
 
 

@@ -1,6 +1,7 @@
 """Networks of torchvision without their classifiers, for grey or colour images."""
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import cast
 from urllib.error import URLError
@@ -31,31 +32,28 @@ class TorchvisionNetwork(nn.Module):
         return cast(Tensor, self.network((images - self.mean) / self.deviation))
 
 
-def _select(network: nn.Module, parts: tuple[str, ...]) -> nn.Sequential:
+def _select(network: nn.Module, *parts: str) -> nn.Sequential:
     """Chain parts of a network under their names, so that published weights fit."""
-    selected = nn.Sequential()
-    for name in parts:
-        selected.add_module(name, getattr(network, name))
-    return selected
+    return nn.Sequential(OrderedDict((name, getattr(network, name)) for name in parts))
 
 
 def _densenet169() -> tuple[nn.Module, int]:
     network = torchvision.models.densenet169()
-    features = _select(network, ("features",))
+    features = _select(network, "features")
     features.add_module("after", nn.ReLU())
     return features, network.classifier.in_features
 
 
 def _mobilenetv3() -> tuple[nn.Module, int]:
     network = torchvision.models.mobilenet_v3_large()
-    return _select(network, ("features",)), int(network.classifier[0].in_features)
+    return _select(network, "features"), int(network.classifier[0].in_features)
 
 
 def _resnet(make: Callable[[], torchvision.models.ResNet]) -> Callable[[], tuple[nn.Module, int]]:
     def build() -> tuple[nn.Module, int]:
         network = make()
-        parts = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "layer4")
-        return _select(network, parts), network.fc.in_features
+        first = ("conv1", "bn1", "relu", "maxpool")
+        return _select(network, *first, "layer1", "layer2", "layer3", "layer4"), network.fc.in_features
 
     return build
 

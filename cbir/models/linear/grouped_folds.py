@@ -1,7 +1,6 @@
 """Cross-validation folds that keep a patient's images together and stratify by grade."""
 
 import warnings
-from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +14,8 @@ STRATA = 10
 
 
 def group_folds(
-    grades: NDArray[np.float64], groups: Integers, folds: int, seed: int
-) -> Iterator[tuple[Integers, Integers]]:
+    grades: NDArray[np.float64], groups: Integers, folds: int, seed: int = 0
+) -> list[tuple[Integers, Integers]]:
     """Yield the rows to train and to test with, for each fold.
 
     Parameters
@@ -47,5 +46,4 @@ def group_folds(
         warnings.simplefilter("ignore")  # a stratum may be smaller than the number of folds
         if int(np.bincount(strata).max()) < folds:  # scikit-learn refuses if no stratum fills the folds
             strata = np.zeros_like(strata)
-        parts = list(splitter.split(grades, strata, groups))
-    yield from parts
+        return list(splitter.split(grades, strata, groups))

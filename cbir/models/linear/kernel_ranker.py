@@ -52,9 +52,7 @@ class KernelRanker(RankingEstimator):
             self.coef_ = self._weights(Z, grades, groups)
             return
         rows = np.random.default_rng(self.seed).permutation(len(Z))[:LANDMARKS]
-        self.landmarks_ = (
-            Z[np.sort(rows)].astype(np.float32).astype(np.float64)
-        )  # shorter where they are kept
+        self.landmarks_ = Z[np.sort(rows)].astype(np.float32).astype(np.float64)  # shorter in storage
         values, vectors = np.linalg.eigh(_kernels(self.landmarks_, self.landmarks_))
         root = vectors / np.sqrt(np.maximum(values, LEAST))
         root[:, values <= LEAST] = 0.0
@@ -85,10 +83,9 @@ class KernelRanker(RankingEstimator):
             for kernel in taus:
                 candidate = clone(self).set_params(kernel=kernel)
                 candidate._learn(Z[train], grades[train], members)
-                taus[kernel] += float(
-                    kendall_tau(candidate._scores(Z[test]), grades[test], np.zeros(len(test), int))[0]
-                )
-        return max(taus, key=lambda kernel: taus[kernel])
+                scores = candidate._scores(Z[test])
+                taus[kernel] += float(kendall_tau(scores, grades[test], np.zeros(len(test), int))[0])
+        return max(taus, key=taus.__getitem__)
 
 
 def _kernels(Z: Floats, landmarks: Floats) -> Floats:

@@ -1,5 +1,6 @@
 """Agreement of scores with grades in ranking lists: NDCG and Kendall's tau."""
 
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -33,8 +34,8 @@ def ndcg(scores: Floats, gain: Floats) -> float:
     return float(gain @ ((sums[ends] - sums[ends - counts]) / counts)[tied]) / best
 
 
-def mean_ndcg(scores: Floats, grades: Floats, lists: NDArray[np.int64]) -> float:
-    """Compute the mean NDCG of lists.
+def ndcg_of_lists(scores: Floats, grades: Floats, lists: NDArray[np.int64]) -> Floats:
+    """Compute the NDCG of each list.
 
     Parameters
     ----------
@@ -45,13 +46,17 @@ def mean_ndcg(scores: Floats, grades: Floats, lists: NDArray[np.int64]) -> float
 
     Returns
     -------
-    float
-        Lists without NDCG are left out; nan if that leaves none.
+    (m,) float64
+        Lists without NDCG are left out.
     """
     gain = ndcg_gains(grades)
     values = np.array([ndcg(scores[rows], gain[rows]) for rows in rows_by_list(lists)])
-    values = values[~np.isnan(values)]
-    return float(values.mean()) if len(values) else float("nan")
+    return cast(Floats, values[~np.isnan(values)])
+
+
+def mean_or_nan(values: Floats | Sequence[float]) -> float:
+    """Return the mean of `values`; nan if there are none."""
+    return float(np.mean(values)) if len(values) else float("nan")
 
 
 def kendall_tau(scores: Floats, grades: Floats, lists: NDArray[np.int64]) -> Floats:

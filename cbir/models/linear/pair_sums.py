@@ -7,7 +7,7 @@ which binary search and running sums evaluate. (The same sums as the order-stati
 Large-scale linear rankSVM, in array operations.)
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,55 +31,43 @@ class Pairs:
 
     def within(self, scores: Floats, margin: float) -> "Within":
         """Return the pairs whose `scores` (n,) are in the wrong order, or in the right one by less than `margin`."""
-        return Within(
-            len(scores), [_ranges(left, right, block, scores, margin) for left, right, block in self.rounds]
-        )
+        return Within(len(scores), [_partners(*rows, scores, margin) for rows in self.rounds])
 
 
-@dataclass(frozen=True, eq=False)
-class _Ranges:
-    """Sorted rows of both sides of a round, and the range of each image's partners on the other side."""
+class _Partners(NamedTuple):
+    """Sorted rows of images, and of their partners, of which those of an image are [start, stop)."""
 
-    left: Integers
-    right: Integers
-    left_stop: Integers  # right partners of a left image are [left_start, left_stop)
-    left_start: Integers
-    right_start: Integers
-    right_stop: Integers
+    rows: Integers
+    partners: Integers
+    start: Integers
+    stop: Integers
 
 
 class Within:
-    """Sums over the partners of every image."""
+    """Sums over the partners of every image; `rounds` have the lower partners, then the higher."""
 
-    def __init__(self, count: int, rounds: list[_Ranges]) -> None:
-        self.count = count
-        self.rounds = rounds
+    def __init__(self, count: int, rounds: list[tuple[_Partners, _Partners]]) -> None:
+        self.count, self.rounds = count, rounds
 
     def of_lower(self, values: Floats) -> Floats:
         """Return for each image (n,) the sum of `values` (n,) over its partners of lower grade."""
-        sums = np.zeros(self.count)
-        for ranges in self.rounds:
-            running = _running(values[ranges.left])
-            sums[ranges.right] += running[ranges.right_stop] - running[ranges.right_start]
-        return sums
+        return self._sums(values, 0)
 
     def of_higher(self, values: Floats) -> Floats:
         """Return for each image (n,) the sum of `values` (n,) over its partners of higher grade."""
+        return self._sums(values, 1)
+
+    def _sums(self, values: Floats, side: int) -> Floats:
         sums = np.zeros(self.count)
-        for ranges in self.rounds:
-            running = _running(values[ranges.right])
-            sums[ranges.left] += running[ranges.left_stop] - running[ranges.left_start]
+        for rows, partners, start, stop in (sides[side] for sides in self.rounds):
+            running = np.concatenate([[0.0], np.cumsum(values[partners])])
+            sums[rows] += running[stop] - running[start]
         return sums
 
 
-def _running(values: Floats) -> Floats:
-    running = np.empty(len(values) + 1)
-    running[0] = 0.0
-    np.cumsum(values, out=running[1:])
-    return running
-
-
-def _ranges(left: Integers, right: Integers, block: Integers, scores: Floats, margin: float) -> _Ranges:
+def _partners(
+    left: Integers, right: Integers, block: Integers, scores: Floats, margin: float
+) -> tuple[_Partners, _Partners]:
     """Find partners by binary search, with the blocks one behind the other, too far apart to overlap."""
     low, high = float(scores.min()), float(scores.max())
     distance = (high - low) + 2.0 * margin + 1.0
@@ -87,11 +75,7 @@ def _ranges(left: Integers, right: Integers, block: Integers, scores: Floats, ma
     left, right = left[np.argsort(keys[left])], right[np.argsort(keys[right])]
     left_keys, right_keys = keys[left], keys[right]
     left_blocks, right_blocks = block[left], block[right]
-    return _Ranges(
-        left,
-        right,
-        left_start=np.searchsorted(right_blocks, left_blocks, "left"),
-        left_stop=np.searchsorted(right_keys, left_keys + margin, "left"),
-        right_start=np.searchsorted(left_keys, right_keys - margin, "right"),
-        right_stop=np.searchsorted(left_blocks, right_blocks, "right"),
-    )
+    start = np.searchsorted(left_keys, right_keys - margin, "right")
+    lower = _Partners(right, left, start, np.searchsorted(left_blocks, right_blocks, "right"))
+    stop = np.searchsorted(right_keys, left_keys + margin)
+    return lower, _Partners(left, right, np.searchsorted(right_blocks, left_blocks), stop)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from cbir.errors import InvalidInput
 from cbir.models.linear.input_checks import check_features, check_graded, number_groups
-from cbir.models.linear.list_measures import mean_ndcg
+from cbir.models.linear.list_measures import mean_or_nan, ndcg_of_lists
 from cbir.models.linear.ranking_lists import ListSize, assign_lists
 
 Floats = NDArray[np.float64]
@@ -65,7 +65,7 @@ class RankingEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """Return the mean NDCG, 0 to 1, of features `X` with grades `y` (Huang et al. 2010, eq. 4)."""
         features, grades = check_graded(X, y)
         lists = assign_lists(len(grades), self.list_size, np.random.default_rng(self.seed))
-        return mean_ndcg(self.predict(features), grades, lists)
+        return mean_or_nan(ndcg_of_lists(self.predict(features), grades, lists))
 
     def _standardised(self, features: Floats) -> Floats:
         return cast(Floats, (features - self.mean_) / self.scale_)

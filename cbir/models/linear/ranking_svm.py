@@ -54,8 +54,7 @@ class RankingSVM(KernelRanker):
         if not 0 < self.C < np.inf:
             raise InvalidInput(f"the C of {self.name} must be a number above 0, not {self.C!r}")
         pairs = Pairs(grades, assign_lists(len(Z), self.list_size, np.random.default_rng(self.seed)))
-        w, first = np.zeros(Z.shape[1]), 0.0
-        scores = np.zeros(len(Z))
+        w, scores = np.zeros(Z.shape[1]), np.zeros(len(Z))
         loss, gradient, active = self._at(pairs, Z, w, scores)
         first = float(np.linalg.norm(gradient))
         self.iterations_ = 0

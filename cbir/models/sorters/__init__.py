@@ -46,7 +46,6 @@ def load(name: str | Path, frozen: bool = True) -> Sorter:
     elif Path(name).suffix == ".safetensors":
         sorter = sorter_files.load_sorter(Path(name))
     else:
-        raise NotFound(
-            f"there is no sorter {str(name)!r}; there are: {', '.join(names())}, or a .safetensors file"
-        )
+        listed = ", ".join(names())
+        raise NotFound(f"there is no sorter {str(name)!r}; there are: {listed}, or a .safetensors file")
     return sorter.freeze() if frozen else sorter

@@ -1,5 +1,6 @@
 """Convolutional sorter: eight blocks of convolution, batch normalisation and ReLU, then an affine layer."""
 
+import math
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -152,8 +153,5 @@ class CnnSorter(Sorter):
 def _windows(length: int) -> list[Window]:
     """Return kernels of 2 or 3 for the wide blocks, over the smallest circle of at least `length` positions."""
     threes = next(n for n in range(WIDE + 1) if 2 ** (WIDE - n) * 3**n >= length)
-    windows, dilation = [], 1
-    for size in threes * [3] + (WIDE - threes) * [2]:
-        windows.append(Window(size, dilation))
-        dilation *= size
-    return windows
+    sizes = threes * [3] + (WIDE - threes) * [2]
+    return [Window(size, math.prod(sizes[:before])) for before, size in enumerate(sizes)]

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -10,9 +11,8 @@ import torch
 from cbir.errors import InvalidInput, NotFound
 from cbir.models import backbones, embedding_card
 from cbir.models.embedder import Embedder, save_embedder
-from cbir.severity.bayesian_files import load_bayesian_ranker
 from cbir.severity.bayesian_network import BayesianNetwork
-from cbir.severity.bayesian_ranker import BayesianRanker
+from cbir.severity.bayesian_ranker import BayesianRanker, load_bayesian_ranker
 from cbir.severity.unit_dropout import UnitDropout
 from tests.cbir.active.drawn import SIDE, draw, judged
 
@@ -173,7 +173,7 @@ def test_saved_and_loaded_it_says_the_same(fitted, tmp_path):
     card = json.loads((tmp_path / "kept" / "severity.json").read_text())
     assert card["learnt"] == "from squares"
     again = load_bayesian_ranker(tmp_path / "kept")
-    assert again.settings() == fitted.settings()
+    assert asdict(again) == asdict(fitted)
     np.testing.assert_array_equal(again.severity(PICTURES).mean, fitted.severity(PICTURES).mean)
 
 

@@ -7,7 +7,9 @@ import sys
 import cv2
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
+from cbir.active.simulation_metrics import relative_accuracy
 from tests.benches import loaded
 from tests.cbir.active.drawn import draw
 
@@ -76,3 +78,45 @@ def test_the_better_of_two_is_found(bench):
     p = bench.significance(found, near=False)
     assert p["random"] < 1e-4
     assert p["baseline"] > 0.5
+
+
+def test_drawn_pairs_expect_the_accuracy(bench):
+    random = np.random.default_rng(0)
+    grades = np.repeat([0.0, 1, 2, 3], [2000, 400, 300, 60])
+    scores = random.normal(grades, 1.2)
+    expected = relative_accuracy(scores, grades)
+    for near, name in ((False, "overall"), (True, "neighbouring")):
+        pairs = bench.drawn_pairs(grades, random, near)
+        assert (grades[pairs[:, 0]] > grades[pairs[:, 1]]).all()
+        assert bench.right(scores, pairs).mean() == pytest.approx(expected[name], abs=0.04)
+        if near:
+            assert (grades[pairs[:, 0]] - grades[pairs[:, 1]] == 1).all()
+
+
+def test_drawn_pairs_of_one_grade_are_none(bench):
+    assert bench.drawn_pairs(np.ones(9), np.random.default_rng(0)).shape == (0, 2)
+
+
+def test_mcnemar_is_the_binomial_test_of_what_only_one_got_right(bench):
+    ours = np.array([True] * 30 + [False] * 10 + [True] * 20)
+    other = np.array([False] * 30 + [True] * 10 + [True] * 20)
+    assert bench.mcnemar_holm(ours, {"other": other})["other"] == pytest.approx(binomtest(10, 40).pvalue)
+
+
+def test_holm_multiplies_the_smallest_by_their_number(bench):
+    random = np.random.default_rng(1)
+    ours = random.random(400) < 0.8
+    others = {name: random.random(400) < share for name, share in (("a", 0.6), ("b", 0.7), ("c", 0.79))}
+    alone = {name: bench.mcnemar_holm(ours, {name: other})[name] for name, other in others.items()}
+    found = bench.mcnemar_holm(ours, others)
+    order = sorted(alone, key=alone.__getitem__)
+    reached = 0.0
+    for rank, name in enumerate(order):
+        reached = max(reached, min(1.0, (3 - rank) * alone[name]))
+        assert found[name] == pytest.approx(reached)
+
+
+def test_mcnemar_without_differences(bench):
+    ours = np.ones(5, bool)
+    assert bench.mcnemar_holm(ours, {"same": ours}) == {"same": 1.0}
+    assert bench.mcnemar_holm(ours, {}) == {}

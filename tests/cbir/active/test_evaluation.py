@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
 
 from cbir.active.simulation_metrics import (
     classified,
     cost,
-    drawn_pairs,
-    mcnemar_holm,
     proportions,
     relative_accuracy,
-    right,
     uncertainty_by_grade,
 )
 from cbir.errors import InvalidInput
@@ -53,50 +49,6 @@ def test_accuracy_of_one_grade_is_not_defined():
     found = relative_accuracy(np.arange(3.0), np.ones(3))
     assert np.isnan(found["overall"])
     assert found["each"] == {}
-
-
-def test_drawn_pairs_expect_the_accuracy():
-    random = np.random.default_rng(0)
-    grades = np.repeat([0.0, 1, 2, 3], [2000, 400, 300, 60])
-    scores = random.normal(grades, 1.2)
-    expected = relative_accuracy(scores, grades)
-    for near, name in ((False, "overall"), (True, "neighbouring")):
-        pairs = drawn_pairs(grades, random, near)
-        assert (grades[pairs[:, 0]] > grades[pairs[:, 1]]).all()
-        assert right(scores, pairs).mean() == pytest.approx(expected[name], abs=0.04)
-        if near:
-            assert (grades[pairs[:, 0]] - grades[pairs[:, 1]] == 1).all()
-
-
-def test_drawn_pairs_of_one_grade_are_none():
-    assert drawn_pairs(np.ones(9), np.random.default_rng(0)).shape == (0, 2)
-
-
-def test_mcnemar_is_the_binomial_test_of_what_only_one_got_right():
-    ours = np.array([True] * 30 + [False] * 10 + [True] * 20)
-    other = np.array([False] * 30 + [True] * 10 + [True] * 20)
-    assert mcnemar_holm(ours, {"other": other})["other"] == pytest.approx(binomtest(10, 40).pvalue)
-
-
-def test_holm_multiplies_the_smallest_by_their_number():
-    random = np.random.default_rng(1)
-    ours = random.random(400) < 0.8
-    others = {name: random.random(400) < share for name, share in (("a", 0.6), ("b", 0.7), ("c", 0.79))}
-    alone = {name: mcnemar_holm(ours, {name: other})[name] for name, other in others.items()}
-    found = mcnemar_holm(ours, others)
-    order = sorted(alone, key=alone.__getitem__)
-    reached = 0.0
-    for rank, name in enumerate(order):
-        reached = max(reached, min(1.0, (3 - rank) * alone[name]))
-        assert found[name] == pytest.approx(reached)
-
-
-def test_mcnemar_without_differences():
-    ours = np.ones(5, bool)
-    assert mcnemar_holm(ours, {"same": ours}) == {"same": 1.0}
-    assert mcnemar_holm(ours, {}) == {}
-    with pytest.raises(InvalidInput, match="same pairs"):
-        mcnemar_holm(ours, {"other": np.ones(4, bool)})
 
 
 def test_proportions_count_each_image_once():

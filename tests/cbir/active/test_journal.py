@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_entries_come_back_with_who_when_and_how_long(path: Path) -> None:
     before = datetime.now(UTC)
-    with Journal(path) as journal:
+    with closing(Journal(path)) as journal:
         assert journal.entries == []
         assert journal.add(judgement(1))
         assert journal.add(undo(1, 1))
@@ -69,22 +70,22 @@ def test_entries_come_back_with_who_when_and_how_long(path: Path) -> None:
 
 
 def test_the_file_only_grows(path: Path) -> None:
-    with Journal(path) as journal:
+    with closing(Journal(path)) as journal:
         journal.add(judgement(1))
         earlier = path.read_bytes()
         journal.add(undo(1, 1))
         journal.add(judgement(2, "second"))
-    with Journal(path) as journal:
+    with closing(Journal(path)) as journal:
         journal.add(judgement(3, "alike", pair=(2, 3)))
     assert path.read_bytes().startswith(earlier)
     assert len(read_journal(path)) == 4
 
 
 def test_sent_twice_is_written_once(path: Path) -> None:
-    with Journal(path) as journal:
+    with closing(Journal(path)) as journal:
         assert journal.add(judgement(1))
         assert not journal.add(judgement(1))
-    with Journal(path) as journal:
+    with closing(Journal(path)) as journal:
         assert not journal.add(judgement(1))
         assert not journal.add(judgement(1).model_copy(update={"round": 2})), (
             "the study has gone on meanwhile"
@@ -95,7 +96,7 @@ def test_sent_twice_is_written_once(path: Path) -> None:
 
 
 def test_what_does_not_fit_is_refused_and_leaves_no_trace(path: Path) -> None:
-    with Journal(path) as journal:
+    with closing(Journal(path)) as journal:
         journal.add(judgement(1))
         for wrong in (judgement(2, pair=(3, 3)), undo(1, 9), undo(2, 1, who="Bob")):
             with pytest.raises(InvalidInput):
@@ -135,7 +136,7 @@ def test_cut_anywhere_it_loses_only_the_torn_line(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     path = tmp_path_factory.mktemp("cut") / "j"
-    with Journal(path) as journal:
+    with closing(Journal(path)) as journal:
         at = utc_now().replace(
             microsecond=0
         )  # or a line's length, and with it what is drawn, would go by the clock
@@ -147,7 +148,7 @@ def test_cut_anywhere_it_loses_only_the_torn_line(
     path.write_bytes(whole[:cut] + tail)
     kept = max(0, whole[: cut + 1].count(b"\n") - 1)  # a line that lacks nothing but its newline is whole
     assert read_journal(path) == journal.entries[:kept] or cut < len(HEADER)
-    with Journal(path) as again:
+    with closing(Journal(path)) as again:
         assert again.entries == journal.entries[:kept]
         again.add(judgement(99))
     assert [entry.name for entry in read_journal(path)][-1] == "judgement-99"
@@ -167,7 +168,7 @@ def test_a_foreign_file_is_refused_and_left_as_it_is(path: Path, content: bytes)
 
 @pytest.mark.parametrize("line", [b"", b"{}", b"not json", b'{"kind": "undo"}', b"9" * 5000])
 def test_damage_amid_the_file_is_told_with_its_line(path: Path, line: bytes) -> None:
-    with Journal(path) as journal:
+    with closing(Journal(path)) as journal:
         journal.add(judgement(1))
         journal.add(judgement(2))
     lines = path.read_bytes().split(b"\n")
@@ -179,7 +180,7 @@ def test_damage_amid_the_file_is_told_with_its_line(path: Path, line: bytes) -> 
 
 
 def test_one_writer_at_a_time(path: Path) -> None:
-    with Journal(path) as journal:
+    with closing(Journal(path)) as journal:
         with pytest.raises(CollectionBusy, match="another process is writing"):
             Journal(path)
         assert read_journal(path) == journal.entries
@@ -246,6 +247,7 @@ def test_kill_loses_nothing_that_was_acknowledged(path: Path) -> None:
         os.kill(process.pid, signal.SIGKILL)
         acknowledged += process.stdout.read().split()
         process.wait(30)
+        process.stdout.close()
     names = [entry.name for entry in read_journal(path)]
     assert len(set(names)) == len(names)
     assert {f"judgement-{number}" for number in acknowledged if number} <= set(names)

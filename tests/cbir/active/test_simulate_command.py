@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import cv2
@@ -141,9 +142,8 @@ def test_the_ranker_goes_into_backups_and_away_with_a_patient(learnt, tmp_path):
     with Collection(tmp_path / "collection") as opened:
         back_up_collection(opened, tmp_path / "backup")
         with Collection(tmp_path / "backup") as copied:
-            assert (
-                stored_ranker.load_stored_ranker(copied).settings()
-                == stored_ranker.load_stored_ranker(opened).settings()
+            assert asdict(stored_ranker.load_stored_ranker(copied)) == asdict(
+                stored_ranker.load_stored_ranker(opened)
             )
         record = next(record for _, record in opened.iterate())
         with opened.writer() as writer:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -334,7 +335,7 @@ def test_the_ranker_learns_as_the_plan_says(tmp_path: Path, indexed: Path) -> No
 
     class Noted(bayesian_ranker.BayesianRanker):
         def fit(self, *_: Any, **__: Any) -> Any:
-            made.append(self.settings())
+            made.append(asdict(self))
             raise InvalidInput("enough")
 
     with pytest.MonkeyPatch.context() as patch:

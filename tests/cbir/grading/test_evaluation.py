@@ -7,10 +7,13 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.multicomp import pairwise_tukeyhsd
 
+from cbir import grading
 from cbir.errors import InvalidInput
+from cbir.grading import baselines
 from cbir.grading.figures import error_histogram, grade_scatter, ndcg_boxes
 from cbir.grading.grade_agreement import measure_agreement, nearest_level, quadratic_kappa
-from cbir.grading.grader_evaluation import compare_graders, evaluate_grader, grader_names, splits_by_patient
+from cbir.grading.grader_evaluation import compare_graders, evaluate_grader
+from cbir.models.linear.grouped_folds import group_folds
 from tests.cbir.grading.cases import drawn
 
 
@@ -48,22 +51,22 @@ def test_kappa():
 
 def test_folds_part_no_patient():
     _, y, patients = drawn(200)
-    splits = splits_by_patient(y, patients, 5)
+    splits = group_folds(y, patients, 5)
     assert sorted(np.concatenate([test for _, test in splits]).tolist()) == list(range(200))
     for train, test in splits:
         assert not set(patients[train]) & set(patients[test])
         assert len(train) + len(test) == 200
         assert np.bincount(y[test].astype(int), minlength=5)[1:].min() >= 3
     with pytest.raises(InvalidInput, match="there are 3"):
-        splits_by_patient(y[:6], patients[:6], 5)
+        group_folds(y[:6], patients[:6], 5)
     with pytest.raises(InvalidInput, match="at least 2 folds"):
-        splits_by_patient(y, patients, 1)
+        group_folds(y, patients, 1)
 
 
-@pytest.mark.parametrize("name", grader_names())
+@pytest.mark.parametrize("name", [*grading.names(), *baselines.names()])
 def test_every_method(name):
     X, y, patients = drawn(300)
-    found = evaluate_grader(name, X, y, splits_by_patient(y, patients, 3), patients)
+    found = evaluate_grader(name, X, y, group_folds(y, patients, 3), patients)
     assert found.overall["within_one"] > 0.8
     assert found.overall["mae"] == pytest.approx(np.abs(found.predicted - found.grades).mean())
     assert len(found.folds) == 3
@@ -83,12 +86,12 @@ def test_one_split():
 def test_unknown():
     X, y, patients = drawn(100)
     with pytest.raises(InvalidInput, match=r"s-ndcg.*regression"):
-        evaluate_grader("boosted", X, y, splits_by_patient(y, patients, 2))
+        evaluate_grader("boosted", X, y, group_folds(y, patients, 2))
 
 
 def test_anova_and_tukey():
     X, y, patients = drawn(400, noise=2)
-    splits = splits_by_patient(y, patients, 4)
+    splits = group_folds(y, patients, 4)
     found = [
         evaluate_grader(name, X, y, splits, patients) for name in ("ranking-svm", "adarank", "classification")
     ]

@@ -64,7 +64,9 @@ def test_equal_images_are_no_trouble_as_landmarks(name):
 def test_kept_and_read_back(name):
     X, y = bent(100)
     made = GradeInterpolator(grading.make_ranker(name, kernel="rbf")).fit(X, y)
-    kept = store_grading(made, "0" * 16, "grade", (), 100, 100, "now")
+    kept = store_grading(
+        made, profile_hash="0" * 16, column="grade", where=(), images=100, patients=100, fitted="now"
+    )
     back = read_stored_grading(kept.model_dump_json(), "grade")
     assert isinstance(back, StoredGrading)
     np.testing.assert_allclose(back.fitted_ranker().predict(X), made.ranker_.predict(X))

@@ -16,7 +16,7 @@ from cbir.grading import AdaRank, RankBoost, RankingSVM, SNdcgRanker, smooth_ste
 from cbir.grading.s_ndcg_ranker import hold_out_groups, s_ndcg
 from cbir.grading.smooth_steps import SmoothSteps
 from cbir.losses import SNdcgLoss
-from cbir.models.linear.list_measures import kendall_tau, mean_ndcg, ndcg, ndcg_gains
+from cbir.models.linear.list_measures import kendall_tau, mean_or_nan, ndcg, ndcg_gains, ndcg_of_lists
 from cbir.models.linear.pair_sums import Pairs
 from cbir.models.linear.ranking_lists import assign_lists, rows_by_list
 from tests.cbir.grading.cases import drawn
@@ -81,8 +81,8 @@ def test_ndcg(case):
 
 def test_mean_ndcg_leaves_out_lists_without_gain():
     scores, grades = np.array([1.0, 2, 3, 4]), np.array([0.0, 0, 0, 1])
-    assert mean_ndcg(scores, grades, np.array([0, 0, 1, 1])) == 1
-    assert math.isnan(mean_ndcg(scores, grades * 0, np.array([0, 0, 1, 1])))
+    assert mean_or_nan(ndcg_of_lists(scores, grades, np.array([0, 0, 1, 1]))) == 1
+    assert math.isnan(mean_or_nan(ndcg_of_lists(scores, grades * 0, np.array([0, 0, 1, 1]))))
 
 
 # S-NDCG
