@@ -5,8 +5,8 @@ import pytest
 
 from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput
-from cbir.training.patient_split import PARTS, split_by_positive
 from cbir.training.labelled_examples import read_ranker_examples
+from cbir.training.patient_split import PARTS, split_by_positive
 
 ROWS = """path,label,grade,patient,source
 a.png,malignant,2,p1,us
