@@ -27,13 +27,10 @@ class Combination(StrEnum):
     frequency = "frequency"
 
 
-def _sum(scores: Sequence[float]) -> float:
-    return sum(max(score, 0.0) for score in scores)
-
-
 COMBINE: dict[Combination, Callable[[Sequence[float]], float]] = {
     Combination.max: max,
-    Combination.sum: _sum,  # a score below 0 says "not relevant", and is no argument against the group
+    # a score below 0 says "not relevant", and is no argument against the group
+    Combination.sum: lambda scores: sum(max(score, 0.0) for score in scores),
     Combination.frequency: len,
 }
 

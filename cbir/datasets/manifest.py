@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -29,10 +30,6 @@ def _canonical_text(base: str, path: str) -> str:
     if name in ("", ".", ".."):
         return str(canonical_path(Path(base, path)))
     return os.path.join(_resolve(folder), name)
-
-
-def _normalise(name: str) -> str:
-    return name.casefold().replace("_", "").replace(" ", "").replace("-", "")
 
 
 class Manifest:
@@ -82,7 +79,7 @@ class Manifest:
     def _header(self, names: Sequence[str]) -> list[str]:
         """Return column names without surrounding spaces; every spelling of `patient` becomes that."""
         header = [name.strip() for name in names]
-        header = ["patient" if _normalise(name) in PATIENT else name for name in header]
+        header = ["patient" if re.sub("[_ -]", "", name.casefold()) in PATIENT else name for name in header]
         if "path" not in header:
             raise InvalidInput(f"{self.path} has no column `path`; its first line must name the columns")
         for name in header:
@@ -105,11 +102,9 @@ class Manifest:
     def labels(self, paths: Sequence[Path]) -> dict[Path, dict[str, str]]:
         """Return the labels of those of `paths` (canonical, at most 10,000) that the manifest contains."""
         by_text = {str(path): path for path in paths}
-        marks = ",".join("?" * len(by_text))
-        rows = self._rows.execute(
-            f"SELECT path, labels FROM rows WHERE path IN ({marks})", tuple(by_text)
-        ).fetchall()
-        self._rows.execute(f"UPDATE rows SET used = 1 WHERE path IN ({marks})", tuple(by_text))
+        among = f"WHERE path IN ({','.join('?' * len(by_text))})"
+        rows = self._rows.execute(f"SELECT path, labels FROM rows {among}", tuple(by_text)).fetchall()
+        self._rows.execute(f"UPDATE rows SET used = 1 {among}", tuple(by_text))
         return {by_text[path]: json.loads(text) for path, text in rows}
 
     def unused(self) -> int:

@@ -15,6 +15,7 @@ from cbir.atomic import write_bytes
 from cbir.datasets.manifest_writer import write_manifest
 from cbir.errors import InvalidInput
 from cbir.images import Image
+from cbir.images.thumbnail import encode_image
 
 SPLITS = ("train", "val", "test")
 Example = tuple[Image, dict[str, str], str]
@@ -28,13 +29,8 @@ def read_medmnist(path: Path) -> Iterator[Example]:
     Nothing is unpickled. Raises InvalidInput, naming the array, if the file has another form.
     """
     with _open(path) as arrays:
-        missing = [
-            f"{split}_{kind}"
-            for split in SPLITS
-            for kind in ("images", "labels")
-            if f"{split}_{kind}" not in arrays.files
-        ]
-        if missing:
+        names = [f"{split}_{kind}" for split in SPLITS for kind in ("images", "labels")]
+        if missing := [name for name in names if name not in arrays.files]:
             raise InvalidInput(f"{path} has no array {', '.join(missing)}; is it a MedMNIST file?")
         for split in SPLITS:
             yield from _read_split(path, arrays, split)
@@ -54,14 +50,11 @@ def _read_split(path: Path, arrays: Any, split: str) -> Iterator[Example]:
         )
     if len(classes) != len(pixels):
         raise InvalidInput(f"{path}: {len(pixels)} {split}_images, but {len(classes)} {split}_labels")
+    width = classes.shape[1]
+    columns = ["label"] if width == 1 else [f"label_{number}" for number in range(1, width + 1)]
     for number, (picture, row) in enumerate(zip(pixels, classes, strict=True)):
         image = Image(np.ascontiguousarray(picture), source=f"{path}#{split}/{number}")
-        yield image, dict(zip(_columns(classes), map(str, row.tolist()), strict=True)), split
-
-
-def _columns(classes: NDArray[Any]) -> list[str]:
-    width = classes.shape[1]
-    return ["label"] if width == 1 else [f"label_{number}" for number in range(1, width + 1)]
+        yield image, dict(zip(columns, map(str, row.tolist()), strict=True)), split
 
 
 @contextmanager
@@ -122,12 +115,8 @@ def _claim(npz: Path, folder: Path) -> None:
 
 
 def _write_png(path: Path, image: Image) -> None:
-    import cv2
-
-    pixels = image.pixels if image.pixels.ndim == 2 else image.pixels[:, :, ::-1]
-    _, encoded = cv2.imencode(".png", pixels)
     try:
         path.parent.mkdir(exist_ok=True)
-        write_bytes(path, encoded.tobytes(), durable=False)
+        write_bytes(path, encode_image(image.pixels, ".png"), durable=False)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error

@@ -66,15 +66,14 @@ def resolve_descriptor(text: str) -> ResolvedDescriptor:
 
     Raises InvalidInput if `text` is none of them or the embedding is damaged.
     """
-    if embedding_card.has_embedding(Path(text)):
-        folder = Path(text).resolve()
-        return ResolvedDescriptor(descriptor_name(folder), folder.name, folder)
-    path, join, other = text.rpartition(JOIN)
-    if not path:
-        return ResolvedDescriptor(get(text).name, text, None)
-    _check_name(other)
-    if not embedding_card.has_embedding(Path(path)):
-        raise InvalidInput(f"there is no trained embedding in {path}; `cbir train embedding` makes one")
+    path, join, other = text, "", ""
+    if not embedding_card.has_embedding(Path(text)):
+        path, join, other = text.rpartition(JOIN)
+        if not path:
+            return ResolvedDescriptor(get(text).name, text, None)
+        _check_name(other)
+        if not embedding_card.has_embedding(Path(path)):
+            raise InvalidInput(f"there is no trained embedding in {path}; `cbir train embedding` makes one")
     folder = Path(path).resolve()
     return ResolvedDescriptor(descriptor_name(folder) + join + other, folder.name + join + other, folder)
 

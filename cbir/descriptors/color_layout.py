@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.descriptor import Part
+from cbir.descriptors.descriptor import Part, Parts
 from cbir.images import Image
 
 GRID = 8  # cells per row and column
@@ -49,7 +49,7 @@ class ColorLayout:
 
     name = "color_layout"
     dimensions = 12
-    parts: tuple[Part, ...] = (Part("color_layout", 0, 12),)
+    parts: Parts = (Part("color_layout", 0, 12),)
 
     def __call__(self, image: Image) -> NDArray[np.float32]:
         """Describe `image`: shape (12,), float32."""

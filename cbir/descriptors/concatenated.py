@@ -7,7 +7,7 @@ retrieve better than either, most of all in classes that came after the training
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.descriptor import Descriptor, Part
+from cbir.descriptors.descriptor import Descriptor, Part, Parts
 from cbir.descriptors.embedding_descriptor import JOIN, EmbeddingDescriptor
 from cbir.images import Image
 
@@ -23,7 +23,7 @@ class Concatenated:
         self.dimensions = embedding.dimensions + other.dimensions
         offset = embedding.dimensions
         shifted = [Part(part.name, offset + part.start, offset + part.stop) for part in other.parts]
-        self.parts: tuple[Part, ...] = (*embedding.parts, *shifted)
+        self.parts: Parts = (*embedding.parts, *shifted)
 
     def __call__(self, image: Image) -> NDArray[np.float32]:
         return np.concatenate([self._embedding(image), self._other(image)])

@@ -18,12 +18,15 @@ class Part:
     stop: int
 
 
+Parts = tuple[Part, ...]
+
+
 class Descriptor(Protocol):
     """A function from one image to one vector."""
 
     name: str
     dimensions: int
-    parts: tuple[Part, ...]
+    parts: Parts
 
     def __call__(self, image: Image) -> NDArray[np.float32]:
         """Describe `image`: shape (dimensions,), float32, all finite."""

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.descriptor import Part
+from cbir.descriptors.descriptor import Part, Parts
 from cbir.images import Image
 
 SIDE = 4  # sub-images per row and column
@@ -45,7 +45,7 @@ class EdgeHistogram:
 
     name = "edge_histogram"
     dimensions = BINS
-    parts: tuple[Part, ...] = (Part("edge_histogram", 0, BINS),)
+    parts: Parts = (Part("edge_histogram", 0, BINS),)
 
     def __call__(self, image: Image) -> NDArray[np.float32]:
         """Describe `image`: shape (80,), float32."""

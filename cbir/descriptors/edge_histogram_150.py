@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.descriptor import Part
+from cbir.descriptors.descriptor import Part, Parts
 from cbir.descriptors.edge_histogram import KINDS, LEVELS, SIDE, local_bins
 from cbir.images import Image
 
@@ -28,7 +28,7 @@ class EdgeHistogram150:
 
     name = "edge_histogram_150"
     dimensions = 150
-    parts: tuple[Part, ...] = (Part("edge_histogram", 0, 150),)
+    parts: Parts = (Part("edge_histogram", 0, 150),)
 
     def __call__(self, image: Image) -> NDArray[np.float32]:
         """Describe `image`: shape (150,), float32."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.descriptor import Part
+from cbir.descriptors.descriptor import Part, Parts
 from cbir.errors import InvalidInput
 from cbir.hardware import Device, resolve_device
 from cbir.images import Image
@@ -58,7 +58,7 @@ class EmbeddingDescriptor:
             raise InvalidInput(f"{name!r} is not the name of an embedding")
         self.name = name
         self.dimensions = int(match[2])
-        self.parts: tuple[Part, ...] = (Part("embedding", 0, self.dimensions),)
+        self.parts: Parts = (Part("embedding", 0, self.dimensions),)
         self._model, self._device = model, device
 
     def __call__(self, image: Image) -> NDArray[np.float32]:

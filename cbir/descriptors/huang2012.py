@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.descriptors.color_layout import ColorLayout
-from cbir.descriptors.descriptor import Part
+from cbir.descriptors.descriptor import Part, Parts
 from cbir.descriptors.edge_histogram_150 import EdgeHistogram150
 from cbir.descriptors.tamura import Tamura
 from cbir.images import Image
@@ -19,11 +19,7 @@ class Huang2012:
 
     name = "huang2012"
     dimensions = 168
-    parts: tuple[Part, ...] = (
-        Part("color_layout", 0, 12),
-        Part("tamura", 12, 18),
-        Part("edge_histogram", 18, 168),
-    )
+    parts: Parts = (Part("color_layout", 0, 12), Part("tamura", 12, 18), Part("edge_histogram", 18, 168))
     _members = (ColorLayout(), Tamura(), EdgeHistogram150())
 
     def __call__(self, image: Image) -> NDArray[np.float32]:

@@ -7,10 +7,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.descriptor import Part
+from cbir.descriptors.descriptor import Part, Parts
 from cbir.descriptors.tamura_coarseness import LARGEST, best_sizes
 from cbir.descriptors.tamura_directions import BINS, DIFFERENCES, direction_counts
-from cbir.descriptors.tiles import region_histograms
+from cbir.descriptors.tiles import Region, region_histograms
 from cbir.images import Image
 
 SIDE = 4  # sub-images per row and column, for regularity
@@ -35,7 +35,7 @@ class Tamura:
 
     name = "tamura"
     dimensions = 6
-    parts: tuple[Part, ...] = (Part("tamura", 0, 6),)
+    parts: Parts = (Part("tamura", 0, 6),)
 
     def __call__(self, image: Image) -> NDArray[np.float32]:
         """Describe `image`: shape (6,), float32."""
@@ -108,7 +108,7 @@ def regularity(features: NDArray[np.float64]) -> float:
     return float(1.0 - 0.25 * (crs / LARGEST + con / _CONTRAST_SCALE + direction + line))
 
 
-def _sub_images(height: int, width: int) -> Sequence[tuple[slice, slice]]:
+def _sub_images(height: int, width: int) -> Sequence[Region]:
     """Return a grid of 4 x 4 regions, without the empty ones of an image with a side under 4."""
     rows, columns = ([k * side // SIDE for k in range(SIDE + 1)] for side in (height, width))
     return [

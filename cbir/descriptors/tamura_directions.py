@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.tiles import Scratch, region_histograms, tiles
+from cbir.descriptors.tiles import Region, Scratch, region_histograms, tiles
 
 BINS = 16  # directions over pi
 THRESHOLD = 12  # of (|dH| + |dV|) / 2
@@ -41,7 +41,7 @@ _ANGLES = np.arange(BINS) * np.pi / BINS
 _STEPS = np.rint(DISTANCE * np.stack([np.sin(_ANGLES), np.cos(_ANGLES)], axis=1)).astype(int).tolist()
 
 
-def direction_counts(grey: NDArray[np.uint8], regions: Sequence[tuple[slice, slice]]) -> NDArray[np.float64]:
+def direction_counts(grey: NDArray[np.uint8], regions: Sequence[Region]) -> NDArray[np.float64]:
     """Count edge pixels by region, direction and continuation of the edge: shape (regions, 16, 10).
 
     Last axis: the pixel 4 further along the edge has a direction 0..8 bins away, or (9) is not on an edge or outside

@@ -9,19 +9,19 @@ import cv2
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+Region = tuple[slice, slice]  # rows and columns
+
 ROWS, COLUMNS = 512, 512  # of a tile; a dozen arrays of this size roughly fit an L2 cache of 2 MB
 
 
-def tiles(height: int, width: int) -> Iterator[tuple[slice, slice]]:
+def tiles(height: int, width: int) -> Iterator[Region]:
     """Yield (rows, columns) slices of tiles that cover (height, width), row by row; the last ones are smaller."""
     for top in range(0, height, ROWS):
         for left in range(0, width, COLUMNS):
             yield slice(top, min(top + ROWS, height)), slice(left, min(left + COLUMNS, width))
 
 
-def region_histograms(
-    values: NDArray[np.uint8], regions: Sequence[tuple[slice, slice]]
-) -> NDArray[np.float64]:
+def region_histograms(values: NDArray[np.uint8], regions: Sequence[Region]) -> NDArray[np.float64]:
     """Return the histogram of `values` 0..255 in each region: shape (regions, 256)."""
     counts = [cv2.calcHist([values[region]], [0], None, [256], [0, 256]) for region in regions]
     return np.array(counts, np.float64).reshape(len(regions), 256)

@@ -121,7 +121,7 @@ def excluded_rows(rows: Rows, count: int) -> Rows:
     """Return the rows of 0..count-1 that are not in ascending `rows`, by bisection: O(log n) for each."""
     indices = range(len(rows))
     # rows[i] - i rows are excluded before rows[i]
-    excluded = [
-        bisect_right(indices, gap, key=lambda i: int(rows[i]) - i) + gap for gap in range(count - len(rows))
-    ]
-    return np.array(excluded, np.int64)
+    gaps = range(count - len(rows))
+    return np.array(
+        [gap + bisect_right(indices, gap, key=lambda i: int(rows[i]) - i) for gap in gaps], np.int64
+    )

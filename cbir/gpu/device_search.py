@@ -87,24 +87,18 @@ class DeviceSearch:
         used = self.device == "cuda" or self._nearest is not None
         if count < self._least or os.getpid() != self._process or not used:
             return None
+        depth, nearest = reranker.depth, self._nearest
         try:
-            return self._search(query, gallery, rows, reranker, min(k, count))
+            if nearest and depth is not None and (nearest.device == "cpu" or self._may_use_device()):
+                head = nearest.head(query, gallery, rows, depth + min(k, count))
+                hits = rerank_top(reranker, query, head, gallery, k)
+                return hits if len(head) == count else hits.with_note(SCALED)
+            if self.device == "cuda" and self._may_use_device():
+                return self._loaded_accelerator().search(query, gallery, rows, reranker, k)
         except OutOfDeviceMemory:
             if self._required or self.device == "cpu":
                 raise
             self.device, self._accelerator, self._nearest = "cpu", None, None  # auto: from now on
-            return None
-
-    def _search(
-        self, query: Floats, gallery: Gallery, rows: Rows | None, reranker: Reranker, k: int
-    ) -> TopHits | None:
-        depth, nearest = reranker.depth, self._nearest
-        if nearest is not None and depth is not None and (nearest.device == "cpu" or self._may_use_device()):
-            head = nearest.head(query, gallery, rows, depth + k)
-            hits = rerank_top(reranker, query, head, gallery, k)
-            return hits if len(head) == len(gallery if rows is None else rows) else hits.with_note(SCALED)
-        if self.device == "cuda" and self._may_use_device():
-            return self._loaded_accelerator().search(query, gallery, rows, reranker, k)
         return None
 
     def _index_device(self) -> Literal["cpu", "cuda"]:

@@ -1,6 +1,7 @@
 """PyTorch backend of re-rankers: passes over all vectors run on the device, the rest on the CPU."""
 
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -46,7 +47,6 @@ class TorchBackend(Backend):
     ) -> None:  # fmt: skip
         self.query, self.gallery, self.k = query, gallery, k
         self._vectors, self._allowed, self._count, self._load_graph = vectors, allowed, count, load_graph
-        self._list_on_device: TorchList | None = None
         self._products: Tensor | None = None  # of all vectors with the query
 
     def __len__(self) -> int:
@@ -56,15 +56,14 @@ class TorchBackend(Backend):
         raise NeedsFullList
 
     def head(self, depth: int) -> RankingList:
-        return self._list().head(depth)
+        return self._list.head(depth)
 
     def head_around(self, query: Floats) -> RankingList:
         return self._list_around(query).head(self.k)
 
     def with_head(self, head: RankingList, scores: Floats) -> Tensor:
-        ranking = self._list()
-        similarities = ranking.similarities()
-        similarities[ranking.on_device(head.rows)] = ranking.on_device(scores)
+        similarities = self._list.similarities()
+        similarities[self._list.on_device(head.rows)] = self._list.on_device(scores)
         return similarities
 
     def draw_negatives(self, scores: Tensor, *, P: int, sets: int, lowest: float, seed: int) -> Rows:
@@ -112,22 +111,19 @@ class TorchBackend(Backend):
 
     def list_including(self, rows: Rows) -> RankingList:
         """Return `rows`, and where they are fewer than k the nearest images too; distances are not filled in."""
-        listed = rows
-        similarities = np.zeros(len(rows), np.float32)
-        if len(rows) < self.k:
-            head = self.head(self.k + len(rows))
-            listed = np.union1d(rows, head.rows)
-            similarities = np.zeros(len(listed), np.float32)
+        head = self.head(self.k + len(rows)) if len(rows) < self.k else None
+        listed = rows if head is None else np.union1d(rows, head.rows)
+        similarities = np.zeros(len(listed), np.float32)
+        if head is not None:
             similarities[np.searchsorted(listed, head.rows)] = head.similarities
         return RankingList(listed, np.full(len(listed), np.nan, np.float32), similarities)
 
     def to_host(self, array: Tensor) -> NDArray[np.generic]:
         return array.cpu().numpy()
 
+    @cached_property
     def _list(self) -> TorchList:
-        if self._list_on_device is None:
-            self._list_on_device = self._list_around(self.query, self._products)
-        return self._list_on_device
+        return self._list_around(self.query, self._products)
 
     def _list_around(self, query: Floats, products: Tensor | None = None) -> TorchList:
         ranking = TorchList(query, self.gallery, self._vectors, self._allowed, self._count, products)

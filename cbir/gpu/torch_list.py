@@ -44,7 +44,8 @@ class TorchList:
             products = vectors.products(query[:, None])[:, 0]
         query_norm = float(query @ query)
         squared = torch.add(norms, products, alpha=-2.0).add_(query_norm).clamp_(min=0.0)
-        self.farthest = _largest(squared, allowed) ** 0.5
+        listed = squared if allowed is None else squared.masked_fill(~allowed, 0.0)
+        self.farthest = float(listed.max()) ** 0.5
         self.squared = squared if allowed is None else squared.masked_fill_(~allowed, torch.inf)
         largest = query_norm + float(norms.max())
         self.rounding = CANCELLATION * largest
@@ -80,10 +81,6 @@ class TorchList:
     def on_device(self, array: NDArray[np.generic]) -> Tensor:
         """Copy an array to the device of the list."""
         return torch.from_numpy(array).to(self.squared.device)
-
-
-def _largest(squared: Tensor, allowed: Tensor | None) -> float:
-    return float((squared if allowed is None else squared.masked_fill(~allowed, 0.0)).max())
 
 
 def rows_with_largest(scores: Tensor, count: int, rounding: float) -> Rows:

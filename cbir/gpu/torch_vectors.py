@@ -52,11 +52,6 @@ class TorchVectors:
         return sum(len(copy) for _, copy, _ in self._blocks)
 
     @property
-    def nbytes(self) -> int:
-        """Number of bytes that one pass over the vectors reads."""
-        return sum(copy.nbytes for _, copy, _ in self._blocks)
-
-    @property
     def squared_norms(self) -> Tensor:
         """Squared norms (n,) float32 of the stored vectors, so that distances are those of the stored values."""
         norms = [norms for _, _, norms in self._blocks]

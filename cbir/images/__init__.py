@@ -1,19 +1,9 @@
 """Decoding of files, bytes and arrays to images."""
 
 from cbir.images.bit_depth import from_array
-from cbir.images.image import DicomHeader, Image, Windowing
+from cbir.images.image import DicomHeader, Image
 from cbir.images.limits import Limits
 from cbir.images.reading import decode, read_images
 from cbir.images.region import Region, crop
 
-__all__ = [
-    "DicomHeader",
-    "Image",
-    "Limits",
-    "Region",
-    "Windowing",
-    "crop",
-    "decode",
-    "from_array",
-    "read_images",
-]
+__all__ = ["DicomHeader", "Image", "Limits", "Region", "crop", "decode", "from_array", "read_images"]

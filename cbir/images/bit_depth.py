@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cbir.errors import UnreadableImage
-from cbir.images.image import Image
+from cbir.images.image import Image, Window
 
 Samples = NDArray[np.generic]
 Pixels = NDArray[np.uint8]
@@ -90,14 +90,14 @@ def _floats(samples: NDArray[np.float64]) -> Pixels:
     return apply_window(samples, *percentiles(samples))
 
 
-def percentiles(values: NDArray[np.float64]) -> tuple[float, float]:
+def percentiles(values: NDArray[np.float64]) -> Window:
     """Return the 1st and 99th percentile of finite values of any shape, or minimum and maximum if they are equal."""
     with np.errstate(over="ignore", invalid="ignore"):  # the difference of two huge values
         low, high = np.percentile(values, (LOWEST, HIGHEST))
     return (float(low), float(high)) if low < high < np.inf else (float(values.min()), float(values.max()))
 
 
-def weighted_percentiles(values: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[float, float]:
+def weighted_percentiles(values: NDArray[np.float64], counts: NDArray[np.int64]) -> Window:
     """Return `percentiles` of `values` (n,), each repeated as often as `counts` (n,) says.
 
     At least one count is above 0. Interpolates linearly, bit for bit as numpy does, in a fraction of the time.

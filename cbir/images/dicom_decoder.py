@@ -11,7 +11,7 @@ from cbir.errors import UnreadableImage
 from cbir.images.dicom_dataset import frame_count, parse_dataset
 from cbir.images.dicom_display import display_pixels
 from cbir.images.dicom_frames import stored_frames
-from cbir.images.image import DicomHeader, Image
+from cbir.images.image import DicomHeader, Image, Window
 from cbir.images.limits import Limits
 
 SECONDARY_CAPTURES = {
@@ -24,9 +24,7 @@ SECONDARY_CAPTURES = {
 LONGEST = 64  # characters of a header value, the maximum of VR LO and UI
 
 
-def decode_dicom(
-    data: bytes, name: str, limits: Limits, window: tuple[float, float] | None = None
-) -> Iterator[Image]:
+def decode_dicom(data: bytes, name: str, limits: Limits, window: Window | None = None) -> Iterator[Image]:
     """Decode the frames of a DICOM file one at a time.
 
     Parameters

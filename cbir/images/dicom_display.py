@@ -1,5 +1,7 @@
 """Display pipeline of DICOM frames: stored values to uint8 pixels."""
 
+from typing import cast
+
 import numpy as np
 from numpy.typing import NDArray
 from pydicom.dataset import Dataset
@@ -10,7 +12,7 @@ from cbir.images.bit_depth import Pixels, apply_window, drop_equal_channels, per
 from cbir.images.dicom_dataset import first_number, integer
 from cbir.images.dicom_frames import Stored
 from cbir.images.dicom_lut import lookup_table
-from cbir.images.image import Windowing
+from cbir.images.image import Window, Windowing
 
 Values = NDArray[np.float64]
 Indices = tuple[NDArray[np.intp]] | tuple[()]
@@ -19,7 +21,7 @@ MOST_DISTINCT = 65536  # distinct values that are mapped by a table; above, each
 
 
 def display_pixels(
-    stored: Stored, dataset: Dataset, index: int, window: tuple[float, float] | None = None
+    stored: Stored, dataset: Dataset, index: int, window: Window | None = None
 ) -> tuple[Pixels, Windowing | None]:
     """Convert one frame to the pixels to display.
 
@@ -63,9 +65,7 @@ def display_pixels(
     return (255 - grey if photometric == "MONOCHROME1" else grey), windowing
 
 
-def _grey(
-    stored: Stored, dataset: Dataset, index: int, window: tuple[float, float] | None
-) -> tuple[Pixels, Windowing]:
+def _grey(stored: Stored, dataset: Dataset, index: int, window: Window | None) -> tuple[Pixels, Windowing]:
     little = dataset.original_encoding[1] is not False
     signed = integer(dataset, "PixelRepresentation", 0) == 1
     distinct, indices = _distinct_values(stored)
@@ -85,7 +85,7 @@ def _grey(
     return np.ascontiguousarray(grey[indices]), Windowing(center, width, minimum, maximum)
 
 
-def _percentiles(values: Values, indices: Indices, visible: NDArray[np.bool_]) -> tuple[float, float]:
+def _percentiles(values: Values, indices: Indices, visible: NDArray[np.bool_]) -> Window:
     """Return the percentiles of the visible pixels, of all values if no pixel is visible."""
     if not visible.any():
         return percentiles(values)
@@ -95,12 +95,12 @@ def _percentiles(values: Values, indices: Indices, visible: NDArray[np.bool_]) -
     return weighted_percentiles(values, np.bincount(visible_indices, minlength=values.size))
 
 
-def _linear_window(low: float, high: float) -> tuple[float, float]:
+def _linear_window(low: float, high: float) -> Window:
     """Return center and width of the LINEAR window that maps low to black and high to white."""
     return (low + high + 1) / 2, high - low + 1
 
 
-def _first_window(item: Dataset) -> tuple[float, float] | None:
+def _first_window(item: Dataset) -> Window | None:
     """Return center and width of the first window; None without one of positive width, or if a VOI LUT precedes."""
     center, width = first_number(item, "WindowCenter"), first_number(item, "WindowWidth")
     if item.get("VOILUTSequence") or center is None or width is None or width <= 0:
@@ -124,8 +124,7 @@ def _functional_group(dataset: Dataset, index: int, macro: str) -> Dataset:
     shared = dataset.get("SharedFunctionalGroupsSequence") or []
     for group in (*per_frame[index : index + 1], *shared[:1]):
         if group.get(macro):
-            item: Dataset = group[macro].value[0]
-            return item
+            return cast(Dataset, group[macro].value[0])
     return dataset
 
 
@@ -138,7 +137,7 @@ def _apply_modality_lut(values: NDArray[np.generic], item: Dataset, little: bool
 
 
 def _apply_voi(
-    values: Values, item: Dataset, little: bool, signed: bool, window: tuple[float, float] | None
+    values: Values, item: Dataset, little: bool, signed: bool, window: Window | None
 ) -> Pixels | None:
     """Apply `window`, or the first VOI LUT or window; return None without one of positive width."""
     if window is None and item.get("VOILUTSequence"):

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+Window = tuple[float, float]  # center and width, or lowest and highest value
+
 
 @dataclass(frozen=True)
 class DicomHeader:

@@ -10,7 +10,7 @@ import cv2
 from cbir.errors import UnreadableImage
 from cbir.images import png, rasters, tiff
 from cbir.images.bit_depth import to_pixels
-from cbir.images.image import Image
+from cbir.images.image import Image, Window
 from cbir.images.limits import Limits
 from cbir.images.suppress_logs import suppress_decoder_logs
 
@@ -21,7 +21,7 @@ cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # our errors 
 
 
 def read_images(
-    path: str | os.PathLike[str], *, limits: Limits = Limits(), window: tuple[float, float] | None = None
+    path: str | os.PathLike[str], *, limits: Limits = Limits(), window: Window | None = None
 ) -> Iterator[Image]:
     """Yield every frame or page of a file as `decode` does; Image.source is its name without folders.
 
@@ -54,7 +54,7 @@ def read_images(
 
 
 def decode(
-    data: bytes, name: str = "image", *, limits: Limits = Limits(), window: tuple[float, float] | None = None
+    data: bytes, name: str = "image", *, limits: Limits = Limits(), window: Window | None = None
 ) -> Iterator[Image]:
     """Yield every frame or page of a file's bytes.
 
@@ -102,7 +102,7 @@ def _without_logs(images: Iterator[Image]) -> Iterator[Image]:
         yield image
 
 
-def _images(data: bytes, name: str, limits: Limits, window: tuple[float, float] | None) -> Iterator[Image]:
+def _images(data: bytes, name: str, limits: Limits, window: Window | None) -> Iterator[Image]:
     kind = recognise_format(data)
     if kind == "dicom":
         from cbir.images import dicom_decoder

@@ -3,12 +3,12 @@
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from threading import Lock
 
 _lock = Lock()
 _users = 0
-_saved_filters: list[warnings.catch_warnings] = []
+_filters = ExitStack()
 
 
 def _drop(record: logging.LogRecord) -> bool:
@@ -25,9 +25,7 @@ def suppress_decoder_logs() -> Iterator[None]:
     global _users
     with _lock:
         if _users == 0:
-            _saved_filters.append(warnings.catch_warnings())
-            _saved_filters[0].__enter__()
-            warnings.simplefilter("ignore")
+            _filters.enter_context(warnings.catch_warnings(action="ignore"))
             logging.getLogger("pydicom").addFilter(_drop)
         _users += 1
     try:
@@ -37,4 +35,4 @@ def suppress_decoder_logs() -> Iterator[None]:
             _users -= 1
             if _users == 0:
                 logging.getLogger("pydicom").removeFilter(_drop)
-                _saved_filters.pop().__exit__(None, None, None)
+                _filters.close()

@@ -79,9 +79,8 @@ def _deep(tags: Any) -> bool:
 
 def _by_opencv(data: bytes, index: int) -> Samples:
     """Decode a page with OpenCV, which always applies the orientation of TIFF."""
-    success, decoded = cv2.imdecodemulti(
-        np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED, range=(index, index + 1)
-    )
+    file = np.frombuffer(data, np.uint8)
+    success, decoded = cv2.imdecodemulti(file, cv2.IMREAD_UNCHANGED, range=(index, index + 1))
     if not success or len(decoded) != 1:
         raise UnreadableImage("has a TIFF page that is damaged or unsupported; export it with 8 or 16 bits")
     samples = decoded[0]

@@ -47,10 +47,6 @@ class KReciprocal(Reranker):
     k2: int = parameter(6, 1, 100, "neighbours that an encoding is averaged over")
     lam: float = parameter(0.3, 0.0, 1.0, "share of the distance")
 
-    @property
-    def depth(self) -> int:
-        return self.M
-
     def __call__(self, query: Floats, ranking: RankingList, gallery: Gallery) -> Reranked:
         top = top_k(ranking.similarities, self.M)
         with OneBlasThread():

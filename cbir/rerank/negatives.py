@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from cbir.gallery.ranking import bottom_k
 from cbir.gallery.vector_blocks import Floats, Scores
 
+Ranks = NDArray[np.int64]
 
-def draw_negatives(
-    query: Floats, scores: Scores, *, P: int, sets: int, lowest: float, seed: int
-) -> NDArray[np.int64]:
+
+def draw_negatives(query: Floats, scores: Scores, *, P: int, sets: int, lowest: float, seed: int) -> Ranks:
     """Draw negative examples for each of several training sets.
 
     A draw picks ranks, so it follows the order of the list and not that of its rows. It is seeded with `seed` and
@@ -43,7 +43,7 @@ def draw_negatives(
 
 def draw_negative_ranks(
     query: Floats, count: int, *, P: int, sets: int, lowest: float, seed: int
-) -> tuple[int, NDArray[np.int64]]:
+) -> tuple[int, Ranks]:
     """Draw the ranks that `draw_negatives` picks.
 
     Parameters
@@ -68,9 +68,7 @@ def draw_negative_ranks(
     return pool, _without_replacement(generator, pool, min(P, pool), sets)
 
 
-def _without_replacement(
-    generator: np.random.Generator, pool: int, count: int, sets: int
-) -> NDArray[np.int64]:
+def _without_replacement(generator: np.random.Generator, pool: int, count: int, sets: int) -> Ranks:
     """Draw (sets, count) numbers below `pool`, distinct within a row, every subset equally likely (Floyd 1987)."""
     ranks = np.empty((sets, count), np.int64)
     for column in range(count):

@@ -38,10 +38,6 @@ class PostRetrievalClustering(Reranker):
     clusters: int = parameter(20, 1, 1000, "largest number of clusters")
     weight: float = parameter(0.5, 0.0, 1.0, "of the cluster's distance against the image's own")
 
-    @property
-    def depth(self) -> int:
-        return self.M
-
     def __call__(self, query: Floats, ranking: RankingList, gallery: Gallery) -> Reranked:
         top = top_k(ranking.similarities, self.M)
         if len(top) < 2:

@@ -61,8 +61,8 @@ class Reranker(ParameterSet):
 
     @property
     def depth(self) -> int | None:
-        """Number of top candidates that the method reads or may move down; None for the full list."""
-        return None
+        """Number of top candidates that the method reads or may move down, a parameter M; None for the full list."""
+        return getattr(self, "M", None)
 
     @abstractmethod
     def __call__(self, query: Floats, ranking: RankingList, gallery: Gallery) -> Reranked:

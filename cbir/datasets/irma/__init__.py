@@ -4,18 +4,7 @@ Users need their copy of images, labels and tree: the licence forbids redistribu
 """
 
 from cbir.datasets.irma.code_tree import CodeTree
-from cbir.datasets.irma.codes import AXES, CLUTTER, UNKNOWN, code_digits, parse_code, strip_zeros
-from cbir.datasets.irma.release import IrmaImage, Release, read_release
+from cbir.datasets.irma.codes import CLUTTER, UNKNOWN, code_digits, parse_code, strip_zeros
+from cbir.datasets.irma.release import read_release
 
-__all__ = [
-    "AXES",
-    "CLUTTER",
-    "UNKNOWN",
-    "CodeTree",
-    "IrmaImage",
-    "Release",
-    "code_digits",
-    "parse_code",
-    "read_release",
-    "strip_zeros",
-]
+__all__ = ["CLUTTER", "UNKNOWN", "CodeTree", "code_digits", "parse_code", "read_release", "strip_zeros"]

@@ -7,9 +7,7 @@ from cbir.errors import InvalidInput
 
 AXES = ("technique", "direction", "anatomy", "biosystem")
 LENGTHS = (4, 3, 3, 3)
-AXIS_SLICES = tuple(
-    slice(end - length, end) for end, length in zip(accumulate(LENGTHS), LENGTHS, strict=True)
-)
+AXIS_SLICES = tuple(slice(end - n, end) for end, n in zip(accumulate(LENGTHS), LENGTHS, strict=True))
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 UNKNOWN = "****-***-***-***"  # don't know, on every axis
 CLUTTER = "C"  # true code of an image outside the labelling, which is not scored

@@ -19,13 +19,23 @@ CLASS = re.compile(r"\d{1,3}")
 LINE = re.compile(r"\s*(\d+)\s+(\S+)\s*")
 
 
+@dataclass(kw_only=True)
+class DropLog:
+    """Images, rows or files that were left out, by reason, and other remarks."""
+
+    dropped: dict[str, list[str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def drop(self, reason: str, item: str) -> None:
+        """Count `item` as dropped."""
+        self.dropped.setdefault(reason, []).append(item)
+
+
 @dataclass
-class LabelFile:
+class LabelFile(DropLog):
     """Labels by image id without leading zeros; None if the row was dropped, for the reason in `dropped`."""
 
     labels: dict[str, str | None] = field(default_factory=dict)
-    dropped: dict[str, list[str]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
 
     def add(self, image_id: str, label: str, labelling: str) -> None:
         """Add a row.
@@ -50,10 +60,6 @@ class LabelFile:
         if reason:
             self.drop(reason, name)
         self.labels[name] = value
-
-    def drop(self, reason: str, item: str) -> None:
-        """Count `item` as dropped."""
-        self.dropped.setdefault(reason, []).append(item)
 
 
 def label_kind(labelling: str) -> str:
@@ -87,8 +93,7 @@ def read_label_list(path: Path, labelling: str) -> LabelFile:
     lines, remark = read_lines(path)
     table = LabelFile(notes=[remark] if remark else [])
     for number, line in enumerate(lines, start=1):
-        matched = LINE.fullmatch(line)
-        if matched:
+        if matched := LINE.fullmatch(line):
             table.add(matched[1], matched[2], labelling)
         elif line.strip():
             table.drop("line that is not `<id> <label>`", f"{path.name}, line {number}")
@@ -116,9 +121,8 @@ def read_labels_2009(path: Path, split: str, labelling: str) -> LabelFile:
         rows = list(csv.reader(lines, delimiter=";"))
     except csv.Error as error:
         raise InvalidInput(f"{path} cannot be read as csv: {error}") from error
-    columns, method = _find_columns(
-        [name.strip().lower() for name in rows[0]] if rows else [], split, labelling
-    )
+    header = [name.strip().lower() for name in rows[0]] if rows else []
+    columns, method = _find_columns(header, split, labelling)
     table.notes.append(f"{path.name}: columns found by {method}")
     has_header = bool(rows) and not rows[0][columns[0]].strip().isdecimal()
     for number, row in enumerate(rows[has_header:], start=1 + has_header):
@@ -134,13 +138,9 @@ def read_labels_2009(path: Path, split: str, labelling: str) -> LabelFile:
 def _find_columns(header: list[str], split: str, labelling: str) -> tuple[tuple[int, int], str]:
     """Return the columns of the image id and of the labelling, and the way they were found."""
     year = re.compile(rf"(?<!\d)(20)?{labelling[2:]}(?!\d)")
-    images = [column for column, name in enumerate(header) if re.fullmatch(r"(image|irma)?[ _]?id", name)]
-    labels = [
-        column
-        for column, name in enumerate(header)
-        if label_kind(labelling) in name.lower() and year.search(name)
-    ]
-    if len(images) == 1 and len(labels) == 1:
+    images = [i for i, name in enumerate(header) if re.fullmatch(r"(image|irma)?[ _]?id", name)]
+    labels = [i for i, name in enumerate(header) if label_kind(labelling) in name and year.search(name)]
+    if len(images) == len(labels) == 1:
         return (images[0], labels[0]), "the header's names"
     positions = POSITIONS[split]
     return (positions["image"], positions[labelling]), "position: the header does not name them"

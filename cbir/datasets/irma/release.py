@@ -5,15 +5,10 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cbir.datasets.irma import label_files
 from cbir.datasets.irma.code_tree import CodeTree
 from cbir.datasets.irma.codes import CLUTTER, strip_zeros
-from cbir.datasets.irma.label_files import (
-    LabelFile,
-    is_label_list,
-    label_kind,
-    read_label_list,
-    read_labels_2009,
-)
+from cbir.datasets.irma.label_files import DropLog, LabelFile
 from cbir.errors import InvalidInput, NotFound
 
 YEARS = ("2005", "2006", "2007", "2008", "2009")
@@ -36,7 +31,7 @@ class IrmaImage:
 
 
 @dataclass
-class Release:
+class Release(DropLog):
     """Images of a release.
 
     labelling: year of the classes (2005, 2006) or codes (2007, 2008). dropped: images, rows or files by reason.
@@ -45,12 +40,6 @@ class Release:
     year: str
     labelling: str
     items: list[IrmaImage] = field(default_factory=list)
-    dropped: dict[str, list[str]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-    def drop(self, reason: str, item: str) -> None:
-        """Count `item` as dropped."""
-        self.dropped.setdefault(reason, []).append(item)
 
 
 def read_release(
@@ -109,13 +98,11 @@ def _find_files(folder: Path) -> tuple[list[Path], list[Path]]:
     for parent, folders, files in os.walk(folder):
         folders.sort()
         for name in sorted(files):
-            suffix = Path(name).suffix.lower()
-            if name.startswith("."):
-                continue
-            if suffix == ".png":
-                images.append(Path(parent) / name)
-            elif suffix in (".csv", ".txt") and is_label_list(Path(parent) / name):
-                lists.append(Path(parent) / name)
+            path, suffix = Path(parent, name), Path(name).suffix.lower()
+            if suffix == ".png" and not name.startswith("."):
+                images.append(path)
+            elif suffix in (".csv", ".txt") and not name.startswith(".") and label_files.is_label_list(path):
+                lists.append(path)
     return images, lists
 
 
@@ -126,8 +113,7 @@ def _recognise_year(folder: Path, images: list[Path], lists: list[Path]) -> str:
     if classes:
         return "2005" if max(map(int, classes)) <= 57 else "2006"
     for path in lists:
-        year = re.search(r"200[5-8]", path.name)
-        if year:
+        if year := re.search(r"200[5-8]", path.name):
             return year[0]
     raise InvalidInput(
         f"{folder} is not recognised as an IRMA release: it has no folders Train01 and so on, no csv, and "
@@ -152,9 +138,9 @@ def _read_tables(release: Release, lists: list[Path]) -> dict[str, LabelFile]:
     for path in lists:
         split = _split(path.name) or ""
         if path.suffix.lower() != ".csv":
-            table = read_label_list(path, release.labelling)
+            table = label_files.read_label_list(path, release.labelling)
         elif release.year == "2009" and split:
-            table = read_labels_2009(path, split, release.labelling)
+            table = label_files.read_labels_2009(path, split, release.labelling)
         else:
             release.notes.append(
                 f"{path.name} was not read: its name is not that of a csv of the release of 2009"
@@ -196,8 +182,7 @@ def _split_of(path: Path, folder: Path, image_id: str, tables: dict[str, LabelFi
     if _class(path):
         return "train"
     for part in reversed(path.parent.relative_to(folder).parts):
-        split = _split(part)
-        if split:
+        if split := _split(part):
             return split
     splits = [split for split, table in tables.items() if image_id in table.labels]
     return (splits[0] or "train") if len(splits) == 1 else None
@@ -221,16 +206,11 @@ def _add_image(release: Release, item: IrmaImage, tables: dict[str, LabelFile]) 
 
 def _drop_unusable(release: Release, tree: CodeTree | None) -> None:
     """Drop the organisers' errata of 2009, and codes that the tree does not have."""
-    usable = []
+    usable, with_codes = [], label_files.label_kind(release.labelling) == "code"
     for item in release.items:
         if release.year == "2009" and item.split == "train" and item.label in ERRATA:
             release.drop("code that the organisers excluded from training", item.image_id)
-        elif (
-            tree
-            and item.label
-            and label_kind(release.labelling) == "code"
-            and not _has_code(tree, item.label)
-        ):
+        elif tree and item.label and with_codes and not _has_code(tree, item.label):
             release.drop("code that the tree lacks", f"{item.image_id}: {item.label}")
         else:
             usable.append(item)

@@ -101,7 +101,8 @@ def _plan(
     if region is not None and region not in BY_NAME:
         raise InvalidInput(f"there is no phantom of {region!r}; there are {', '.join(BY_NAME)}")
     kind = BY_NAME[region] if region is not None else REGIONS[index % len(REGIONS)]
-    number = patient_number(index)
+    # Each patient has four images: two adjacent classes, in two rounds through all classes.
+    number = index // len(REGIONS) // 2 * ((len(REGIONS) + 1) // 2) + index % len(REGIONS) // 2
     region_number = REGIONS.index(kind)
     body = _body(np.random.default_rng([seed, number]), kind)
     person = np.random.default_rng([seed, number, region_number])
@@ -129,12 +130,6 @@ def check_size(size: int) -> None:
     """Raise InvalidInput for a size out of range."""
     if not MIN_SIZE <= size <= MAX_SIZE:
         raise InvalidInput(f"size {size} is out of range: the longer side is {MIN_SIZE} to {MAX_SIZE} pixels")
-
-
-def patient_number(index: int) -> int:
-    """Return the patient's number. Each has four images: two adjacent classes, in two rounds through all classes."""
-    rounds, region_number = divmod(index, len(REGIONS))
-    return rounds // 2 * ((len(REGIONS) + 1) // 2) + region_number // 2
 
 
 def _body(rng: Generator, kind: PhantomRegion) -> PatientBody:

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
-import cv2
-
 from cbir.atomic import write_bytes
 from cbir.datasets.phantoms.dicom_encoding import encode_dicom
 from cbir.datasets.phantoms.drawing import check_size, draw_phantom, phantom_facts
 from cbir.errors import InvalidInput
+from cbir.images.thumbnail import encode_image
 
 SUFFIX = {"png": ".png", "dicom": ".dcm"}
 COLUMNS = ("path", "label", "irma_code", "patient", "modality", "anatomy", "view")
@@ -73,7 +72,10 @@ def write_phantoms(
         for index in range(count):
             path = folder / f"phantom-{index:06d}{SUFFIX[format]}"
             if not path.exists():
-                _write_file(path, _encoded(index, seed, size, format))
+                phantom = draw_phantom(index, seed, size)
+                png = format == "png"
+                data = encode_image(phantom.pixels, ".png") if png else encode_dicom(phantom, index, seed)
+                _write_file(path, data)
             if on_progress is not None:
                 on_progress(index + 1)
         manifest = folder / "manifest.csv"
@@ -95,13 +97,6 @@ def _check_recipe(folder: Path, recipe: dict[str, str | int]) -> None:
         stored = "unknown settings"
     if stored != recipe:
         raise InvalidInput(f"{folder} holds phantoms of {stored}, not {recipe}; name another folder")
-
-
-def _encoded(index: int, seed: int, size: int, format: str) -> bytes:
-    phantom = draw_phantom(index, seed, size)
-    if format == "dicom":
-        return encode_dicom(phantom, index, seed)
-    return bytes(cv2.imencode(".png", phantom.pixels)[1])
 
 
 def _manifest(count: int, seed: int, suffix: str) -> str:

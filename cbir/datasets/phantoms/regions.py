@@ -9,7 +9,6 @@ from cbir.datasets.phantoms.canvas import Canvas
 VIEWS = {
     "pa": "posteroanterior",
     "ap": "anteroposterior",
-    "lateral": "lateral",
     "mlo": "mediolateral oblique",
     "cc": "craniocaudal",
 }

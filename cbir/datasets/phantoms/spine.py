@@ -3,7 +3,7 @@
 # Tables of coordinates, a shape on a line or two.
 # fmt: off
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -13,6 +13,14 @@ from cbir.datasets.phantoms.canvas import Canvas
 from cbir.datasets.phantoms.outlines import OUTLINES, grown
 from cbir.datasets.phantoms.shapes import Points, along, ellipse, mirror, transform_shape, translate, tube
 from cbir.datasets.phantoms.thorax import ribs
+
+Fit = Callable[[ArrayLike], Points]
+
+
+def _vertebrae(segments: Sequence[tuple[Points, float, float]], width: float, growth: float) -> list[Fit]:
+    """Return, for each segment, the transform from a box of -1..1 to the place of its vertebra."""
+    return [partial(transform_shape, x=x, y=y, scale=(width * (1 + growth * index), height / 2),
+        degrees=lean) for index, ((x, y), height, lean) in enumerate(segments)]
 
 
 def spine_front(c: Canvas, segments: Sequence[tuple[Points, float, float]], width: float, amount: float,
@@ -32,23 +40,21 @@ def spine_front(c: Canvas, segments: Sequence[tuple[Points, float, float]], widt
     process : float
         Reach of the transverse processes.
     """
-    o = OUTLINES["spine_front"]
-    bodies, pedicles, holes, spinous, transverse = [], [], [], [], []
-    for index, (centre, height, lean) in enumerate(segments):
+    o, fits = OUTLINES["spine_front"], _vertebrae(segments, width, 0.035)
+    for index, fit in enumerate(fits):
         half = width * (1 + 0.035 * index)
-        fit = partial(transform_shape, x=centre[0], y=centre[1], scale=(half, height / 2), degrees=lean)
-        bodies.append(fit(o["body"] * (1, 0.82)))
-        for side in (-1, 1):
-            pedicles.append(fit(ellipse(side * 0.62, -0.3, 0.17, 0.27)))
-            holes.append(fit(ellipse(side * 0.62, -0.3, 0.08, 0.15)))
-            transverse.append(fit(tube([(side * 0.8, -0.18), (side * (1 + process * 0.6), -0.3),
-                (side * (1 + process), -0.22)], 0.15)))
-        spinous.append(fit(o["spinous"]))
         c.bone(fit(o["lamina"]), amount=amount * 0.3, radius=half * 0.25, cortex=half * 0.06)
+    paired = [(fit, side) for fit in fits for side in (-1, 1)]
+    transverse = [fit(tube([(side * 0.8, -0.18), (side * (1 + process * 0.6), -0.3),
+        (side * (1 + process), -0.22)], 0.15)) for fit, side in paired]
+    pedicles = [fit(ellipse(side * 0.62, -0.3, 0.17, 0.27)) for fit, side in paired]
+    holes = [fit(ellipse(side * 0.62, -0.3, 0.08, 0.15)) for fit, side in paired]
+    bodies = [fit(o["body"] * (1, 0.82)) for fit in fits]
     c.bone(*bodies, amount=amount, radius=width * 0.55, cortex=width * 0.1, inner=0.5, grain=0.09)
     c.bone(*pedicles, amount=amount * 0.5, radius=width * 0.1, cortex=width * 0.05, holes=[])
     c.soft(*holes, amount=-amount * 0.2, edge=width * 0.08)
     c.bone(*transverse, amount=amount * 0.42, radius=width * 0.16, cortex=width * 0.05, inner=0.4)
+    spinous = [fit(o["spinous"]) for fit in fits]
     c.bone(*spinous, amount=amount * 0.55, radius=width * 0.12, cortex=width * 0.05, inner=0.5)
 
 
@@ -69,19 +75,14 @@ def spine_side(c: Canvas, segments: Sequence[tuple[Points, float, float]], depth
     process : float
         Length of the spinous processes.
     """
-    o = OUTLINES["spine_side"]
-    bodies, arches, facets = [], [], []
-    for index, (centre, height, lean) in enumerate(segments):
-        half = depth * (1 + 0.02 * index)
-        fit = partial(transform_shape, x=centre[0], y=centre[1], scale=(half, height / 2), degrees=lean)
-        bodies.append(fit(o["body"] * (1, 0.8)))
-        arches.append(fit(tube([(1.0, -0.25), (1.5, 0.0), (1.9, 0.35), (1.5 + process, 0.7)],
-            o["arch_profile"])))
-        facets.append(fit(o["facet"]))
-    c.bone(*bodies, amount=amount, radius=depth * 0.75, cortex=depth * 0.13, inner=0.48, grain=0.09)
+    o, fits = OUTLINES["spine_side"], _vertebrae(segments, depth, 0.02)
+    arch = tube([(1.0, -0.25), (1.5, 0.0), (1.9, 0.35), (1.5 + process, 0.7)], o["arch_profile"])
+    arches = [fit(arch) for fit in fits]
+    c.bone(*(fit(o["body"] * (1, 0.8)) for fit in fits), amount=amount, radius=depth * 0.75,
+        cortex=depth * 0.13, inner=0.48, grain=0.09)
     c.bone(*arches[0::2], amount=amount * 0.5, radius=depth * 0.3, cortex=depth * 0.09)
     c.bone(*arches[1::2], amount=amount * 0.5, radius=depth * 0.3, cortex=depth * 0.09)
-    c.bone(*facets, amount=amount * 0.35, radius=depth * 0.25, cortex=depth * 0.08)
+    c.bone(*(fit(o["facet"]) for fit in fits), amount=amount * 0.35, radius=depth * 0.25, cortex=depth * 0.08)
 
 
 def sacrum(c: Canvas, x: float, y: float, scale: float, amount: float) -> None:
