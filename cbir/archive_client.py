@@ -11,6 +11,7 @@ import secrets
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from typing import Any
 
 from cbir.errors import ArchiveFailed, InvalidInput
@@ -65,15 +66,12 @@ class ArchiveClient:
         `study`, `series` and `instance` are its UIDs.
         """
         url = resource_url(self.url, study, series, instance) + "/metadata"
-        try:
-            first = json.loads(self._request(url, DICOM_JSON))[0]
-        except (ValueError, LookupError, TypeError):
-            raise ArchiveFailed(
-                f"{self.url} returns no metadata for instance {instance}", answered=True
-            ) from None
-        if not isinstance(first, dict):
-            raise ArchiveFailed(f"{self.url} returns no metadata for instance {instance}", answered=True)
-        return first
+        content = self._request(url, DICOM_JSON)
+        with suppress(ValueError, LookupError, TypeError):
+            first = json.loads(content)[0]
+            if isinstance(first, dict):
+                return first
+        raise ArchiveFailed(f"{self.url} returns no metadata for instance {instance}", answered=True)
 
     def store(self, data: bytes) -> None:
         """Store a DICOM file by STOW-RS (10.5); return when the archive confirms it."""

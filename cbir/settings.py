@@ -36,17 +36,9 @@ def _split_commas(value: Any) -> Any:
     return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
 
 
-def _networks(words: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(str(ip_network(word)) for word in words)
-
-
-def _origins(words: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(map(validate_origin, words))
-
-
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_commas)]
-Networks = Annotated[Words, AfterValidator(_networks)]
-Origins = Annotated[Words, AfterValidator(_origins)]
+Networks = Annotated[Words, AfterValidator(lambda words: tuple(str(ip_network(word)) for word in words))]
+Origins = Annotated[Words, AfterValidator(lambda words: tuple(map(validate_origin, words)))]
 WebAddress = Annotated[str, AfterValidator(validate_http_url)]
 ViewerTemplate = Annotated[str, AfterValidator(validate_viewer_template)]
 
@@ -108,8 +100,8 @@ class Settings(BaseSettings):
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        *_: Any,
+        **__: Any,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, settings_file())
 
@@ -129,10 +121,10 @@ def load(**options: Any) -> Settings:
 def setting_origins() -> dict[str, str]:
     """Return the origin of each setting: "environment", the settings file, or "default"."""
     in_file = TomlConfigSettingsSource(Settings, settings_file())()
-    origins = {}
-    for name in Settings.model_fields:
+
+    def origin(name: str) -> str:
         if f"CBIR_{name.upper()}" in os.environ:
-            origins[name] = "environment"
-        else:
-            origins[name] = str(settings_file()) if name in in_file else "default"
-    return origins
+            return "environment"
+        return str(settings_file()) if name in in_file else "default"
+
+    return {name: origin(name) for name in Settings.model_fields}

@@ -5,9 +5,8 @@ import os
 import socket
 import ssl
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 
 from flask import Flask
@@ -16,23 +15,14 @@ from gunicorn.app.base import BaseApplication
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
 from service.access import startup_checks
-from service.app import create_app
-from service.collections.app_state import EXTENSION
 from service.http.problems import MEDIA_TYPE, NOT_HTTP, UNEXPECTED, error_location, is_not_http, problem_json
 from service.http.timeouts import TimeoutWorker
 
 SPARE_THREADS = 8  # for refusals and health checks while all others are busy
 KEEPALIVE_SECONDS = 5
-TOO_LONG = {
-    "LimitRequestLine": (
-        HTTPStatus.REQUEST_URI_TOO_LONG,
-        "the address is too long; send long parameters in the body",
-    ),
-    "LimitRequestHeaders": (
-        HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-        "the headers are too long or too many",
-    ),
-}
+URI_TOO_LONG = HTTPStatus.REQUEST_URI_TOO_LONG, "the address is too long; send long parameters in the body"
+HEADERS_TOO_LARGE = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too long or too many"
+TOO_LONG = {"LimitRequestLine": URI_TOO_LONG, "LimitRequestHeaders": HEADERS_TOO_LARGE}
 
 log = logging.getLogger(__name__)
 
@@ -57,10 +47,6 @@ def open_listener(settings: Settings) -> socket.socket:
             "choose another with --port, or a free one with --port 0"
         ) from error
     return listener
-
-
-def _text(path: Path | None) -> str | None:
-    return str(path) if path else None
 
 
 class ServiceWorker(TimeoutWorker):
@@ -103,12 +89,12 @@ class ServiceWorker(TimeoutWorker):
 
 
 class GunicornServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
-    """gunicorn application that serves collections until it is stopped.
+    """gunicorn application that serves an app until it is stopped.
 
     Parameters
     ----------
-    collections : sequence of Path
-        Folders of the collections.
+    make_app : callable
+        Creates the app; called in the worker, since neither BLAS nor SQLite survives a fork.
     settings : Settings
         Settings of the service.
     listener : socket
@@ -119,18 +105,16 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no 
 
     def __init__(
         self,
-        collections: Sequence[Path],
+        make_app: Callable[[], Flask],
         settings: Settings,
         listener: socket.socket,
         ready: Callable[[], None],
     ) -> None:
-        self.collections = collections
-        self.settings = settings
-        self.listener = listener
-        self.ready = ready
+        self.make_app, self.settings, self.listener, self.ready = make_app, settings, listener, ready
         super().__init__()
 
     def load_config(self) -> None:
+        certificate, key = self.settings.tls_certificate, self.settings.tls_key
         threads = self.settings.threads + self.settings.queue + SPARE_THREADS
         options: dict[str, Any] = {
             "bind": f"fd://{self.listener.detach()}",
@@ -145,17 +129,15 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no 
             "post_worker_init": lambda worker: self.ready() if worker.age == 1 else None,
             "control_socket_disable": True,
             "forwarded_allow_ips": "",  # service/access/proxies.py decides which proxies to trust
-            "certfile": _text(self.settings.tls_certificate),
-            "keyfile": _text(self.settings.tls_key),
+            "certfile": certificate and str(certificate),
+            "keyfile": key and str(key),
         }
         for name, value in options.items():
             if name in self.cfg.settings:  # older gunicorn versions have no control socket
                 self.cfg.set(name, value)
 
     def load(self) -> Flask:
-        """Create and warm up the app; called in the worker, since neither BLAS nor SQLite survives a fork."""
+        """Create the app, without the texts of libraries in its log, which quote headers of patients."""
         logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-        warnings.simplefilter("ignore")  # pydicom's warnings quote headers of patients
-        app = create_app(self.collections, self.settings)
-        app.extensions[EXTENSION].warm_up()
-        return app
+        warnings.simplefilter("ignore")
+        return self.make_app()

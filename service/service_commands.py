@@ -2,13 +2,16 @@
 
 import socket
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cbir import settings
 from cbir.settings import Settings
 from cbir.store.recovery import open_or_fallback
+
+if TYPE_CHECKING:
+    from flask import Flask
 
 
 def serve(
@@ -22,7 +25,8 @@ def serve(
     """Serve collections over HTTP, as an API and as web pages; on this machine only, unless tokens exist."""
     from cbir.archive_client import ArchiveClient
     from service.access.startup_checks import tokens_required
-    from service.collections.app_state import check_unique_names
+    from service.app import create_app
+    from service.collections.app_state import EXTENSION, check_unique_names
     from service.http_server import GunicornServer, open_listener
 
     active_settings = settings.load(host=host, port=port)
@@ -42,7 +46,12 @@ def serve(
         typer.echo(f"To try:   curl {token}-F image=@FILE '{address}/v1/search?k=5'")
         typer.echo("Ctrl-C ends it.")
 
-    GunicornServer(folders, active_settings, listener, ready).run()
+    def make_app() -> "Flask":
+        app = create_app(folders, active_settings)
+        app.extensions[EXTENSION].warm_up()
+        return app
+
+    GunicornServer(make_app, active_settings, listener, ready).run()
 
 
 def service_url(active_settings: Settings, listener: socket.socket) -> str:

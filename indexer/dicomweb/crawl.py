@@ -1,5 +1,6 @@
 """Crawl an archive for instances that match and are not in the collection yet."""
 
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -7,9 +8,11 @@ from functools import partial
 from itertools import islice
 from threading import Event
 
+from cbir.errors import ArchiveFailed
 from indexer.dicom.describe_instance import Fate
 from indexer.dicom.intake import Intake
 from indexer.dicomweb.dicomweb_archive import ArchiveSeries, ArchiveStudy, DicomwebArchive, InstanceRefused
+from indexer.dicomweb.orthanc_changes import OrthancChanges
 from indexer.index_run import ReportRefusal
 
 BATCH = 256  # instances looked up and fetched together
@@ -79,6 +82,25 @@ class Crawl:
                 return
             if study.instances is None or self._done.get(study.uid) != study.instances:
                 self.crawl_study(study)
+
+    def watch(self, orthanc: OrthancChanges | None, seconds: float) -> None:
+        """Check every `seconds` for new studies until `stop`: those that `orthanc` announces, or all.
+
+        An archive that stops answering is reported once.
+        """
+        reported = False
+        while not self.stop.wait(seconds):
+            try:
+                if orthanc is None:
+                    self()
+                else:
+                    for uid in orthanc.stable_studies():
+                        self.crawl_study(ArchiveStudy(uid))
+                reported = False
+            except ArchiveFailed as error:
+                if not reported:
+                    print(f"cbir: {error}; trying again", file=sys.stderr, flush=True)
+                reported = True
 
     def crawl_study(self, study: ArchiveStudy) -> None:
         """Add all series of a study that match."""

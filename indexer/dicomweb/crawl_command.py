@@ -5,13 +5,13 @@ import re
 import signal
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cbir import settings
 from cbir.commands.output import OutputFormat
-from cbir.errors import ArchiveFailed, InvalidInput
+from cbir.errors import InvalidInput
 from cbir.images import Limits
 from indexer.dicom.describe_instance import Fate
 from indexer.dicom.instance_filter import InstanceFilter
@@ -28,10 +28,6 @@ from indexer.dicom.intake_options import (
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
 from indexer.index_request import open_collection
 from indexer.refusal_report import refusal_report
-
-if TYPE_CHECKING:
-    from indexer.dicomweb.crawl import Crawl
-    from indexer.dicomweb.orthanc_changes import OrthancChanges
 
 DAY = re.compile(r"(\d{8})?")
 CODE_STRING = re.compile(r"[A-Z0-9 _]{1,16}")  # VR CS
@@ -126,7 +122,7 @@ def crawl_dicomweb(
             crawl()
             if watch:
                 typer.echo("watching")
-                _watch_archive(crawl, orthanc, every)
+                crawl.watch(orthanc, every)
         finally:
             intake.close()
             _print_counts(intake, format)
@@ -143,25 +139,6 @@ def _code_strings(values: list[str] | None) -> tuple[str, ...]:
         if not CODE_STRING.fullmatch(value):
             raise InvalidInput(f"{value!r} is not a modality or body part, for instance CT or CHEST")
     return upper
-
-
-def _watch_archive(crawl: "Crawl", orthanc: "OrthancChanges | None", seconds: float) -> None:
-    """Check every `seconds` for new studies. An archive that stops answering is reported once."""
-    from indexer.dicomweb.dicomweb_archive import ArchiveStudy
-
-    reported = False
-    while not crawl.stop.wait(seconds):
-        try:
-            if orthanc is None:
-                crawl()
-            else:
-                for uid in orthanc.stable_studies():
-                    crawl.crawl_study(ArchiveStudy(uid))
-            reported = False
-        except ArchiveFailed as error:
-            if not reported:
-                typer.echo(f"cbir: {error}; trying again", err=True)
-            reported = True
 
 
 def _print_counts(intake: Intake, format: OutputFormat) -> None:

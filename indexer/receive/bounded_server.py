@@ -2,12 +2,10 @@
 
 import socketserver
 import time
-from ssl import SSLContext
 from typing import Any
 
-from pynetdicom import AE, _config
+from pynetdicom import _config
 from pynetdicom.association import Association
-from pynetdicom.presentation import PresentationContext
 from pynetdicom.transport import AssociationSocket, RequestHandler, ThreadedAssociationServer
 
 PDU_BYTES = 2**18  # maximum length that peers are asked to keep to (PS3.8, D.1)
@@ -60,29 +58,11 @@ class BoundedHandler(RequestHandler):
 
 
 class BoundedServer(ThreadedAssociationServer):
-    """Association server with bounds.
+    """Association server with bounds. max_bytes: largest object, including what DIMSE puts around it."""
 
-    Parameters
-    ----------
-    ae, address, ae_title, contexts, ssl_context, evt_handlers
-        As of the base class.
-    max_bytes : int
-        Largest object, including what DIMSE puts around it.
-    """
-
-    def __init__(
-        self,
-        ae: AE,
-        address: Any,
-        ae_title: str,
-        contexts: list[PresentationContext],
-        ssl_context: SSLContext | None = None,
-        *,
-        evt_handlers: Any,
-        max_bytes: int,
-    ) -> None:
+    def __init__(self, *arguments: Any, max_bytes: int, **options: Any) -> None:
         self.max_bytes = max_bytes
-        super().__init__(ae, address, ae_title, contexts, ssl_context, evt_handlers, BoundedHandler)
+        super().__init__(*arguments, **options | {"request_handler": BoundedHandler})
 
     def shutdown(self) -> None:
         """Let `serve_forever` return. The base class removes the server from a list that it is not in."""

@@ -35,14 +35,12 @@ def log_in() -> AnyResponse:
     token = request_body.read_form().get("token", "").strip()
     wait = control.limiter.seconds_to_wait(request.remote_addr or "")
     if wait:
-        response = _form(f"Too many wrong tokens. Try again in {wait} seconds.", HTTPStatus.TOO_MANY_REQUESTS)
-        response.headers["Retry-After"] = str(wait)
-        return response
-    g.caller, error = identify(control, token)
+        error = f"Too many wrong tokens. Try again in {wait} seconds."
+        return _form(error, HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": str(wait)})
+    g.caller, refusal = identify(control, token)
     if g.caller is None:
-        response = _form(f"{error}.".capitalize(), HTTPStatus.UNAUTHORIZED)
-        response.headers["WWW-Authenticate"] = 'Bearer realm="cbir"'
-        return response
+        challenge = {"WWW-Authenticate": 'Bearer realm="cbir"'}
+        return _form(f"{refusal}.".capitalize(), HTTPStatus.UNAUTHORIZED, challenge)
     control.sessions.close(request.cookies.get(cookie_name(), ""))
     answer = redirect(_next_path(), HTTPStatus.SEE_OTHER)
     answer.set_cookie(
@@ -66,10 +64,12 @@ def log_out() -> AnyResponse:
     return answer
 
 
-def _form(error: str | None = None, status: HTTPStatus = HTTPStatus.OK) -> Response:
+def _form(
+    error: str | None = None, status: HTTPStatus = HTTPStatus.OK, headers: dict[str, str] | None = None
+) -> Response:
     caller = current_caller() if error is None else None
     page = render_template("login.html", error=error, next=_next_path(), caller=caller)
-    response = make_response(page, status)
+    response = make_response(page, status, headers)
     # With no-referrer, browsers send Origin: null, and the service could not recognise its own form.
     response.headers["Referrer-Policy"] = "same-origin"
     return response

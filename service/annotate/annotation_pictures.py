@@ -2,21 +2,19 @@
 
 from typing import Annotated
 
-import cv2
 import numpy as np
 from flask import Blueprint, Response
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import Field, FiniteFloat
 
-from cbir.errors import UnreadableImage
-from cbir.images import Image, Limits, Windowing, decode
+from cbir.images import Image, decode
 from cbir.images.bit_depth import apply_window
-from cbir.images.thumbnail import encode_image, shrink
-from cbir.search import select_frame
-from cbir.store import Collection, Record, originals
+from cbir.images.image import Windowing
+from cbir.images.thumbnail import encode_view
+from cbir.store import Collection, Record
 from service.collections.app_state import AppState, current_state
 from service.collections.image_sources import read_source_image
 from service.http import request_params
-from service.http.etag import client_has_current, make_conditional
+from service.http.etag import picture_response
 from service.http.problems import SourceGone
 from service.http.timeouts import Deadline
 
@@ -29,10 +27,8 @@ Center = Annotated[FiniteFloat, Field(ge=-1e9, le=1e9)]
 Width = Annotated[FiniteFloat, Field(gt=0, le=1e9)]
 
 
-class AnnotationPictureParameters(BaseModel):
+class AnnotationPictureParameters(request_params.Parameters):
     """Query of a picture; `window` is center,width on the scale of Image-Values, None for the image's own."""
-
-    model_config = ConfigDict(extra="forbid")
 
     window: Annotated[tuple[Center, Width] | None, request_params.Numbers] = None
 
@@ -47,16 +43,14 @@ def get_annotation_picture(image_id: str) -> Response:
     state, window = current_state(), request_params.query_parameters(AnnotationPictureParameters).window
     collection = state.searcher().collection
     record = collection.record(image_id)
-    response = Response(mimetype="image/png")
-    response.set_etag(f"{record.content_hash}-{MAX_SIDE}-{window}")
-    response.headers["Cache-Control"] = "private, no-cache"
-    if not client_has_current(response):
+
+    def render(response: Response) -> None:
         with state.concurrency.admit(), state.concurrency.slot():
             image = _render(state, collection, record, window)
-            pixels = shrink(image.pixels, MAX_SIDE)
-            response.set_data(encode_image(pixels, ".png", [cv2.IMWRITE_PNG_COMPRESSION, 1]))
+            response.set_data(encode_view(image, MAX_SIDE))
         _set_headers(response, image, window)
-    return make_conditional(response, "the picture")
+
+    return picture_response(f"{record.content_hash}-{MAX_SIDE}-{window}", render)
 
 
 def _render(
@@ -72,24 +66,11 @@ def _render(
     if not window:
         return image
     if image.windowing:
-        return _render_dicom(state, collection, record, window)
+        # from the stored values, so that no bit depth is lost
+        return read_source_image(collection, record, state.settings.max_pixels, Deadline(), window)
     center, width = window
     pixels = apply_window(image.pixels.astype(np.float64), center - width / 2, center + width / 2)
     return Image(pixels, format=image.format)
-
-
-def _render_dicom(
-    state: AppState, collection: Collection, record: Record, window: tuple[float, float]
-) -> Image:
-    """Render a DICOM frame from its stored values, so that no bit depth is lost."""
-    path = originals.original_path(collection.folder, record.source) or record.source
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-        frames = decode(data, "the file", limits=Limits(pixels=state.settings.max_pixels), window=window)
-        return select_frame(Deadline().iterate(frames), record.frame, "the file")
-    except (OSError, UnreadableImage) as error:
-        raise SourceGone("the file of this image is no longer readable as an image") from error
 
 
 def _set_headers(response: Response, image: Image, window: tuple[float, float] | None) -> None:

@@ -1,15 +1,18 @@
 """State that the views of the annotation server share."""
 
+import time
 from pathlib import Path
 
 from flask import current_app
 
 from cbir.active.study import study_plan
 from cbir.active.study.study import Study
+from cbir.errors import CollectionBusy
 from cbir.store import Collection
 from service.annotate.study_trainer import StudyTrainer
 
 EXTENSION = "cbir-annotate"
+SHUTDOWN_SECONDS = 10.0  # time that a server which was just killed may take to end
 
 
 class AnnotationState:
@@ -31,6 +34,22 @@ def open_study(collection: Path, folder: Path) -> Study:
     with Collection(collection) as opened:
         ids = [record.image_id for _, record in opened.iterate()]
     return Study(folder, ids, settled_plan)
+
+
+def check_study(collection: Path, study: Path) -> None:
+    """Open the study of `collection` in the folder `study` once, to report errors before the server listens.
+
+    Waits for a server of the same study that was just killed. Raises the errors of `Study`.
+    """
+    end = time.monotonic() + SHUTDOWN_SECONDS
+    while True:
+        try:
+            open_study(collection, study).close()
+            return
+        except CollectionBusy:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.2)
 
 
 def current_annotation() -> AnnotationState:

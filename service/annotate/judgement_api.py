@@ -1,7 +1,6 @@
 """Recording and undoing judgements; the response follows once they are on disk."""
 
 from flask import Blueprint, Response, jsonify
-from pydantic import BaseModel, ConfigDict
 
 from cbir.active.judgement_journal import ImageId, Name, PairAnswer, PairJudgement, Undo, utc_now
 from cbir.errors import InvalidInput
@@ -14,10 +13,8 @@ from service.http import request_params
 blueprint = Blueprint("annotate_judgements", __name__)
 
 
-class JudgementRequest(BaseModel):
+class JudgementRequest(request_params.Parameters):
     """A judgement. `name` is made by the page and stays the same on retries; `who` is for use without tokens."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: Name
     who: str | None = None
@@ -27,10 +24,8 @@ class JudgementRequest(BaseModel):
     answer: PairAnswer
 
 
-class UndoRequest(BaseModel):
+class UndoRequest(request_params.Parameters):
     """An undo; `undoes` is the name of a judgement of the same person."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: Name
     who: str | None = None

@@ -1,7 +1,7 @@
 """Pairs for a person to judge next."""
 
 from flask import Blueprint, Response, jsonify
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from service.access.audit import log_images
 from service.annotate.annotation_state import current_annotation
@@ -14,10 +14,8 @@ blueprint = Blueprint("annotate_pairs", __name__)
 UNDO_LIMIT = 50  # judgements that can be undone after a reload
 
 
-class PairParameters(BaseModel):
+class PairParameters(request_params.Parameters):
     """Query of pairs; `who` names the person, for use without tokens."""
-
-    model_config = ConfigDict(extra="forbid")
 
     who: str | None = None
     count: int = Field(8, ge=1, le=100)

@@ -1,5 +1,6 @@
 """`cbir annotate serve`: run the annotation server."""
 
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -62,8 +63,9 @@ def serve_study(
     from cbir.active.study import study_plan
     from cbir.store import Collection
     from service.access.startup_checks import check_startup
-    from service.annotate.annotation_server import AnnotationServer, check_study
-    from service.http_server import open_listener
+    from service.annotate.annotation_app import create_app
+    from service.annotate.annotation_state import check_study
+    from service.http_server import GunicornServer, open_listener
     from service.service_commands import service_url
 
     if find_spec("torch") is None:
@@ -101,7 +103,9 @@ def serve_study(
         typer.echo(f"Judgements are stored in {folder}")
         typer.echo("Press Ctrl-C to stop; the same command continues the study.")
 
-    AnnotationServer(collection, folder, loaded_settings, listener, ready).run()
+    # The worker, which holds the journal, creates the app.
+    make_app = partial(create_app, collection, folder, loaded_settings)
+    GunicornServer(make_app, loaded_settings, listener, ready).run()
 
 
 def _absolute_path(weights: str | None) -> str | None:

@@ -1,9 +1,8 @@
 """Endpoints of collections: names, contents, profile, statistics and history."""
 
-from typing import Annotated
+from typing import Any
 
 from flask import Blueprint, Response
-from pydantic import AfterValidator, Field
 
 from cbir.client.messages import (
     ChangePage,
@@ -14,9 +13,8 @@ from cbir.client.messages import (
     Normalisation,
     ProfileInfo,
 )
-from cbir.store import Collection
 from service.access.audit import log_images
-from service.api.image_routes import MAX_PAGE, CollectionParameters, check_cursor
+from service.api.image_routes import CollectionParameters, PageParameters, requested_collection
 from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
 from service.http.request_params import query_parameters
@@ -24,11 +22,8 @@ from service.http.request_params import query_parameters
 blueprint = Blueprint("collection", __name__, url_prefix="/v1")
 
 
-class HistoryParameters(CollectionParameters):
+class HistoryParameters(PageParameters):
     """limit: changes per page. cursor: `next` of the previous page."""
-
-    limit: int = Field(100, ge=1, le=MAX_PAGE)
-    cursor: Annotated[str | None, AfterValidator(check_cursor)] = None
 
 
 @blueprint.get("/collections")
@@ -51,30 +46,26 @@ def get_collection() -> Response:
 @operation("profile", {200: ProfileInfo}, query=CollectionParameters, problems=(404, 422))
 def get_profile() -> Response:
     """Describe how images become comparable vectors, and the settings of the re-rankers."""
-    collection = _collection()
+    _, collection = requested_collection()
     collection.view()  # picks up a profile that another process has set
     profile = collection.profile
     descriptor = profile.load_descriptor()
     parts = {part.name: part.stop - part.start for part in descriptor.parts}
-    values = profile.model_dump()
-    return json_response(
-        ProfileInfo(hash=profile.hash, dimensions=descriptor.dimensions, parts=parts, **values)
-    )
+    facts: dict[str, Any] = {"hash": profile.hash, "dimensions": descriptor.dimensions, "parts": parts}
+    return json_response(ProfileInfo(**facts, **profile.model_dump()))
 
 
 @blueprint.get("/collection/statistics")
 @operation("statistics", {200: CollectionStatistics}, query=CollectionParameters, problems=(404, 422))
 def get_statistics() -> Response:
     """Count images, patients, formats and labels, and show the normalisation of the vectors."""
-    collection = _collection()
-    fitted = collection.statistics()
-    normalisation = None
-    if fitted:
-        normalisation = Normalisation(
+    _, collection = requested_collection()
+    counts = CollectionStatistics(normalisation=None, **collection.counts())
+    if fitted := collection.statistics():
+        counts.normalisation = Normalisation(
             fitted_on=fitted.fitted_on, mean=fitted.mean.tolist(), scale=fitted.scale.tolist()
         )
-    totals = collection.counts()
-    return json_response(CollectionStatistics(normalisation=normalisation, **totals))
+    return json_response(counts)
 
 
 @blueprint.get("/collection/history")
@@ -88,11 +79,5 @@ def get_history() -> Response:
     for change in page:
         log_images(change.image_ids)
     items = [ChangeRecord(**(change.__dict__ | {"image_ids": list(change.image_ids)})) for change in page]
-    return json_response(
-        ChangePage(items=items, next=str(page[-1].change) if len(changes) > len(page) else None)
-    )
-
-
-def _collection() -> Collection:
-    params = query_parameters(CollectionParameters)
-    return current_state().searcher(params.collection).collection
+    following = str(page[-1].change) if len(changes) > len(page) else None
+    return json_response(ChangePage(items=items, next=following))

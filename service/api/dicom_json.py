@@ -41,12 +41,13 @@ class QidoMatch:
 
 
 class QidoAttribute(NamedTuple):
-    """DICOM attribute of a data set. by_default: returned without includefield. value: None or empty if unknown."""
+    """DICOM attribute of a data set. by_default: returned without includefield. value: None or empty if unknown;
+    by default for attributes that the archive has and the collection does not store."""
 
     level: Level
     tag: str
     vr: str
-    value: Callable[[QidoMatch], Any]
+    value: Callable[[QidoMatch], Any] = lambda _: None
     by_default: bool = True
     optional: bool = False  # else it is returned without a value
 
@@ -63,36 +64,32 @@ def _burned_in(match: QidoMatch) -> str | None:
     return "YES" if match.record.burned_in else None  # a header without the attribute does not mean NO
 
 
-def _not_stored(_: QidoMatch) -> None:
-    """Value of attributes that the archive has and the collection does not store."""
-
-
 ATTRIBUTES = (
     # PS3.18, table 10.6.3-3; dates too, since the collection has at most shifted dates
-    QidoAttribute(Level.study, "00080020", "DA", _not_stored),
-    QidoAttribute(Level.study, "00080030", "TM", _not_stored),
-    QidoAttribute(Level.study, "00080050", "SH", _not_stored),
+    QidoAttribute(Level.study, "00080020", "DA"),
+    QidoAttribute(Level.study, "00080030", "TM"),
+    QidoAttribute(Level.study, "00080050", "SH"),
     QidoAttribute(Level.study, "00080061", "CS", lambda match: list(filter(CODE.fullmatch, match.counts.modalities))),
-    QidoAttribute(Level.study, "00080090", "PN", _not_stored),
-    QidoAttribute(Level.study, "00100010", "PN", _not_stored),
-    QidoAttribute(Level.study, "00100020", "LO", _not_stored),
-    QidoAttribute(Level.study, "00100030", "DA", _not_stored),
-    QidoAttribute(Level.study, "00100040", "CS", _not_stored),
+    QidoAttribute(Level.study, "00080090", "PN"),
+    QidoAttribute(Level.study, "00100010", "PN"),
+    QidoAttribute(Level.study, "00100020", "LO"),
+    QidoAttribute(Level.study, "00100030", "DA"),
+    QidoAttribute(Level.study, "00100040", "CS"),
     QidoAttribute(Level.study, "0020000D", "UI", lambda match: match.record.study),
-    QidoAttribute(Level.study, "00200010", "SH", _not_stored),
+    QidoAttribute(Level.study, "00200010", "SH"),
     QidoAttribute(Level.study, "00201206", "IS", lambda match: match.counts.series),
     QidoAttribute(Level.study, "00201208", "IS", lambda match: match.counts.study_instances),
     # table 10.6.3-4
     QidoAttribute(Level.series, "00080060", "CS", _label("modality")),
     QidoAttribute(Level.series, "0020000E", "UI", lambda match: match.record.series),
-    QidoAttribute(Level.series, "00200011", "IS", _not_stored),
+    QidoAttribute(Level.series, "00200011", "IS"),
     QidoAttribute(Level.series, "00201209", "IS", lambda match: match.counts.series_instances),
     QidoAttribute(Level.series, "00180015", "CS", _label("body_part"), by_default=False),
     QidoAttribute(Level.series, "00200060", "CS", _label("laterality"), by_default=False),
     # table 10.6.3-5
     QidoAttribute(Level.instance, "00080016", "UI", lambda match: match.record.sop_class),
     QidoAttribute(Level.instance, "00080018", "UI", lambda match: match.record.instance),
-    QidoAttribute(Level.instance, "00200013", "IS", _not_stored),
+    QidoAttribute(Level.instance, "00200013", "IS"),
     QidoAttribute(Level.instance, "00280010", "US", lambda match: match.record.height),
     QidoAttribute(Level.instance, "00280011", "US", lambda match: match.record.width),
     QidoAttribute(Level.instance, "00185101", "CS", _label("view_position"), by_default=False),

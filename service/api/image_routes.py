@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from flask import Blueprint, Response, request, send_file
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 from werkzeug.exceptions import UnsupportedMediaType
 
 from cbir.client.messages import ImagePage, ImageRecord, LabelChange
@@ -20,7 +20,15 @@ from service.collections.app_state import current_state
 from service.collections.thumbnail_response import thumbnail_response
 from service.http.etag import check_if_match, make_conditional
 from service.http.problems import Malformed, SourceGone
-from service.http.request_params import JSON, JSON_TYPES, MERGE_PATCH, Where, json_body, query_parameters
+from service.http.request_params import (
+    JSON,
+    JSON_TYPES,
+    MERGE_PATCH,
+    Parameters,
+    Where,
+    json_body,
+    query_parameters,
+)
 
 blueprint = Blueprint("images", __name__, url_prefix="/v1/images")
 
@@ -29,10 +37,8 @@ KEY_CHARACTERS, VALUE_CHARACTERS = 100, 1000
 OPERATORS = "=!<>"
 
 
-class CollectionParameters(BaseModel):
+class CollectionParameters(Parameters):
     """collection: name of the collection, None for the default one."""
-
-    model_config = ConfigDict(extra="forbid")
 
     collection: str | None = None
 
@@ -47,12 +53,17 @@ def check_cursor(text: str | None) -> str | None:
     return text
 
 
-class ImageListParameters(CollectionParameters):
-    """limit: images per page. cursor: `next` of the previous page. where: conditions that must all hold."""
+class PageParameters(CollectionParameters):
+    """Page of a list. limit: items per page. cursor: `next` of the previous page."""
 
     limit: int = Field(100, ge=1, le=MAX_PAGE)
     cursor: Annotated[str | None, AfterValidator(check_cursor)] = None
-    where: Where = []
+
+
+class ImageListParameters(PageParameters):
+    """limit: images per page. cursor: `next` of the previous page. where: conditions that must all hold."""
+
+    where: Where = Field([])
 
 
 @blueprint.get("")
@@ -76,7 +87,7 @@ def get_images() -> Response:
 @operation("image", {200: ImageRecord, 304: None}, **CACHEABLE, problems=(404, 412, 422))
 def get_image(image_id: str) -> Response:
     """Return the record of an image, without its source path."""
-    name, collection = _collection()
+    name, collection = requested_collection()
     record = image_record(collection, collection.record(image_id), name)
     return make_conditional(_record_response(record), f"the image {image_id}")
 
@@ -125,7 +136,7 @@ def delete_image(image_id: str) -> tuple[str, int]:
 @operation("thumbnail", {200: "image/jpeg", 304: None}, **CACHEABLE, problems=(404, 410, 412, 422))
 def get_thumbnail(image_id: str) -> Response:
     """Return a JPEG thumbnail; its longer side has at most 256 pixels."""
-    _, collection = _collection()
+    _, collection = requested_collection()
     return thumbnail_response(current_state(), collection, image_id)
 
 
@@ -135,7 +146,7 @@ def get_thumbnail(image_id: str) -> Response:
 )
 def get_original(image_id: str) -> Response:
     """Return the uploaded file of an image, if the setting `keep_originals` stored it."""
-    _, collection = _collection()
+    _, collection = requested_collection()
     path = originals.original_path(collection.folder, collection.record(image_id).source)
     if path is None or not path.is_file():
         raise SourceGone("the file of this image is not stored here")
@@ -185,7 +196,7 @@ def check_labels(labels: Mapping[str, str | None]) -> None:
             raise InvalidInput(f"labels: the value of {key} must have 1 to {VALUE_CHARACTERS} characters")
 
 
-def _collection() -> tuple[str | None, Collection]:
+def requested_collection() -> tuple[str | None, Collection]:
     """Return the collection of the request, and its name as the client gave it."""
     name = query_parameters(CollectionParameters).collection
     return name, current_state().searcher(name).collection

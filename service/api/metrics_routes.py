@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import cast
 
 from flask import Blueprint, Flask, Response, current_app, g, request
@@ -26,23 +27,12 @@ class ServiceMetrics:
 
     def __init__(self, state: AppState) -> None:
         self.registry = CollectorRegistry()
+        histogram = partial(Histogram, buckets=SECONDS, registry=self.registry)
         self.requests = Counter(
             "cbir_requests", "Responses sent.", ("method", "route", "status"), registry=self.registry
         )
-        self.seconds = Histogram(
-            "cbir_request_seconds",
-            "Duration of a request.",
-            ("route",),
-            buckets=SECONDS,
-            registry=self.registry,
-        )
-        self.stages = Histogram(
-            "cbir_query_stage_seconds",
-            "Duration of a stage of a search.",
-            ("stage",),
-            buckets=SECONDS,
-            registry=self.registry,
-        )
+        self.seconds = histogram("cbir_request_seconds", "Duration of a request.", ("route",))
+        self.stages = histogram("cbir_query_stage_seconds", "Duration of a stage of a search.", ("stage",))
         self.registry.register(CollectionGauges(state))
 
 
@@ -55,9 +45,8 @@ class CollectionGauges(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield sizes of collections, requests at work and waiting, and jobs by state."""
         images = GaugeMetricFamily("cbir_collection_images", "Images of a collection.", labels=["collection"])
-        ready = GaugeMetricFamily(
-            "cbir_collection_ready", "1 if the collection can be searched.", labels=["collection"]
-        )
+        ready_text = "1 if the collection can be searched."
+        ready = GaugeMetricFamily("cbir_collection_ready", ready_text, labels=["collection"])
         for name, handle in self.state.collections.items():
             try:
                 images.add_metric([name], len(handle.searcher().collection.view()))

@@ -39,9 +39,7 @@ PARAMETER = re.compile(r"<(?:[^:>]+:)?([^>]+)>")
 def build_openapi(app: Flask) -> dict[str, Any]:
     """Return the OpenAPI document of `app`."""
     endpoints = sorted(_operations(app), key=lambda item: (item[0].rule, METHODS.index(item[1])))
-    models: set[type[BaseModel]] = {ProblemDetails}
-    for _, _, _, operation in endpoints:
-        models.update(_models(operation))
+    models = {ProblemDetails}.union(*(_models(operation) for *_, operation in endpoints))
     ordered = sorted(models, key=lambda model: model.__name__)
     _, defined = models_json_schema([(model, "validation") for model in ordered], ref_template=REFERENCE)
     schemas = defined["$defs"]
@@ -102,8 +100,7 @@ def _operation(
         described["description"] = more
     entry = scopes.find_rule(method, rule.rule)
     if entry:
-        need = getattr(entry.need, "value", str(entry.need))
-        described["x-scope"] = str(need)
+        described["x-scope"] = entry.need.value
         if entry.need is scopes.OpenTo.anyone:
             described["security"] = []
     parameters = [

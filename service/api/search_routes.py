@@ -1,11 +1,10 @@
 """Endpoints POST /v1/search and POST /v1/render."""
 
-import cv2
 from flask import Blueprint, Response, request
 
 from cbir.errors import InvalidInput
 from cbir.images import crop
-from cbir.images.thumbnail import encode_image, shrink
+from cbir.images.thumbnail import encode_view
 from cbir.search import Answer
 from service.access.audit import log_images
 from service.api import metrics_routes
@@ -113,9 +112,7 @@ def post_render() -> Response:
         params = request_parameters(Rendering)
         with state.concurrency.slot():
             image = decode_upload(state.settings, data, params, Deadline())
-            picture = encode_image(
-                shrink(image.pixels, RENDERED_SIDE), ".png", [cv2.IMWRITE_PNG_COMPRESSION, 1]
-            )
+            picture = encode_view(image, RENDERED_SIDE)
     response = Response(picture, mimetype="image/png")
     response.headers["Image-Size"] = f"{image.width},{image.height}"
     if image.windowing:

@@ -1,14 +1,14 @@
 """Endpoint POST /dicomweb/studies: STOW-RS (PS3.18, 10.5), instances are on disk before they are acknowledged."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO
+from itertools import compress
 from typing import Any
 
 import pydicom
 from flask import Blueprint, Response
 
-from cbir.errors import UnreadableImage
 from cbir.images.reading import recognise_format
 from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.ingest.description import Refusal
@@ -31,7 +31,7 @@ DISCARDED = 0xB006  # elements discarded: nothing of it is stored, and it need n
 NOT_UNDERSTOOD = 0xC000  # PS3.3, C.12.3.1
 
 
-@dataclass(frozen=True)
+@dataclass
 class StowInstance:
     """One uploaded instance.
 
@@ -67,44 +67,34 @@ def post_studies() -> Response:
         collection = handle.searcher().collection
         instances = [_read_instance(data) for data in files]
         existing = collection.known_instances([instance.uid for instance in instances])
-        new = [
-            i for i, instance in enumerate(instances) if not instance.reason and instance.uid not in existing
-        ]
+        new = [item for item in instances if not item.reason and item.uid not in existing]
         with state.concurrency.slot():
-            data = [instances[index].data for index in new]
-            described = describe_uploads(collection, state.settings, data, [{}] * len(new))
-        uploads = dict(zip(new, described, strict=True))
-        for index, upload in uploads.items():
+            data = [instance.data for instance in new]
+            uploads = describe_uploads(collection, state.settings, data, [{}] * len(new))
+        for instance, upload in zip(new, uploads, strict=True):
             if upload.refused:
-                instances[index] = replace(instances[index], reason=_reason(upload))
-        accepted = {index: upload for index, upload in uploads.items() if not upload.refused}
-        if accepted:
-            instances = _write(handle, instances, accepted, state.settings.keep_originals)
+                no_pixels = upload.description.refusal is Refusal.no_pixels
+                instance.reason = DISCARDED if no_pixels else NOT_UNDERSTOOD
+        if accepted := [(item, upload) for item, upload in zip(new, uploads, strict=True) if not item.reason]:
+            _write(handle, accepted)
     return _store_response(instances)
 
 
-def _write(
-    handle: CollectionHandle,
-    instances: list[StowInstance],
-    accepted: dict[int, ReceivedFile],
-    keep_originals: bool,
-) -> list[StowInstance]:
-    """Store the accepted uploads, by index of their instance, in one transaction; return the instances' outcome."""
+def _write(handle: CollectionHandle, accepted: list[tuple[StowInstance, ReceivedFile]]) -> None:
+    """Store the accepted uploads in one transaction, and note which are discarded."""
     with handle.writer(actor_name()) as writer:
         # An instance may have arrived otherwise meanwhile, or twice in this request.
-        uids = [instances[index].uid for index in accepted]
+        uids = [instance.uid for instance, _ in accepted]
         is_new = select_new_instances(uids, handle.searcher().collection.known_instances(uids))
-        new = [index for index, flag in zip(accepted, is_new, strict=True) if flag]
-        uploads = [accepted[index] for index in new]
-        added = add_received_files(writer, uploads, keep_originals=keep_originals)
+        new = list(compress(accepted, is_new))
+        uploads = [upload for _, upload in new]
+        added = add_received_files(writer, uploads, keep_originals=handle.settings.keep_originals)
         log_images(added.ids)
         outcomes = iter(added.outcomes)
-        instances = list(instances)
-        for index, upload in zip(new, uploads, strict=True):
+        for instance, upload in new:
             if {next(outcomes)[0] for _ in upload.description.records} == {"deleted earlier"}:
-                instances[index] = replace(instances[index], reason=DISCARDED)
+                instance.reason = DISCARDED
         refresh_snapshot(writer, handle, added)
-    return instances
 
 
 def _read_instance(data: bytes) -> StowInstance:
@@ -113,31 +103,20 @@ def _read_instance(data: bytes) -> StowInstance:
         if recognise_format(data) != "dicom":
             return StowInstance(data, reason=NOT_UNDERSTOOD)
         with suppress_decoder_logs():
-            header = pydicom.dcmread(
-                BytesIO(data), force=True, specific_tags=["SOPClassUID", "SOPInstanceUID"]
-            )
-            sop_class = str(header.get("SOPClassUID", ""))[:64]
-            uid = str(header.get("SOPInstanceUID", ""))[:64]
-    except UnreadableImage:
-        return StowInstance(data, reason=NOT_UNDERSTOOD)
+            keywords = ["SOPClassUID", "SOPInstanceUID"]
+            header = pydicom.dcmread(BytesIO(data), force=True, specific_tags=keywords)
+            sop_class, uid = (str(header.get(keyword, ""))[:64] for keyword in keywords)
     except Exception:  # pydicom raises anything on damaged data sets
         return StowInstance(data, reason=NOT_UNDERSTOOD)
     return StowInstance(data, sop_class, uid, 0 if uid else NOT_UNDERSTOOD)
-
-
-def _reason(upload: ReceivedFile) -> int:
-    return DISCARDED if upload.description.refusal is Refusal.no_pixels else NOT_UNDERSTOOD
 
 
 def _store_response(instances: list[StowInstance]) -> Response:
     """Return the store instances response: 1199 for stored and discarded instances, 1198 for failed ones."""
     stored = [_item(instance) for instance in instances if instance.reason in (0, DISCARDED)]
     failed = [_item(instance) for instance in instances if instance.reason not in (0, DISCARDED)]
-    body: dict[str, Any] = {}
-    if failed:
-        body["00081198"] = {"vr": "SQ", "Value": failed}
-    if stored:
-        body["00081199"] = {"vr": "SQ", "Value": stored}
+    sequences = {"00081198": failed, "00081199": stored}
+    body = {tag: {"vr": "SQ", "Value": items} for tag, items in sequences.items() if items}
     status = 200 if all(instance.reason == 0 for instance in instances) else 202 if stored else 409
     return Response(json.dumps(body), status, mimetype=JSON)
 

@@ -1,7 +1,7 @@
 """Pictures of images whose pixels are not stored here, rendered by the archive of the settings."""
 
 import time
-from threading import BoundedSemaphore, Lock
+from threading import BoundedSemaphore
 
 from cbir.addresses import is_uid
 from cbir.archive_client import ArchiveClient
@@ -22,7 +22,6 @@ class ArchiveThumbnails:
     def __init__(self, settings: Settings) -> None:
         self.archive = ArchiveClient(settings.archive_url) if settings.archive_url else None
         self._slots = BoundedSemaphore(CONCURRENT_REQUESTS)
-        self._lock = Lock()
         self._backoff_until = 0.0
 
     def render(self, record: Record, side: int) -> Image | None:
@@ -34,9 +33,7 @@ class ArchiveThumbnails:
             return None
         side = min(side, max(record.width, record.height))  # some archives would enlarge it
         with self._slots:
-            with self._lock:
-                backing_off = time.monotonic() < self._backoff_until
-            if backing_off:
+            if time.monotonic() < self._backoff_until:
                 raise SourceGone(
                     "the picture of this image is not stored here, and the archive does not answer"
                 )
@@ -45,8 +42,7 @@ class ArchiveThumbnails:
                 return next(decode(data, "the archive's picture", limits=Limits(pixels=MAX_PIXELS)))
             except (ArchiveFailed, UnreadableImage, StopIteration) as error:
                 if isinstance(error, ArchiveFailed) and not error.answered:
-                    with self._lock:
-                        self._backoff_until = time.monotonic() + BACKOFF_SECONDS
+                    self._backoff_until = time.monotonic() + BACKOFF_SECONDS
                 raise SourceGone(
                     "the picture of this image is not stored here, and the archive does not deliver it"
                 ) from error

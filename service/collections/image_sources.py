@@ -10,7 +10,13 @@ from service.http.problems import SourceGone
 from service.http.timeouts import Deadline
 
 
-def read_source_image(collection: Collection, record: Record, max_pixels: int, deadline: Deadline) -> Image:
+def read_source_image(
+    collection: Collection,
+    record: Record,
+    max_pixels: int,
+    deadline: Deadline,
+    window: tuple[float, float] | None = None,
+) -> Image:
     """Read the image of a record from its source file.
 
     Parameters
@@ -23,6 +29,8 @@ def read_source_image(collection: Collection, record: Record, max_pixels: int, d
         Largest image that is decoded.
     deadline : Deadline
         Checked after each decoded frame.
+    window : (float, float), optional
+        Center and width for a grey DICOM frame, else as it was indexed.
 
     Raises
     ------
@@ -33,10 +41,10 @@ def read_source_image(collection: Collection, record: Record, max_pixels: int, d
     if not path.is_file():
         raise SourceGone("the file of this image is no longer where it was when it was indexed")
     try:
-        frames = deadline.iterate(read_images(path, limits=Limits(pixels=max_pixels)))
+        frames = deadline.iterate(read_images(path, limits=Limits(pixels=max_pixels), window=window))
         image = select_frame(frames, record.frame, "the file")
     except UnreadableImage as error:
         raise SourceGone("the file of this image can no longer be read as an image") from error
-    if image.content_hash != record.content_hash:
+    if window is None and image.content_hash != record.content_hash:
         raise SourceGone("the file of this image shows another picture than when it was indexed")
     return image

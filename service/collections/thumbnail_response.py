@@ -6,7 +6,7 @@ from cbir.images.thumbnail import SIDE, make_thumbnail
 from cbir.store import Collection, Record
 from service.collections.app_state import AppState
 from service.collections.image_sources import read_source_image
-from service.http.etag import client_has_current, make_conditional
+from service.http.etag import picture_response
 from service.http.problems import SourceGone
 from service.http.timeouts import Deadline
 
@@ -31,13 +31,12 @@ def thumbnail_response(state: AppState, collection: Collection, image_id: str) -
         If no thumbnail is stored and its source is not available.
     """
     record = collection.record(image_id)
-    response = Response(mimetype="image/jpeg")
-    response.set_etag(f"{record.content_hash}-{SIDE}")
-    # Revalidated each time, so that a deleted image disappears from the page too.
-    response.headers["Cache-Control"] = "private, no-cache"
-    if not client_has_current(response):
+
+    def render(response: Response) -> None:
+        response.mimetype = "image/jpeg"
         response.set_data(state.thumbnails.get(record.content_hash) or _load(state, collection, record))
-    return make_conditional(response, "the picture")
+
+    return picture_response(f"{record.content_hash}-{SIDE}", render)
 
 
 def _load(state: AppState, collection: Collection, record: Record) -> bytes:

@@ -15,6 +15,7 @@ from pydantic import (
     ValidationError,
     WithJsonSchema,
 )
+from werkzeug.datastructures import MultiDict
 from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
 
 from cbir.errors import InvalidInput
@@ -54,10 +55,17 @@ def _parse_list(value: Any) -> Any:
 Where = Annotated[list[str], BeforeValidator(as_list), Field(max_length=MAX_CONDITIONS)]
 
 
-class SearchParameters(BaseModel):
-    """Parameters of every search. rerank None: the settings' re-ranker. collection None: the default collection."""
+class Parameters(BaseModel):
+    """Base of all parameters of requests: other names are refused."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+SEARCH_FIELDS = ("k", "rerank", "where", "exclude_patient", "examples", "feedback")
+
+
+class SearchParameters(Parameters):
+    """Parameters of every search. rerank None: the settings' re-ranker. collection None: the default collection."""
 
     k: int = Field(20, ge=1)
     rerank: str | None = None
@@ -77,14 +85,7 @@ class SearchParameters(BaseModel):
         """Return the request for the searcher; raises InvalidInput if k exceeds `max_results` of `settings`."""
         if self.k > settings.max_results:
             raise InvalidInput(f"k: at most {settings.max_results}, not {self.k}")
-        return Request(
-            k=self.k,
-            rerank=self.rerank,
-            where=self.where,
-            exclude_patient=self.exclude_patient,
-            examples=self.examples,
-            feedback=self.feedback,
-        )
+        return Request.model_validate({name: getattr(self, name) for name in SEARCH_FIELDS})
 
 
 def _split_numbers(value: Any) -> Any:
@@ -94,14 +95,12 @@ def _split_numbers(value: Any) -> Any:
 Numbers = BeforeValidator(_split_numbers)
 
 
-class Rendering(BaseModel):
+class Rendering(Parameters):
     """Parts of an uploaded image.
 
     frame counts from 1. region: x,y,width,height in pixels of the frame, from its upper left corner. window:
     center,width in the values of a grey DICOM frame.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     frame: int | None = Field(None, ge=1)
     region: Annotated[Region | None, Numbers] = None
@@ -133,13 +132,8 @@ Model = TypeVar("Model", bound=BaseModel)
 
 def request_parameters(model: type[Model]) -> Model:
     """Parse query string, form and JSON body together as `model`; raises InvalidInput and Malformed."""
-    values: dict[str, Any] = {}
-    sources = [request.args.lists()]
-    if request.mimetype == MULTIPART:
-        sources.append(request.form.lists())
     _check_patient_keys(request.args.getlist("exclude_patient"))
-    for name, items in (pair for source in sources for pair in source):
-        _add(values, name, items)
+    values = _collect(request.args, request.form if request.mimetype == MULTIPART else MultiDict())
     if request.mimetype in JSON_TYPES:
         for name, value in _json_object().items():
             _add(values, name, value if name in REPEATABLE and isinstance(value, list) else [value])
@@ -156,10 +150,7 @@ def _check_patient_keys(from_address: list[str]) -> None:
 
 def query_parameters(model: type[Model]) -> Model:
     """Parse the query string alone as `model`; raises InvalidInput."""
-    values: dict[str, Any] = {}
-    for name, items in request.args.lists():
-        _add(values, name, items)
-    return validate_parameters(model, values)
+    return validate_parameters(model, _collect(request.args))
 
 
 def require_json() -> None:
@@ -181,6 +172,14 @@ def validate_parameters(model: type[Model], values: Any) -> Model:
         raise InvalidInput(_first_error(error, model.model_fields)) from error
 
 
+def _collect(*sources: MultiDict[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for source in sources:
+        for name, items in source.lists():
+            _add(values, name, items)
+    return values
+
+
 def _add(values: dict[str, Any], name: str, items: list[Any]) -> None:
     if name in REPEATABLE:
         values[name] = values.get(name, []) + items
@@ -193,9 +192,8 @@ def _add(values: dict[str, Any], name: str, items: list[Any]) -> None:
 def _json_object() -> dict[str, Any]:
     try:
         body = json.loads(request_body.read_body(request_body.MAX_JSON_BYTES, "a JSON body"))
-        json.dumps(
-            body, ensure_ascii=False
-        ).encode()  # half a surrogate pair is valid JSON, but not valid text
+        # half a surrogate pair is valid JSON, but not valid text
+        json.dumps(body, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise Malformed("the body is not JSON, although its content type says so") from error
     if not isinstance(body, dict):
@@ -274,8 +272,7 @@ def uploaded_files(settings: Settings) -> list[bytes]:
 
 
 def _file_parts() -> list[bytes]:
-    unexpected = sorted(set(request.files) - {"image"})
-    if unexpected:
+    if unexpected := sorted(set(request.files) - {"image"}):
         raise InvalidInput(f"{unexpected[0]}: there is no such file field; send the image in the field image")
     files = request.files.getlist("image")
     if not files and "image" in request.form:

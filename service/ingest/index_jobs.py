@@ -43,6 +43,7 @@ class IndexJob:
     collection: str
     request: IndexRequest
     lock_collection: Callable[[], AbstractContextManager[None]]
+    kind: str = "index"
     job: str = field(default_factory=lambda: secrets.token_hex(8))
     state: str = "waiting"
     created: str = field(default_factory=_now)
@@ -58,9 +59,7 @@ class IndexJob:
 
     def info(self) -> JobInfo:
         """Return the job as clients see it."""
-        return JobInfo(
-            kind="index", **{name: getattr(self, name) for name in JobInfo.model_fields if name != "kind"}
-        )
+        return JobInfo.model_validate(self, from_attributes=True)
 
     def end(self, state: str, error: str | None = None) -> None:
         """Enter a final state."""
@@ -180,8 +179,7 @@ class JobQueue:
         job.refused_files = refused_files
         with self._lock:
             if end.summary is not None:
-                collection = {"collection": str(job.request.collection)}
-                job.summary = dataclasses.asdict(end.summary) | collection
+                job.summary = {**dataclasses.asdict(end.summary), "collection": str(job.request.collection)}
             if job.cancelled:
                 job.end("cancelled")
             elif end.summary is not None and not end.summary.interrupted:

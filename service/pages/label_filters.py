@@ -1,7 +1,6 @@
 """Label filters offered on the search page: keys and their most frequent values."""
 
 from threading import Lock
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from cbir.store import Collection
@@ -13,14 +12,8 @@ SEPARATOR = ";"  # between conditions on the page, so values that contain it are
 Values = list[tuple[str, int]]
 
 
-class CountedLabels(NamedTuple):
-    """Label counts at one generation of a collection."""
-
-    generation: int
-    values_by_key: dict[str, Values]
-
-
-_cache: WeakKeyDictionary[Collection, CountedLabels] = WeakKeyDictionary()
+# the label counts of each collection at one generation
+_cache: WeakKeyDictionary[Collection, tuple[int, dict[str, Values]]] = WeakKeyDictionary()
 _lock = Lock()
 
 
@@ -32,9 +25,9 @@ def label_filters_of(collection: Collection) -> dict[str, Values]:
     generation = collection.generation()
     with _lock:
         cached = _cache.get(collection)
-        if cached is None or cached.generation != generation:
-            cached = _cache[collection] = CountedLabels(generation, _count(collection))
-        return cached.values_by_key
+        if cached is None or cached[0] != generation:
+            cached = _cache[collection] = generation, _count(collection)
+        return cached[1]
 
 
 def _count(collection: Collection) -> dict[str, Values]:

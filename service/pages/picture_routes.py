@@ -2,18 +2,17 @@
 
 from typing import Annotated
 
-import cv2
 from flask import Blueprint, Response
 
-from cbir.images import Image, Region, crop
-from cbir.images.thumbnail import encode_image, shrink
+from cbir.images import Region, crop
+from cbir.images.thumbnail import encode_view
 from cbir.store import Collection, Record
 from service.api.image_routes import CollectionParameters
 from service.api.operations import operation
 from service.collections.app_state import AppState, current_state
 from service.collections.image_sources import read_source_image
 from service.http import request_params
-from service.http.etag import client_has_current, make_conditional
+from service.http.etag import picture_response
 from service.http.problems import SourceGone
 from service.http.timeouts import Deadline
 
@@ -45,15 +44,13 @@ def get_picture(image_id: str) -> Response:
     params = request_params.query_parameters(PictureParameters)
     collection = state.searcher(params.collection).collection
     record = collection.record(image_id)
-    response = Response()
     region = "-".join(map(str, params.region or ()))
-    response.set_etag(f"{record.content_hash}-{MAX_SIDE}{region and '-'}{region}")
-    # Always revalidated, so that a deleted image disappears from the page too.
-    response.headers["Cache-Control"] = "private, no-cache"
-    if not client_has_current(response):
+
+    def render(response: Response) -> None:
         data, response.mimetype = _render_picture(state, collection, record, params.region)
         response.set_data(data)
-    return make_conditional(response, "the picture")
+
+    return picture_response(f"{record.content_hash}-{MAX_SIDE}{region and '-'}{region}", render)
 
 
 def _render_picture(
@@ -64,7 +61,7 @@ def _render_picture(
         try:
             with state.concurrency.slot():
                 image = read_source_image(collection, record, state.settings.max_pixels, Deadline())
-                return _png(crop(image, region) if region else image)
+                return encode_view(crop(image, region) if region else image, MAX_SIDE), "image/png"
         except SourceGone:
             if region:
                 raise
@@ -73,8 +70,4 @@ def _render_picture(
             from_archive = state.archive_thumbnails.render(record, MAX_SIDE)
             if from_archive is None:
                 raise
-            return _png(from_archive)
-
-
-def _png(image: Image) -> tuple[bytes, str]:
-    return encode_image(shrink(image.pixels, MAX_SIDE), ".png", [cv2.IMWRITE_PNG_COMPRESSION, 1]), "image/png"
+            return encode_view(from_archive, MAX_SIDE), "image/png"
