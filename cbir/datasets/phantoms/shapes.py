@@ -52,7 +52,17 @@ def arc_length(line: Points) -> NDArray[np.float64]:
 
 
 def resample(values: Points, positions: Points, at: Points) -> Points:
-    """Interpolate `values` (n, 2), which are at ascending `positions` (n,), at other positions."""
+    """Interpolate values linearly.
+
+    Parameters
+    ----------
+    values : (n, 2) float64
+        Values to interpolate.
+    positions : (n,) float64
+        Their positions, ascending.
+    at : (m,) float64
+        Positions of the results.
+    """
     return np.stack([np.interp(at, positions, column) for column in values.T], 1)
 
 
