@@ -81,10 +81,10 @@ class Feedback(ParameterSet):
         fill = top_k(scores[unjudged], max(self.P - len(relevant.rows), 0))
         others = np.delete(unjudged, fill)
         centre = examples.mean(axis=0, dtype=np.float32)
-        drawn = draw_negatives(
+        picks = draw_negatives(
             centre, scores[others], P=self.M, sets=self.T, lowest=self.lowest, seed=self.seed
         )
-        negatives = ranking.rows[others[drawn]]
+        negatives = ranking.rows[others[picks]]
         if not negatives.shape[1] and not len(irrelevant.rows):
             return None
         shared = np.concatenate([relevant.rows, ranking.rows[unjudged[fill]], irrelevant.rows])
@@ -94,8 +94,8 @@ class Feedback(ParameterSet):
         signs = np.where(np.arange(len(memberships)) < len(trusted), 1.0, -1.0)
         vectors = np.vstack([examples, gallery.vectors(np.concatenate([shared, negatives.ravel()]))])
         first = len(examples) + len(shared)
-        drawn_members = np.arange(first, len(vectors)).reshape(negatives.shape)
-        members = np.hstack([np.tile(np.arange(first), (self.T, 1)), drawn_members])
+        negative_members = np.arange(first, len(vectors)).reshape(negatives.shape)
+        members = np.hstack([np.tile(np.arange(first), (self.T, 1)), negative_members])
         training_sets = TrainingSets(vectors, members, signs, self.gamma / gallery.dimensions, centre)
         return training_sets.train(slice(None), self.C, np.maximum(memberships, LEAST_MEMBERSHIP)).sum()
 
