@@ -13,18 +13,10 @@ from cbir import settings
 from cbir.commands.output import OutputFormat
 from cbir.errors import InvalidInput
 from cbir.images import Limits
+from indexer.dicom import intake_options
 from indexer.dicom.describe_instance import Fate
 from indexer.dicom.instance_filter import InstanceFilter
 from indexer.dicom.intake import Intake
-from indexer.dicom.intake_options import (
-    BurnedInOption,
-    CollectionOption,
-    FramesOption,
-    JobsOption,
-    ProfileOption,
-    SecondaryCapturesOption,
-    StudyDatesOption,
-)
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
 from indexer.index_request import open_collection
 from indexer.refusal_report import refusal_report
@@ -38,7 +30,7 @@ def crawl_dicomweb(
     url: Annotated[
         str, typer.Argument(help="Address of the archive's DICOMweb service, before /studies.", metavar="URL")
     ],
-    collection: CollectionOption,
+    collection: intake_options.CollectionOption,
     modality: Annotated[
         list[str] | None, typer.Option(help="Only this modality, for instance CT. Repeatable.")
     ] = None,
@@ -69,15 +61,15 @@ def crawl_dicomweb(
     certificate: Annotated[
         Path | None, typer.Option(help="PEM file with the client's certificate and key.")
     ] = None,
-    frames: FramesOption = "all",
-    burned_in: BurnedInOption = True,
-    secondary_captures: SecondaryCapturesOption = True,
-    study_dates: StudyDatesOption = "drop",
-    jobs: JobsOption = None,
+    frames: intake_options.FramesOption = "all",
+    burned_in: intake_options.BurnedInOption = True,
+    secondary_captures: intake_options.SecondaryCapturesOption = True,
+    study_dates: intake_options.StudyDatesOption = "drop",
+    jobs: intake_options.JobsOption = None,
     report: Annotated[
         Path | None, typer.Option(help="Write refused instances and the reasons to this CSV file.")
     ] = None,
-    profile: ProfileOption = None,
+    profile: intake_options.ProfileOption = None,
     format: Annotated[OutputFormat, typer.Option(help="Format of the summary.")] = OutputFormat.text,
 ) -> None:
     """Add the images of a DICOMweb archive to a collection. Run an interrupted command again to continue it.

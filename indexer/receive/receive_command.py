@@ -14,24 +14,16 @@ import typer
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.images import Limits
+from indexer.dicom import intake_options
 from indexer.dicom.instance_filter import InstanceFilter
 from indexer.dicom.intake import Intake
-from indexer.dicom.intake_options import (
-    BurnedInOption,
-    CollectionOption,
-    FramesOption,
-    JobsOption,
-    ProfileOption,
-    SecondaryCapturesOption,
-    StudyDatesOption,
-)
 from indexer.index_request import open_collection
 
 END_SECONDS = 5.0  # for an association to end
 
 
 def receive(
-    collection: CollectionOption,
+    collection: intake_options.CollectionOption,
     aet: Annotated[
         str, typer.Option(help="Own AE title; associations that call another are rejected.")
     ] = "CBIR",
@@ -47,13 +39,13 @@ def receive(
     associations: Annotated[
         int, typer.Option(min=1, max=256, help="Associations at a time; more are rejected.")
     ] = 8,
-    frames: FramesOption = "all",
-    burned_in: BurnedInOption = True,
-    secondary_captures: SecondaryCapturesOption = True,
-    study_dates: StudyDatesOption = "drop",
+    frames: intake_options.FramesOption = "all",
+    burned_in: intake_options.BurnedInOption = True,
+    secondary_captures: intake_options.SecondaryCapturesOption = True,
+    study_dates: intake_options.StudyDatesOption = "drop",
     most_megabytes: Annotated[int, typer.Option(min=1, help="Largest instance, in MiB.")] = 512,
-    jobs: JobsOption = None,
-    profile: ProfileOption = None,
+    jobs: intake_options.JobsOption = None,
+    profile: intake_options.ProfileOption = None,
 ) -> None:
     """Receive DICOM images (C-STORE) into a collection until stopped.
 

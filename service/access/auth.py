@@ -5,18 +5,7 @@ import logging
 from http import HTTPStatus
 from typing import NamedTuple
 
-from flask import (
-    Flask,
-    Request,
-    Response,
-    current_app,
-    g,
-    make_response,
-    redirect,
-    render_template,
-    request,
-    url_for,
-)
+from flask import Flask, Response, current_app, g, make_response, redirect, render_template, request, url_for
 from werkzeug.exceptions import Forbidden
 
 from cbir.settings import Settings
@@ -114,7 +103,7 @@ def _authorise() -> Response | None:
     if g.caller is None:
         return (
             _ask_to_log_in()
-            if _is_navigation(request)
+            if _is_navigation()
             else _unauthorized("a token is needed: send Authorization: Bearer TOKEN, or log in at /login")
         )
     _check_scope(rule.need, g.caller)
@@ -190,7 +179,7 @@ def check_csrf() -> None:
         raise Forbidden(f"{CSRF_HEADER} is missing or wrong; reload the page")
 
 
-def _is_navigation(request: Request) -> bool:
+def _is_navigation() -> bool:
     """Return True if a browser requests a page to show."""
     return request.method in SAFE_METHODS and "text/html" in request.accept_mimetypes.values()
 

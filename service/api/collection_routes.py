@@ -4,15 +4,7 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from cbir.client.messages import (
-    ChangePage,
-    ChangeRecord,
-    CollectionInfo,
-    CollectionNames,
-    CollectionStatistics,
-    Normalisation,
-    ProfileInfo,
-)
+from cbir.client import messages
 from service.access.audit import log_images
 from service.api.image_routes import CollectionParameters, PageParameters, requested_collection
 from service.api.operations import json_response, operation
@@ -27,23 +19,23 @@ class HistoryParameters(PageParameters):
 
 
 @blueprint.get("/collections")
-@operation("collections", {200: CollectionNames})
+@operation("collections", {200: messages.CollectionNames})
 def get_collections() -> Response:
     """List the names of the collections."""
     state = current_state()
-    return json_response(CollectionNames(collections=list(state.collections), default=state.default))
+    return json_response(messages.CollectionNames(collections=list(state.collections), default=state.default))
 
 
 @blueprint.get("/collection")
-@operation("collection", {200: CollectionInfo}, query=CollectionParameters, problems=(404, 422))
+@operation("collection", {200: messages.CollectionInfo}, query=CollectionParameters, problems=(404, 422))
 def get_collection() -> Response:
     """Describe a collection: its contents and how it was made."""
     handle = current_state().handle(query_parameters(CollectionParameters).collection)
-    return json_response(CollectionInfo(name=handle.name, **handle.searcher().collection.info()))
+    return json_response(messages.CollectionInfo(name=handle.name, **handle.searcher().collection.info()))
 
 
 @blueprint.get("/collection/profile")
-@operation("profile", {200: ProfileInfo}, query=CollectionParameters, problems=(404, 422))
+@operation("profile", {200: messages.ProfileInfo}, query=CollectionParameters, problems=(404, 422))
 def get_profile() -> Response:
     """Describe how images become comparable vectors, and the settings of the re-rankers."""
     _, collection = requested_collection()
@@ -52,24 +44,26 @@ def get_profile() -> Response:
     descriptor = profile.load_descriptor()
     parts = {part.name: part.stop - part.start for part in descriptor.parts}
     facts: dict[str, Any] = {"hash": profile.hash, "dimensions": descriptor.dimensions, "parts": parts}
-    return json_response(ProfileInfo(**facts, **profile.model_dump()))
+    return json_response(messages.ProfileInfo(**facts, **profile.model_dump()))
 
 
 @blueprint.get("/collection/statistics")
-@operation("statistics", {200: CollectionStatistics}, query=CollectionParameters, problems=(404, 422))
+@operation(
+    "statistics", {200: messages.CollectionStatistics}, query=CollectionParameters, problems=(404, 422)
+)
 def get_statistics() -> Response:
     """Count images, patients, formats and labels, and show the normalisation of the vectors."""
     _, collection = requested_collection()
-    counts = CollectionStatistics(normalisation=None, **collection.counts())
+    counts = messages.CollectionStatistics(normalisation=None, **collection.counts())
     if fitted := collection.statistics():
-        counts.normalisation = Normalisation(
+        counts.normalisation = messages.Normalisation(
             fitted_on=fitted.fitted_on, mean=fitted.mean.tolist(), scale=fitted.scale.tolist()
         )
     return json_response(counts)
 
 
 @blueprint.get("/collection/history")
-@operation("history", {200: ChangePage}, query=HistoryParameters, problems=(400, 404, 422))
+@operation("history", {200: messages.ChangePage}, query=HistoryParameters, problems=(400, 404, 422))
 def get_history() -> Response:
     """List the changes of the collection with author and time, newest first. They name images, never patients."""
     params = query_parameters(HistoryParameters)
@@ -78,6 +72,8 @@ def get_history() -> Response:
     page = changes[: params.limit]
     for change in page:
         log_images(change.image_ids)
-    items = [ChangeRecord(**(change.__dict__ | {"image_ids": list(change.image_ids)})) for change in page]
+    items = [
+        messages.ChangeRecord(**(change.__dict__ | {"image_ids": list(change.image_ids)})) for change in page
+    ]
     following = str(page[-1].change) if len(changes) > len(page) else None
-    return json_response(ChangePage(items=items, next=following))
+    return json_response(messages.ChangePage(items=items, next=following))

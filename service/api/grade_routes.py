@@ -8,27 +8,20 @@ from cbir.search import record_links
 from service.access.audit import log_images
 from service.api.operations import IMAGE_FILES, json_response, operation
 from service.collections.app_state import current_state
-from service.http.request_params import (
-    JSON,
-    Parameters,
-    Rendering,
-    decode_upload,
-    request_parameters,
-    uploaded_file,
-)
+from service.http import request_params
 from service.http.timeouts import Deadline
 
 blueprint = Blueprint("grade", __name__, url_prefix="/v1")
 
 
-class GradeParameters(Parameters):
+class GradeParameters(request_params.Parameters):
     """grade_column: the label that holds the grades, None for the only one with a model. collection None: default."""
 
     grade_column: str | None = Field(None, max_length=100)
     collection: str | None = None
 
 
-class GradeByImage(GradeParameters, Rendering):
+class GradeByImage(GradeParameters, request_params.Rendering):
     """Grade an uploaded image."""
 
     exclude_patient: str | None = Field(
@@ -48,7 +41,7 @@ class GradeById(GradeParameters):
 @operation(
     "grade",
     {200: Grade},
-    body={JSON: GradeById, **IMAGE_FILES},
+    body={request_params.JSON: GradeById, **IMAGE_FILES},
     form=GradeByImage,
     query=GradeByImage,
     problems=(400, 404, 413, 415, 422),
@@ -62,18 +55,18 @@ def post_grade() -> Response:
     state = current_state()
     params: GradeById | GradeByImage
     with state.concurrency.admit():
-        if request.mimetype == JSON:
-            params = request_parameters(GradeById)
+        if request.mimetype == request_params.JSON:
+            params = request_params.request_parameters(GradeById)
         else:
-            data = uploaded_file(state.settings)
-            params = request_parameters(GradeByImage)
+            data = request_params.uploaded_file(state.settings)
+            params = request_params.request_parameters(GradeByImage)
         with state.concurrency.slot():
             collection = state.searcher(params.collection).collection
             grader = state.graders.get(collection, params.grade_column)
             if isinstance(params, GradeById):
                 grade = grader.by_id(params.image_id)
             else:
-                image = decode_upload(state.settings, data, params, Deadline())
+                image = request_params.decode_upload(state.settings, data, params, Deadline())
                 grade = grader.by_image(image, params.exclude_patient)
     neighbours = [neighbour for neighbour in (grade.lighter, grade.severer) if neighbour]
     for neighbour in neighbours:

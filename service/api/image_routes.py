@@ -18,17 +18,9 @@ from service.access.auth import actor_name
 from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
 from service.collections.thumbnail_response import thumbnail_response
+from service.http import request_params
 from service.http.etag import check_if_match, make_conditional
 from service.http.problems import Malformed, SourceGone
-from service.http.request_params import (
-    JSON,
-    JSON_TYPES,
-    MERGE_PATCH,
-    Parameters,
-    Where,
-    json_body,
-    query_parameters,
-)
 
 blueprint = Blueprint("images", __name__, url_prefix="/v1/images")
 
@@ -37,7 +29,7 @@ KEY_CHARACTERS, VALUE_CHARACTERS = 100, 1000
 OPERATORS = "=!<>"
 
 
-class CollectionParameters(Parameters):
+class CollectionParameters(request_params.Parameters):
     """collection: name of the collection, None for the default one."""
 
     collection: str | None = None
@@ -63,14 +55,14 @@ class PageParameters(CollectionParameters):
 class ImageListParameters(PageParameters):
     """limit: images per page. cursor: `next` of the previous page. where: conditions that must all hold."""
 
-    where: Where = Field([])
+    where: request_params.Where = Field([])
 
 
 @blueprint.get("")
 @operation("images", {200: ImagePage}, query=ImageListParameters, problems=(400, 404, 422))
 def get_images() -> Response:
     """List the images of a collection page by page, in the order they were added."""
-    params = query_parameters(ImageListParameters)
+    params = request_params.query_parameters(ImageListParameters)
     collection = current_state().searcher(params.collection).collection
     conditions = [parse_filter(text) for text in params.where]
     rows = collection.page(int(params.cursor or 0), params.limit + 1, conditions)
@@ -97,7 +89,7 @@ def get_image(image_id: str) -> Response:
     "set_labels",
     {200: ImageRecord},
     query=CollectionParameters,
-    body={MERGE_PATCH: LabelChange, JSON: LabelChange},
+    body={request_params.MERGE_PATCH: LabelChange, request_params.JSON: LabelChange},
     headers=("If-Match",),
     problems=(400, 404, 412, 413, 415, 422, 507),
 )
@@ -106,10 +98,10 @@ def patch_image(image_id: str) -> Response:
 
     Send `If-Match` with the image's ETag to make sure that the labels have not changed in the meantime.
     """
-    if request.mimetype not in JSON_TYPES:
-        raise UnsupportedMediaType(f"send {MERGE_PATCH} or {JSON}")
-    name = query_parameters(CollectionParameters).collection
-    change = json_body(LabelChange)
+    if request.mimetype not in request_params.JSON_TYPES:
+        raise UnsupportedMediaType(f"send {request_params.MERGE_PATCH} or {request_params.JSON}")
+    name = request_params.query_parameters(CollectionParameters).collection
+    change = request_params.json_body(LabelChange)
     check_labels(change.labels)
     handle = current_state().handle(name)
     with handle.writer(actor_name()) as writer:
@@ -124,7 +116,7 @@ def patch_image(image_id: str) -> Response:
 @operation("delete", {204: None}, query=CollectionParameters, problems=(404, 422, 507))
 def delete_image(image_id: str) -> tuple[str, int]:
     """Delete an image permanently; the same picture is not added again unless `restore` is set."""
-    state, name = current_state(), query_parameters(CollectionParameters).collection
+    state, name = current_state(), request_params.query_parameters(CollectionParameters).collection
     with state.handle(name).writer(actor_name()) as writer:
         if not writer.delete([image_id]):
             raise NotFound(f"there is no image {image_id} in the collection")
@@ -198,12 +190,12 @@ def check_labels(labels: Mapping[str, str | None]) -> None:
 
 def requested_collection() -> tuple[str | None, Collection]:
     """Return the collection of the request, and its name as the client gave it."""
-    name = query_parameters(CollectionParameters).collection
+    name = request_params.query_parameters(CollectionParameters).collection
     return name, current_state().searcher(name).collection
 
 
 def _record_response(record: ImageRecord) -> Response:
     text = record.model_dump_json()
-    response = Response(text, mimetype=JSON)
+    response = Response(text, mimetype=request_params.JSON)
     response.set_etag(hashlib.blake2b(text.encode(), digest_size=12).hexdigest())
     return response

@@ -11,17 +11,7 @@ from service.api import metrics_routes
 from service.api.operations import IMAGE_FILES, json_response, operation
 from service.collections.app_state import AppState, current_state
 from service.collections.image_sources import read_source_image
-from service.http.request_params import (
-    JSON,
-    ById,
-    ByImage,
-    Rendering,
-    SearchParameters,
-    decode_upload,
-    request_parameters,
-    uploaded_examples,
-    uploaded_file,
-)
+from service.http import request_params
 from service.http.timeouts import Deadline
 
 blueprint = Blueprint("api", __name__, url_prefix="/v1")
@@ -33,10 +23,10 @@ RENDERED_SIDE = 1024  # pixels
 @operation(
     "search",
     {200: Answer},
-    body={JSON: ById, **IMAGE_FILES},
-    form=ByImage,
+    body={request_params.JSON: request_params.ById, **IMAGE_FILES},
+    form=request_params.ByImage,
     several_files=True,
-    query=ByImage,
+    query=request_params.ByImage,
     problems=(400, 404, 410, 413, 415, 422),
 )
 def post_search() -> Response:
@@ -49,14 +39,14 @@ def post_search() -> Response:
     results.
     """
     state, query_id = current_state(), None
-    params: SearchParameters
+    params: request_params.SearchParameters
     with state.concurrency.admit():
-        if request.mimetype == JSON:
-            params = by_id = request_parameters(ById)
+        if request.mimetype == request_params.JSON:
+            params = by_id = request_params.request_parameters(request_params.ById)
             answer, query_id = _search_by_id(state, by_id), by_id.image_id
         else:
-            files = uploaded_examples(state.settings)
-            params = by_image = request_parameters(ByImage)
+            files = request_params.uploaded_examples(state.settings)
+            params = by_image = request_params.request_parameters(request_params.ByImage)
             answer = _search_by_upload(state, files, by_image)
     metrics_routes.observe_stages(answer.timings_ms)
     if params.collection:
@@ -68,7 +58,7 @@ def post_search() -> Response:
     return json_response(answer)
 
 
-def _search_by_id(state: AppState, params: ById) -> Answer:
+def _search_by_id(state: AppState, params: request_params.ById) -> Answer:
     search_request = params.to_request(state.settings)
     if params.region and not params.image_id:
         raise InvalidInput("region: needs image_id, the image it is a region of")
@@ -83,11 +73,11 @@ def _search_by_id(state: AppState, params: ById) -> Answer:
         return searcher.by_examples([], search_request, deadline)
 
 
-def _search_by_upload(state: AppState, files: list[bytes], params: ByImage) -> Answer:
+def _search_by_upload(state: AppState, files: list[bytes], params: request_params.ByImage) -> Answer:
     search_request = params.to_request(state.settings)
     with state.concurrency.slot():
         searcher, deadline = state.searcher(params.collection), Deadline()
-        images = [decode_upload(state.settings, data, params, deadline) for data in files]
+        images = [request_params.decode_upload(state.settings, data, params, deadline) for data in files]
         return searcher.by_examples(images, search_request, deadline)
 
 
@@ -96,8 +86,8 @@ def _search_by_upload(state: AppState, files: list[bytes], params: ByImage) -> A
     "render",
     {200: "image/png"},
     body=IMAGE_FILES,
-    form=Rendering,
-    query=Rendering,
+    form=request_params.Rendering,
+    query=request_params.Rendering,
     problems=(400, 413, 415, 422),
 )
 def post_render() -> Response:
@@ -108,10 +98,10 @@ def post_render() -> Response:
     """
     state = current_state()
     with state.concurrency.admit():
-        data = uploaded_file(state.settings)
-        params = request_parameters(Rendering)
+        data = request_params.uploaded_file(state.settings)
+        params = request_params.request_parameters(request_params.Rendering)
         with state.concurrency.slot():
-            image = decode_upload(state.settings, data, params, Deadline())
+            image = request_params.decode_upload(state.settings, data, params, Deadline())
             picture = encode_view(image, RENDERED_SIDE)
     response = Response(picture, mimetype="image/png")
     response.headers["Image-Size"] = f"{image.width},{image.height}"

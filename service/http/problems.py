@@ -8,15 +8,8 @@ from http import HTTPStatus
 from flask import Flask, Response
 from werkzeug.exceptions import HTTPException
 
-from cbir.errors import (
-    CbirError,
-    CollectionBusy,
-    CollectionDamaged,
-    InvalidInput,
-    NotFound,
-    StorageFull,
-    UnreadableImage,
-)
+from cbir import errors
+from cbir.errors import CbirError
 from cbir.store import DatabaseError
 from service.http.problem_kinds import BY_STATUS, KINDS, problem_type
 
@@ -58,19 +51,19 @@ class ChangedMeanwhile(CbirError):
 
 
 KIND_BY_ERROR: dict[type[CbirError], str] = {
-    InvalidInput: "invalid-input",
-    UnreadableImage: "unreadable-image",
-    NotFound: "not-found",
+    errors.InvalidInput: "invalid-input",
+    errors.UnreadableImage: "unreadable-image",
+    errors.NotFound: "not-found",
     SourceGone: "source-gone",
     TooManyRequests: "too-many-requests",
-    CollectionBusy: "collection-busy",
-    CollectionDamaged: "collection-damaged",
+    errors.CollectionBusy: "collection-busy",
+    errors.CollectionDamaged: "collection-damaged",
     NotReady: "not-ready",
     Malformed: "malformed",
     NotAllowed: "forbidden",
     Conflict: "conflict",
     ChangedMeanwhile: "changed-meanwhile",
-    StorageFull: "storage-full",
+    errors.StorageFull: "storage-full",
 }
 RETRYABLE = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 FORWARDED_HEADERS = {"Allow", "Retry-After", "WWW-Authenticate"}
