@@ -2,8 +2,10 @@
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
+from flask.testing import FlaskClient
 
 TESTS = Path(__file__).parent
 # Folders and files of tests, and the mark of all tests in them.
@@ -68,3 +70,14 @@ def pytest_report_header() -> list[str]:
         for mark, module in MODULES.items()
         if not find_spec(module)
     ]
+
+
+@pytest.fixture(autouse=True)
+def buffered_responses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Flask's test client close the files that responses are read from."""
+    unbuffered = FlaskClient.open
+
+    def open_buffered(self: FlaskClient, *args: Any, buffered: bool = True, **kwargs: Any) -> Any:
+        return unbuffered(self, *args, buffered=buffered, **kwargs)
+
+    monkeypatch.setattr(FlaskClient, "open", open_buffered)

@@ -118,7 +118,8 @@ def test_service_takes_examples_and_feedback(client, ids):
     assert answer["results"][0]["image_id"] == ids[9]
     assert not {hit["image_id"] for hit in answer["results"]} & set(ids[:2])
     with_id = post(
-        client, json={"image_id": ids[0], "examples": ids[1:2]} | {k: expected_hits[k] for k in ("feedback", "k")}
+        client,
+        json={"image_id": ids[0], "examples": ids[1:2]} | {k: expected_hits[k] for k in ("feedback", "k")},
     )
     assert with_id["results"] == answer["results"]
 

@@ -19,7 +19,7 @@ from cbir.store.verify import verify_collection
 from tests.cbir.store.conftest import entry
 from tests.service.conftest import COUNT, cbir, ids, indexed, pictures, serving, writable
 
-__all__ = ["ids", "indexed", "writable", "pictures"]  # fixtures of the service's tests, used here too
+__all__ = ["ids", "indexed", "pictures", "writable"]  # fixtures of the service's tests, used here too
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
 

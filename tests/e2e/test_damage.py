@@ -15,7 +15,7 @@ from cbir.store import Collection
 from cbir.store.last_good import NAME
 from tests.service.conftest import CBIR, COUNT, cbir, ids, indexed, pictures, problem, serving, writable
 
-__all__ = ["ids", "indexed", "writable", "pictures"]  # fixtures of the service's tests, used here too
+__all__ = ["ids", "indexed", "pictures", "writable"]  # fixtures of the service's tests, used here too
 
 
 def damage(path: Path, start: int, length: int) -> None:
@@ -83,7 +83,10 @@ def test_both_damaged_is_a_reason_not_to_start(writable: Path) -> None:
     wreck(writable, "head")
     damage(writable / NAME / "collection.sqlite", 0, 100)
     done = subprocess.run(
-        [*CBIR, "serve", "--collection", str(writable), "--port", "0"], capture_output=True, text=True, timeout=60
+        [*CBIR, "serve", "--collection", str(writable), "--port", "0"],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 2
     assert "cannot be read" in done.stderr
@@ -103,7 +106,11 @@ def test_nothing_is_written_beside_a_damaged_collection(writable: Path) -> None:
     from cbir.store.recovery import open_or_fallback
 
     wreck(writable, "middle")
-    with open_or_fallback(writable) as copy, pytest.raises(CollectionDamaged, match="last good copy"), copy.writer():
+    with (
+        open_or_fallback(writable) as copy,
+        pytest.raises(CollectionDamaged, match="last good copy"),
+        copy.writer(),
+    ):
         raise AssertionError("no writer should have been given out")
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.access.tokens import Scope, Tokens
+from service.access.tokens import Scope, TokenStore
 from tests.service.conftest import indexed, pictures, serving
 from tests.service.test_access_start import certificate
 
@@ -114,7 +114,7 @@ def test_health_is_what_readyz_says(indexed: Path, tmp_path: Path) -> None:
 def test_health_of_a_service_that_others_reach(
     indexed: Path, tmp_path: Path, certificate: tuple[Path, Path]
 ) -> None:
-    tokens = Tokens(tmp_path)
+    tokens = TokenStore(tmp_path)
     tokens.create([Scope.search])
     settings = {
         "CBIR_HOST": "0.0.0.0",
@@ -137,7 +137,7 @@ def test_health_of_a_service_that_others_reach(
         assert not unhealthy(tmp_path, **settings)
     finally:
         process.terminate()
-        process.wait(30)
+        process.communicate(timeout=30)
     assert unhealthy(tmp_path, **settings)
 
 

@@ -17,7 +17,7 @@ from cbir.store import Collection
 from cbir.store.verify import verify_collection
 from tests.service.conftest import indexed, pictures, serving, writable
 
-__all__ = ["indexed", "writable", "pictures"]  # fixtures of the service's tests, used here too
+__all__ = ["indexed", "pictures", "writable"]  # fixtures of the service's tests, used here too
 
 KILLS = 6
 SENDERS = 3

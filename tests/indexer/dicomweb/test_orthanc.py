@@ -91,7 +91,6 @@ def test_an_archive_is_fetched_filtered_followed_and_may_go_away(
             assert watching.returncode == 0
         finally:
             watching.kill()
-            watching.communicate()  # closes the pipe
     gone = network.run(*index, STUDIES, "--collection", place, code=2)
     assert "no answer from" in gone
     assert count(place) == 17
