@@ -30,6 +30,10 @@ def picture_response(etag: str, render: Callable[[Response], None]) -> Response:
 
 def make_conditional(response: Response, resource: str) -> Response:
     """Return `response`, or 304 if the client has it; raises ChangedMeanwhile as `check_if_match` does."""
-    check_if_match(response, resource)
+    try:
+        check_if_match(response, resource)
+    except ChangedMeanwhile:
+        response.close()
+        raise
     response.make_conditional(request)
     return response

@@ -81,8 +81,8 @@ def test_a_backup_overwrites_nothing(writable: Path, tmp_path: Path) -> None:
 def test_originals_are_part_of_it(writable: Path, tmp_path: Path) -> None:
     originals.store_original(writable, b"a file as it was sent")
     with Collection(writable) as collection:
-        assert back_up_collection(collection, tmp_path / "back_up_collection") > 0
-    (kept,) = (tmp_path / "back_up_collection" / originals.FOLDER).iterdir()
+        assert back_up_collection(collection, tmp_path / "backup") > 0
+    (kept,) = (tmp_path / "backup" / originals.FOLDER).iterdir()
     assert kept.read_bytes() == b"a file as it was sent"
 
 
@@ -111,10 +111,10 @@ def test_backup_while_images_come_in(tmp_path: Path) -> None:
         writing.start()
         try:
             for _ in range(5):
-                shutil.rmtree(place / "back_up_collection", ignore_errors=True)
+                shutil.rmtree(place / "backup", ignore_errors=True)
                 shell(commands("Backup"), place)
                 shutil.rmtree(place / "restored", ignore_errors=True)
-                shutil.copytree(place / "back_up_collection", place / "restored")
+                shutil.copytree(place / "backup", place / "restored")
                 with Collection(place / "restored") as copy:
                     found = verify_collection(copy)
                     assert found == [] or all("snapshot" in problem for problem in found)

@@ -155,7 +155,7 @@ def test_on_all_addresses_it_tells_its_name(
         assert process.stdout.readline().startswith(f"The page: https://{NAMES}:")
     finally:
         process.terminate()
-        process.wait(30)
+        process.communicate(timeout=30)
 
 
 def test_https(indexed: Path, state: Path, certificate: tuple[Path, Path], ids: list[str]) -> None:

@@ -1,5 +1,6 @@
 """The audit log: who did what when, and nothing of a patient."""
 
+import io
 import json
 import os
 import re
@@ -170,7 +171,7 @@ def test_nothing_of_a_patient_or_a_token(
     client.post("/v1/search?where=name=Doe", json={"image_id": ids[0]}, headers=headers)
     client.post(
         "/v1/search",
-        data={"image": (pictures[-1].open("rb"), "Doe_Jane.png"), "exclude_patient": "Doe"},
+        data={"image": (io.BytesIO(pictures[-1].read_bytes()), "Doe_Jane.png"), "exclude_patient": "Doe"},
         headers=headers,
     )
     for method, path in (("DELETE", "/v1/patients/Doe-Jane"), ("DELETE", "/v1/images/Doe"), ("GET", "/Doe")):

@@ -1,5 +1,6 @@
 """POST /v1/grade: the same grade as the command line gives, and what is refused."""
 
+import io
 import json
 import shutil
 from collections.abc import Iterator
@@ -48,7 +49,7 @@ def asking(app: Flask) -> Iterator[Client]:
 
 
 def test_as_the_command_line(client: FlaskClient, graded: Path, pictures: list[Path]) -> None:
-    with pictures[-1].open("rb") as file:
+    with io.BytesIO(pictures[-1].read_bytes()) as file:
         results = client.post("/v1/grade", data={"image": file})
     assert results.status_code == 200, results.text
     options = ["--grade-column", "severity", "--collection", str(graded), "--format", "json"]
@@ -64,7 +65,7 @@ def test_as_the_command_line(client: FlaskClient, graded: Path, pictures: list[P
 
 def test_the_body_itself_and_the_address(client: FlaskClient, pictures: list[Path]) -> None:
     data = pictures[-1].read_bytes()
-    item = client.post("/v1/grade", data={"image": (pictures[-1].open("rb"), "image")})
+    item = client.post("/v1/grade", data={"image": (io.BytesIO(pictures[-1].read_bytes()), "image")})
     other = client.post("/v1/grade?grade_column=severity", data=data, content_type="image/png")
     assert other.json == item.json
 
@@ -103,7 +104,12 @@ def test_refused(client: FlaskClient, pictures: list[Path], ids: list[str]) -> N
     problem(client.post("/v1/grade", json={}), 422)
     problem(client.post("/v1/grade", data=b"no image", content_type="image/png"), 422)
     problem(client.post("/v1/grade", data="x", content_type="text/plain"), 415)
-    problem(client.post("/v1/grade", data={"image": [(p.open("rb"), "image") for p in pictures[:2]]}), 422)
+    problem(
+        client.post(
+            "/v1/grade", data={"image": [(io.BytesIO(p.read_bytes()), "image") for p in pictures[:2]]}
+        ),
+        422,
+    )
 
 
 def test_nothing_learnt_yet(indexed: Path, ids: list[str]) -> None:

@@ -1,5 +1,6 @@
 """Regions and windows over HTTP."""
 
+import io
 from pathlib import Path
 
 import cv2
@@ -97,7 +98,7 @@ def test_a_region_of_an_image_of_the_collection_is_cut_from_its_file(tmp_path):
 
 def test_a_region_of_an_image_that_was_sent_is_cut_from_what_was_kept(writable, pictures):
     client = create_app(writable, settings.load(keep_originals=True)).test_client()
-    sent = client.post("/v1/images", data={"image": (pictures[-1].open("rb"), "image")})
+    sent = client.post("/v1/images", data={"image": (io.BytesIO(pictures[-1].read_bytes()), "image")})
     body = {"image_id": sent.json["ids"][0], "region": "8,16,40,32"}
     answer = client.post("/v1/search", json=body)
     assert answer.json["results"] == send(client, pictures[-1], "search", region="8,16,40,32").json["results"]
