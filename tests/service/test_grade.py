@@ -49,7 +49,7 @@ def asking(app: Flask) -> Iterator[Client]:
 
 
 def test_as_the_command_line(client: FlaskClient, graded: Path, pictures: list[Path]) -> None:
-    with io.BytesIO(pictures[-1].read_bytes()) as file:
+    with pictures[-1].open("rb") as file:
         results = client.post("/v1/grade", data={"image": file})
     assert results.status_code == 200, results.text
     options = ["--grade-column", "severity", "--collection", str(graded), "--format", "json"]
