@@ -38,6 +38,7 @@ def run_index_job(request: IndexRequest, pipe: Connection) -> None:
     Sends JobProgress, JobRefusal and JobEnd messages through `pipe`. Any message in the other direction cancels
     the job, as does the end of the other process; the job ends in order, and what it has indexed stays.
     """
+    _silence()
     threading.Thread(target=_interrupt_when_cancelled, args=(pipe,), daemon=True).start()
     progress = ThrottledProgress(pipe.send)
     try:
@@ -50,6 +51,14 @@ def run_index_job(request: IndexRequest, pipe: Connection) -> None:
         end = JobEnd(error=error_advice(error) or "".join(traceback.format_exception_only(error)).strip())
     with suppress(OSError):
         pipe.send(end)
+
+
+def _silence() -> None:
+    """Discard all output: libraries may print what is in a file, and the service's log is no place for it."""
+    discarded = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(discarded, descriptor)
+    os.close(discarded)
 
 
 def _send_refusal(pipe: Connection, path: str, reason: str) -> None:

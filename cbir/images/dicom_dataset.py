@@ -11,15 +11,11 @@ from pydicom.dataset import Dataset
 from pydicom.filereader import read_dataset, read_preamble
 from pydicom.multival import MultiValue
 
-from cbir.errors import UnreadableImage
+from cbir.errors import NoPixels, UnreadableImage
 from cbir.images.limits import Limits
 
 PIXELS = ("PixelData", "FloatPixelData", "DoubleFloatPixelData")
 CHUNK_BYTES = 2**20  # inflated at a time
-
-
-class NoPixels(UnreadableImage):
-    """DICOM object without an image: a report, a presentation state, a plan."""
 
 
 def parse_dataset(data: bytes, limits: Limits) -> Dataset:

@@ -6,14 +6,12 @@ from enum import Enum
 from typing import Any
 
 from cbir.descriptors.descriptor import Descriptor
-from cbir.errors import UnreadableImage
+from cbir.errors import NoPixels, UnreadableImage
 from cbir.hardware import Device
 from cbir.images import Image, Limits
-from cbir.images.dicom_dataset import NoPixels
 from cbir.images.thumbnail import make_thumbnail
-from cbir.store.image_rows import Entry
 from cbir.store.profile import Profile
-from cbir.store.records import Record, describe_record
+from cbir.store.records import Entry, Record, describe_record
 
 
 class Refusal(Enum):
@@ -112,7 +110,7 @@ def refuse(error: Exception) -> DescribedFile:
         no_pixels = isinstance(error.__cause__, NoPixels)
         return refused_file(str(error), Refusal.no_pixels if no_pixels else Refusal.unreadable)
     if isinstance(error, OSError):
-        return refused_file(f"cannot be read: {error.strerror}")
+        return refused_file(f"cannot be read: {error.strerror or error}", Refusal.failed)
     if isinstance(error, MemoryError):
         return refused_file("needs more memory than there is", Refusal.out_of_memory)
     return refused_file(f"could not be described ({type(error).__name__}); please report it", Refusal.failed)

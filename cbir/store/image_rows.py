@@ -5,13 +5,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Column, Connection, delete, insert, select
 
-from cbir.store.records import Record
+from cbir.store.records import Entry
 from cbir.store.schema import AT_ONCE, forgotten, images, tombstones
 
-Entry = tuple[Record, NDArray[np.float32]]
 T = TypeVar("T")
 
 _INSERT_IMAGE = (

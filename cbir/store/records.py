@@ -3,6 +3,9 @@
 import hashlib
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cbir.images import DicomHeader, Image
 
 
@@ -34,6 +37,9 @@ class Record:
     labels: dict[str, str] = field(default_factory=dict)
     image_id: str = ""
     sop_class: str = ""
+
+
+Entry = tuple[Record, NDArray[np.float32]]  # a record and its raw vector (d,)
 
 
 def hash_patient(secret: bytes, patient: str) -> str | None:

@@ -25,7 +25,6 @@ from cbir.store import (
 )
 from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.image_rows import (
-    Entry,
     batches,
     delete_images,
     delete_rows,
@@ -36,7 +35,7 @@ from cbir.store.image_rows import (
     rows_matching,
 )
 from cbir.store.profile import Profile
-from cbir.store.records import Record
+from cbir.store.records import Entry, Record
 from cbir.store.schema import changed_images, forgotten, images, labels
 
 UNCHANGED = ("image_id", "content_hash", "labels")  # when a changed source still shows the image

@@ -26,7 +26,7 @@ HEADERS = {
     "If-None-Match": "the ETag of the client's copy; 304 if it is still current",
 }
 STATUS_DESCRIPTIONS = {
-    200: "Doperation.",
+    200: "Done.",
     201: "Added and on disk.",
     202: "Accepted.",
     204: "Done; no content.",

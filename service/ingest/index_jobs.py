@@ -185,7 +185,9 @@ class JobQueue:
             elif end.summary is not None and not end.summary.interrupted:
                 job.end("done")
             else:
-                job.end("failed", end.error or f"the indexing process ended with {exit_code}")
+                interrupted = end.summary is not None and end.summary.interrupted
+                reason = "interrupted" if interrupted else f"the indexing process ended with {exit_code}"
+                job.end("failed", end.error or reason)
 
 
 def _relative(refusal: JobRefusal, folder: Path) -> RefusedFile:

@@ -23,6 +23,7 @@ def client(writable: Path, pictures: list[Path]) -> Iterator[Client]:  # noqa: F
         yield opened
 
 
+@pytest.mark.slow
 def test_search(client: Client, pictures: list[Path], ids: list[str]) -> None:  # noqa: F811
     by_id = client.search(ids[0], k=3, rerank="none", where=["label=odd"])
     assert len(by_id.results) == 3
@@ -104,6 +105,7 @@ def test_the_collection(client: Client, ids: list[str]) -> None:  # noqa: F811
     assert client.erase_patient(key).erased == 4
 
 
+@pytest.mark.slow
 def test_jobs(client: Client, pictures: list[Path]) -> None:  # noqa: F811
     job = client.index(str(pictures[-1].parent), processes=1)
     ended = client.wait(job.job, seconds=120)
@@ -135,6 +137,7 @@ def test_response_of_a_proxy() -> None:
     assert error.value.problem.detail == "no upstream"
 
 
+@pytest.mark.slow
 def test_over_the_network(writable: Path, ids: list[str], pictures: list[Path]) -> None:  # noqa: F811
     with serving(writable) as running, Client(running.address) as client:
         assert len(client.search(ids[0], k=5).results) == 5

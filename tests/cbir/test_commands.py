@@ -105,6 +105,7 @@ def test_search_by_id_in_every_form(folder, form):
         assert len(printed.splitlines()) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -150,6 +151,7 @@ def test_importing_the_library_is_quick_and_light():
     assert float(took) < 0.3
 
 
+@pytest.mark.slow
 def test_the_library_imports_neither_indexer_nor_service():
     code = (
         "import pkgutil, sys, importlib, cbir; "

@@ -41,6 +41,7 @@ def test_the_same_numbers_give_the_same_picture():
         assert (first.code, first.patient, first.laterality) == (again.code, again.patient, again.laterality)
 
 
+@pytest.mark.slow
 def test_another_process_draws_the_same():
     ask = (
         "from cbir.datasets.phantoms import draw_phantom; import zlib; "
@@ -134,6 +135,7 @@ def test_codes_stand_in_the_irma_tree():
             assert shown & nodes[axis], f"{part} of {code} is not in {axis}"
 
 
+@pytest.mark.slow
 def test_the_nearest_thumbnail_is_of_the_same_class():
     made = [draw_phantom(50 * k + i, 0, 96, name) for i in range(10) for k, name in enumerate(NAMES)]
     vectors = np.stack([thumbnail(phantom) for phantom in made])
@@ -260,6 +262,7 @@ def test_a_folder_holds_phantoms_of_one_kind(tmp_path):
             write_phantoms(tmp_path, 2, **other)
 
 
+@pytest.mark.slow
 def test_dicom_files_are_valid_and_give_the_pixels_back(tmp_path):
     count = 2 * len(NAMES)
     found = rows(write_phantoms(tmp_path, count, format="dicom", size=48, seed=2))
@@ -331,6 +334,7 @@ def test_the_command_writes_and_says_what_next(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_the_command_refuses_in_one_line(tmp_path):
     (tmp_path / "file").touch()
     refused = {"is a file": (tmp_path / "file",), "at least 1": (tmp_path / "a", "--count", 0)}

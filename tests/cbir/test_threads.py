@@ -54,6 +54,7 @@ def _threads_used(after: bool) -> int:
     return len(used)
 
 
+@pytest.mark.slow
 def test_a_process_can_keep_to_one_core():
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         assert process.submit(_threads_used, False).result() == min(2, cores())
@@ -94,6 +95,7 @@ def test_cores_without_sched_getaffinity(count, monkeypatch):
     assert cores() == (count or 1)
 
 
+@pytest.mark.slow
 def test_index_without_sched_getaffinity(tmp_path):
     source, folder = tmp_path / "images", tmp_path / "collection"
     source.mkdir()

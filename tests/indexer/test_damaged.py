@@ -3,6 +3,8 @@
 import csv
 from pathlib import Path
 
+import pytest
+
 from indexer.dicom.describe_instance import Fate
 from tests.indexer.damaged import DAMAGED
 from tests.indexer.receiving import instances_in
@@ -19,6 +21,7 @@ SAID = {
 }
 
 
+@pytest.mark.slow
 def test_each_is_refused_with_its_reason_and_the_good_ones_are_taken(tmp_path: Path) -> None:
     folder, target = tmp_path / "images", tmp_path / "collection"
     folder.mkdir()

@@ -31,6 +31,7 @@ def deadly(monkeypatch, tmp_path):
     monkeypatch.setenv("PYTHONPATH", str(hook), prepend=os.pathsep)
 
 
+@pytest.mark.slow
 def test_only_the_deadly_file_is_refused(deadly, tmp_path):
     folder = tmp_path / "images"
     paths = [picture(folder / f"{seed:03d}.png", seed) for seed in range(5 * CHUNK)]

@@ -42,6 +42,7 @@ def describe(pool: InstancePool, data: bytes) -> InstanceOutcome:
         return pool.run(shared)
 
 
+@pytest.mark.slow
 def test_processes_describe_as_this_one_does(pool: InstancePool) -> None:
     files = [file_of(phantom(number)) for number in range(6)]
     with ThreadPoolExecutor(4) as threads:  # more than there are processes
@@ -54,6 +55,7 @@ def test_processes_describe_as_this_one_does(pool: InstancePool) -> None:
             assert (described.file.vectors[0] == expected.file.vectors[0]).all()
 
 
+@pytest.mark.slow
 def test_only_the_instance_that_kills_its_process_fails(pool: InstancePool) -> None:
     small = file_of(phantom(1))
     before = _idle_processes(pool)

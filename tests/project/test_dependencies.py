@@ -7,6 +7,8 @@ import tomllib
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 
+import pytest
+
 from tests.project.sources import PACKAGES, ROOT, sources
 
 
@@ -33,6 +35,7 @@ def declared() -> set[str]:
     return {normalised(re.split(r"[\[<>=!~; ]", line, maxsplit=1)[0]) for line in requirements}
 
 
+@pytest.mark.slow
 def test_imports_are_declared() -> None:
     distributions = packages_distributions()
     known = declared()

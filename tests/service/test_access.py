@@ -54,6 +54,7 @@ def bearer(tokens: TokenStore, *scope: Scope) -> dict[str, str]:
     return {"Authorization": f"Bearer {tokens.create(scope)[1]}"}
 
 
+@pytest.mark.slow
 def test_every_address_has_an_entry(closed: Flask) -> None:
     for rule in closed.url_map.iter_rules():
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
@@ -203,6 +204,7 @@ def test_damaged_tokens_close_the_door(closed: Flask, tokens: TokenStore, ids: l
     problem(client.get(f"/v1/images/{ids[0]}", headers=headers), 401)
 
 
+@pytest.mark.slow
 def test_too_many_wrong_tokens(indexed: Path, tokens: TokenStore, ids: list[str]) -> None:
     in_force = settings.load(
         require_tokens=True, state_folder=tokens.file.parent, failed_attempts=3, failed_attempts_seconds=2
@@ -299,6 +301,7 @@ def test_names_the_service_is_asked_under(indexed: Path, tokens: TokenStore) -> 
             problem(client.get("/healthz", headers={"Host": name}), 421)
 
 
+@pytest.mark.slow
 def test_over_the_network(indexed: Path, tokens: TokenStore, ids: list[str]) -> None:
     token, text = tokens.create([Scope.search])
     headers = {"Authorization": f"Bearer {text}"}
@@ -326,6 +329,7 @@ def test_entries_are_for_scopes_or_reaches() -> None:
     )
 
 
+@pytest.mark.slow
 def test_nothing_is_fetched_for_a_request(indexed: Path, tokens: TokenStore) -> None:
     """Addresses in a request, wherever they stand, open no connection and resolve no name."""
     believing = settings.load(

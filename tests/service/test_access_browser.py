@@ -58,6 +58,7 @@ def log_in(page: sync_api.Page, tokens: TokenStore) -> str:
     return token.token_id
 
 
+@pytest.mark.slow
 def test_log_in_search_and_log_out(
     page: sync_api.Page, served: Served, tokens: TokenStore, ids: list[str]
 ) -> None:
@@ -78,6 +79,7 @@ def test_log_in_search_and_log_out(
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_revoked_while_the_page_is_open(
     page: sync_api.Page, served: Served, tokens: TokenStore, ids: list[str]
 ) -> None:
@@ -89,6 +91,7 @@ def test_revoked_while_the_page_is_open(
     expect(page.get_by_role("alert").filter(has_text="no longer logged in")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_link_on_another_site(
     page: sync_api.Page, served: Served, tokens: TokenStore, ids: list[str], tmp_path: Path
 ) -> None:

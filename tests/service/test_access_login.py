@@ -161,6 +161,7 @@ def test_own_form_may_say_where_it_comes_from(browser: FlaskClient) -> None:
     assert browser.get("/login").headers["Referrer-Policy"] == "same-origin"
 
 
+@pytest.mark.slow
 def test_scope_of_the_token_holds_for_the_page(browser: FlaskClient, tokens: TokenStore) -> None:
     log_in(browser, tokens, Scope.ingest)
     assert "scope search" in problem(browser.get("/"), 403)

@@ -181,6 +181,7 @@ def test_expiry_that_does_not_fit(text: str) -> None:
         parse_expiry(text, NOW)
 
 
+@pytest.mark.slow
 def test_command(tmp_path: Path) -> None:
     made = run(
         tmp_path, "create", "--scope", "search", "--scope", "ingest", "--name", "PACS", "--expires", "1d"
@@ -201,6 +202,7 @@ def test_command(tmp_path: Path) -> None:
     assert "revoked" in run(tmp_path, "list").stdout
 
 
+@pytest.mark.slow
 def test_command_with_what_does_not_fit(tmp_path: Path) -> None:
     assert "no tokens" in run(tmp_path, "list").stdout
     for arguments in (("create",), ("create", "--scope", "everything"), ("revoke",)):

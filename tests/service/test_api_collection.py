@@ -109,6 +109,7 @@ def test_metrics_without_a_collection(tmp_path: Path) -> None:
     assert 'cbir_collection_ready{collection="none"} 0.0' in answer.text
 
 
+@pytest.mark.slow
 def test_two_collections_of_one_name(indexed: Path, tmp_path: Path) -> None:
     import subprocess
 

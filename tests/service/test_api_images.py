@@ -101,6 +101,7 @@ def test_add_one_as_the_body(mine: FlaskClient, writable: Path, pictures: list[P
     assert image_id in [hit["image_id"] for hit in answers]
 
 
+@pytest.mark.slow
 def test_thumbnail_of_what_was_sent(mine: FlaskClient, pictures: list[Path]) -> None:
     image_id = send(mine, pictures[-1]).json["ids"][0]
     answer = mine.get(f"{IMAGES}/{image_id}/thumbnail")

@@ -59,6 +59,7 @@ def until(client: FlaskClient, name: str, *states: str) -> dict[str, Any]:
     raise AssertionError(detail)
 
 
+@pytest.mark.slow
 def test_a_folder_is_indexed(client: FlaskClient, archive: Path) -> None:
     folder = noise(archive / "a", 20)
     (folder / "bad.png").write_bytes(b"no image")
@@ -78,6 +79,7 @@ def test_a_folder_is_indexed(client: FlaskClient, archive: Path) -> None:
     assert [job["job"] for job in client.get(JOBS).json["items"]] == [again, sent.json["job"]]
 
 
+@pytest.mark.slow
 def test_progress_and_cancel(client: FlaskClient, archive: Path) -> None:
     folder = noise(archive / "many", 900)
     first = client.post(JOBS, json={"folder": str(folder), "processes": 1}).json["job"]
@@ -122,6 +124,7 @@ def test_paths_outside_the_roots(client: FlaskClient, archive: Path, tmp_path: P
     assert client.get(JOBS).json["items"] == []
 
 
+@pytest.mark.slow
 def test_links_do_not_lead_out_of_the_roots(client: FlaskClient, archive: Path, tmp_path: Path) -> None:
     """Neither links in the folder nor links in a linked folder, to folders or to files; those within it do."""
     outside = noise(tmp_path / "outside", 7)
@@ -146,6 +149,7 @@ def test_links_do_not_lead_out_of_the_roots(client: FlaskClient, archive: Path, 
     assert client.get("/v1/collection").json["images"] == 5
 
 
+@pytest.mark.slow
 def test_a_link_that_changes_while_its_job_waits(
     client: FlaskClient, app: Flask, archive: Path, tmp_path: Path
 ) -> None:

@@ -106,6 +106,7 @@ def test_an_erased_patient(writable: Path, tokens: TokenStore, ids: list[str]) -
     assert key not in (tokens.file.parent / "audit.jsonl").read_text()
 
 
+@pytest.mark.slow
 def test_jobs(writable: Path, tokens: TokenStore, pictures: list[Path]) -> None:
     roots = (str(pictures[0].parents[1]),)
     app = create_app(

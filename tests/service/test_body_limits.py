@@ -39,6 +39,7 @@ def test_json_is_small(client: FlaskClient, ids: list[str], method: str, path: s
     assert str(MAX_JSON_BYTES) in problem(answer, 413)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "path"),
     [
@@ -85,6 +86,7 @@ def refused(address: str, body: Iterator[bytes], kind: str) -> bool:
     return answer.status_code == 413
 
 
+@pytest.mark.slow
 def test_bodies_of_no_announced_size(indexed: Path, ids: list[str], tmp_path: Path) -> None:
     first, state = json.dumps({"image_id": ids[0], "k": 3}).encode(), tmp_path / "state"
     with serving(indexed) as running:

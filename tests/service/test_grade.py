@@ -117,6 +117,7 @@ def test_nothing_learnt_yet(indexed: Path, ids: list[str]) -> None:
     assert "cbir grade fit" in problem(client.post("/v1/grade", json={"image_id": ids[0]}), 404)
 
 
+@pytest.mark.slow
 def test_several_labels_and_what_is_learnt_while_it_serves(writable: Path, ids: list[str]) -> None:
     client = create_app(writable, settings.load()).test_client()
     learn(writable, name="ranking-svm")

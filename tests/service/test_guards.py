@@ -31,6 +31,7 @@ def test_other_names_are_refused(client: FlaskClient, host: str, path: str) -> N
     problem(client.get(path, headers={"Host": host}), 421)
 
 
+@pytest.mark.slow
 def test_requests_must_name_a_host(indexed: Path) -> None:
     """Without one the service would have to guess, and takes its own address."""
     with serving(indexed) as running:

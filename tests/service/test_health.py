@@ -27,6 +27,7 @@ def test_ready(indexed: Path) -> None:
     assert detail == {"status": "ready", "images": COUNT - 6, "profile": "huang2012"}
 
 
+@pytest.mark.slow
 def test_added_and_deleted_by_another_process(writable: Path, pictures: list[Path], ids: list[str]) -> None:
     client = create_app(writable, settings.load()).test_client()
     assert client.get("/readyz").json["images"] == COUNT - 6
@@ -50,6 +51,7 @@ def test_thumbnail_of_a_deleted_image_is_gone_from_the_cache_too(writable: Path,
     problem(client.get(f"/v1/images/{ids[0]}/thumbnail", headers={"If-None-Match": etag}), 404)
 
 
+@pytest.mark.slow
 def test_collection_that_goes_and_comes_back(writable: Path, tmp_path: Path, pictures: list[Path]) -> None:
     client = create_app(writable, settings.load()).test_client()
     assert client.get("/readyz").json["images"] == COUNT - 6

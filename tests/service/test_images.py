@@ -98,12 +98,14 @@ def thumbnail(folder: Path) -> Any:
     )
 
 
+@pytest.mark.slow
 def test_colours_and_proportions_are_kept(mine: Path) -> None:
     small = decoded(thumbnail(mine))
     assert small.shape == (128, 256, 3)
     assert small[64, 40, 2] > 200 > 50 > small[64, 40, 0]
 
 
+@pytest.mark.slow
 def test_source_that_is_gone(mine: Path) -> None:
     (mine / "large.png").unlink()
     answer = thumbnail(mine)
@@ -111,11 +113,13 @@ def test_source_that_is_gone(mine: Path) -> None:
     assert "large" not in answer.text
 
 
+@pytest.mark.slow
 def test_source_that_is_no_image_any_more(mine: Path) -> None:
     (mine / "large.png").write_text("nothing")
     assert "no longer" in problem(thumbnail(mine), 410)
 
 
+@pytest.mark.slow
 def test_source_that_shows_something_else(mine: Path) -> None:
     cv2.imwrite(str(mine / "large.png"), np.full((300, 600, 3), 9, np.uint8))
     assert "another picture" in problem(thumbnail(mine), 410)

@@ -70,6 +70,7 @@ def test_other_images_have_no_window(client, pictures):
     assert "only grey DICOM" in problem(send(client, pictures[-1], window="40,400"), 422)
 
 
+@pytest.mark.slow
 def test_a_region_of_an_image_of_the_collection_is_cut_from_its_file(tmp_path):
     large = np.random.default_rng(0).integers(
         0, 256, (60, 2500), np.uint8

@@ -54,6 +54,7 @@ def value(dataset: dict, tag: str):
     return dataset[tag]["Value"][0]
 
 
+@pytest.mark.slow
 def test_a_dicomweb_client_reads_the_answers(
     dicom_collection: tuple[Path, list[Dataset]], ct: Dataset
 ) -> None:
@@ -88,6 +89,7 @@ def test_a_dicomweb_client_reads_the_answers(
     assert scores == sorted(scores, reverse=True)
 
 
+@pytest.mark.slow
 @hypothesis_settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from(Level), st.sampled_from(Combination), st.integers(1, 3), st.sampled_from([1, 3, 7, 1000])
@@ -112,6 +114,7 @@ def test_pages_make_the_whole_list(
     assert [value(item, "00771002") for item in pages] == list(range(1, len(pages) + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", Combination)
 @pytest.mark.parametrize("level", [Level.series, Level.study])
 def test_slices_are_combined(
@@ -279,6 +282,7 @@ def test_nothing_of_the_patient_is_told(near: FlaskClient, ct: Dataset) -> None:
             assert secret not in answer.text
 
 
+@pytest.mark.slow
 def test_frames_are_of_one_instance(tmp_path: Path) -> None:
     many, *others = slices(4, 48, seed=5)
     many.SOPInstanceUID = many.file_meta.MediaStorageSOPInstanceUID = "1.2.3"
@@ -302,6 +306,7 @@ def test_frames_are_of_one_instance(tmp_path: Path) -> None:
     assert value(answer, "00771009").endswith(f"n={value(answer, '00771006')}")
 
 
+@pytest.mark.slow
 def test_the_doors_are_those_of_a_search(
     dicom_collection: tuple[Path, list[Dataset]], ct: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ def changing(writable: Path) -> FlaskClient:
     return create_app(writable, settings.load()).test_client()
 
 
+@pytest.mark.slow
 def test_a_dicomweb_client_stores_and_stores_again(writable: Path) -> None:
     datasets = [dcmread(BytesIO(instance(number))) for number in range(3)]
     with serving(writable) as running:

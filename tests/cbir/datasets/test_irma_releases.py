@@ -63,6 +63,7 @@ def table(root, split="train"):
     return next(root.glob(f"*_{split}_codes*.csv"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "layout",
     [

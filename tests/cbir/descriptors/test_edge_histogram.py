@@ -56,6 +56,7 @@ def quantised(share: float, kind: int) -> int:
     return 7
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(image=images(st.integers(70, 180)))
 def test_equals_the_slow_form(image: Image):

@@ -53,6 +53,7 @@ def test_flat(name, level):
         check(name, descriptors.get(name)(Image(np.full(shape, level, np.uint8))))
 
 
+@pytest.mark.slow
 @MEMBERS
 def test_huge(name):
     pixels = draw("noise", (300, 300), 3).repeat(11, 0).repeat(11, 1)

@@ -112,12 +112,14 @@ class Slow:
         return sum(cosines) / len(cosines) if cosines else 0.0
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(image=images(st.integers(1, 60)))
 def test_equals_the_slow_form(image: Image):
     np.testing.assert_allclose(tamura(image), Slow(image.grey).values(), rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "shape"), [("smooth", (90, 75)), ("stripes", (64, 120)), ("noise", (100, 33))]
 )

@@ -3,6 +3,7 @@
 import sys
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,6 +75,7 @@ def test_queries_are_split_by_the_size_of_their_class():
     np.testing.assert_allclose(bench.lead_over_rival(large, "new", ["new"])["minus_none"]["map"]["mean"], 0.0)
 
 
+@pytest.mark.slow
 def test_facts_compare_with_the_first():
     found = bench.summarise_scores(contest().members, 0)
     assert "against_none" not in found["none"]

@@ -47,6 +47,7 @@ def every_answer(axis):
     return ["".join(answer) for answer in product(characters, repeat=len(next(iter(parts))))]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.lists(st.integers(0, 20), min_size=len(CODES), max_size=len(CODES)).filter(any),

@@ -81,6 +81,7 @@ def test_evaluate(folder):
     assert said("evaluate", "--collection", folder) == found
 
 
+@pytest.mark.slow
 def test_evaluate_several(folder, tmp_path):
     names = ["ranking-svm", "rankboost", "adarank", "regression", "classification", "ordinal"]
     options = [part for name in names for part in ("--ranker", name)]
@@ -166,6 +167,7 @@ def test_fit_and_predict(folder, tmp_path, name):
     assert "graded images" in run("predict", tmp_path / "new.png", "--collection", folder).output
 
 
+@pytest.mark.slow
 def test_an_image_is_not_its_own_neighbour(folder, tmp_path):
     run("fit", "--collection", folder)
     with Collection(folder) as collection:

@@ -98,6 +98,7 @@ def test_a_new_case_is_placed_between_its_neighbours():
             assert own[0] - 1e-9 <= grade <= own[1] + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9])
 @pytest.mark.parametrize("ranker", [RankingSVM(), RankBoost()])
 def test_the_interval_covers_what_it_promises(coverage, ranker):

@@ -41,6 +41,7 @@ def test_a_phantom():
     assert (draw_lens(2.5, np.random.default_rng(4)).pixels != one.pixels).any()
 
 
+@pytest.mark.slow
 def test_every_feature_follows_the_grade(phantoms):
     grades = [phantom.grade for phantom in phantoms]
     signs = (1, -1, 1, -1, 1, 1)
@@ -67,6 +68,7 @@ def test_feature_on_the_true_contour(phantoms, feature):
     assert max(errors) < ALLOWED[feature]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feature", FEATURES)
 def test_feature_on_the_contour_that_was_found(phantoms, model, feature):
     at = FEATURES.index(feature)
@@ -114,6 +116,7 @@ def test_a_black_image_has_finite_features():
     assert np.isfinite(measure_lens(np.zeros_like(phantom.pixels), phantom.contour)).all()
 
 
+@pytest.mark.slow
 def test_the_lens_is_found(phantoms, model):
     distances, before = [], []
     for phantom in phantoms[40:]:

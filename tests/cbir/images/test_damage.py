@@ -82,6 +82,7 @@ def attempt(data):
         assert image.pixels.size > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SEEDS)
 @settings(max_examples=120, deadline=None)
 @given(changes=changes, early=st.booleans(), length=st.one_of(st.just(1.0), st.floats(0, 1)))

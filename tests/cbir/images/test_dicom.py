@@ -129,6 +129,7 @@ def sigmoid(x, c, w):
 FUNCTIONS = {"LINEAR": linear, "LINEAR_EXACT": linear_exact, "SIGMOID": sigmoid}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(c=st.floats(-900, 2900).map(lambda c: round(c, 2)), w=st.floats(1, 4000).map(lambda w: round(w, 2)))
 def test_windows_follow_the_standard(function, c, w):

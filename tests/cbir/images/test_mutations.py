@@ -130,6 +130,7 @@ def in_processes(starts: list[tuple[int, int]]) -> Iterator[tuple[int, int, floa
                 )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_mutations_neither_crash_nor_hang_nor_exhaust_memory():
     starts = [(first, min(BATCH, MUTATIONS - first)) for first in range(0, MUTATIONS, BATCH)]

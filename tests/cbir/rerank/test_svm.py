@@ -48,6 +48,7 @@ def check(samples: np.ndarray, signs: np.ndarray, bounds: np.ndarray, gamma: flo
         assert a.sum() == pytest.approx(0.0, abs=1e-9 * upper.sum())
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),

@@ -115,6 +115,7 @@ def test_a_reader_follows_another_writer(collection, entries):
     np.testing.assert_array_equal(view.gallery.vectors(np.arange(10)), expected)
 
 
+@pytest.mark.slow
 def test_many_threads_read_while_one_writes(collection, entries):
     reader = Collection(collection.folder)
     failures: list[BaseException] = []

@@ -29,6 +29,7 @@ def test_file_is_read_as_it_was_written_and_others_are_refused(tmp_path: Path) -
             read_knn(path, 50, 10)
 
 
+@pytest.mark.slow
 def test_every_byte_of_the_file_may_be_damaged(tmp_path: Path) -> None:
     """Damage is named or does no harm; in the directory of the archive it could look like a password."""
     vectors = clustered(12)

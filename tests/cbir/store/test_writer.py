@@ -126,6 +126,7 @@ def test_erasing_reaches_what_was_deleted_before_and_the_statistics(collection, 
     assert hidden not in bytes_of(collection.folder)
 
 
+@pytest.mark.slow
 def test_erasing_says_when_a_reader_still_holds_old_pages(collection, entries):
     with collection.writer() as writer:
         writer.add(entries(0, 3, patient="key-77"))
