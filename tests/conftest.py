@@ -32,13 +32,14 @@ MARKED = {
     "cbir/evaluation/test_run_command.py": "slow",
     "cbir/store/test_kill.py": "slow",
     "indexer/test_index.py": "e2e",
+    "service/test_access_browser.py": "e2e",
     "service/test_access_start.py": "e2e",
     "service/test_patience.py": "e2e",
     "service/test_schemathesis.py": "slow",
     "service/test_server.py": "e2e",
     "e2e": "e2e",
 }
-MODULES = {"deep": "torch", "pacs": "pynetdicom"}
+MODULES = {"deep": "torch", "pacs": "pynetdicom", "e2e": "playwright"}
 SERVED = {"served", "browser"}  # fixtures that start a service or a browser
 
 
@@ -66,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_report_header() -> list[str]:
     """Name the extras that are missing, whose tests are left out."""
     return [
-        f"extra {mark} is not installed ({module}): its tests are left out"
+        f"{module} is not installed: the tests marked {mark} are left out"
         for mark, module in MODULES.items()
         if not find_spec(module)
     ]
