@@ -2,16 +2,11 @@
 
 import secrets
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
+from cbir.client.connection import ImageData, ServiceConnection, read_files
 from cbir.client.messages import SimilarAnswer
-
-if TYPE_CHECKING:
-    import httpx
-
-ImageData = Path | bytes
 
 
 class SimilarOptions(TypedDict, total=False):
@@ -41,14 +36,8 @@ class DicomSimilarOptions(SimilarOptions, total=False):
     includefield: Sequence[str]
 
 
-class DicomwebMethods:
+class DicomwebMethods(ServiceConnection):
     """Mixin with the DICOM methods of `cbir.client.Client`."""
-
-    if TYPE_CHECKING:
-
-        def _request(
-            self, method: str, path: str, *, with_collection: bool = True, **options: Any
-        ) -> httpx.Response: ...
 
     def similar(
         self,
@@ -123,9 +112,3 @@ class DicomwebMethods:
         )
         dataset: dict[str, Any] = response.json()
         return dataset
-
-
-def read_files(images: ImageData | Sequence[ImageData]) -> list[bytes]:
-    """Return the contents of one or several files, which may be given as paths."""
-    files = [images] if isinstance(images, Path | bytes) else images
-    return [file if isinstance(file, bytes) else file.read_bytes() for file in files]

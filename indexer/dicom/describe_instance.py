@@ -66,7 +66,11 @@ class _Rejected(Exception):
 
 def describe_shared_instance(shared: SharedBytes, task: InstanceTask) -> InstanceOutcome:
     """Describe an instance that another process shares."""
-    return describe_instance(load_shared_bytes(shared), task)
+    try:
+        data = load_shared_bytes(shared)
+    except OSError:  # for instance too many open files
+        return InstanceOutcome(Fate.failed, "could not be read from shared memory")
+    return describe_instance(data, task)
 
 
 def describe_instance(data: bytes, task: InstanceTask) -> InstanceOutcome:

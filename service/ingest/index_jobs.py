@@ -74,7 +74,7 @@ class JobProcess:
         self._process: SpawnProcess = _context.Process(target=run_index_job, args=(request, child_end))
         self._process.start()
         child_end.close()  # so that the pipe breaks when the process dies
-        atexit.register(self.cancel)  # else Python would wait until all is indexed
+        atexit.register(self._end_at_exit)  # else Python would wait until all is indexed
 
     def messages(self) -> Iterator[JobProgress | JobRefusal | JobEnd]:
         """Yield messages until the process ends."""
@@ -84,16 +84,25 @@ class JobProcess:
 
     def cancel(self) -> None:
         """Ask the process to end in order, and kill it if it has not after a while."""
-        with suppress(OSError):
-            self._pipe.send("cancel")
+        self._ask_to_end()
         timer = Timer(CANCEL_SECONDS, self._process.kill)
         timer.daemon = True
         timer.start()
 
+    def _ask_to_end(self) -> None:
+        with suppress(OSError):
+            self._pipe.send("cancel")
+
+    def _end_at_exit(self) -> None:
+        """Cancel and wait: no thread can be started while Python exits."""
+        self._ask_to_end()
+        self._process.join(CANCEL_SECONDS)
+        self._process.kill()
+
     def wait(self) -> int:
         """Wait for the end; return the exit code."""
         self._process.join()
-        atexit.unregister(self.cancel)
+        atexit.unregister(self._end_at_exit)
         self._pipe.close()
         return self._process.exitcode or 0
 

@@ -1,0 +1,155 @@
+"""Connection to a service: requests, problem responses, and the parts of a request that several methods send."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self, TypedDict, TypeVar, Unpack
+from urllib.parse import quote
+
+import httpx
+from pydantic import BaseModel
+
+from cbir.client import messages
+from cbir.errors import CbirError
+from cbir.images import Region
+
+SECONDS = 60.0
+
+ImageData = Path | bytes
+Window = tuple[float, float]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class DecodeOptions(TypedDict, total=False):
+    """Options for decoding a file.
+
+    frame: number of the frame, from 1. region: part of the image, as x, y, width, height in pixels. window: center
+    and width for a grey DICOM file.
+    """
+
+    frame: int | None
+    region: Region | None
+    window: Window | None
+
+
+class ServiceError(CbirError):
+    """Problem response of the service.
+
+    problem: its content (RFC 9457). retry_after: seconds after which the request may be repeated; None if that
+    will not help.
+    """
+
+    def __init__(self, problem: messages.ProblemDetails, retry_after: int | None = None) -> None:
+        super().__init__(f"{problem.title} ({problem.status}): {problem.detail}")
+        self.problem = problem
+        self.retry_after = retry_after
+
+
+class ServiceConnection:
+    """HTTP connection to one service. Thread-safe."""
+
+    def __init__(
+        self,
+        address: str,
+        token: str | None = None,
+        collection: str | None = None,
+        *,
+        timeout: float = SECONDS,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """Connect to a service when the first request is sent.
+
+        Parameters
+        ----------
+        address : str
+            URL of the service, for instance "http://127.0.0.1:8000".
+        token : str, optional
+            Bearer token.
+        collection : str, optional
+            Name of the collection; None for the service's first one.
+        timeout : float
+            Seconds to wait for a response.
+        transport : httpx.BaseTransport, optional
+            Replacement for the network.
+        """
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self.collection_name = collection
+        self.http = httpx.Client(
+            base_url=address, headers=headers, timeout=timeout, transport=transport, trust_env=False
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.http.close()
+
+    def _all_items(
+        self, model: type[messages.ImagePage | messages.ChangePage], path: str, params: dict[str, Any]
+    ) -> Iterator[Any]:
+        """Iterate over the items of all pages."""
+        while True:
+            page = self._fetch(model, "GET", path, params=params)
+            yield from page.items
+            if page.next is None:
+                return
+            params["cursor"] = page.next
+
+    def _fetch(self, model: type[Model], method: str, path: str, **options: Any) -> Model:
+        return model.model_validate_json(self._request(method, path, **options).content)
+
+    def _request(
+        self, method: str, path: str, *, with_collection: bool = True, **options: Any
+    ) -> httpx.Response:
+        """Send a request; `with_collection` adds the name of the collection."""
+        if with_collection and self.collection_name:
+            options["params"] = {**options.get("params", {}), "collection": self.collection_name}
+        response = self.http.request(method, path, **options)
+        if response.is_success:
+            return response
+        wait = response.headers.get("Retry-After", "")
+        raise ServiceError(_problem(response), int(wait) if wait.isdigit() else None)
+
+
+def _problem(response: httpx.Response) -> messages.ProblemDetails:
+    try:
+        return messages.ProblemDetails.model_validate_json(response.content)
+    except ValueError:  # not from the service but from a proxy
+        return messages.ProblemDetails(
+            type="about:blank",
+            title=response.reason_phrase,
+            status=response.status_code,
+            detail=response.text[:200] or response.reason_phrase,
+        )
+
+
+def without_none(**values: Any) -> dict[str, Any]:
+    """Return the values that are not None, by name."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def decode_form(**options: Unpack[DecodeOptions]) -> dict[str, Any]:
+    """Return the form fields of decoding; lists of numbers are separated by commas."""
+    return {
+        name: ",".join(map(str, value)) if isinstance(value, Sequence) else value
+        for name, value in without_none(**options).items()
+    }
+
+
+def image_path(image_id: str) -> str:
+    """Return the path of an image in the API."""
+    return f"/v1/images/{quote(image_id, safe='')}"
+
+
+def multipart(images: ImageData | Sequence[ImageData]) -> list[tuple[str, tuple[str, bytes]]]:
+    """Return multipart fields without file names, which may be names of patients."""
+    return [("image", ("image", data)) for data in read_files(images)]
+
+
+def read_files(images: ImageData | Sequence[ImageData]) -> list[bytes]:
+    """Return the contents of one or several files, which may be given as paths."""
+    files = [images] if isinstance(images, Path | bytes) else images
+    return [file if isinstance(file, bytes) else file.read_bytes() for file in files]

@@ -1,0 +1,114 @@
+"""Client methods for the images of a collection."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from cbir.client import messages
+from cbir.client.connection import ImageData, ServiceConnection, decode_form, image_path, multipart
+from cbir.images import Region
+
+
+class ImageMethods(ServiceConnection):
+    """Mixin with the methods of `cbir.client.Client` that list, add, change and delete images."""
+
+    def images(self, where: Sequence[str] = (), *, limit: int = 100) -> Iterator[messages.ImageRecord]:
+        """Iterate over the images that meet all conditions `where`, oldest first, `limit` per request."""
+        yield from self._all_items(messages.ImagePage, "/v1/images", {"limit": limit, "where": list(where)})
+
+    def image_page(
+        self, where: Sequence[str] = (), *, limit: int = 100, cursor: str | None = None
+    ) -> messages.ImagePage:
+        """Return one page of the images.
+
+        Parameters
+        ----------
+        where : sequence of str
+            Label conditions.
+        limit : int
+            Maximum number of images.
+        cursor : str, optional
+            `next` of the previous page.
+        """
+        params = {"limit": limit, "where": list(where)} | ({"cursor": cursor} if cursor else {})
+        return self._fetch(messages.ImagePage, "GET", "/v1/images", params=params)
+
+    def image(self, image_id: str) -> messages.ImageRecord:
+        """Return the record of an image."""
+        return self._fetch(messages.ImageRecord, "GET", image_path(image_id))
+
+    def add(
+        self,
+        images: ImageData | Sequence[ImageData],
+        labels: Mapping[str, str] | Sequence[Mapping[str, str]] | None = None,
+        *,
+        duplicates: bool = False,
+        restore: bool = False,
+        idempotency_key: str | None = None,
+    ) -> messages.AddedImages:
+        """Add images; they are on disk when this returns.
+
+        Parameters
+        ----------
+        images : Path, bytes or sequence
+            Files or their content.
+        labels : mapping or sequence of mappings, optional
+            Labels of all files, or of each file.
+        duplicates : bool
+            Add images that are in the collection already.
+        restore : bool
+            Add images that were deleted earlier.
+        idempotency_key : str, optional
+            Key with which the request can be repeated safely.
+        """
+        form = {"duplicates": json.dumps(duplicates), "restore": json.dumps(restore)}
+        if labels:
+            form["labels"] = json.dumps(
+                dict(labels) if isinstance(labels, Mapping) else [dict(of_file) for of_file in labels]
+            )
+        headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
+        return self._fetch(
+            messages.AddedImages, "POST", "/v1/images", files=multipart(images), data=form, headers=headers
+        )
+
+    def set_labels(
+        self, image_id: str, labels: Mapping[str, str | None], *, if_match: str | None = None
+    ) -> messages.ImageRecord:
+        """Set labels of an image.
+
+        Parameters
+        ----------
+        image_id : str
+            Id of the image.
+        labels : mapping
+            New values; None removes a label.
+        if_match : str, optional
+            `etag` of the state that is changed; the request fails if the image has changed since.
+        """
+        headers = {"If-Match": if_match} if if_match else {}
+        body = {"labels": dict(labels)}
+        return self._fetch(messages.ImageRecord, "PATCH", image_path(image_id), json=body, headers=headers)
+
+    def etag(self, image_id: str) -> str:
+        """Return the ETag of an image's current state, for `set_labels`."""
+        etag: str = self._request("GET", image_path(image_id)).headers["ETag"]
+        return etag
+
+    def delete(self, image_id: str) -> None:
+        """Delete an image permanently."""
+        self._request("DELETE", image_path(image_id))
+
+    def thumbnail(self, image_id: str) -> bytes:
+        """Return a JPEG with a longer side of at most 256 pixels."""
+        return self._request("GET", f"{image_path(image_id)}/thumbnail").content
+
+    def picture(self, image_id: str, *, region: Region | None = None) -> bytes:
+        """Return a PNG with a longer side of at most 1024 pixels, or the thumbnail if nothing larger is stored.
+
+        `region` selects a part of the image: (x, y, width, height) in its pixels.
+        """
+        params = decode_form(region=region)
+        return self._request("GET", f"{image_path(image_id)}/picture", params=params).content
+
+    def original(self, image_id: str) -> bytes:
+        """Return the original file of an image, if it is stored."""
+        return self._request("GET", f"{image_path(image_id)}/original").content
