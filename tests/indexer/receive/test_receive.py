@@ -224,8 +224,6 @@ def test_too_much_ends_the_association_and_no_more(tmp_path: Path) -> None:
         started.stop()
 
 
-# pynetdicom leaves its socket open when the peer is killed
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_what_was_acknowledged_outlives_the_receiver(tmp_path: Path) -> None:
     place = tmp_path / "collection"
     wanted = list(slices(COUNT, 24))
