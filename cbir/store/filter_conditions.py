@@ -1,7 +1,6 @@
 """Label filters in text form: `modality=CT`, `label!=knee`, `severity>=1.5`."""
 
 import operator
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,8 @@ from sqlalchemy import ColumnElement, func, select
 from cbir.errors import InvalidInput
 from cbir.store.schema import images, labels
 
-FORM = re.compile(r"\s*([^=!<>]+?)\s*(!=|>=|<=|=|>|<)\s*(.*?)\s*", re.DOTALL)
+MAX_CHARACTERS = 1000  # of a condition
+OPERATORS = ("!=", ">=", "<=", "=", ">", "<")
 COMPARISONS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 
@@ -36,12 +36,18 @@ class Condition:
 
 
 def parse_filter(text: str) -> Condition:
-    """Parse a condition such as `modality=CT`; raises InvalidInput."""
-    match = FORM.fullmatch(text)
-    if not match:
+    """Parse a condition of at most 1000 characters, such as `modality=CT`; raises InvalidInput."""
+    if len(text) > MAX_CHARACTERS:
+        raise InvalidInput(
+            f"the filter '{text[:20]}...' has {len(text)} characters; {MAX_CHARACTERS} are allowed"
+        )
+    start = next((place for place, character in enumerate(text) if character in "=!<>"), len(text))
+    key, rest = text[:start].strip(), text[start:]
+    symbol = next((symbol for symbol in OPERATORS if rest.startswith(symbol)), None)
+    if not key or symbol is None:
         raise InvalidInput(f"the filter '{text}' is not of the form key=value (also != < <= > >=)")
-    condition = Condition(*match.groups())
-    if condition.operator in COMPARISONS:
+    condition = Condition(key, symbol, rest.removeprefix(symbol).strip())
+    if symbol in COMPARISONS:
         try:
             float(condition.value)
         except ValueError:

@@ -12,7 +12,7 @@ from cbir.archive_client import authorization_header
 from cbir.errors import InvalidInput
 
 READ_BYTES = 2**20
-HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):\s*([ -~]*)")
+HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t -~]*)")
 
 
 class BoundedSession(requests.Session):
@@ -73,7 +73,7 @@ def open_session(
         match = HEADER.fullmatch(text)
         if not match:
             raise InvalidInput("--header must be of the form 'Name: value'")  # it may hold a secret
-        session.headers[match.group(1)] = match.group(2)
+        session.headers[match.group(1)] = match.group(2).strip()
     session.headers.update(authorization_header())
     return session
 

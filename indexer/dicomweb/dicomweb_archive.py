@@ -198,7 +198,7 @@ def _is_list(response: requests.Response) -> bool:
 def _summary(response: requests.Response) -> str:
     """Summarise an answer: status, type, title and server, in printable ASCII."""
     kind = response.headers.get("Content-Type", "no content type").partition(";")[0]
-    title = re.search(rb"<title[^>]*>([^<]{1,60})", response.content[:20000], re.IGNORECASE)
+    title = re.search(rb"<title[^<>]*>([^<]{1,60})", response.content[:20000], re.IGNORECASE)
     text = f"{response.status_code} with {kind}"
     if title:
         text += f" titled {title.group(1).decode(errors='replace').strip()!r}"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from flask import Request, current_app
 
-from service.access.tokens import Scope
+from cbir.access_rights import Scope
 
 
 class OpenTo(Enum):
@@ -14,6 +14,7 @@ class OpenTo(Enum):
 
     anyone = "open to everyone"
     any_token = "open to every valid token"
+    unlimited_token = "open to every valid token that is limited to no collections or images"
 
 
 class AccessRule(NamedTuple):
@@ -32,7 +33,7 @@ RULES: dict[str, AccessRule] = {
     "GET /login": AccessRule(OpenTo.anyone),
     "POST /login": AccessRule(OpenTo.anyone, "login"),
     "POST /logout": AccessRule(OpenTo.anyone, "logout"),
-    "GET /metrics": AccessRule(OpenTo.any_token),
+    "GET /metrics": AccessRule(OpenTo.unlimited_token),
     "GET /docs/errors": AccessRule(OpenTo.anyone),
     "GET /docs": AccessRule(OpenTo.any_token),
     "GET /openapi.json": AccessRule(OpenTo.any_token),
@@ -52,7 +53,7 @@ RULES: dict[str, AccessRule] = {
     # Not logged: a page shows dozens at a time, of images that the lines of searches and lists name.
     "GET /v1/images/*/thumbnail": AccessRule(Scope.search),
     "GET /v1/images/*/picture": AccessRule(Scope.search, "picture"),
-    "GET /v1/images/*/original": AccessRule(Scope.search, "original"),
+    "GET /v1/images/*/original": AccessRule(Scope.originals, "original"),
     "GET /v1/collections": AccessRule(Scope.search),
     "GET /v1/collection": AccessRule(Scope.search),
     "GET /v1/collection/profile": AccessRule(Scope.search),
@@ -92,7 +93,7 @@ def find_rule(method: str, url_rule: str, rules: dict[str, AccessRule] = RULES) 
     AccessRule or None
     """
     method = "GET" if method == "HEAD" else method
-    return rules.get(f"{method} {re.sub(r'<[^>]*>', '*', url_rule)}")
+    return rules.get(f"{method} {re.sub(r'<[^<>]*>', '*', url_rule)}")
 
 
 def rule_of_request(request: Request) -> AccessRule | None:

@@ -33,7 +33,7 @@ STATUS_DESCRIPTIONS = {
     304: "The client's copy is current.",
 }
 BINARY = {"type": "string", "contentMediaType": "application/octet-stream"}
-PARAMETER = re.compile(r"<(?:[^:>]+:)?([^>]+)>")
+PARAMETER = re.compile(r"<(?:[^:<>]+:)?([^:<>]+)>")
 
 
 def build_openapi(app: Flask) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from cbir.datasets.irma.codes import AXES, AXIS_SLICES, DIGITS, LENGTHS, code_di
 from cbir.datasets.irma.text_lines import read_lines
 from cbir.errors import InvalidInput
 
-SECTION = re.compile(r"\*+\s*([a-z ]+?)\s*\*+", re.IGNORECASE)
-NODE = re.compile(r"\[([0-9a-z]+)\]\s*(.*)", re.IGNORECASE)
+SECTION = re.compile(r"\*+([a-z\s]+)\*+", re.IGNORECASE)
+NODE = re.compile(r"\[([0-9a-z]+)\](.*)", re.IGNORECASE | re.DOTALL)
 AXIS_OF = dict(zip(AXES, range(4), strict=True)) | {"biological system": 3}
 
 
@@ -38,8 +38,9 @@ class CodeTree:
         for number, line in enumerate(lines, start=1):
             line = line.strip()
             section, node = SECTION.fullmatch(line), NODE.fullmatch(line)
-            if section and section[1].lower() in AXIS_OF:
-                axis = AXIS_OF[section[1].lower()]
+            title = section[1].strip().lower() if section else ""
+            if title in AXIS_OF:
+                axis = AXIS_OF[title]
             elif node and axis is not None:
                 problem = _problem(node[1].lower(), axes[axis], LENGTHS[axis])
                 if problem:

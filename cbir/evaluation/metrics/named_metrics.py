@@ -25,7 +25,7 @@ WITH_CUTOFF: dict[str, Callable[[JudgedBlock, int], Values]] = {
 }
 LOWER_IS_BETTER = ("ANMRR", "kNNError")
 FORM = re.compile(r"(\w+)(?:@([0-9.]+))?")
-BETWEEN = re.compile(r"[\s,]+(?![^()]*\))")  # not inside of parentheses, as in nDCG(gains={0:0,1:2})@10
+NAME = re.compile(r"(?:[^\s,()]|\([^()]*\)|[()])+")  # parentheses may hold commas: nDCG(gains={0:0,1:2})@10
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Metric:
 
 def parse_metrics(text: str) -> list[Metric]:
     """Parse names separated by spaces or commas; raise InvalidInput for an unknown one."""
-    names = [name for name in dict.fromkeys(BETWEEN.split(text)) if name]
+    names = list(dict.fromkeys(NAME.findall(text)))
     if not names:
         raise InvalidInput('name at least one measure, for instance --measures "AP P@10 nDCG@10"')
     return [_parse_metric(name) for name in names]

@@ -1,9 +1,12 @@
 """Label filters as typed."""
 
+import contextlib
+import time
+
 import pytest
 
 from cbir.errors import InvalidInput
-from cbir.store.filter_conditions import Condition, parse_filter
+from cbir.store.filter_conditions import MAX_CHARACTERS, Condition, parse_filter
 
 
 @pytest.mark.parametrize(
@@ -16,16 +19,32 @@ from cbir.store.filter_conditions import Condition, parse_filter
         ("age<60", Condition("age", "<", "60")),
         ("note=a=b", Condition("note", "=", "a=b")),
         ("empty=", Condition("empty", "=", "")),
+        ("two words = of\ttwo\nlines ", Condition("two words", "=", "of\ttwo\nlines")),
+        ("a==b", Condition("a", "=", "=b")),
     ],
 )
 def test_what_can_be_typed(text, expected):
     assert parse_filter(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "modality", "=CT", "severity>=high", "<3"])
+@pytest.mark.parametrize("text", ["", "modality", "=CT", "severity>=high", "<3", " =CT", "a!b", "a ! =b"])
 def test_what_cannot_is_named(text):
     with pytest.raises(InvalidInput, match="filter"):
         parse_filter(text)
+
+
+def test_the_length_of_a_condition_is_limited():
+    assert parse_filter("key=" + "v" * (MAX_CHARACTERS - 4)).key == "key"
+    with pytest.raises(InvalidInput, match=f"has 100004 characters; {MAX_CHARACTERS} are allowed"):
+        parse_filter("key=" + " " * 100_000)
+
+
+@pytest.mark.parametrize("character", [" ", "=", "!", "<", ">", "a", "\u00a0"])
+def test_the_longest_condition_takes_no_time(character):
+    started = time.perf_counter()
+    with contextlib.suppress(InvalidInput):
+        parse_filter(character * MAX_CHARACTERS)
+    assert time.perf_counter() - started < 0.1
 
 
 def test_a_value_is_never_sql(collection, entries):
