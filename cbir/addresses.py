@@ -1,7 +1,7 @@
 """Validation of URLs in the settings: archive, viewer and framing origins."""
 
 import re
-from urllib.parse import SplitResult, quote, urlsplit
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 PLACEHOLDERS = ("study", "series", "instance", "frame")
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
@@ -23,6 +23,12 @@ def validate_http_url(text: str) -> str:
             f"{text} has a ? or a #; give only the part before, for instance http://localhost:8042/dicom-web"
         )
     return text.rstrip("/")
+
+
+def validate_issuer(text: str) -> str:
+    """Return the URL of an OpenID Connect issuer as it is, since tokens repeat it exactly; raise ValueError."""
+    validate_http_url(text)
+    return text
 
 
 def validate_viewer_template(text: str) -> str:
@@ -49,6 +55,17 @@ def validate_origin(text: str) -> str:
         raise ValueError(f"{text} is not an origin; write it as https://viewer.example.org, without a path")
     _split(text)
     return text.lower()
+
+
+def origin_of(url: str, base: str = "") -> str:
+    """Return scheme, host and port of a URL, which may be relative to `base`; "" for what is not http or https."""
+    try:
+        parts = urlsplit(urljoin(base, url))
+        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    except (KeyError, ValueError):
+        return ""
+    host = re.sub(r"[^!-~]", "?", parts.hostname or "")[:255]
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}" if host else ""
 
 
 def _split(text: str) -> SplitResult:

@@ -14,6 +14,7 @@ import urllib.request
 from contextlib import suppress
 from typing import Any
 
+from cbir.addresses import origin_of
 from cbir.errors import ArchiveFailed, InvalidInput
 from cbir.external_links import rendered_url, resource_url
 
@@ -99,6 +100,9 @@ class ArchiveClient:
                 return _read_limited(response, deadline)
         except urllib.error.HTTPError as error:
             error.close()
+            if location := error.headers.get("Location"):
+                target = origin_of(location, url)
+                raise ArchiveFailed(redirect_message(self.url, target), answered=True) from None
             raise ArchiveFailed(f"the archive at {self.url} answered {error.code}", answered=True) from None
         except OverflowError:
             raise ArchiveFailed(
@@ -109,6 +113,14 @@ class ArchiveClient:
             raise ArchiveFailed(f"the archive at {self.url} {problem}") from None
         except Exception:  # http.client has its own errors for answers that are not HTTP
             raise ArchiveFailed(f"the server at {self.url} is not a DICOMweb archive") from None
+
+
+def redirect_message(url: str, target: str) -> str:
+    """Return the message for an archive at `url` that redirects to the server `target`."""
+    return (
+        f"the archive at {url} redirects to {target or 'what is no http URL'}, which is not followed, because credentials "
+        "are for the configured server only; if that server is the right one, configure that address"
+    )
 
 
 def _read_limited(response: Any, deadline: float) -> bytes:

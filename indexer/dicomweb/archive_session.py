@@ -7,20 +7,37 @@ from typing import Any
 
 import requests
 
-from cbir.addresses import validate_http_url
-from cbir.archive_client import authorization_header
-from cbir.errors import InvalidInput
+from cbir.addresses import origin_of, validate_http_url
+from cbir.archive_client import authorization_header, redirect_message
+from cbir.errors import ArchiveFailed, InvalidInput
 
 READ_BYTES = 2**20
+MAX_REDIRECTS = 5
 HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t -~]*)")
 
 
 class BoundedSession(requests.Session):
-    """Session that reads answers whole, and raises ConnectionError beyond `max_bytes`."""
+    """Session that reads answers whole, and raises ConnectionError beyond `max_bytes`.
+
+    Follows redirects within the same scheme, host and port only: headers, credentials and the client's certificate
+    are for the server that the user named.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__()
         self.max_bytes = max_bytes
+        self.max_redirects = MAX_REDIRECTS
+
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        """Return the URL that a response redirects to; raise ArchiveFailed if it is another server's."""
+        target = super().get_redirect_target(resp)
+        if target is None:
+            return None
+        target_origin = origin_of(target, resp.url)
+        if target_origin != origin_of(resp.url):
+            resp.close()
+            raise ArchiveFailed(redirect_message(origin_of(resp.url), target_origin))
+        return target
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
         """Send like the base class, within the bound."""

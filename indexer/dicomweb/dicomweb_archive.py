@@ -212,6 +212,8 @@ def _reason(error: requests.RequestException) -> str:
         return (
             "its certificate is not trusted, or it does not use TLS (--authority names the signing authority)"
         )
+    if isinstance(error, requests.TooManyRedirects):
+        return "it redirects without end"
     if isinstance(error, requests.Timeout):
         return "no answer in time"
     if "larger than the limit" in str(error):

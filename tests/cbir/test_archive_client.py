@@ -79,6 +79,14 @@ def test_misbehaving_archives_are_reported(address: str, how: str, answered: boo
     assert len(SEEN) == count + 2  # a redirect is not followed
 
 
+def test_a_redirect_is_named_and_not_followed(address: str) -> None:
+    count = len(SEEN)
+    target = address.replace("127.0.0.1", "localhost")
+    with pytest.raises(ArchiveFailed, match=f"redirects to {target}.*configure that address"):
+        ArchiveClient(f"{address}/away").rendered(*UIDS, None, 64)
+    assert len(SEEN) == count + 1
+
+
 def test_credentials_come_from_the_environment(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(archive_client.USER, "anna")
     monkeypatch.setenv(archive_client.PASSWORD, "geheim")

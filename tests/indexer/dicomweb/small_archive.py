@@ -23,6 +23,7 @@ class SmallArchive(ThreadingHTTPServer):
     dies_after: requests that it answers; after them it cuts every connection, until that is None again.
     elsewhere: where it sends its clients to, if anywhere. said: the headers Authorization that came. asked:
     paths, and headers X-Key.
+    connections: how many there were. Below /moved it sends its clients to /dicom-web.
     fetched: the SOP Instance UIDs that were asked for, in order. pages: searches for instances.
     """
 
@@ -35,10 +36,16 @@ class SmallArchive(ThreadingHTTPServer):
         self.credentials = credentials
         self.dies_after: int | None = None
         self.elsewhere = ""
+        self.connections = 0
         self.said: list[str | None] = []
         self.asked: list[tuple[str, str | None]] = []
         self.fetched: list[str] = []
         self.pages: list[int] = []
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Count connections."""
+        self.connections += 1
+        return True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients that do not trust us go away; that is no news."""
@@ -56,9 +63,9 @@ class _Handler(BaseHTTPRequestHandler):
             archive.dies_after -= 1
         archive.said.append(self.headers.get("Authorization"))
         archive.asked.append((unquote(self.path), self.headers.get("X-Key")))
-        if archive.elsewhere:
+        if archive.elsewhere or self.path.startswith("/moved/"):
             self.send_response(302)
-            self.send_header("Location", archive.elsewhere + self.path)
+            self.send_header("Location", archive.elsewhere + self.path.replace("/moved/", "/dicom-web/"))
             self.send_header("Content-Length", "0")
             self.end_headers()
             return

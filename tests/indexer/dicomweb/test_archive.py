@@ -19,6 +19,7 @@ from indexer.dicomweb import dicomweb_archive as archives
 from indexer.dicomweb.archive_session import open_session
 from indexer.dicomweb.crawl import Crawl, StudyFilter
 from indexer.dicomweb.dicomweb_archive import DicomwebArchive
+from indexer.dicomweb.orthanc_changes import OrthancChanges
 from indexer.index_request import open_collection
 from tests.indexer.dicomweb.small_archive import SmallArchive, basic, certificate, serving
 from tests.indexer.receiving import CBIR, instances_in, slices
@@ -78,17 +79,67 @@ def test_a_certificate_for_another_address_is_not_trusted(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "told", [{USER: "radiology", PASSWORD: "hunter2"}, {TOKEN: "a.b.c"}], ids=["basic", "bearer"]
 )
-def test_credentials_do_not_follow_to_another_server(
-    told: dict[str, str], monkeypatch: pytest.MonkeyPatch
+def test_redirects_to_another_server_are_not_followed(
+    told: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in told.items():
         monkeypatch.setenv(name, value)
     ours, other = SmallArchive(list(slices(1, 32))), SmallArchive(list(slices(1, 32)))
     with serving(other) as elsewhere, serving(ours) as url:
         ours.elsewhere = elsewhere.removesuffix("/dicom-web")
-        DicomwebArchive(url, open_session([], MOST)).check()
-    assert [bool(one) for one in ours.said] == [True]
-    assert other.said == [None]
+        with pytest.raises(ArchiveFailed, match=f"redirects to {ours.elsewhere}.*configure that address"):
+            DicomwebArchive(url, open_session(["X-Key: secret"], MOST)).check()
+        ours.elsewhere = elsewhere.removesuffix("/dicom-web").replace("127.0.0.1", "localhost")
+        said = crawl(url, tmp_path / "none", 2, "--header", "X-Key: secret", **told)
+    assert f"redirects to {ours.elsewhere}" in said
+    assert "secret" not in said
+    assert [key for _, key in ours.asked] == ["secret"] * 2
+    assert all(ours.said)
+    assert other.connections == 0
+    assert not (tmp_path / "none").exists()
+
+
+def test_an_instance_that_is_elsewhere_is_not_fetched() -> None:
+    ours, other = SmallArchive(list(slices(1, 32))), SmallArchive(list(slices(1, 32)))
+    with serving(other) as elsewhere, serving(ours) as url:
+        archive = DicomwebArchive(url, open_session(["X-Key: secret"], MOST))
+        archive.check()
+        ours.elsewhere = elsewhere.removesuffix("/dicom-web")
+        with pytest.raises(ArchiveFailed, match="redirects to"):
+            archive.fetch(ours.study, ours.series, next(iter(ours.instances)))
+        with pytest.raises(ArchiveFailed, match="redirects to"):
+            OrthancChanges(url.removesuffix("/dicom-web"), archive.session)
+    assert other.connections == 0
+
+
+@needs_openssl
+def test_the_certificate_of_the_client_is_for_the_archive(tmp_path: Path) -> None:
+    signed = certificate(tmp_path)
+    both = tmp_path / "both.pem"
+    both.write_text(signed[0].read_text() + signed[1].read_text())
+    ours, other = SmallArchive(list(slices(1, 32))), SmallArchive(list(slices(1, 32)))
+    with serving(other, signed) as elsewhere, serving(ours, signed) as url:
+        session = open_session([], MOST, signed[0], both)
+        DicomwebArchive(url, session).check()
+        ours.elsewhere = elsewhere.removesuffix("/dicom-web")
+        with pytest.raises(ArchiveFailed, match="redirects to"):
+            DicomwebArchive(url, session).check()
+        ours.elsewhere = ours.elsewhere.replace("https", "http")
+        with pytest.raises(ArchiveFailed, match="redirects to http://"):
+            DicomwebArchive(url, session).check()
+    assert other.connections == 0
+
+
+def test_redirects_of_the_same_server_are_followed(tmp_path: Path) -> None:
+    archive = SmallArchive(list(slices(2, 32)))
+    with serving(archive) as url:
+        moved = url.replace("dicom-web", "moved")
+        said = crawl(moved, tmp_path / "collection", 0, "--header", "X-Key: secret")
+        assert json.loads(said)["stored"] == 2
+        assert {key for _, key in archive.asked} == {"secret"}
+        archive.elsewhere = url.removesuffix("/dicom-web")  # round and round
+        with pytest.raises(ArchiveFailed, match="redirects without end"):
+            DicomwebArchive(url, open_session([], MOST)).check()
 
 
 @pytest.mark.parametrize("token", ["a b", "a.b.c\n", "a\u0142"])
