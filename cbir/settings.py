@@ -55,6 +55,22 @@ class Settings(BaseSettings):
     request_seconds: float = Field(60, gt=0, description="time limit of a request, transfer included")
     max_upload_bytes: int = Field(64 * 2**20, ge=1, description="maximum size of a query image over HTTP")
     max_pixels: int = Field(100_000_000, ge=1, description="pixels of a frame; larger images are refused")
+    max_frame_bytes: int = Field(
+        300_000_000, ge=1, description="width x height x channels x bytes per sample of a frame"
+    )
+    decoders: int = Field(2, ge=1, le=64, description="processes of the service that decode images")
+    decoder_bytes: int = Field(
+        512 * 2**20, ge=64 * 2**20, description="memory that decoding and describing an image may take"
+    )
+    decode_seconds: float = Field(
+        30, gt=0, description="time limit of the service for decoding and describing a frame"
+    )
+    index_decode_seconds: float = Field(
+        60, gt=0, description="the same limit while indexing, crawling and receiving"
+    )
+    burned_in: Literal["accept", "refuse"] = Field(
+        "accept", description="images to add that declare burned-in text (DICOM BurnedInAnnotation)"
+    )
     max_results: int = Field(1000, ge=1, description="maximum k of a search over HTTP")
     rerank: str = Field("auto", description="re-ranking of searches that name none; auto: the best available")
     device: Literal["auto", "cpu", "cuda"] = Field(
