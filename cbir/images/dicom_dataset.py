@@ -1,6 +1,7 @@
 """Parsing of DICOM bytes to a data set with pixels and a transfer syntax."""
 
 import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -16,6 +17,26 @@ from cbir.images.limits import Limits
 
 PIXELS = ("PixelData", "FloatPixelData", "DoubleFloatPixelData")
 CHUNK_BYTES = 2**20  # inflated at a time
+MOST_ITEMS = 200_000  # of all sequences, fragments of pixel data included; enough for 10,000 enhanced frames
+MOST_READS = 1_000_000  # two for an element, and one more for a long one
+ITEM_TAGS = b"\xfe\xff\x00\xe0", b"\xff\xfe\xe0\x00"  # (FFFE,E000) in either byte order
+
+
+class CountingFile(BytesIO):
+    """File that ends with UnreadableImage after MOST_READS reads: pydicom reads each element and item by itself."""
+
+    reads = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read as BytesIO does."""
+        self.reads += 1
+        self.check()
+        return super().read(size)
+
+    def check(self) -> None:
+        """Raise UnreadableImage if there were too many reads; pydicom replaces what `read` raises."""
+        if self.reads > MOST_READS:
+            raise UnreadableImage("has too many DICOM elements; export it without private ones")
 
 
 def parse_dataset(data: bytes, limits: Limits) -> Dataset:
@@ -23,8 +44,7 @@ def parse_dataset(data: bytes, limits: Limits) -> Dataset:
 
     pydicom guesses the encoding of a file without preamble and meta information. Raises UnreadableImage.
     """
-    _check_deflated(data, limits)
-    dataset = pydicom.dcmread(BytesIO(data), force=True)
+    dataset = _read_bounded(data, limits)
     if not any(keyword in dataset for keyword in PIXELS):
         kind = _kind(dataset)
         if "Image Storage" in kind:  # in the names of all image classes and no others
@@ -34,9 +54,15 @@ def parse_dataset(data: bytes, limits: Limits) -> Dataset:
         raise NoPixels(f"has no pixels: {kind}; choose an object with an image")
     if "Rows" not in dataset or "Columns" not in dataset:
         raise UnreadableImage("has no Rows or Columns; export it again")
-    limits.check_pixels(integer(dataset, "Columns", 0), integer(dataset, "Rows", 0))
+    samples, sample_bytes = (
+        integer(dataset, "SamplesPerPixel", 1),
+        -(-integer(dataset, "BitsAllocated", 8) // 8),
+    )
+    limits.check_frame(
+        integer(dataset, "Columns", 0), integer(dataset, "Rows", 0), max(samples, 1) * max(sample_bytes, 1)
+    )
     limits.check_frames(frame_count(dataset))
-    if integer(dataset, "SamplesPerPixel", 1) not in (1, 3):
+    if samples not in (1, 3):
         raise UnreadableImage("has neither 1 nor 3 samples per pixel; convert it to grey or RGB")
     if "TransferSyntaxUID" not in dataset.file_meta:
         implicit, little = dataset.original_encoding
@@ -45,18 +71,65 @@ def parse_dataset(data: bytes, limits: Limits) -> Dataset:
     return dataset
 
 
+def read_header(data: bytes, limits: Limits, keywords: Sequence[str]) -> Dataset:
+    """Read some attributes of a DICOM file, all of them before its pixels.
+
+    Parameters
+    ----------
+    data : bytes
+        The file, with or without preamble.
+    limits : Limits
+        Its `inflated_bytes` bound a deflated data set.
+    keywords : sequence of str
+        Attributes to read; others are skipped.
+
+    Raises
+    ------
+    UnreadableImage
+        If there are too many elements or items to read; pydicom's errors for damage.
+    """
+    return _read_bounded(data, limits, stop_before_pixels=True, specific_tags=list(keywords))
+
+
+def _read_bounded(data: bytes, limits: Limits, **options: Any) -> Dataset:
+    """Call `dcmread` for data with a bounded number of elements and items, and a bounded size once inflated."""
+    _check_items([data])
+    _check_deflated(data, limits)
+    file = CountingFile(data)
+    try:
+        return pydicom.dcmread(file, force=True, **options)
+    finally:
+        file.check()
+
+
+def _check_items(chunks: Iterable[bytes]) -> None:
+    """Refuse data with more items than MOST_ITEMS."""
+    counts, end = [0, 0], b""
+    for chunk in chunks:
+        for index, tag in enumerate(ITEM_TAGS):
+            counts[index] += chunk.count(tag) + (end + chunk[:3]).count(tag)
+        end = chunk[-3:]
+    if max(counts) > MOST_ITEMS:
+        raise UnreadableImage(f"has more than {MOST_ITEMS} items in DICOM sequences; split it")
+
+
 def _check_deflated(data: bytes, limits: Limits) -> None:
-    """Refuse a deflated data set that inflates to more than the limit; keep no inflated data."""
-    file = BytesIO(data)
+    """Refuse a deflated data set that inflates to too much, or to too many items; keep no inflated data."""
+    file = CountingFile(data)
     read_preamble(file, force=True)
     meta = read_dataset(file, False, True, stop_when=lambda tag, vr, length: tag.group != 2)
-    if meta.get("TransferSyntaxUID") != uid.DeflatedExplicitVRLittleEndian:
-        return
-    inflate, rest, size = zlib.decompressobj(-zlib.MAX_WBITS), file.read(), 0
-    while rest and not inflate.eof:
-        size += len(inflate.decompress(rest, CHUNK_BYTES))
-        rest = inflate.unconsumed_tail
-        limits.check_bytes(max(size, 1))
+    if meta.get("TransferSyntaxUID") == uid.DeflatedExplicitVRLittleEndian:
+        _check_items(_inflated_chunks(file.read(), min(limits.bytes, limits.inflated_bytes)))
+
+
+def _inflated_chunks(deflated: bytes, limit: int) -> Iterator[bytes]:
+    inflate, size = zlib.decompressobj(-zlib.MAX_WBITS), 0
+    while deflated and not inflate.eof:
+        chunk = inflate.decompress(deflated, CHUNK_BYTES)
+        deflated, size = inflate.unconsumed_tail, size + len(chunk)
+        if size > limit:
+            raise UnreadableImage(f"inflates to more than {limit} bytes; store it without deflation")
+        yield chunk
     if not inflate.eof:
         raise UnreadableImage("is truncated in its deflated data set; copy or export it again")
 

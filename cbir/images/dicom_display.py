@@ -12,10 +12,9 @@ from cbir.images.bit_depth import Pixels, apply_window, drop_equal_channels, per
 from cbir.images.dicom_dataset import first_number, integer
 from cbir.images.dicom_frames import Stored
 from cbir.images.dicom_lut import lookup_table
-from cbir.images.image import Window, Windowing
+from cbir.images.image import Window, Windowing, row_blocks
 
 Values = NDArray[np.float64]
-Indices = tuple[NDArray[np.intp]] | tuple[()]
 
 MOST_DISTINCT = 65536  # distinct values that are mapped by a table; above, each pixel is computed
 
@@ -68,7 +67,7 @@ def display_pixels(
 def _grey(stored: Stored, dataset: Dataset, index: int, window: Window | None) -> tuple[Pixels, Windowing]:
     little = dataset.original_encoding[1] is not False
     signed = integer(dataset, "PixelRepresentation", 0) == 1
-    distinct, indices = _distinct_values(stored)
+    distinct, low = _distinct_values(stored)
     transformation = _functional_group(dataset, index, "PixelValueTransformationSequence")
     values = _apply_modality_lut(distinct, transformation, little, signed)
     if not np.isfinite(values).all():
@@ -79,20 +78,33 @@ def _grey(stored: Stored, dataset: Dataset, index: int, window: Window | None) -
     center, width = window or _first_window(voi) or _linear_window(minimum, maximum)
     grey = _apply_voi(values, voi, little, negative, window)
     if grey is None:
-        low, high = _percentiles(values, indices, _not_padding(stored, dataset))
-        center, width = _linear_window(low, high)
-        grey = apply_window(values, low, high)
-    return np.ascontiguousarray(grey[indices]), Windowing(center, width, minimum, maximum)
+        darkest, brightest = _percentiles(values, stored, low, dataset)
+        center, width = _linear_window(darkest, brightest)
+        grey = apply_window(values, darkest, brightest)
+    pixels = _look_up(grey, stored, low)
+    return np.ascontiguousarray(pixels), Windowing(center, width, minimum, maximum)
 
 
-def _percentiles(values: Values, indices: Indices, visible: NDArray[np.bool_]) -> Window:
+def _percentiles(values: Values, stored: Stored, low: int | None, dataset: Dataset) -> Window:
     """Return the percentiles of the visible pixels, of all values if no pixel is visible."""
-    if not visible.any():
-        return percentiles(values)
-    if not indices:
-        return percentiles(values[visible])
-    visible_indices = indices[0].ravel() if visible.all() else indices[0][visible]
-    return weighted_percentiles(values, np.bincount(visible_indices, minlength=values.size))
+    if low is None:
+        visible = _not_padding(stored, dataset)
+        return percentiles(values[visible] if visible.any() else values)
+    counts = np.zeros(values.size, np.int64)
+    for rows in row_blocks(*stored.shape):
+        visible = _not_padding(stored[rows], dataset)
+        counts += np.bincount(stored[rows][visible].astype(np.intp) - low, minlength=values.size)
+    return weighted_percentiles(values, counts) if counts.any() else percentiles(values)
+
+
+def _look_up(table: Pixels, stored: Stored, low: int | None) -> Pixels:
+    """Return the entry of each pixel in `table`, which begins with that of `low`; for None, it is the pixels."""
+    if low is None:
+        return table
+    pixels = np.empty(stored.shape + table.shape[1:], table.dtype)
+    for rows in row_blocks(*stored.shape):
+        pixels[rows] = table[stored[rows].astype(np.intp) - low]
+    return pixels
 
 
 def _linear_window(low: float, high: float) -> Window:
@@ -108,14 +120,14 @@ def _first_window(item: Dataset) -> Window | None:
     return center, width
 
 
-def _distinct_values(stored: Stored) -> tuple[NDArray[np.generic], Indices]:
-    """Return the values to map and each pixel's index into them: all integers in range, or the pixels themselves."""
+def _distinct_values(stored: Stored) -> tuple[NDArray[np.generic], int | None]:
+    """Return the values to map: all integers in range and the lowest of them, or the pixels themselves and None."""
     if stored.dtype.kind == "f":
-        return stored, ()
+        return stored, None
     low, high = int(stored.min()), int(stored.max())
     if high - low >= MOST_DISTINCT:
-        return stored, ()
-    return np.arange(low, high + 1), (stored.astype(np.intp) - low,)
+        return stored, None
+    return np.arange(low, high + 1), low
 
 
 def _functional_group(dataset: Dataset, index: int, macro: str) -> Dataset:
@@ -172,7 +184,7 @@ def _apply_palette(stored: Stored, dataset: Dataset) -> Pixels:
     """Convert palette indices to RGB (C.7.9)."""
     little = dataset.original_encoding[1] is not False
     signed = integer(dataset, "PixelRepresentation", 0) == 1
-    distinct, indices = _distinct_values(stored)
+    distinct, low = _distinct_values(stored)
     colours = "RedPaletteColorLookupTable", "GreenPaletteColorLookupTable", "BluePaletteColorLookupTable"
     if "RedPaletteColorLookupTableData" in dataset:
         tables = [lookup_table(dataset, little, signed, f"{n}Descriptor", f"{n}Data") for n in colours]
@@ -181,7 +193,7 @@ def _apply_palette(stored: Stored, dataset: Dataset) -> Pixels:
     else:  # segmented
         rgb = apply_color_lut(distinct, dataset)[..., :3].astype(np.float64)
         top = 2.0 ** int(dataset[f"{colours[0]}Descriptor"].value[2]) - 1
-    return apply_window(rgb, 0, top)[indices]
+    return _look_up(apply_window(rgb, 0, top), stored, low)
 
 
 def _to_bytes(colour: Stored, top: float) -> Pixels:

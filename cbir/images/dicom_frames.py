@@ -14,13 +14,14 @@ from pydicom.uid import UID
 
 from cbir.errors import UnreadableImage
 from cbir.images.dicom_dataset import frame_count, integer
+from cbir.images.jpeg_2000_header import read_jpeg_2000_size
+from cbir.images.jpeg_markers import read_jpeg_frame
 
 Stored = NDArray[np.generic]
 
 JPEGS = {*uid.JPEGTransferSyntaxes, *uid.JPEGLSTransferSyntaxes}
 JPEG_2000S = {*uid.JPEG2000TransferSyntaxes, uid.HTJ2K, uid.HTJ2KLossless, uid.HTJ2KLosslessRPCL}
-START_OF_FRAME = {*range(0xC0, 0xD0), 0xF7} - {0xC4, 0xC8, 0xCC}  # ISO/IEC 10918-1, B.1.1.3; 14495-1, C.1.1
-SIZE_MARKERS = b"\xff\x4f\xff\x51"  # a JPEG 2000 codestream begins with its size: ISO/IEC 15444-1, A.5.1
+MOST_COMPONENTS, MOST_TILES = 4, 4096  # of a JPEG or JPEG 2000 stream
 
 
 def stored_frames(dataset: Dataset) -> Iterator[Stored]:
@@ -86,38 +87,21 @@ def _check_size(coded: bytes, dataset: Dataset, syntax: UID) -> None:
     """Refuse a frame whose size differs from the data set's: it may be far larger."""
     expected = integer(dataset, "Columns", 0), integer(dataset, "Rows", 0)
     if syntax in JPEGS:
-        actual = _jpeg_size(coded)
+        (width, height, components, _), tiles = read_jpeg_frame(coded), 1
     elif syntax in JPEG_2000S:
-        actual = _jpeg_2000_size(coded)
+        width, height, components, tiles = read_jpeg_2000_size(coded)
     else:
         return  # RLE: the decoder stops at the size of the frame
+    actual = width, height
     if actual != expected:
         raise UnreadableImage(
             f"has a compressed frame of {actual[0]} x {actual[1]} pixels where its header says "
             f"{expected[0]} x {expected[1]}; export it again"
         )
-
-
-def _jpeg_size(coded: bytes) -> tuple[int, int]:
-    """Return width and height in the frame header of a JPEG or JPEG-LS stream, zeros without one."""
-    position = 2
-    while position + 9 <= len(coded) and coded[position] == 0xFF:
-        marker, length = coded[position + 1], int.from_bytes(coded[position + 2 : position + 4], "big")
-        if marker in START_OF_FRAME:
-            height, width = coded[position + 5 : position + 7], coded[position + 7 : position + 9]
-            return int.from_bytes(width, "big"), int.from_bytes(height, "big")
-        position += 1 if marker == 0xFF else 2 + length  # fill bytes 0xFF may precede a marker
-    return 0, 0
-
-
-def _jpeg_2000_size(coded: bytes) -> tuple[int, int]:
-    """Return width and height in the SIZ marker of a JPEG 2000 codestream, raw or in JP2; zeros without one."""
-    start = coded.find(SIZE_MARKERS, 0, 4096)
-    numbers = coded[start + 8 : start + 24]
-    if start < 0 or len(numbers) < 16:
-        return 0, 0
-    right, bottom, left, top = (int.from_bytes(numbers[start : start + 4], "big") for start in (0, 4, 8, 12))
-    return right - left, bottom - top
+    if components > MOST_COMPONENTS or tiles > MOST_TILES:
+        raise UnreadableImage(
+            f"has a compressed frame of {components} components and {tiles} tiles; export it as RGB, untiled"
+        )
 
 
 def _fix_spectral_end(coded: bytes) -> bytes:

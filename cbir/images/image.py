@@ -1,6 +1,7 @@
 """Decoded images."""
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -8,7 +9,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+BLOCK_PIXELS = 2**20
+
 Window = tuple[float, float]  # center and width, or lowest and highest value
+
+
+def row_blocks(height: int, width: int) -> Iterator[slice]:
+    """Yield slices of rows with some million pixels each: temporary arrays stay small beside a large image."""
+    rows = max(1, BLOCK_PIXELS // max(width, 1))
+    for start in range(0, height, rows):
+        yield slice(start, start + rows)
 
 
 @dataclass(frozen=True)
@@ -77,8 +87,10 @@ class Image:
         """Grey values, (height, width) uint8: (R + G + B) / 3 truncated for colour."""
         if self.pixels.ndim == 2:
             return self.pixels
-        total = self.pixels.sum(axis=2, dtype=np.uint16)
-        return np.asarray(total // 3, np.uint8)
+        grey = np.empty(self.pixels.shape[:2], np.uint8)
+        for rows in row_blocks(self.height, self.width):
+            grey[rows] = self.pixels[rows].sum(axis=2, dtype=np.uint16) // 3
+        return grey
 
     @cached_property
     def content_hash(self) -> str:

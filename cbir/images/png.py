@@ -8,12 +8,15 @@ import numpy as np
 
 from cbir.errors import UnreadableImage
 from cbir.images.bit_depth import Samples
+from cbir.images.image import row_blocks
 from cbir.images.limits import Limits
 from cbir.images.orientation import TAG, apply_orientation
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}  # by colour type, 11.2.1
+CHANNELS = {0: 1, 2: 3, 3: 3, 4: 4, 6: 4}  # once decoded
 GREY, RGB, PALETTE = 0, 2, 3
+MOST_CHUNKS = 100_000
 PIXEL_CHUNKS = (b"IHDR", b"PLTE", b"IDAT", b"IEND")  # libpng complains about some others
 
 
@@ -28,7 +31,7 @@ def decode_png(data: bytes, limits: Limits) -> Samples:
     width, height, depth, colour = struct.unpack_from(">IIBB", chunks[0][1], 8)
     if depth not in DEPTHS.get(colour, ()):
         raise UnreadableImage("is damaged in its PNG header; export it again")
-    limits.check_pixels(width, height)
+    limits.check_frame(width, height, CHANNELS[colour] * (2 if depth == 16 else 1))
     extras = {kind: bytes(chunk[8:-4]) for kind, chunk in chunks if kind in (b"tRNS", b"eXIf")}
     pixel_chunks = (*PIXEL_CHUNKS, b"tRNS") if colour == PALETTE else PIXEL_CHUNKS
     file = data
@@ -38,7 +41,9 @@ def decode_png(data: bytes, limits: Limits) -> Samples:
     if picture is None or picture.shape[:2] != (height, width):
         raise UnreadableImage("is damaged in its PNG data; export it again")
     if picture.ndim == 3:
-        picture = cv2.cvtColor(picture, cv2.COLOR_BGRA2RGBA if picture.shape[2] == 4 else cv2.COLOR_BGR2RGB)
+        conversion = cv2.COLOR_BGRA2RGBA if picture.shape[2] == 4 else cv2.COLOR_BGR2RGB
+        for rows in row_blocks(height, width):
+            picture[rows] = cv2.cvtColor(picture[rows], conversion)
     if colour in (GREY, RGB) and b"tRNS" in extras:
         _blacken(picture, extras[b"tRNS"], depth)
     return apply_orientation(picture, _orientation(extras[b"eXIf"])) if b"eXIf" in extras else picture
@@ -57,6 +62,8 @@ def _chunks(data: bytes) -> list[tuple[bytes, memoryview]]:
         chunks.append((kind, view[position:end]))
         if kind == b"IEND":
             return chunks
+        if len(chunks) == MOST_CHUNKS:
+            raise UnreadableImage(f"has more than {MOST_CHUNKS} PNG chunks; save it again")
         position = end
     raise UnreadableImage("is truncated; copy or export it again")
 

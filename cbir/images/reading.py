@@ -15,6 +15,7 @@ from cbir.images.limits import Limits
 from cbir.images.suppress_logs import suppress_decoder_logs
 
 BMP_HEADERS = (12, 16, 40, 52, 56, 64, 108, 124)  # lengths of the header that follows the first 14 bytes
+NO_MEMORY = -4  # code of cv2.error
 SINGLE_FRAME = {"png": png.decode_png, "jpeg": rasters.decode_jpeg, "bmp": rasters.decode_bmp}
 
 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # our errors report damage, with file names
@@ -85,11 +86,17 @@ def decode(
         yield from _without_logs(_images(data, name, limits, window))
     except UnreadableImage as error:
         raise UnreadableImage(f"{name} {error}") from error
-    except MemoryError as error:
-        raise UnreadableImage(f"{name} needs more memory than there is; make it smaller") from error
     except Exception as error:  # decoders raise anything on damaged data
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        if is_out_of_memory(error):
+            raise UnreadableImage(f"{name} needs more memory than there is; make it smaller") from error
+        text = error.err if isinstance(error, cv2.error) else str(error)  # without paths of OpenCV's sources
+        reason = next(iter(text.splitlines()), type(error).__name__)
         raise UnreadableImage(f"{name} is damaged or unsupported ({reason}); export it again") from error
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return True if `error`, of Python or of OpenCV, says that memory could not be allocated."""
+    return isinstance(error, MemoryError) or (isinstance(error, cv2.error) and error.code == NO_MEMORY)
 
 
 def _without_logs(images: Iterator[Image]) -> Iterator[Image]:

@@ -6,18 +6,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from threading import Lock
 
+LOGGERS = ("pydicom", "pylibjpeg", "libjpeg", "openjpeg", "PIL")
+SILENT = logging.CRITICAL + 1
+
 _lock = Lock()
 _users = 0
-_filters = ExitStack()
-
-
-def _drop(record: logging.LogRecord) -> bool:
-    return False
+_suppressed = ExitStack()
 
 
 @contextmanager
 def suppress_decoder_logs() -> Iterator[None]:
-    """Suppress warnings and pydicom's log records while at least one thread is inside.
+    """Suppress warnings and the log records of decoders while at least one thread is inside.
 
     Users are counted: threads that leave warnings.catch_warnings in another order than they entered would leave its
     filters behind.
@@ -25,8 +24,11 @@ def suppress_decoder_logs() -> Iterator[None]:
     global _users
     with _lock:
         if _users == 0:
-            _filters.enter_context(warnings.catch_warnings(action="ignore"))
-            logging.getLogger("pydicom").addFilter(_drop)
+            _suppressed.enter_context(warnings.catch_warnings(action="ignore"))
+            for name in LOGGERS:
+                logger = logging.getLogger(name)
+                _suppressed.callback(logger.setLevel, logger.level)
+                logger.setLevel(SILENT)  # of the loggers below it too, which a filter would not be
         _users += 1
     try:
         yield
@@ -34,5 +36,4 @@ def suppress_decoder_logs() -> Iterator[None]:
         with _lock:
             _users -= 1
             if _users == 0:
-                logging.getLogger("pydicom").removeFilter(_drop)
-                _filters.close()
+                _suppressed.close()

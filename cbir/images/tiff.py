@@ -13,6 +13,15 @@ from cbir.images.limits import Limits
 
 SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 WIDTH, HEIGHT, BITS, PHOTOMETRIC, FORMAT = 256, 257, 258, 262, 339  # section 8 and 19
+STRIP_OFFSETS, SAMPLES, STRIP_ROWS, TILE_WIDTH, TILE_HEIGHT, TILE_OFFSETS = (
+    273,
+    277,
+    278,
+    322,
+    323,
+    324,
+)  # 8, 15
+MOST_STRIPS = 100_000  # or tiles, of a page
 WHITE_IS_ZERO, UNSIGNED, SIGNED = 0, 1, 2
 
 
@@ -24,7 +33,7 @@ def decode_tiff(data: bytes, limits: Limits) -> Iterator[tuple[Pixels, int | Non
     directories = _directories(data, limits)
     picture: Any = None
     for index, tags in enumerate(directories):
-        limits.check_pixels(int(tags.get(WIDTH, 0)), int(tags.get(HEIGHT, 0)))
+        _check_page(tags, limits)
         if _deep(tags):
             samples = _by_opencv(data, index)
             inverted = tags.get(PHOTOMETRIC) == WHITE_IS_ZERO
@@ -35,6 +44,22 @@ def decode_tiff(data: bytes, limits: Limits) -> Iterator[tuple[Pixels, int | Non
             inverted = tags.get(PHOTOMETRIC) == WHITE_IS_ZERO and picture.mode[0] in "IF"
         pixels = to_pixels(samples)
         yield 255 - pixels if inverted else pixels, index + 1 if len(directories) > 1 else None
+
+
+def _check_page(tags: Any, limits: Limits) -> None:
+    """Refuse a page whose pixels, or one of whose tiles, exceed the limits, or that has too many strips or tiles."""
+    width, height = int(tags.get(WIDTH, 0)), int(tags.get(HEIGHT, 0))
+    pixel_bytes = int(tags.get(SAMPLES, 1)) * -(-max(tags.get(BITS, (1,))) // 8)
+    limits.check_frame(width, height, max(pixel_bytes, 1))
+    rows, tile_width, tile_height = (int(tags.get(tag, 0)) for tag in (STRIP_ROWS, TILE_WIDTH, TILE_HEIGHT))
+    if tile_width and tile_height:
+        limits.check_frame(tile_width, tile_height, max(pixel_bytes, 1))
+        parts = -(-width // tile_width) * -(-height // tile_height)
+    else:
+        parts = -(-height // max(rows, 1)) if rows else 1
+    offsets = (len(tags.get(tag, ())) for tag in (STRIP_OFFSETS, TILE_OFFSETS))
+    if max(parts, *offsets) > MOST_STRIPS:
+        raise UnreadableImage(f"has a TIFF page of more than {MOST_STRIPS} strips or tiles; save it again")
 
 
 def _seek_page(data: bytes, picture: Any, index: int) -> Any:
@@ -56,11 +81,11 @@ def _directories(data: bytes, limits: Limits) -> list[Any]:
     file = BytesIO(data)
     big = data[2:4] in (b"+\0", b"\0+")
     start = Directory(file.read(16 if big else 8)).next
-    seen: list[int] = []
+    seen: set[int] = set()
     directories: list[Any] = []
     while start and start not in seen:
         limits.check_frames(len(seen) + 1)
-        seen.append(start)
+        seen.add(start)
         file.seek(start)
         tags = Directory(data[: 16 if big else 8])
         tags.load(file)

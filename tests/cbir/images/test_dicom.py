@@ -413,7 +413,7 @@ def test_compressed_frame_of_another_size_is_refused_before_decoding():
         assert next(decode(compressed(coded, 32, 48, syntax))).pixels.shape == (32, 48)
         with pytest.raises(UnreadableImage, match="48 x 32 pixels where its header says 47 x 32"):
             next(decode(compressed(coded, 32, 47, syntax)))
-        with pytest.raises(UnreadableImage, match="0 x 0 pixels where"):
+        with pytest.raises(UnreadableImage, match="is damaged"):
             next(decode(compressed(b"\xff\xd8" + bytes(50), 32, 48, syntax)))
 
 
@@ -496,7 +496,7 @@ def test_deflated_data_set_beyond_the_limit():
     data = written(dataset)
     assert len(data) < 10**6
     assert len(list(decode(data))) == 1
-    assert "at most 4000000 are read" in refused(data, limits=Limits(bytes=4_000_000))
+    assert "inflates to more than 4000000 bytes" in refused(data, limits=Limits(bytes=4_000_000))
     assert "truncated" in refused(data[:-300])
 
 

@@ -1,0 +1,76 @@
+"""Structure of JPEG and JPEG-LS streams, read as decoders read it, before anything is decoded."""
+
+import re
+from typing import NamedTuple
+
+from cbir.errors import UnreadableImage
+
+MOST_SCANS = 100  # each costs a pass over the whole image; common encoders write up to 10
+MOST_SEGMENTS = 10_000
+
+# ISO/IEC 10918-1, table B.1. TEM (FF01), RSTn (FFD0 to FFD7), fill bytes (FFFF) and stuffed zeros (FF00) have no
+# length; FF02 to FFBF are reserved in headers, and data in the scans of JPEG-LS.
+IN_HEADER = re.compile(rb"\xff([\x02-\xcf\xd8-\xfe])")
+IN_SCAN = re.compile(rb"\xff([\xc0-\xcf\xd8-\xfe])")
+SOI, EOI, SOS, LSE = 0xD8, 0xD9, 0xDA, 0xF8
+START_OF_FRAME = {*range(0xC0, 0xD0), 0xF7} - {0xC4, 0xC8, 0xCC}  # B.1.1.3; ISO/IEC 14495-1, C.1.1
+LARGE_SIZE = 4  # type of an LSE segment with the size of the image: ISO/IEC 14495-1, C.2.4.1.4
+
+
+class JpegFrame(NamedTuple):
+    """Frame header of a JPEG stream (ISO/IEC 10918-1, B.2.2). bits: of a sample."""
+
+    width: int
+    height: int
+    channels: int
+    bits: int
+
+    @property
+    def pixel_bytes(self) -> int:
+        """Channels times bytes per sample."""
+        return self.channels * -(-self.bits // 8)
+
+
+def read_jpeg_frame(data: bytes) -> JpegFrame:
+    """Return the frame header of a JPEG or JPEG-LS stream after a walk through all its segments.
+
+    Raises UnreadableImage for a stream without a frame header, with several of them, with reserved markers or with
+    too many segments or scans.
+    """
+    frames: list[JpegFrame] = []
+    position, scans, segments, pattern = 2, 0, 0, IN_HEADER
+    while (match := pattern.search(data, position)) is not None:
+        marker, start = match[1][0], match.end()
+        segments += 1
+        if marker < 0xC0 or segments > MOST_SEGMENTS:
+            raise UnreadableImage(
+                "is damaged: its JPEG data have reserved or too many markers; export it again"
+            )
+        if marker == EOI:
+            break
+        position = start if marker == SOI else start + _segment_length(data, start)
+        if marker in START_OF_FRAME:
+            frames.append(_frame_header(data[start : start + 8]))
+        elif marker == LSE and data[start + 2 : start + 3] == bytes([LARGE_SIZE]):
+            raise UnreadableImage("declares its size outside the JPEG-LS frame header; export it again")
+        elif marker == SOS:
+            pattern, scans = IN_SCAN, scans + 1
+            if scans > MOST_SCANS:
+                raise UnreadableImage(f"has more than {MOST_SCANS} JPEG scans; save it as a baseline JPEG")
+    if len(frames) != 1:
+        raise UnreadableImage(f"is damaged: a JPEG with {len(frames)} frame headers; export it again")
+    return frames[0]
+
+
+def _segment_length(data: bytes, start: int) -> int:
+    length = int.from_bytes(data[start : start + 2], "big")
+    if length < 2:
+        raise UnreadableImage("is damaged: a JPEG segment has no length; export it again")
+    return length
+
+
+def _frame_header(segment: bytes) -> JpegFrame:
+    if len(segment) < 8:
+        raise UnreadableImage("is truncated; copy or export it again")
+    height, width = int.from_bytes(segment[3:5], "big"), int.from_bytes(segment[5:7], "big")
+    return JpegFrame(width, height, channels=segment[7], bits=segment[2])

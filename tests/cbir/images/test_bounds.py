@@ -1,0 +1,139 @@
+"""Files that would cost much are refused by what they declare, before anything is decoded."""
+
+import logging
+import time
+from io import StringIO
+
+import numpy as np
+import pytest
+from pydicom.uid import JPEG2000Lossless, JPEGBaseline8Bit
+
+from cbir.errors import UnreadableImage
+from cbir.images import Limits, decode
+from cbir.images.suppress_logs import suppress_decoder_logs
+from tests import hostile_images as hostile
+
+SECONDS = 2.0  # for what is refused at once
+
+
+def refused(data: bytes, **limits: int) -> str:
+    """Assert that the data are refused soon, and return the message."""
+    started = time.perf_counter()
+    with pytest.raises(UnreadableImage) as caught:
+        list(decode(data, "scan", limits=Limits(**limits)))
+    assert time.perf_counter() - started < SECONDS
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("inside", ["jpeg", "dicom"])
+def test_scans_of_a_jpeg_are_limited(inside: str) -> None:
+    def file(scans: int) -> bytes:
+        stream = hostile.jpeg_of_scans(64, 48, scans)
+        return stream if inside == "jpeg" else hostile.dicom_of_stream(stream, 48, 64, JPEGBaseline8Bit)
+
+    (image,) = decode(file(50))
+    assert (image.width, image.height) == (64, 48)
+    assert "more than 100 JPEG scans" in refused(file(101))
+
+
+def test_segments_of_a_jpeg_are_limited() -> None:
+    assert len(list(decode(hostile.jpeg_of_markers(9000)))) == 1
+    assert "too many markers" in refused(hostile.jpeg_of_markers(20_000))
+
+
+def test_long_runs_of_fill_bytes_take_linear_time() -> None:
+    whole = hostile.saved(np.zeros((8, 8), np.uint8), "JPEG")
+    list(decode(whole[:2] + b"\xff" * 200_000 + whole[2:]))
+    refused(whole[:2] + b"\xff" * 4_000_000 + b"\0")
+
+
+@pytest.mark.parametrize("prefix", [b"\xff\x01", b"\xff\xd0", b"\xff\xff\xff", b"\0\1", b""])
+def test_a_dicom_frame_is_as_large_as_its_decoder_reads_it(prefix: bytes) -> None:
+    stream = hostile.jpeg_with_hidden_size(320, 240, 64, prefix)
+    assert "320 x 240 pixels where its header says 64 x 64" in refused(
+        hostile.dicom_of_stream(stream, 64, 64, JPEGBaseline8Bit)
+    )
+
+
+def test_two_frame_headers_are_refused() -> None:
+    small = hostile.saved(np.zeros((64, 64), np.uint8), "JPEG")
+    large = hostile.saved(np.zeros((240, 320), np.uint8), "JPEG")
+    header = small[small.index(b"\xff\xc0") :][:13]
+    stream = large[:2] + header + large[2:]
+    assert "2 frame headers" in refused(hostile.dicom_of_stream(stream, 64, 64, JPEGBaseline8Bit))
+    assert "2 frame headers" in refused(stream)
+
+
+def test_the_size_of_jpeg_2000_is_that_of_its_codestream() -> None:
+    stream = hostile.jpeg_2000_with_decoy(320, 240, 64)
+    assert "320 x 240 pixels where its header says 64 x 64" in refused(
+        hostile.dicom_of_stream(stream, 64, 64, JPEG2000Lossless)
+    )
+    (image,) = decode(hostile.dicom_of_stream(stream, 240, 320, JPEG2000Lossless))
+    assert (image.width, image.height) == (320, 240)
+    lies = stream.replace((240).to_bytes(4, "big") + (320).to_bytes(4, "big"), bytes([0, 0, 0, 64] * 2), 1)
+    assert "differ in size" in refused(hostile.dicom_of_stream(lies, 240, 320, JPEG2000Lossless))
+
+
+def test_bytes_of_a_frame_are_limited() -> None:
+    for data in (
+        hostile.tiff_of_one_strip(9000, 32),
+        hostile.tiff_of_one_strip(4000, 64, samples=4),
+        hostile.png_of_zeros(7000, depth=16, colour=6),
+    ):
+        assert len(data) < 500_000
+        assert "(max_frame_bytes)" in refused(data)
+    small = hostile.tiff_of_one_strip(600, 32)
+    assert next(decode(small)).pixels.shape == (600, 600)
+    assert "600 x 600 pixels of 4 bytes" in refused(small, frame_bytes=600 * 600 * 4 - 1)
+
+
+def test_bytes_of_a_dicom_frame_are_limited() -> None:
+    data = hostile.dicom(BitsAllocated=32, BitsStored=32, HighBit=31, Rows=8, Columns=8)
+    assert len(list(decode(data, limits=Limits(frame_bytes=256)))) == 1
+    assert "8 x 8 pixels of 4 bytes" in refused(data, frame_bytes=255)
+
+
+def test_tiles_of_a_tiff_are_limited() -> None:
+    assert "(max_pixels)" in refused(hostile.tiff_of_tiles(16, 65536))
+    assert "strips or tiles" in refused(hostile.tiff_of_tiles(8000, 16))
+
+
+def test_chunks_of_a_png_are_limited() -> None:
+    assert len(list(decode(hostile.png_of_chunks(1000)))) == 1
+    assert "PNG chunks" in refused(hostile.png_of_chunks(200_000))
+
+
+@pytest.mark.parametrize("deflate", [False, True])
+def test_items_of_dicom_sequences_are_limited(deflate: bool) -> None:
+    (image,) = decode(hostile.dicom_of_items(1000, deflate))
+    assert image.width == 16
+    assert "200000 items" in refused(hostile.dicom_of_items(300_000, deflate))
+
+
+@pytest.mark.slow
+def test_elements_of_a_dicom_file_are_limited() -> None:
+    assert len(list(decode(hostile.dicom_of_elements(1000)))) == 1
+    with pytest.raises(UnreadableImage, match="too many DICOM elements"):
+        list(decode(hostile.dicom_of_elements(1_100_000)))
+
+
+def test_inflated_bytes_are_limited() -> None:
+    data = hostile.dicom(
+        b"\xe1\x7f\x10\x10OB\0\0" + (2**24).to_bytes(4, "little") + bytes(2**24), deflate=True
+    )
+    assert len(list(decode(data))) == 1
+    assert "inflates to more than 1048576 bytes" in refused(data, inflated_bytes=2**20)
+
+
+def test_loggers_below_pydicom_are_silent_too() -> None:
+    root, stream = logging.getLogger(), StringIO()
+    handler = logging.StreamHandler(stream)
+    root.addHandler(handler)
+    try:
+        with suppress_decoder_logs():
+            logging.getLogger("pydicom.values").error("PATIENT^NAME")
+        logging.getLogger("pydicom.values").error("afterwards")
+    finally:
+        root.removeHandler(handler)
+    assert stream.getvalue() == "afterwards\n"
