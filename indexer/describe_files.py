@@ -6,19 +6,35 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from cbir.descriptors.descriptor import Batched
 from cbir.images import Image
-from cbir.ingest.description import DescribedFile, DescribeTask, describe_images, refuse, refused_file
+from cbir.ingest.description import (
+    DescribedFile,
+    DescribeTask,
+    describe_images,
+    refuse,
+    refused_file,
+    with_deadline,
+)
 from cbir.ingest.image_files import file_stamp
-from cbir.ingest.process_pool import ProcessPool, WorkerDied, use_one_thread
+from cbir.ingest.memory_limit import memory_limit
+from cbir.ingest.process_pool import (
+    ProcessPool,
+    WorkerDied,
+    WorkerTimedOut,
+    extend_deadline,
+    use_one_thread_silently,
+)
 from indexer.guarded_read import read_inside
 
 CHUNK = 32  # files of one task
 AHEAD = 8  # tasks waiting for each process: busy through a commit, and memory bounded
 DIED = "its process died on it: a decoder crashed, or memory ran out"
+TOO_SLOW = "takes longer to decode than index_decode_seconds allows"
 
 FilePool = ProcessPool[list[Path], list[DescribedFile]]
 
@@ -36,7 +52,8 @@ def describe_all(
 ) -> Generator[tuple[Path, DescribedFile], None, None]:
     """Describe every file in `jobs` processes; yield results as they are ready.
 
-    If a process dies, the files of its chunk are tried again one by one; the file that kills it is refused.
+    If a process dies or takes too long, the files of its chunk are tried again one by one; the file that is the
+    reason is refused.
 
     Parameters
     ----------
@@ -50,7 +67,8 @@ def describe_all(
     source = iter(paths)
     running: dict[Future[list[DescribedFile]], list[Path]] = {}
     suspects: deque[list[Path]] = deque()
-    with FilePool(partial(describe_files, task=task), jobs, use_one_thread) as pool:
+    function, seconds = partial(describe_files, task=task), task.describe.seconds
+    with FilePool(function, jobs, use_one_thread_silently, seconds) as pool:
         while True:
             while len(running) < AHEAD * jobs:
                 chunk = suspects.popleft() if suspects else list(islice(source, CHUNK))
@@ -64,9 +82,10 @@ def describe_all(
                 chunk = running.pop(future)
                 try:
                     yield from zip(chunk, future.result(), strict=True)
-                except WorkerDied:
+                except WorkerDied as error:
                     if len(chunk) == 1:
-                        yield chunk[0], refused_file(DIED)
+                        reason = TOO_SLOW if isinstance(error, WorkerTimedOut) else DIED
+                        yield chunk[0], refused_file(reason)
                     suspects.extend([path] for path in chunk if len(chunk) > 1)
 
 
@@ -76,6 +95,7 @@ def describe_files(paths: Sequence[Path], task: FileTask) -> list[DescribedFile]
     if not isinstance(descriptor, Batched):
         return [_describe_file(path, task, descriptor) for path in paths]
     files = [_describe_file(path, task, descriptor.prepare) for path in paths]
+    extend_deadline(inf)  # a network is loaded with the first chunk
     vectors: Iterator[Any] = iter(
         descriptor.describe_batch([prepared for file in files for prepared in file.vectors])
     )
@@ -86,7 +106,16 @@ def _describe_file(path: Path, task: FileTask, compute: Callable[[Image], Any]) 
     if not path.is_file():
         return refused_file("cannot be looked into, or is no file")
     try:
-        images = read_inside(path, task.within, task.describe.limits)
-        return describe_images(images, compute, task.describe.secret, str(path), file_stamp(path))
+        describe = task.describe
+        images = with_deadline(read_inside(path, task.within, describe.limits), describe.seconds)
+        with memory_limit(describe.memory_bytes):
+            return describe_images(
+                images,
+                compute,
+                describe.secret,
+                str(path),
+                file_stamp(path),
+                refuse_burned_in=describe.refuse_burned_in,
+            )
     except Exception as error:  # a bug that one file triggers must not stop the others
         return refuse(error)

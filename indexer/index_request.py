@@ -20,7 +20,8 @@ class IndexRequest:
 
     sources: folders, walked, and files. collection: its folder, created if needed. profile, weights: of a new
     collection. labels: a manifest. within: folders that links may not lead out of; empty: no restriction.
-    actor: name in the collection's history.
+    actor: name in the collection's history. decoder_bytes, decode_seconds: memory for a file, time for a frame.
+    refuse_burned_in: refuse images that declare burned-in text.
     """
 
     sources: Sequence[Path]
@@ -35,6 +36,9 @@ class IndexRequest:
     restore: bool = False
     within: tuple[Path, ...] = ()
     actor: str = "command line"
+    decoder_bytes: int = 512 * 2**20
+    decode_seconds: float = 60.0
+    refuse_burned_in: bool = False
 
     def check(self) -> None:
         """Raise NotFound or InvalidInput for a source that is missing, or outside the allowed folders."""

@@ -115,7 +115,15 @@ class IndexRun:
 
     def __post_init__(self) -> None:
         request, collection = self.request, self.collection
-        describe = DescribeTask(collection.profile, collection.secret, request.limits, request.device)
+        describe = DescribeTask(
+            collection.profile,
+            collection.secret,
+            request.limits,
+            request.device,
+            request.decoder_bytes,
+            request.decode_seconds,
+            request.refuse_burned_in,
+        )
         self.task = FileTask(describe, request.within)
 
     def __call__(self) -> IndexSummary:

@@ -30,7 +30,7 @@ def describe_image(
     loaded = settings.load()
     name, _, model = descriptors.resolve_descriptor(descriptor)
     describe = descriptors.get(name, model, loaded.device)
-    frames = read_images(image, limits=Limits(pixels=loaded.max_pixels))
+    frames = read_images(image, limits=Limits.from_settings(loaded))
     selected = next(islice(frames, frame - 1, None), None)
     if selected is None:
         raise InvalidInput(f"{image} has no frame {frame}; frames are counted from 1")

@@ -59,7 +59,7 @@ def _ranked(
     from cbir.training.picture_loading import load_pictures
 
     ranker.to(device)
-    limits = Limits(pixels=settings.load().max_pixels)
+    limits = Limits.from_settings(settings.load())
     rows: list[dict[str, Any]] = []
     refused: list[str] = []
     files = find_images(sources)

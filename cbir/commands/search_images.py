@@ -69,7 +69,7 @@ def search_images(
         raise InvalidInput("--frame is for files; an image of the collection is a single frame")
     with Collection(collection) as opened:
         searcher, watch = Searcher(opened, loaded), Stopwatch()
-        limits = Limits(pixels=loaded.max_pixels)
+        limits = Limits.from_settings(loaded)
         queries = [select_frame(read_images(Path(file), limits=limits), frame, file) for file in files]
         answer = searcher.by_examples(queries, request, watch)
     if format == "json":

@@ -3,6 +3,7 @@
 import re
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,32 +67,37 @@ class EmbeddingDescriptor:
 
     def prepare(self, image: Image) -> NDArray[np.uint8]:
         """Reduce `image` to the network's input: (side, side)."""
-        return pad_resize(image, self._network()[1])
+        return pad_resize(image, int(_read_card(self.name, self._folder())["model"]["side"]))
 
     def describe_batch(self, inputs: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
         """Describe n prepared images, BATCH at a time: (n, dimensions) float32."""
-        network, _ = self._network()
+        network = _load_network(self.name, self._folder(), self._device)
         vectors = [np.empty((0, self.dimensions), np.float32)]
         for start in range(0, len(inputs), BATCH):
             pixels = np.stack(inputs[start : start + BATCH])[:, None]
             vectors.append(network(pixels.astype(np.float32) / np.float32(255.0)))
         return np.concatenate(vectors)
 
-    def _network(self) -> tuple[OnnxNetwork, int]:
+    def _folder(self) -> Path:
         if self._model is None:
             raise InvalidInput(f"the model of {self.name} is not available; name its folder as the profile")
-        return _load_network(self.name, self._model, self._device)
+        return self._model
 
 
 @lru_cache(maxsize=2)
-def _load_network(name: str, folder: Path, device: Device) -> tuple[OnnxNetwork, int]:
-    """Load the network and the side of its input."""
+def _read_card(name: str, folder: Path) -> dict[str, Any]:
+    """Read the card of the model: a process that only prepares images does not load the weights."""
     card = embedding_card.read_embedding_card(folder)
     if not name.startswith(f"embedding:{card['sha256'][:16]}:"):
         raise InvalidInput(f"{folder} now holds another model than {name}")
-    resolved = resolve_device(device)
+    return card
+
+
+@lru_cache(maxsize=2)
+def _load_network(name: str, folder: Path, device: Device) -> OnnxNetwork:
+    card, resolved = _read_card(name, folder), resolve_device(device)
     network = load_onnx_network(folder, card) if resolved == "cpu" else None
-    return network or _torch_network(folder, resolved), int(card["model"]["side"])
+    return network or _torch_network(folder, resolved)
 
 
 def _torch_network(folder: Path, device: str) -> OnnxNetwork:

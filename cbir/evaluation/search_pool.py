@@ -138,7 +138,7 @@ def _search(tasks: Sequence[SearchTask], generation: int) -> list[SearchResult]:
 
 def _describe(files: Sequence[Path]) -> list[DescribedFile]:
     assert _searcher is not None, "the initializer ran"
-    limits = Limits(pixels=_searcher.settings.max_pixels)
+    limits = Limits.from_settings(_searcher.settings)
     collection = _searcher.collection
     compute = collection.profile.load_descriptor(_searcher.settings.device)
     secret = collection.secret

@@ -1,6 +1,7 @@
 """Decode and describe: from the frames of one file to records, vectors and thumbnails."""
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -9,9 +10,15 @@ from cbir.descriptors.descriptor import Descriptor
 from cbir.errors import NoPixels, UnreadableImage
 from cbir.hardware import Device
 from cbir.images import Image, Limits
+from cbir.images.reading import is_out_of_memory
 from cbir.images.thumbnail import make_thumbnail
+from cbir.ingest.process_pool import extend_deadline
+from cbir.settings import Settings
+from cbir.store import Collection
 from cbir.store.profile import Profile
 from cbir.store.records import Entry, Record, describe_record
+
+FILE_FRAMES = 10  # frames' worth of time for a file, however many it has
 
 
 class Refusal(Enum):
@@ -21,6 +28,7 @@ class Refusal(Enum):
     unreadable = "unreadable"
     out_of_memory = "out of memory"
     failed = "failed"
+    burned_in = "burned-in text"
 
 
 @dataclass(frozen=True)
@@ -28,12 +36,38 @@ class DescribeTask:
     """Settings that a process needs to describe images for one collection.
 
     profile, secret: of the collection; the secret is the key of the patient hashes. device: of a network.
+    memory_bytes: that decoding and describing a file may take. seconds: that a frame may take.
+    refuse_burned_in: refuse images that declare burned-in text.
     """
 
     profile: Profile
     secret: bytes
     limits: Limits
     device: Device = "auto"
+    memory_bytes: int = 512 * 2**20
+    seconds: float = 60.0
+    refuse_burned_in: bool = False
+
+    @staticmethod
+    def of_collection(
+        collection: Collection, settings: Settings, limits: Limits, seconds: float
+    ) -> "DescribeTask":
+        """Return the task for a collection.
+
+        Parameters
+        ----------
+        collection : Collection
+            Its profile and secret are used.
+        settings : Settings
+            Device, memory, and whether to refuse burned-in text.
+        limits : Limits
+            Largest files and frames.
+        seconds : float
+            Time that a frame may take.
+        """
+        refuse = settings.burned_in == "refuse"
+        profile, secret = collection.profile, collection.secret
+        return DescribeTask(profile, secret, limits, settings.device, settings.decoder_bytes, seconds, refuse)
 
     def load_descriptor(self) -> Descriptor:
         """Load the descriptor, with its network if it has one."""
@@ -67,6 +101,7 @@ def describe_images(
     source: str,
     stamp: str,
     thumbnails: bool = False,
+    refuse_burned_in: bool = False,
 ) -> DescribedFile:
     """Describe the frames of one file; one that cannot be decoded is refused.
 
@@ -84,6 +119,8 @@ def describe_images(
         Changes when the file does.
     thumbnails : bool
         Also make a thumbnail of every frame.
+    refuse_burned_in : bool
+        Refuse a file that declares burned-in text.
 
     Returns
     -------
@@ -95,6 +132,8 @@ def describe_images(
     pictures: list[bytes] = []
     try:
         for image in images:
+            if refuse_burned_in and image.dicom is not None and image.dicom.burned_in:
+                return refused_file("declares burned-in text (burned_in)", Refusal.burned_in)
             records.append(describe_record(image, source=source, source_stamp=stamp, secret=secret))
             vectors.append(compute(image))
             if thumbnails:
@@ -104,6 +143,16 @@ def describe_images(
     return DescribedFile(tuple(records), tuple(vectors), tuple(pictures))
 
 
+def with_deadline(frames: Iterable[Image], seconds: float) -> Iterator[Image]:
+    """Yield `frames`; each has `seconds` until its process is killed, and all of them FILE_FRAMES times as long."""
+    end = time.monotonic() + FILE_FRAMES * seconds
+    extend_deadline(seconds)
+    for frame in frames:
+        yield frame
+        if (left := end - time.monotonic()) > 0:
+            extend_deadline(min(seconds, left))
+
+
 def refuse(error: Exception) -> DescribedFile:
     """Turn what `error` says into a refusal."""
     if isinstance(error, UnreadableImage):
@@ -111,7 +160,7 @@ def refuse(error: Exception) -> DescribedFile:
         return refused_file(str(error), Refusal.no_pixels if no_pixels else Refusal.unreadable)
     if isinstance(error, OSError):
         return refused_file(f"cannot be read: {error.strerror or error}", Refusal.failed)
-    if isinstance(error, MemoryError):
+    if is_out_of_memory(error):
         return refused_file("needs more memory than there is", Refusal.out_of_memory)
     return refused_file(f"could not be described ({type(error).__name__}); please report it", Refusal.failed)
 

@@ -1,18 +1,24 @@
-"""Spawned worker processes that survive a task which kills its process."""
+"""Spawned worker processes that survive a task which kills its process, and tasks that are killed at a deadline."""
 
 import atexit
 import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from math import inf
 from multiprocessing import connection, parent_process
 from multiprocessing.connection import Connection
 from queue import Empty, Queue
 from typing import Any, Generic, TypeVar, cast
 
+START_SECONDS = 120.0  # for a process to import its modules
 END_SECONDS = 5.0  # for an idle process to end by itself
+CHECK_SECONDS = 0.1  # between two checks whether a task is still wanted
+GRACE_SECONDS = 0.5  # before a task that is not wanted any more is killed: a new process costs more
+EXTENSION_SECONDS = 1.0  # at most this often a task extends its deadline
 
 _context = multiprocessing.get_context("spawn")
 
@@ -22,6 +28,18 @@ Result = TypeVar("Result")
 
 class WorkerDied(Exception):
     """The process died on its task: a crash, or killed for want of memory."""
+
+
+class WorkerTimedOut(WorkerDied):
+    """The process was killed because its task took too long."""
+
+
+class WorkersBusy(Exception):
+    """No process was free in time."""
+
+
+def _always_wanted() -> None:
+    pass
 
 
 class ProcessPool(Generic[Task, Result]):
@@ -39,12 +57,18 @@ class ProcessPool(Generic[Task, Result]):
         Greatest number of processes.
     initializer : callable, optional
         Called in every process before its first task.
+    seconds : float
+        Time that a task may take; then its process is killed. `extend_deadline` gives it more.
     """
 
     def __init__(
-        self, function: Callable[[Task], Result], jobs: int, initializer: Callable[[], None] | None = None
+        self,
+        function: Callable[[Task], Result],
+        jobs: int,
+        initializer: Callable[[], None] | None = None,
+        seconds: float = inf,
     ) -> None:
-        self.jobs = jobs
+        self.jobs, self.seconds = jobs, seconds
         self._arguments = function, initializer
         self._idle: Queue[_WorkerProcess] = Queue()
         self._started = 0
@@ -62,14 +86,36 @@ class ProcessPool(Generic[Task, Result]):
         while worker := self._new_worker():
             self._idle.put(worker)
 
-    def run(self, task: Task) -> Result:
-        """Run a task and wait for its result. Raises what the function raises, or WorkerDied."""
-        worker = self._take_worker()
+    def run(
+        self, task: Task, check: Callable[[], None] = _always_wanted, wait_seconds: float = inf
+    ) -> Result:
+        """Run a task and wait for its result.
+
+        Parameters
+        ----------
+        task : Task
+            Passed to the function.
+        check : callable
+            Called again and again while the task waits or runs; if it raises, the task is killed.
+        wait_seconds : float
+            Time to wait for a free process.
+
+        Raises
+        ------
+        WorkersBusy
+            If no process became free in time.
+        WorkerDied, WorkerTimedOut
+            If the process died or took too long.
+        Exception
+            What the function or `check` raises.
+        """
+        worker = self._take_worker(check, wait_seconds)
         try:
-            succeeded, value = worker.call(task)
+            if not worker.process.is_alive():  # killed while it was idle
+                worker = self._replace(worker)
+            succeeded, value = worker.call(task, self.seconds, check)
         except BaseException as error:
-            worker.end()
-            worker = _WorkerProcess(*self._arguments)
+            worker = self._replace(worker)
             if isinstance(error, EOFError | OSError):
                 raise WorkerDied from error
             raise
@@ -92,11 +138,20 @@ class ProcessPool(Generic[Task, Result]):
         for _ in range(self._started):
             self._idle.get().end()
 
-    def _take_worker(self) -> "_WorkerProcess":
-        try:
-            return self._idle.get_nowait()
-        except Empty:
-            return self._new_worker() or self._idle.get()
+    def _take_worker(self, check: Callable[[], None], wait_seconds: float) -> "_WorkerProcess":
+        until = time.monotonic() + wait_seconds
+        while True:
+            try:
+                return self._idle.get_nowait()
+            except Empty:
+                if worker := self._new_worker():
+                    return worker
+            try:
+                return self._idle.get(timeout=CHECK_SECONDS)
+            except Empty:
+                check()
+                if time.monotonic() > until:
+                    raise WorkersBusy from None
 
     def _new_worker(self) -> "_WorkerProcess | None":
         with self._lock:
@@ -105,6 +160,10 @@ class ProcessPool(Generic[Task, Result]):
             worker = _WorkerProcess(*self._arguments)
             self._started += 1
             return worker
+
+    def _replace(self, worker: "_WorkerProcess") -> "_WorkerProcess":
+        worker.kill()
+        return _WorkerProcess(*self._arguments)
 
 
 class _WorkerProcess:
@@ -117,17 +176,43 @@ class _WorkerProcess:
         self.process.start()
         atexit.register(self.process.kill)  # else Python would wait for it
         child_end.close()  # so that the pipe breaks when the process dies
+        self._ready = False
 
-    def call(self, task: Any) -> tuple[bool, Any]:
+    def call(self, task: Any, seconds: float, check: Callable[[], None]) -> tuple[bool, Any]:
         """Return whether the task succeeded, and its result or exception. EOFError, OSError: the process died."""
+        if not self._ready:
+            self._receive(START_SECONDS, _always_wanted)
+            self._ready = True
         self._pipe.send(task)
-        return cast(tuple[bool, Any], self._pipe.recv())
+        return cast(tuple[bool, Any], self._receive(seconds, check))
+
+    def _receive(self, seconds: float, check: Callable[[], None]) -> Any:
+        """Return the next reply; raises WorkerTimedOut if none comes in `seconds`, or in those it asks for."""
+        started = time.monotonic()
+        until = started + seconds
+        while True:
+            while not self._pipe.poll(max(0.0, min(CHECK_SECONDS, until - time.monotonic()))):
+                now = time.monotonic()
+                if now - started > GRACE_SECONDS:
+                    check()
+                if now > until:
+                    raise WorkerTimedOut
+            reply = self._pipe.recv()
+            if not isinstance(reply, float):
+                return reply
+            until = time.monotonic() + reply
 
     def end(self) -> None:
         """End the process, by force after `END_SECONDS`."""
         self._pipe.close()
         self.process.join(END_SECONDS)
+        self.kill()
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._pipe.close()
         self.process.kill()
+        self.process.join()
         atexit.unregister(self.process.kill)
 
 
@@ -141,9 +226,29 @@ def use_one_thread() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"  # of torch, which is imported with the first network
 
 
+def use_one_thread_silently() -> None:
+    """Do the same, and drop what decoders write to stderr, where libpng and libtiff quote damaged files."""
+    use_one_thread()
+    with open(os.devnull, "wb") as null:
+        os.dup2(null.fileno(), 2)
+
+
+_parent_pipe: Connection | None = None
+_extended = 0.0
+
+
+def extend_deadline(seconds: float) -> None:
+    """Give the task that this process works on `seconds` from now; without effect outside of a pool."""
+    global _extended
+    if _parent_pipe is not None and time.monotonic() - _extended > min(EXTENSION_SECONDS, seconds / 10):
+        _extended = time.monotonic()
+        _parent_pipe.send(float(seconds))
+
+
 def _serve_tasks(
     pipe: Connection, function: Callable[[Any], Any], initializer: Callable[[], None] | None
 ) -> None:
+    global _parent_pipe
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     parent = parent_process()
@@ -151,6 +256,8 @@ def _serve_tasks(
     threading.Thread(target=_exit_with_parent, args=(parent.sentinel,), daemon=True).start()
     if initializer is not None:
         initializer()
+    _parent_pipe = pipe
+    pipe.send(None)  # ready
     while True:
         try:
             task = pipe.recv()

@@ -113,7 +113,7 @@ def load_training_images(examples: Sequence[E], side: int, show: StageCallback) 
     InvalidInput
         If most files are unreadable.
     """
-    limits = Limits(pixels=settings.load().max_pixels)
+    limits = Limits.from_settings(settings.load())
     paths = [example.path for example in examples]
     pictures = load_pictures(paths, side, limits, lambda done: show("reading", done, len(paths), ""))
     if len(pictures.refused) > len(pictures.rows):

@@ -3,14 +3,19 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from io import BytesIO
-
-import pydicom
 
 from cbir.errors import UnreadableImage
-from cbir.images import DicomHeader, Image, decode
-from cbir.images.dicom_dataset import frame_count
-from cbir.ingest.description import DescribedFile, DescribeTask, Refusal, describe_images, refuse
+from cbir.images import DicomHeader, Image, Limits, decode
+from cbir.images.dicom_dataset import frame_count, read_header
+from cbir.ingest.description import (
+    DescribedFile,
+    DescribeTask,
+    Refusal,
+    describe_images,
+    refuse,
+    with_deadline,
+)
+from cbir.ingest.memory_limit import memory_limit
 from cbir.ingest.shared_bytes import SharedBytes, load_shared_bytes
 from cbir.store import originals
 from cbir.store.dicom_instances import shift_study_date
@@ -35,6 +40,7 @@ FATES = {
     Refusal.unreadable: Fate.unreadable,
     Refusal.out_of_memory: Fate.full,
     Refusal.failed: Fate.failed,
+    Refusal.burned_in: Fate.left_out,
 }
 
 
@@ -79,8 +85,9 @@ def describe_instance(data: bytes, task: InstanceTask) -> InstanceOutcome:
     secret, source = task.describe.secret, originals.source_of(data)
     try:
         compute = task.describe.load_descriptor()
-        frames = _selected_frames(data, task, headers)
-        file = describe_images(frames, compute, secret, source, "sent", task.thumbnails)
+        frames = with_deadline(_selected_frames(data, task, headers), task.describe.seconds)
+        with memory_limit(task.describe.memory_bytes):
+            file = describe_images(frames, compute, secret, source, "sent", task.thumbnails)
     except _Rejected as rejected:
         return InstanceOutcome(*rejected.args)
     except Exception as error:  # a bug that one instance triggers must not stop the others
@@ -96,7 +103,7 @@ def describe_instance(data: bytes, task: InstanceTask) -> InstanceOutcome:
 
 def _selected_frames(data: bytes, task: InstanceTask, headers: list[DicomHeader]) -> Iterator[Image]:
     """Yield the selected frames and note their header. Raises _Rejected."""
-    count = 0 if task.filter.frames == "all" else _count_frames(data)
+    count = 0 if task.filter.frames == "all" else _count_frames(data, task.describe.limits)
     for image in decode(data, "the instance", limits=task.describe.limits):
         header = image.dicom
         if header is None or not header.instance:
@@ -111,10 +118,9 @@ def _selected_frames(data: bytes, task: InstanceTask, headers: list[DicomHeader]
             return
 
 
-def _count_frames(data: bytes) -> int:
+def _count_frames(data: bytes, limits: Limits) -> int:
     try:
-        tags = ["NumberOfFrames"]
-        return frame_count(pydicom.dcmread(BytesIO(data), stop_before_pixels=True, specific_tags=tags))
+        return frame_count(read_header(data, limits, ["NumberOfFrames"]))
     except UnreadableImage:
         raise
     except Exception:  # decoding gives the reason

@@ -13,7 +13,7 @@ from threading import Lock, Thread
 from cbir.errors import CollectionBusy, StorageFull
 from cbir.images import Limits
 from cbir.ingest.description import DescribeTask
-from cbir.ingest.process_pool import ProcessPool, WorkerDied, use_one_thread
+from cbir.ingest.process_pool import ProcessPool, WorkerDied, WorkerTimedOut, use_one_thread_silently
 from cbir.ingest.received_files import (
     STATISTICS_IMAGES,
     ReceivedFile,
@@ -33,6 +33,7 @@ IDLE_SECONDS = 2.0  # without a new instance: then the snapshot is checked
 RENEW_SECONDS = 60.0  # at least as often while instances keep coming
 BUSY_SECONDS = 20.0  # to wait for another writer
 CRASHED = InstanceOutcome(Fate.unreadable, "makes its decoder crash, or needs too much memory")
+TOO_SLOW = InstanceOutcome(Fate.unreadable, "takes longer to decode than index_decode_seconds allows")
 
 log = logging.getLogger(__name__)
 
@@ -76,10 +77,13 @@ class Intake:
         self.jobs = jobs or cores()
         self.counts: Counter[Fate] = Counter()
         self._counts_lock = Lock()
-        describe = DescribeTask(collection.profile, collection.secret, limits, settings.device)
+        describe = DescribeTask.of_collection(collection, settings, limits, settings.index_decode_seconds)
         task = InstanceTask(describe, instance_filter, settings.store_thumbnails)
         self._pool: ProcessPool[SharedBytes, InstanceOutcome] = ProcessPool(
-            partial(describe_shared_instance, task=task), self.jobs, use_one_thread
+            partial(describe_shared_instance, task=task),
+            self.jobs,
+            use_one_thread_silently,
+            describe.seconds,
         )
         self._pool.start()
         self._queue: Queue[_PendingInstance | None] = Queue()
@@ -125,6 +129,8 @@ class Intake:
         with share_bytes(data) as shared:
             try:
                 return self._pool.run(shared)
+            except WorkerTimedOut:
+                return TOO_SLOW
             except WorkerDied:
                 return CRASHED
 

@@ -139,7 +139,7 @@ def neighbours_of_files(
     NeighbourLabels, dict of Path to str
         Neighbours, and reasons why files cannot be read; those have no neighbours.
     """
-    limits, secret = Limits(pixels=searcher.settings.max_pixels), searcher.collection.secret
+    limits, secret = Limits.from_settings(searcher.settings), searcher.collection.secret
     refused: dict[Path, str] = {}
 
     def search(query: IrmaQuery) -> Answer | None:
