@@ -21,6 +21,10 @@ class NotFound(CbirError):
     """A missing image, collection or file."""
 
 
+class QueryCancelled(CbirError):
+    """A search took longer than the setting `query_seconds` allows."""
+
+
 class CollectionBusy(CbirError):
     """Another process is writing to the collection."""
 

@@ -3,11 +3,14 @@
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import cache
 from threading import Lock, Semaphore
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
+
+from cbir.cancellation import checkpoint
 
 Chunk = tuple[slice, Any]
 
@@ -27,7 +30,7 @@ def keep_to_one_core() -> None:
 
 
 def for_each(chunks: Iterator[Chunk], work: Callable[[slice, Any], None], threads: int) -> None:
-    """Call `work` for each chunk on several threads; exceptions propagate.
+    """Call `work` for each chunk on several threads, with a checkpoint before each; exceptions propagate.
 
     Concurrent callers share the cores: besides its own thread, each uses only idle ones. The result of a chunk does
     not depend on its thread. BLAS runs on one thread meanwhile: threads that multiply alone also share the work
@@ -46,6 +49,7 @@ def for_each(chunks: Iterator[Chunk], work: Callable[[slice, Any], None], thread
 
     def work_through() -> None:
         while True:
+            checkpoint()
             with next_chunk:
                 chunk = next(chunks, None)
             if chunk is None:
@@ -69,7 +73,7 @@ def _run_with_helpers(work: Callable[[], None], helpers: int) -> None:
         work()
         return
     with ThreadPoolExecutor(helpers) as executor:
-        futures = [executor.submit(work) for _ in range(helpers)]
+        futures = [executor.submit(copy_context().run, work) for _ in range(helpers)]
         work()
         for future in futures:
             future.result()

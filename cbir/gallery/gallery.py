@@ -1,11 +1,12 @@
 """Immutable gallery of a collection's vectors: distances of a query to all of them."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.cancellation import checkpoint, run_to_end
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
 from cbir.gallery.whitening import SAMPLE, Space, fit_space
@@ -35,6 +36,7 @@ class Gallery(VectorBlocks):
         """(n,) float32: |x|^2 of every row."""
         norms = np.empty(len(self), np.float32)
         for where, vectors in self.chunks():
+            checkpoint()
             np.einsum("ij,ij->i", vectors, vectors, out=norms[where])
         return norms
 
@@ -47,7 +49,8 @@ class Gallery(VectorBlocks):
 
     def space_of(self, rows: Rows) -> Space:
         """Fit a whitened space to `rows` alone, of which at most SAMPLE are read."""
-        return fit_space(self.vectors(rows[spread_rows(len(rows), SAMPLE)]), self.parts)
+        sample = self.vectors(rows[spread_rows(len(rows), SAMPLE)])
+        return run_to_end(partial(fit_space, sample, self.parts))
 
     def distances(self, query: Floats, rows: Rows | None = None) -> Floats:
         """Return Euclidean distances (m,) float32 of `query` (d,) to all rows or to ascending `rows`.

@@ -6,6 +6,7 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.cancellation import checkpoint
 from cbir.gallery.vector_blocks import Floats, spread_rows
 from cbir.gallery.whitening import Space
 
@@ -56,12 +57,14 @@ def _fill(vectors: Floats, space: Space, lengths: Floats, rows: NDArray[np.int32
     count = len(vectors)
     index = _index(vectors, space)
     for start in range(0, count, BLOCK):
+        checkpoint()
         block = slice(start, min(start + BLOCK, count))
         units, lengths[block] = space.transform(vectors[block])
         if count > EXACT:
             index.add(units)
     k = min(NEAREST, count - 1)
     for start in range(0, count, BLOCK):
+        checkpoint()
         block = slice(start, min(start + BLOCK, count))
         distances, candidates = index.search(space.transform(vectors[block])[0], k + 1)
         query_rows = np.arange(block.start, block.stop)[:, None]

@@ -1,9 +1,11 @@
 """k-NN graph of a gallery, extended lazily with rows added since the snapshot."""
 
+from functools import partial
 from threading import Lock
 
 import numpy as np
 
+from cbir.cancellation import run_to_end
 from cbir.gallery.knn import NEAREST, NearestNeighbours
 from cbir.gallery.knn_graph import Graph, build_graph
 from cbir.gallery.vector_blocks import Floats, VectorBlocks
@@ -28,6 +30,12 @@ class Neighbourhood:
 
     def covering(self, gallery: VectorBlocks) -> tuple[Graph, Floats]:
         """Return a graph of at least all rows of `gallery`, and its vectors' lengths (see `Space.transform`)."""
+        state = self._state
+        if state is None or len(state[0]) < len(gallery):
+            state = run_to_end(partial(self._follow, gallery))
+        return state
+
+    def _follow(self, gallery: VectorBlocks) -> tuple[Graph, Floats]:
         with self._lock:
             if self._neighbours is not None:
                 self._state = build_graph(self._neighbours), self._neighbours.lengths

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.vector_blocks import CHUNK, Floats, Rows, Scores
 
@@ -61,6 +62,7 @@ def rank(query: Floats, gallery: Gallery, rows: Rows | None = None) -> RankingLi
         if _within_rounding(query, distances, gallery.squared_norms[rows]):
             refined = np.arange(len(rows))
         for start in range(0, len(refined), CHUNK):
+            checkpoint()
             part = refined[start : start + CHUNK]
             distances[part] = gallery.exact_distances(query, rows[part])
     return RankingList(rows, distances, similarities(distances))

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cbir.cancellation import locked, run_to_end
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Floats, Rows
@@ -74,8 +75,10 @@ class Accelerator:
         count = len(gallery) if rows is None else len(rows)
         if not count:
             return None
-        with self._lock, torch.inference_mode(), _report_out_of_memory(gallery):
-            self.vectors.follow(gallery)
+        if not self.vectors.has(gallery):
+            run_to_end(partial(self._follow, gallery))
+        with locked(self._lock), torch.inference_mode(), _report_out_of_memory(gallery):
+            self.vectors.follow(gallery)  # again: another query may have followed an older gallery meanwhile
             allowed = None if rows is None else self._mask(rows, len(gallery))
             load_graph = partial(self._graph_of, gallery)
             backend = TorchBackend(query, gallery, self.vectors, allowed, count, min(k, count), load_graph)
@@ -86,6 +89,10 @@ class Accelerator:
             top = top_k(reranked.scores, k)
             hits = ranked_rows[top]
             return TopHits(hits, reranked.scores[top], gallery.exact_distances(query, hits), reranked)
+
+    def _follow(self, gallery: Gallery) -> None:
+        with self._lock, torch.inference_mode(), _report_out_of_memory(gallery):
+            self.vectors.follow(gallery)
 
     def _graph_of(self, gallery: Gallery) -> TorchGraph:
         assert gallery.neighbourhood is not None

@@ -4,12 +4,14 @@ Classic GPU indexes ignore an IDSelector and have no remove_ids. So more candida
 were deleted or do not pass a filter are dropped, and where too few remain all allowed rows are compared.
 """
 
+from functools import partial
 from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.cancellation import locked, run_to_end
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import CANCELLATION, RankingList, rank, similarities
 from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
@@ -65,8 +67,10 @@ class NearestIndex:
         count = min(count, allowed)
         share = allowed / max(len(gallery), 1)
         if count and (count + SLACK) / share <= MOST_FETCHED:
-            with self._lock:
-                self._follow(gallery)
+            if not self._covers(gallery):
+                run_to_end(partial(self._follow_locked, gallery))
+            with locked(self._lock):
+                self._follow(gallery)  # again: another query may have followed an older gallery meanwhile
                 nearest = self._fetch(query, gallery, rows, count)
                 if nearest is not None:
                     return self._ranking(query, gallery, rows, *nearest)
@@ -101,13 +105,23 @@ class NearestIndex:
         scaled = similarities(np.append(distances, np.float32(max(far, float(distances.max())))))
         return RankingList(nearest, distances, scaled[:-1])
 
+    def _follow_locked(self, gallery: Gallery) -> None:
+        with self._lock:
+            self._follow(gallery)
+
+    def _covers(self, gallery: Gallery) -> bool:
+        """Return whether all rows of `gallery` are indexed."""
+        blocks, index = self._blocks, self._index
+        same = bool(blocks) and blocks[0] is gallery.blocks[0]
+        return same and index is not None and int(index.ntotal) >= len(gallery)
+
     def _follow(self, gallery: Gallery) -> None:
         """Index at least the rows of the gallery: until the next snapshot it only grows at its end."""
+        if self._covers(gallery):
+            return
         if not self._blocks or self._blocks[0] is not gallery.blocks[0]:
             self._build(gallery)
         first, last = int(self._index.ntotal), len(gallery)
-        if first >= last:
-            return
         for start in range(first, last, ADDED):
             added = gallery.vectors(np.arange(start, min(start + ADDED, last)))
             try:

@@ -48,6 +48,13 @@ class TorchVectors:
             current = [*current, (block, *self._uploaded(block))]
         self._blocks = current
 
+    def has(self, gallery: Gallery) -> bool:
+        """Return whether all blocks of `gallery` are on the device."""
+        stored = [block for block, _, _ in self._blocks]
+        return len(stored) == len(gallery.blocks) and all(
+            copied is block for copied, block in zip(stored, gallery.blocks, strict=True)
+        )
+
     def __len__(self) -> int:
         return sum(len(copy) for _, copy, _ in self._blocks)
 

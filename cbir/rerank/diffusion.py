@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.cancellation import checkpoint
 from cbir.gallery import knn
 from cbir.gallery import knn_graph as graphs
 from cbir.gallery.knn_graph import Graph
@@ -123,6 +124,7 @@ class Diffusion(CollectionReranker):
         source = (1.0 - self.damping) * start[support]
         flow = source
         for _ in range(self.steps):
+            checkpoint()
             flow = passing * multiply(inverse * flow) + source
         reached = flow > 0.0
         return support[reached], flow[reached]
@@ -139,6 +141,7 @@ class Diffusion(CollectionReranker):
             return graph.nodes()
         flow, support = start, graph.nonzero(start)
         for _ in range(self.steps):  # nothing arrives beyond that many edges
+            checkpoint()
             arriving = (start + graph.push(flow, support)) * passable
             reached = graph.nonzero(arriving)
             if len(reached) > self.nodes:

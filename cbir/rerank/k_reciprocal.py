@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
 from cbir.gallery.vector_blocks import Floats
@@ -51,11 +52,14 @@ class KReciprocal(Reranker):
         top = top_k(ranking.similarities, self.M)
         with OneBlasThread():
             squared = pairwise_squared_distances(gallery.vectors(ranking.rows[top]), query)
+        checkpoint()
         largest = squared.max(axis=1, keepdims=True)
         scaled = np.divide(squared, largest, out=np.zeros_like(squared), where=largest > 0.0)
         neighbours = nearest_neighbours(squared, max(self.k1 + 1, self.k2))
+        checkpoint()
         encoded = encode_neighbours(scaled, neighbours, self.k1)
         nonzero = np.flatnonzero(encoded[neighbours[0, : self.k2]].any(axis=0))
+        checkpoint()
         expanded = encoded[:, nonzero][neighbours[:, : self.k2]].mean(axis=1)
         shared = np.minimum(expanded, expanded[0]).sum(axis=1)
         jaccard = 1.0 - shared / (2.0 - shared)
@@ -119,6 +123,7 @@ def encode_neighbours(scaled: Floats, neighbours: NDArray[np.int64], k1: int) ->
     narrow = csr_array(reciprocal(neighbours, round(k1 / 2)), dtype=np.int32)
     # Sparse: a set has k1 + 1 images at most.
     shared = csr_array(wide, dtype=np.int32) @ narrow.T
+    checkpoint()
     sizes = narrow.sum(axis=1)
     candidate = shared.multiply(wide).tocoo()
     large = 3 * candidate.data >= 2 * sizes[candidate.col]

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist
 
+from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
 from cbir.gallery.vector_blocks import Floats
@@ -43,7 +44,10 @@ class PostRetrievalClustering(Reranker):
         if len(top) < 2:
             return Reranked(ranking.similarities, scope="top")
         offsets = gallery.vectors(ranking.rows[top]).astype(np.float64) - query
-        cluster = fcluster(linkage(pdist(offsets), "average"), self.clusters, "maxclust") - 1
+        distances = pdist(offsets)
+        checkpoint()
+        cluster = fcluster(linkage(distances, "average"), self.clusters, "maxclust") - 1
+        checkpoint()
         centres = np.zeros((cluster.max() + 1, offsets.shape[1]))
         np.add.at(centres, cluster, offsets)
         centres /= np.bincount(cluster)[:, None]

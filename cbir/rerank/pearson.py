@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
 from cbir.gallery.vector_blocks import Doubles, Floats
@@ -83,6 +84,7 @@ def update_similarities(
     """
     updated = ranking.similarities.copy()
     top = top_k(updated, K)
+    checkpoint()
     rho = references.correlations(gallery.vectors(ranking.rows[top]))
     updated[top] += (lam * rho).astype(np.float32)
     return updated

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import squared_distances
 from cbir.gallery.ranking import RankingList
@@ -76,6 +77,7 @@ class SeededDiffusion(Diffusion):
         units, _ = gallery.space.transform(examples)
         start = np.zeros(len(graph), np.float32)
         for distances in squared_distances(gallery, gallery.space, units, lengths):
+            checkpoint()
             squared = np.full(len(graph), np.inf, np.float32)
             covered = passable[: len(distances)]
             squared[: len(distances)][covered] = distances[covered]

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.cancellation import checkpoint
 from cbir.gallery.vector_blocks import Doubles
 
 Truths = NDArray[np.bool_]
@@ -104,6 +105,7 @@ def _shares(Q: Doubles, linear: Doubles, equality: Doubles) -> tuple[Doubles, Tr
     # Keeps a singular Q invertible: a proximal term in the step, not in the problem.
     softest = 1e-9 * Q.diagonal(axis1=1, axis2=2).max(axis=1, keepdims=True)
     for _ in range(ITERATIONS):
+        checkpoint()
         residual = _times(Q, at.low) - linear - equality * at.multiplier - at.low_dual + at.high_dual
         gap = (at.low * at.low_dual + at.high * at.high_dual).mean(axis=1, keepdims=True) / 2.0
         unfinished = (gap > enough) | (np.abs(residual).max(axis=1, keepdims=True) > RESIDUAL * at.size)

@@ -12,16 +12,21 @@ MOST_EXAMPLES = 20
 MOST_JUDGEMENTS = 300
 
 
+MAX_ID_CHARACTERS = 100
+
+ImageId = Annotated[str, Field(max_length=MAX_ID_CHARACTERS)]
+
+
 class Judgement(BaseModel):
     """Relevance of an image by a person, from -1, certainly not, to 1, certainly; 0 says nothing."""
 
     model_config = ConfigDict(extra="forbid")
 
-    image_id: str
+    image_id: ImageId
     relevance: float = Field(ge=-1.0, le=1.0, allow_inf_nan=False)
 
 
-Examples = Annotated[list[str], Field(max_length=MOST_EXAMPLES)]
+Examples = Annotated[list[ImageId], Field(max_length=MOST_EXAMPLES)]
 Judgements = Annotated[list[Judgement], Field(max_length=MOST_JUDGEMENTS)]
 
 
@@ -30,7 +35,8 @@ class Request(BaseModel):
 
     k: number of hits. rerank: name of a re-ranker, None for the settings' one; parameters: of the re-ranker,
     where they differ from the profile's. where: conditions such as "modality=CT", all of which must hold.
-    exclude_patient: a patient key or the identifier behind it, whose images are left out.
+    exclude_patient: a patient key or the identifier behind it, whose images are left out; exclude_patient_key: a key
+    only, for callers who may not try identifiers.
     outside: only DICOM images are answers, and none of this study, series or instance.
     examples: ids of further examples, all left out of the answer. feedback: judgements of images. With either of
     them `cbir.rerank.feedback` learns the order in place of the re-ranker, but for "none".
@@ -41,6 +47,7 @@ class Request(BaseModel):
     parameters: dict[str, Any] = {}
     where: list[str] = []
     exclude_patient: str | None = None
+    exclude_patient_key: str | None = None
     outside: DicomScope | None = None
     examples: Examples = []
     feedback: Judgements = []

@@ -2,6 +2,8 @@
 
 import time
 
+from cbir.cancellation import checkpoint
+
 
 class Stopwatch:
     """Milliseconds of named stages."""
@@ -11,10 +13,16 @@ class Stopwatch:
         self.stages: dict[str, float] = {}
 
     def lap(self, stage: str) -> None:
-        """Add the time since the last lap to `stage`."""
+        """Add the time since the last lap to `stage`, and pass a checkpoint."""
         now = time.perf_counter()
         self.stages[stage] = self.stages.get(stage, 0.0) + (now - self.last) * 1000
         self.last = now
+        checkpoint()
+
+    def add(self, stage: str, milliseconds: float) -> None:
+        """Add time that a stage took before this watch was started."""
+        self.stages[stage] = self.stages.get(stage, 0.0) + milliseconds
+        self.started -= milliseconds / 1000
 
     def done(self) -> dict[str, float]:
         """Return all stages, rounded, with their total."""
