@@ -1,16 +1,16 @@
 """Load test of the service: throughput and latency with many clients, compared with the library alone.
 
-`cbir serve` and its load generator wrk (Debian package wrk) run as separate processes on this machine, so they share
-its cores. Every request uploads an image file and re-ranks the whole collection by EPRF.
+`cbir serve` and the clients (`bench/load_clients.py`) run as separate processes on this machine, so they share its
+cores. Every request uploads another image file. Loads and the library alternate, so other work on the machine affects
+all alike.
 
-    python bench/load.py [--data FOLDER] [--images 10000] [--clients 32] [--seconds 60]
+    python bench/load.py [--data FOLDER] [--images 10000] [--loads eprf:32 none:32 eprf:200] [--seconds 60]
 """
 
 import argparse
 import json
+import os
 import random
-import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,49 +29,25 @@ import psutil
 from cbir.images import read_images
 from cbir.ingest.image_files import find_images
 from cbir.search import Request, Searcher, Stopwatch, select_frame
-from cbir.settings import load
+from cbir.settings import load as load_settings
 from cbir.store import Collection
 
 TURN_SECONDS = 10
-QUERIES = 100  # different query images
-SEARCH_PATH = "/v1/search?k=20&rerank=eprf"
+QUERIES = 1000  # different query images
+LOADS = ("eprf:32", "none:32", "eprf:200")
+SEARCH_PATH = "/v1/search?k=20&rerank={}"
 STAGES = ("describe", "search", "rerank")  # the rest of a request is overhead
-TARGETS = {"share": 0.8, "overhead_ms": 5.0}
-
-SCRIPT = """
-local requests, statuses, threads = {}, {}, {}
-function init(paths)
-  for _, path in ipairs(paths) do
-    local file = io.open(path, "rb")
-    local headers = {["Content-Type"] = "application/octet-stream"}
-    requests[#requests + 1] = wrk.format("POST", nil, headers, file:read("*a"))
-    file:close()
-  end
-  last = math.random(#requests)
-end
-function setup(thread) threads[#threads + 1] = thread end
-function request() last = last % #requests + 1; return requests[last] end
-answered, refused, failed = 0, 0, 0
-function response(status)
-  if status == 200 then answered = answered + 1
-  elseif status == 429 then refused = refused + 1
-  else failed = failed + 1 end
-end
-function done(summary, latency)
-  local a, r, f = 0, 0, 0
-  for _, thread in ipairs(threads) do
-    a, r, f = a + thread:get("answered"), r + thread:get("refused"), f + thread:get("failed")
-  end
-  local e = summary.errors
-  io.write(string.format('{"answered":%d,"refused":%d,"failed":%d,"seconds":%f,"p50_ms":%f,"p99_ms":%f,"max_ms":%f}\\n',
-    a, r, f + e.connect + e.read + e.write + e.timeout, summary.duration / 1e6,
-    latency:percentile(50) / 1000, latency:percentile(99) / 1000, latency.max / 1000))
-end
-"""
+TARGETS = {
+    "share": 0.8,
+    "overhead_ms": 5.0,
+    "eprf:32 rate": 70.0,
+    "none:32 rate": 100.0,
+    "eprf:200 p99_ms": 2000.0,
+}
 
 
 def build_collection(folder: Path, data: Path | None, images: int) -> list[Path]:
-    """Build a collection in `folder` and return query files.
+    """Build a collection in `folder` and return query files, as far as possible images that are not in it.
 
     Parameters
     ----------
@@ -84,15 +60,24 @@ def build_collection(folder: Path, data: Path | None, images: int) -> list[Path]
     """
     if data is None:
         data = folder / "phantoms"
-        run_cbir("phantoms", data, "--count", images)
-    paths = list(find_images([data]))
-    sample = random.Random(0).sample(paths, min(images, len(paths)))
-    links = folder / "images"
-    links.mkdir()
-    for number, path in enumerate(sample):
-        (links / f"{number:06d}{path.suffix}").symlink_to(path)
-    run_cbir("index", links, "--collection", folder / "collection", "--duplicates", accepted=(0, 3))
-    return sample[:QUERIES]
+        run_cbir("phantoms", data, "--count", images + QUERIES)
+    paths = sorted(find_images([data]))
+    random.Random(0).shuffle(paths)
+    sample, others = paths[:images], paths[images:]
+    link_files(folder / "images", sample)
+    run_cbir(
+        "index", folder / "images", "--collection", folder / "collection", "--duplicates", accepted=(0, 3)
+    )
+    return link_files(folder / "queries", [*others, *sample][:QUERIES])
+
+
+def link_files(folder: Path, paths: list[Path]) -> list[Path]:
+    """Create `folder` with a link to each of `paths`; return the links."""
+    folder.mkdir()
+    links = [folder / f"{number:06d}{path.suffix}" for number, path in enumerate(paths)]
+    for link, path in zip(links, paths, strict=True):
+        link.symlink_to(path)
+    return links
 
 
 def run_cbir(*arguments: object, accepted: tuple[int, ...] = (0,)) -> None:
@@ -152,13 +137,13 @@ def stages_cpu_ms(searcher: Searcher, queries: list[Path]) -> float:
 
 @contextmanager
 def running_service(collection: Path) -> Iterator[tuple[str, psutil.Process]]:
-    """Run the service over `collection`; yield its address and its worker process."""
+    """Run the service over `collection`; yield its address and its main process."""
     command = [sys.executable, "-m", "cbir.main", "serve", "--collection", str(collection), "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         address = process.stdout.readline().split()[-1].rstrip("/")
-        yield address, psutil.Process(process.pid).children()[0]
+        yield address, psutil.Process(process.pid)
     finally:
         process.terminate()
         process.wait(30)
@@ -172,7 +157,7 @@ def measure_overhead(address: str, process: psutil.Process, queries: list[Path])
     address : str
         Address of the service.
     process : psutil.Process
-        Its worker process.
+        Its main process.
     queries : list of Path
         Query files.
 
@@ -187,7 +172,7 @@ def measure_overhead(address: str, process: psutil.Process, queries: list[Path])
     for path in queries:
         data = path.read_bytes()
         request = urllib.request.Request(
-            address + SEARCH_PATH, data, {"Content-Type": "application/octet-stream"}
+            address + SEARCH_PATH.format("eprf"), data, {"Content-Type": "application/octet-stream"}
         )
         started = time.perf_counter()
         with urllib.request.urlopen(request) as response:
@@ -198,43 +183,36 @@ def measure_overhead(address: str, process: psutil.Process, queries: list[Path])
 
 
 def cpu_seconds(process: psutil.Process) -> float:
-    """Return the CPU time of `process` so far."""
-    times = process.cpu_times()
-    return times.user + times.system
+    """Return the CPU time of `process` and the processes it started so far."""
+    times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
+    return sum(each.user + each.system for each in times)
 
 
-def run_wrk(address: str, queries: list[Path], clients: int, seconds: int, script: Path) -> dict[str, Any]:
-    """Send requests by wrk; return its counts and latencies, and its own CPU time in seconds.
+def run_clients(address: str, load: str, queries: Path, seconds: int) -> dict[str, Any]:
+    """Run the clients of a load; return what they report.
 
     Parameters
     ----------
     address : str
         Address of the service.
-    queries : list of Path
-        Query files.
-    clients : int
-        Number of connections.
+    load : str
+        Re-ranker and number of clients, as `eprf:32`.
+    queries : Path
+        Folder of query files.
     seconds : int
         Duration.
-    script : Path
-        File to write the wrk script to.
     """
-    script.write_text(SCRIPT)
-    command = ["wrk", "-t1", f"-c{clients}", f"-d{seconds}s", "--timeout", "30s", "-s", str(script)]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        [*command, address + SEARCH_PATH, "--", *map(str, queries)], capture_output=True, text=True
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        sys.exit(done.stdout + done.stderr)
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return result | {"rate": result["answered"] / result["seconds"], "wrk_cpu_seconds": used}
+    rerank, clients = load.split(":")
+    script = Path(__file__).with_name("load_clients.py")
+    command = [sys.executable, str(script), address, SEARCH_PATH.format(rerank), "--images", str(queries)]
+    command += ["--clients", clients, "--seconds", str(seconds)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
 class MemorySampler:
-    """Sampler of the resident memory of a process in MiB, once a second until it is stopped."""
+    """Sampler of the memory (PSS) of a process and those it started, in MiB, once a second until it is stopped."""
 
     def __init__(self, process: psutil.Process) -> None:
         self.process = process
@@ -245,7 +223,8 @@ class MemorySampler:
 
     def _sample(self) -> None:
         while not self._stopped.wait(1.0):
-            self.samples.append(self.process.memory_info().rss / 2**20)
+            processes = self.process, *self.process.children(recursive=True)
+            self.samples.append(sum(each.memory_full_info().pss for each in processes) / 2**20)
 
     def stop(self) -> dict[str, float]:
         """Stop and return the maximum of each quarter of the time."""
@@ -257,26 +236,26 @@ class MemorySampler:
         }
 
 
-def print_report(figures: dict[str, Any], options: argparse.Namespace) -> None:
-    """Print the `figures` as a table and one JSON line; `options` are those of the command."""
-    quarters = list(figures["memory_mib"].values())
-    print(f"{figures['images']} images, {options.clients} clients, {figures['seconds']:.0f} s, {SEARCH_PATH}")
-    print(f"answered                     {figures['answered']:10}")
-    print(f"refused with 429             {figures['refused']:10}")
-    print(f"failed                       {figures['failed']:10}")
-    print(f"throughput                   {figures['rate']:10.1f} queries/s")
-    print(f"the library alone            {figures['library_rate']:10.1f} queries/s")
-    print(f"share                        {figures['share']:10.0%} (target {TARGETS['share']:.0%})")
+def print_report(figures: dict[str, Any]) -> None:
+    """Print the `figures` as a table and one JSON line."""
+    print(f"{figures['images']} images, load averages {figures['load_averages']}")
+    print(f"{'':<10}{'queries/s':>10}{'p50':>8}{'p90':>8}{'p99':>8}{'max':>8} ms"
+          f"{'answered':>10}{'refused':>9}{'failed':>8}{'clients use':>13} of a core")  # fmt: skip
+    for load, row in figures["loads"].items():
+        print(f"{load:<10}{row['rate']:10.1f}{row['p50_ms']:8.0f}{row['p90_ms']:8.0f}{row['p99_ms']:8.0f}"
+              f"{row['max_ms']:8.0f}   {row['answered']:10}{row['refused']:9}{row['failed']:8}"
+              f"{row['client_cores']:13.0%}")  # fmt: skip
+    first = next(iter(figures["loads"]))
+    print(f"the library alone          {figures['library_rate']:8.1f} queries/s (eprf)")
+    print(f"share of {first:<18}{figures['share']:8.0%} (target {TARGETS['share']:.0%})")
+    print(f"CPU time of a query        {figures['service_cpu_ms']:8.1f} ms")
+    print(f"  in the library           {figures['library_cpu_ms']:8.1f} ms")
     print(
-        f"CPU time of a query          {figures['cpu_ms']:10.1f} ms, {figures['library_cpu_ms']:.1f} in the library"
+        f"overhead of a request      {figures['overhead_ms']:8.2f} ms (target {TARGETS['overhead_ms']:.0f})"
     )
-    print(f"latency p50                  {figures['p50_ms']:10.1f} ms")
-    print(f"latency p99                  {figures['p99_ms']:10.1f} ms")
     print(
-        f"overhead of a request        {figures['overhead_ms']:10.2f} ms (target {TARGETS['overhead_ms']:.0f})"
+        f"memory by quarters         {' '.join(f'{mib:.0f}' for mib in figures['memory_mib'].values())} MiB"
     )
-    print(f"  in CPU time                {figures['overhead_cpu_ms']:10.2f} ms")
-    print(f"memory by quarters           {' '.join(f'{mib:.0f}' for mib in quarters):>10} MiB")
     print(json.dumps(figures | {"bench": "load", "targets": TARGETS}))
 
 
@@ -287,20 +266,18 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, help="folder of images; phantoms are generated by default")
     parser.add_argument("--images", type=int, default=10_000)
-    parser.add_argument("--clients", type=int, default=32)
-    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--loads", nargs="+", default=LOADS, help="re-ranker:clients")
+    parser.add_argument("--seconds", type=int, default=60, help="duration of each load")
     options = parser.parse_args()
-    if not shutil.which("wrk"):
-        sys.exit("wrk is not installed: apt-get install wrk")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         queries = build_collection(folder, options.data, options.images)
-        figures = measure_load(folder, queries, options)
-    print_report(figures, options)
+        figures = measure_loads(folder, queries, options.loads, options.seconds)
+    print_report(figures)
 
 
-def measure_load(folder: Path, queries: list[Path], options: argparse.Namespace) -> dict[str, Any]:
-    """Measure service and library in turns, so that other load on the machine affects both alike.
+def measure_loads(folder: Path, queries: list[Path], loads: list[str], seconds: int) -> dict[str, Any]:
+    """Measure all loads and the library in turns.
 
     Parameters
     ----------
@@ -308,47 +285,58 @@ def measure_load(folder: Path, queries: list[Path], options: argparse.Namespace)
         Folder of `build_collection`.
     queries : list of Path
         Query files.
-    options : argparse.Namespace
-        Options of the command.
+    loads : list of str
+        Re-rankers and numbers of clients.
+    seconds : int
+        Duration of each load.
     """
-    turns = max(1, round(options.seconds / TURN_SECONDS))
-    span = options.seconds // turns
+    turns = max(1, round(seconds / TURN_SECONDS))
+    span, few = seconds // turns, queries[:100]
     with Collection(folder / "collection") as collection:
-        searcher, images = Searcher(collection, load()), len(collection)
-        stages = [search_once(searcher, path) for path in queries]
-        library_cpu = stages_cpu_ms(searcher, queries)
+        searcher, images = Searcher(collection, load_settings()), len(collection)
+        stages = [search_once(searcher, path) for path in few]
+        library_cpu = stages_cpu_ms(searcher, few)
         started = time.process_time()
-        for path in queries:
+        for path in few:
             search_once(searcher, path)
-        full_cpu = 1000 * (time.process_time() - started) / len(queries)
+        full_cpu = 1000 * (time.process_time() - started) / len(few)
         with running_service(folder / "collection") as (address, process):
-            alone, service_cpu = measure_overhead(address, process, queries)
-            memory, before = MemorySampler(process), cpu_seconds(process)
-            loads, rates = [], []
+            alone, service_cpu = measure_overhead(address, process, few)
+            memory, results = MemorySampler(process), {name: [] for name in loads}
+            rates = []
             for _ in range(turns):
-                loads.append(run_wrk(address, queries, options.clients, span, folder / "load.lua"))
+                for name in loads:
+                    results[name].append(run_clients(address, name, folder / "queries", span))
                 rates.append(library_rate(searcher, queries, searcher.settings.threads, span))
-            resident, used = memory.stop(), cpu_seconds(process) - before
-    totals = {
-        name: sum(turn[name] for turn in loads) for name in ("answered", "refused", "failed", "seconds")
-    }
-    rate = totals["answered"] / totals["seconds"]
-    return totals | {
+            resident = memory.stop()
+    rows = {name: combine_turns(turns_of_load) for name, turns_of_load in results.items()}
+    return {
         "images": images,
-        "rate": rate,
-        "rates": [turn["rate"] for turn in loads],
+        "load_averages": [round(average, 1) for average in os.getloadavg()],
+        "loads": rows,
         "library_rate": float(np.mean(rates)),
         "library_rates": rates,
-        "share": rate / float(np.mean(rates)),
-        "p50_ms": float(np.median([turn["p50_ms"] for turn in loads])),
-        "p99_ms": max(turn["p99_ms"] for turn in loads),
-        "cpu_ms": 1000 * used / totals["answered"],
+        "share": next(iter(rows.values()))["rate"] / float(np.mean(rates)),
         "library_cpu_ms": full_cpu,
+        "service_cpu_ms": service_cpu,
         "overhead_ms": alone,
         "overhead_cpu_ms": service_cpu - library_cpu,
         "memory_mib": resident,
         "stages_ms": {name: float(np.median([stage[name] for stage in stages])) for name in stages[0]},
-        "wrk_cpu_seconds": sum(turn["wrk_cpu_seconds"] for turn in loads),
+    }
+
+
+def combine_turns(turns: list[dict[str, Any]]) -> dict[str, Any]:
+    """Combine the turns of a load: sums of counts, the median p50 and p90, the worst p99 and maximum."""
+    totals = {
+        name: sum(turn[name] for turn in turns) for name in ("answered", "refused", "failed", "seconds")
+    }
+    return totals | {
+        "rate": totals["answered"] / totals["seconds"],
+        "rates": [turn["answered"] / turn["seconds"] for turn in turns],
+        "client_cores": sum(turn["cpu_seconds"] for turn in turns) / totals["seconds"],
+        **{name: float(np.median([turn[name] for turn in turns])) for name in ("p50_ms", "p90_ms")},
+        **{name: max(turn[name] for turn in turns) for name in ("p99_ms", "max_ms", "refused_p99_ms")},
     }
 
 

@@ -27,7 +27,11 @@ class NotReady(CbirError):
 
 
 class TooManyRequests(CbirError):
-    """The service is at its limit of concurrent requests, or of waiting jobs."""
+    """The service or a caller is at a limit. retry_after: seconds until the request may be repeated."""
+
+    def __init__(self, message: str, retry_after: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class SourceGone(CbirError):
@@ -64,6 +68,7 @@ KIND_BY_ERROR: dict[type[CbirError], str] = {
     Conflict: "conflict",
     ChangedMeanwhile: "changed-meanwhile",
     errors.StorageFull: "storage-full",
+    errors.QueryCancelled: "query-timeout",
 }
 RETRYABLE = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 FORWARDED_HEADERS = {"Allow", "Retry-After", "WWW-Authenticate"}
@@ -129,8 +134,16 @@ def status_of(error: CbirError) -> HTTPStatus:
 
 
 def _handle_cbir_error(error: CbirError) -> Response:
+    return error_response(error, str(error))
+
+
+def error_response(error: CbirError, detail: str) -> Response:
+    """Return the response to `error` with the message `detail`."""
     kind = _kind(error)
-    return problem_response(KINDS[kind].status, str(error), kind)
+    response = problem_response(KINDS[kind].status, detail, kind)
+    if isinstance(error, TooManyRequests):
+        response.headers["Retry-After"] = str(error.retry_after)
+    return response
 
 
 def _handle_http_error(error: HTTPException) -> Response | HTTPException:
