@@ -1,6 +1,7 @@
 """`cbir collection ...`: look after a collection."""
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -9,17 +10,20 @@ from typer import Argument, Option
 
 from cbir.commands import options
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
-from cbir.errors import InvalidInput
+from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store import Collection
 from cbir.store.backup import back_up_collection
 from cbir.store.erasure_audit import find_traces
 from cbir.store.export import export_collection
 from cbir.store.filter_conditions import parse_filter
 from cbir.store.records import hash_patient
+from cbir.store.repair import Repair, repair_rows
 from cbir.store.verify import verify_collection
 
 PATIENT_KEY = re.compile("[0-9a-f]{32}")  # identifiers may be so short that they occur anywhere
 
+
+LOST = "not restored: {}; delete them (`cbir collection delete`) and index their sources with --restore"
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Look after a collection.")
 
@@ -35,19 +39,31 @@ def info(collection: options.Folder, format: Printed = OutputFormat.text) -> Non
 def verify(
     collection: options.Folder,
     erased: Annotated[str | None, Option(help="Also search for traces of this patient.")] = None,
+    repair: Annotated[bool, Option(help="Restore what is damaged from a sound copy of it.")] = False,
     format: Printed = OutputFormat.text,
 ) -> None:
-    """Check database, vectors and snapshot against each other. Exit code 1 if there is a problem."""
-    with Collection(collection) as opened:
-        problems = verify_collection(opened)
+    """Read everything and compare it with its checksums. Exit code 1 if there is a problem."""
+    repaired = Repair()
+    with Collection(collection) as opened, StageBars() as bars:
+        problems = verify_collection(opened, bars.show)
+        if repair and problems:
+            with opened.writer() as writer:
+                repaired = repair_rows(opened)
+                with suppress(CollectionDamaged):
+                    writer.compact()
+            problems = verify_collection(opened, bars.show)
         if erased and not problems:
             with opened.writer():  # no one writes meanwhile
                 keys = [key for key in _patient_keys(opened, erased) if PATIENT_KEY.fullmatch(key)]
                 problems = find_traces(opened, keys)
     if format is OutputFormat.json:
-        print_json({"ok": not problems, "problems": problems})
+        printed: dict[str, object] = {"ok": not problems, "problems": problems}
+        print_json(printed | ({"restored": repaired.restored, "lost": repaired.lost} if repair else {}))
     else:
-        typer.echo("\n".join(problems) or "no problems")
+        lines = [f"restored: {line}" for line in repaired.restored] + [
+            LOST.format(line) for line in repaired.lost
+        ]
+        typer.echo("\n".join([*lines, *(problems or ["no problems"])]))
     raise typer.Exit(1 if problems else 0)
 
 
@@ -55,13 +71,19 @@ def verify(
 def compact(
     collection: options.Folder,
     refit: Annotated[bool, Option(help="Fit the normalisation again, to the current images.")] = False,
+    history_days: Annotated[
+        int | None, Option(min=0, help="Delete changes older than this from the history [keep all].")
+    ] = None,
+    deleted_days: Annotated[
+        int | None, Option(min=0, help="Let images deleted longer ago than this be added again [never].")
+    ] = None,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Rebuild the derived index without deleted images, and free unused space."""
     with Collection(collection) as opened:
         before = opened.info()["bytes_on_disk"]
         with opened.writer() as writer:
-            writer.compact(refit)
+            writer.compact(refit, history_days, deleted_days)
         after = opened.info()
     values = {"images": after["images"], "bytes_before": before, "bytes_on_disk": after["bytes_on_disk"]}
     print_values(values, format)
@@ -139,11 +161,14 @@ def tune(
 def export(
     collection: options.Folder,
     out: Annotated[Path, Argument(help="Folder for records.csv, vectors.npy and profile.json.")],
+    sources: Annotated[
+        bool, Option("--sources", help="Write paths of files, which may be names of patients, not hashes.")
+    ] = False,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Write records and raw vectors as plain files for other tools."""
     with Collection(collection) as opened:
-        print_values({"exported": export_collection(opened, out), "folder": str(out)}, format)
+        print_values({"exported": export_collection(opened, out, sources), "folder": str(out)}, format)
 
 
 @app.command()

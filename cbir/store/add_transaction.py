@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection, insert
 
 from cbir.store import idempotency, schema
+from cbir.store.checksums import row_checksum
 from cbir.store.idempotency import StoredReply
 
 
@@ -33,7 +34,10 @@ class AddTransaction:
 
     def store_thumbnails(self, thumbnails: Mapping[int, bytes]) -> None:
         """Store JPEG thumbnails by image number."""
-        rows = [{"number": number, "picture": jpeg} for number, jpeg in thumbnails.items()]
+        rows = [
+            {"number": number, "picture": jpeg, "checksum": row_checksum(b"%d" % number, jpeg)}
+            for number, jpeg in thumbnails.items()
+        ]
         if rows:
             self._connection.execute(insert(schema.thumbnails), rows)
 

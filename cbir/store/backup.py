@@ -5,19 +5,22 @@ import shutil
 from contextlib import closing, suppress
 from pathlib import Path
 
-from cbir.errors import InvalidInput
+from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.models import embedding_card
 from cbir.store import embedding_model, originals, severity_model
 from cbir.store.collection import Collection
 from cbir.store.disk_full import raise_when_full
+from cbir.store.permissions import create_private_file, restrict_files
 from cbir.store.schema import DATABASE, SECRET
+from cbir.store.verify import verify_content
 
 
 def back_up_collection(collection: Collection, folder: Path) -> int:
-    """Copy database, key, models and originals into a new `folder`; return the bytes written.
+    """Copy database, key, models and originals into a new `folder`, and verify the copy; return the bytes written.
 
-    The copy of the database is consistent. The snapshot is left out: `cbir collection compact` rebuilds it from the
-    database. Raises InvalidInput if `folder` exists, StorageFull if the disk is full.
+    The copy of the database is consistent. The snapshot is left out: `restore_backup` rebuilds it from the database.
+    Raises InvalidInput if `folder` exists, StorageFull if the disk is full, and CollectionDamaged if a row or file of
+    the copy does not match its checksum; then there is no backup.
     """
     if folder.exists():
         raise InvalidInput(f"{folder} exists; name a new folder for the backup")
@@ -26,6 +29,7 @@ def back_up_collection(collection: Collection, folder: Path) -> int:
     try:
         with raise_when_full(folder):
             partial.mkdir(parents=True, mode=0o700)
+            create_private_file(partial / DATABASE)
             with closing(collection._engine.raw_connection()) as connection:
                 connection.cursor().execute("VACUUM INTO ?", (str(partial / DATABASE),))
             shutil.copy2(collection.folder / SECRET, partial / SECRET)
@@ -35,12 +39,21 @@ def back_up_collection(collection: Collection, folder: Path) -> int:
                     collection.folder / embedding_model.FOLDER, partial / embedding_model.FOLDER
                 )
             severity_model.copy_severity_model(collection.folder, partial)
+            restrict_files(partial)
+            _require_sound(partial)
             os.sync()
             partial.rename(folder)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _require_sound(folder: Path) -> None:
+    """Open a backup and read all of it; raises CollectionDamaged."""
+    with Collection(folder) as copy:
+        if problems := verify_content(copy):
+            raise CollectionDamaged(f"the backup was not kept, since it is damaged: {'; '.join(problems)}")
 
 
 def _copy_files(source: Path, target: Path) -> None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select
 
-from cbir.store.schema import changed_images, changes, images
+from cbir.store.schema import changed_images, changes, forgotten, images
 
 KINDS = ("added", "deleted", "labelled", "erased", "profile")
 INSERT = 'INSERT INTO changes (at, who, what, images, "first", "last") VALUES (?, ?, ?, ?, ?, ?)'
@@ -64,6 +64,20 @@ def forget_content(connection: Connection, content_hashes: Sequence[str]) -> Non
     for content_hash in content_hashes:
         same = changed_images.c.image_id.startswith(content_hash)
         connection.execute(delete(changed_images).where(same))
+
+
+def prune_changes(connection: Connection, days: int) -> None:
+    """Delete changes older than some `days`; the others keep their numbers, and numbers are not used again."""
+    connection.execute(delete(changes).where(changes.c.at < _days_ago(days)))
+
+
+def prune_deletions(connection: Connection, days: int) -> None:
+    """Forget the content that users deleted more than some `days` ago: indexing its files adds it again."""
+    connection.execute(delete(forgotten).where(forgotten.c.at < _days_ago(days)))
+
+
+def _days_ago(days: int) -> str:
+    return (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="seconds")
 
 
 def read_changes(connection: Connection, before: int | None = None, limit: int = 100) -> list[Change]:

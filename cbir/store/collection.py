@@ -1,6 +1,5 @@
 """A collection: a folder with SQLite for records and vectors, and a snapshot that is derived from it."""
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,19 +7,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy.exc import DatabaseError
 
-from cbir.errors import CollectionDamaged, InvalidInput, NotFound
+from cbir.errors import CollectionDamaged, NotFound
 from cbir.gallery.vector_blocks import Rows
 from cbir.store import change_history, grade_models, idempotency, image_counts, metadata, schema
 from cbir.store.change_history import Change
 from cbir.store.collection_view import View, load_vectors, vector_length
-from cbir.store.creation import check_format, collection_exists, create_files, read_secret
+from cbir.store.creation import collection_exists, create_files, read_secret
+from cbir.store.damage import raise_when_damaged
 from cbir.store.dicom_instances import DicomScope
 from cbir.store.disk_full import raise_when_full
 from cbir.store.filter_conditions import Condition
 from cbir.store.idempotency import StoredReply
+from cbir.store.migration import bring_up_to_date
 from cbir.store.normalisation import Statistics
+from cbir.store.permissions import warn_if_open_to_others
 from cbir.store.profile import Profile
 from cbir.store.record_queries import LabelledImage, RecordQueries, numbers_where, read_labelled_images
 from cbir.store.records import hash_patient
@@ -46,20 +47,13 @@ class Collection(RecordQueries):
             )
         self._engine = schema.connect(self.folder)
         try:
-            with raise_when_full(self.folder):
-                with self._engine.connect() as connection:
-                    check_format(connection, self.folder)
-                    profile = metadata.read_profile(connection, self.folder)
-                schema.complete(self._engine)
-        except (DatabaseError, ValueError) as error:
-            if not os.access(self.folder, os.W_OK):
-                raise InvalidInput(
-                    f"{folder} is not writable, which reading needs too (SQLite's write-ahead log); copy it to a "
-                    "folder that is"
-                ) from error
-            raise CollectionDamaged(
-                f"the database of {folder} cannot be read: {type(error).__name__}"
-            ) from error
+            with raise_when_damaged(self.folder), raise_when_full(self.folder):
+                bring_up_to_date(self.folder, self._engine)
+                profile = self._read(metadata.read_profile, self.folder)
+        except BaseException:
+            self._engine.dispose()
+            raise
+        warn_if_open_to_others(self.folder)
         self._views = ViewCache(self.folder, self._engine, profile)
         self.fallback_for: str | None = None
 
@@ -107,6 +101,11 @@ class Collection(RecordQueries):
     def secret(self) -> bytes:
         """Key that patients' identifiers are hashed with."""
         return read_secret(self.folder)
+
+    def patient_key_of(self, patient: str) -> str | None:
+        """Return the key of a patient that is named by identifier, or by the key of an image; None for no patient."""
+        known = self._read(numbers_where, images.c.patient_key == patient)
+        return patient if len(known) else hash_patient(self.secret, patient)
 
     @property
     def snapshot_problem(self) -> str | None:
@@ -158,6 +157,8 @@ class Collection(RecordQueries):
         exclude_patient: str | None = None,
         exclude_content: str | None = None,
         outside: DicomScope | None = None,
+        *,
+        exclude_patient_key: str | None = None,
     ) -> Rows | None:
         """Return the rows of a view to search; None for all of them.
 
@@ -173,6 +174,8 @@ class Collection(RecordQueries):
             Content hash of images to leave out.
         outside : DicomScope, optional
             Study, series or instance to leave out; images that are no DICOM instance are left out too.
+        exclude_patient_key : str, optional
+            Key of a patient, never taken for an identifier, whose images are left out.
         """
         with self._engine.connect() as connection:
             matching = [condition.matches() for condition in where]
@@ -180,11 +183,11 @@ class Collection(RecordQueries):
             excluded = [np.empty(0, np.int64)]
             if exclude_content:
                 excluded.append(numbers_where(connection, images.c.content_hash == exclude_content))
-            if exclude_patient:
-                keys = [exclude_patient, hash_patient(self.secret, exclude_patient)]
-                excluded.append(
-                    numbers_where(connection, images.c.patient_key.in_([key for key in keys if key]))
-                )
+            keys = [key for key in (exclude_patient_key, exclude_patient) if key]
+            if exclude_patient and (key := hash_patient(self.secret, exclude_patient)):
+                keys.append(key)
+            if keys:
+                excluded.append(numbers_where(connection, images.c.patient_key.in_(keys)))
             if outside:
                 excluded.append(numbers_where(connection, outside.excludes()))
         return view.select(rows, view.rows_of(np.concatenate(excluded)))

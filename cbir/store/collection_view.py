@@ -4,15 +4,22 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, LargeBinary, cast, func, select
 
 from cbir import descriptors
+from cbir.errors import CollectionDamaged
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.vector_blocks import Rows
 from cbir.store import normalisation
 from cbir.store.normalisation import Statistics
 from cbir.store.profile import Profile
+from cbir.store.row_damage import (
+    damaged_vectors,
+    describe_damage,
+    describe_not_finite,
+    vectors_not_finite,
+)
 from cbir.store.schema import tombstones, vectors
 from cbir.store.snapshot import Snapshot, SnapshotInfo
 
@@ -62,7 +69,12 @@ class View:
 
 
 def load_vectors(
-    connection: Connection, after: int, dimensions: int, into: NDArray[np.float32] | None = None
+    connection: Connection,
+    after: int,
+    dimensions: int,
+    into: NDArray[np.float32] | None = None,
+    *,
+    require_finite: bool = True,
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Load the raw vectors of images.
 
@@ -75,28 +87,44 @@ def load_vectors(
         Length d of a vector.
     into : (n, d) float32, optional
         Array to fill.
+    require_finite : bool
+        Refuse vectors that no distance can be computed from.
 
     Returns
     -------
     vectors : (n, d) float32
     numbers : (n,) int64
         Image numbers, ascending.
+
+    Raises
+    ------
+    CollectionDamaged
+        If a vector does not match its checksum or contains values that are not finite; names the images.
     """
     above = vectors.c.number > after
     count = connection.scalar(select(func.count()).select_from(vectors).where(above)) or 0
     matrix = np.empty((count, dimensions), np.float32) if into is None else into
     numbers = np.empty(count, np.int64)
+    columns = vectors.c.number, cast(vectors.c.vector, LargeBinary), vectors.c.checksum
     rows = connection.execution_options(yield_per=4096).execute(
-        select(vectors.c.number, vectors.c.vector).where(above).order_by(vectors.c.number)
+        select(*columns).where(above).order_by(vectors.c.number)
     )
     start = 0
+    damaged, not_finite = list[int](), list[int]()
     for part in rows.partitions():
         stop = start + len(part)
-        numbers[start:stop] = [number for number, _ in part]
-        matrix[start:stop] = np.frombuffer(b"".join(vector for _, vector in part), "<f4").reshape(
-            -1, dimensions
-        )
+        numbers[start:stop] = [row[0] for row in part]
+        damaged += damaged_vectors(part, dimensions)
+        if not damaged:
+            matrix[start:stop] = np.frombuffer(b"".join([row[1] for row in part]), "<f4").reshape(
+                -1, dimensions
+            )
+            not_finite += numbers[start:stop][vectors_not_finite(matrix[start:stop])].tolist()
         start = stop
+    if damaged:
+        raise CollectionDamaged(describe_damage(connection, "vectors", damaged))
+    if not_finite and require_finite:
+        raise CollectionDamaged(describe_not_finite(connection, not_finite))
     return matrix, numbers
 
 

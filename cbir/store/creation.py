@@ -4,13 +4,14 @@ import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import Connection, insert, inspect
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy import inspect
 
 from cbir.atomic import write_bytes
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store import embedding_model, metadata, schema
+from cbir.store.damage import is_damage
 from cbir.store.disk_full import raise_when_full
+from cbir.store.permissions import OWNER_FILE, OWNER_FOLDER, create_private_file
 from cbir.store.profile import Profile
 from cbir.store.schema import SECRET, meta
 from cbir.store.writer_lock import writer_lock
@@ -26,7 +27,9 @@ def collection_exists(folder: Path) -> bool:
     try:
         with engine.connect() as connection:
             return inspect(connection).has_table(meta.name)
-    except DatabaseError:
+    except Exception as error:
+        if not is_damage(error):
+            raise
         return True  # damaged is not absent
     finally:
         engine.dispose()
@@ -38,17 +41,19 @@ def create_files(folder: Path, profile: Profile) -> None:
         raise InvalidInput(f"{folder} is a file; a collection needs a folder")
     with raise_when_full(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(OWNER_FOLDER)
         with writer_lock(folder):
             if collection_exists(folder):
                 raise InvalidInput(f"{folder} already holds a collection")
-            (folder / "snapshots").mkdir(exist_ok=True)
+            (folder / "snapshots").mkdir(mode=OWNER_FOLDER, exist_ok=True)
             embedding_model.store_embedding_model(folder, profile)
             if not (folder / SECRET).exists():
-                write_bytes(folder / SECRET, secrets.token_hex(SECRET_BYTES).encode(), permissions=0o600)
+                write_bytes(folder / SECRET, secrets.token_hex(SECRET_BYTES).encode(), permissions=OWNER_FILE)
             _create_database(folder, profile)
 
 
 def _create_database(folder: Path, profile: Profile) -> None:
+    create_private_file(folder / schema.DATABASE)
     engine = schema.connect(folder)
     values = {
         "format": str(schema.FORMAT),
@@ -58,7 +63,8 @@ def _create_database(folder: Path, profile: Profile) -> None:
     }
     with engine.begin() as connection:
         schema.tables.create_all(connection)
-        connection.execute(insert(meta), [{"key": key, "value": value} for key, value in values.items()])
+        for key, value in values.items():
+            metadata.set_value(connection, key, value)
     engine.dispose()
 
 
@@ -72,18 +78,3 @@ def read_secret(folder: Path) -> bytes:
     if len(secret) != SECRET_BYTES:
         raise CollectionDamaged(damaged)
     return secret
-
-
-def check_format(connection: Connection, folder: Path) -> None:
-    """Raise InvalidInput if the collection in `folder` has another storage format than this program reads."""
-    version = int(metadata.required_value(connection, "format"))
-    if version == schema.FORMAT:
-        return
-    newer, older = (
-        "a newer cbir wrote it: upgrade this one",
-        "use the version of cbir that wrote it, or index again",
-    )
-    raise InvalidInput(
-        f"{folder} has storage format {version}, this program reads {schema.FORMAT}; "
-        f"{newer if version > schema.FORMAT else older}"
-    )

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from sqlalchemy import ColumnElement, Connection, and_, false, func, or_, select
+from sqlalchemy.dialects.sqlite import insert
 
 from cbir.store.image_rows import batches, rows_matching
-from cbir.store.schema import images, labels
+from cbir.store.records import Record
+from cbir.store.schema import images, instance_copies, labels
 
 MAX_SHIFT_YEARS = 5
 
@@ -34,9 +36,50 @@ class DicomScope:
 
 
 def known_instances(connection: Connection, uids: Iterable[str]) -> set[str]:
-    """Return those of the SOP Instance UIDs `uids` that images of the collection have."""
-    column = images.c.instance
-    return {row[0] for row in rows_matching(connection, [column], column, {uid for uid in uids if uid})}
+    """Return those of the SOP Instance UIDs `uids` whose pictures are in the collection."""
+    return set(sop_classes(connection, uids))
+
+
+def sop_classes(connection: Connection, uids: Iterable[str]) -> dict[str, str]:
+    """Return the SOP classes of those instances whose pictures are in the collection; "" if unknown."""
+    known: dict[str, str] = {}
+    values = {uid for uid in uids if uid}
+    for table in (instance_copies, images):
+        columns = table.c.instance, table.c.sop_class
+        known |= {
+            row.instance: row.sop_class
+            for row in rows_matching(connection, columns, table.c.instance, values)
+        }
+    return known
+
+
+def store_copies(connection: Connection, copies: Iterable[tuple[Record, str]]) -> None:
+    """Store the instances of records whose picture an image shows that has another SOP Instance UID.
+
+    Parameters
+    ----------
+    connection : Connection
+    copies : iterable of (Record, str)
+        Records that were not added, and the ids of the images.
+    """
+    by_image = [(record, image_id) for record, image_id in copies if record.instance]
+    if not by_image:
+        return
+    columns = images.c.image_id, images.c.number, images.c.instance
+    image_ids = {image_id for _, image_id in by_image}
+    rows = {row.image_id: row for row in rows_matching(connection, columns, images.c.image_id, image_ids)}
+    values = [
+        {
+            "instance": record.instance,
+            "sop_class": record.sop_class,
+            "patient_key": record.patient_key,
+            "number": rows[image_id].number,
+        }
+        for record, image_id in by_image
+        if rows[image_id].instance != record.instance
+    ]
+    if values:
+        connection.execute(insert(instance_copies).on_conflict_do_nothing(), values)
 
 
 def shift_study_date(secret: bytes, patient: str, day: str) -> str:

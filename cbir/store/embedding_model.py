@@ -8,6 +8,7 @@ from cbir.atomic import copy_file
 from cbir.descriptors import embedding_descriptor
 from cbir.errors import CbirError, InvalidInput
 from cbir.models import embedding_card
+from cbir.store.permissions import file_mode, folder_mode
 from cbir.store.profile import Profile
 
 FOLDER = "model"
@@ -27,11 +28,12 @@ def store_embedding_model(folder: Path, profile: Profile) -> None:
 
 def copy_model(source: Path, target: Path) -> None:
     """Copy the files of a model from the folder `source` to the folder `target`, each atomically."""
-    target.mkdir(exist_ok=True)
+    target.mkdir(mode=folder_mode(target.parent), exist_ok=True)
     for name in FILES:
         if name == embedding_card.ONNX and not (source / name).exists():
             continue  # torch runs the model then
         copy_file(source / name, target / name)
+        (target / name).chmod(file_mode(target))
 
 
 def with_model(profile: Profile, folder: Path) -> Profile:

@@ -25,6 +25,8 @@ def find_traces(collection: Collection, keys: Sequence[str]) -> list[str]:
         image_ids = set(connection.scalars(select(images.c.image_id)))
         traces = [*_old_snapshots(folder, connection), *_unused_originals(folder, connection)]
     traces += _surplus_in_copy(folder / last_good.NAME, image_ids)
+    if (folder / last_good.PARTIAL).exists():
+        traces.append(f"{last_good.PARTIAL} is what an interrupted snapshot left; {COMPACT}")
     patterns = [key.encode() for key in keys if key]
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if any(_contains(path, pattern) for pattern in patterns):

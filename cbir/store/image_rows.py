@@ -1,21 +1,35 @@
 """Bulk operations on image rows; each function works within the transaction of its connection."""
 
+import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from sqlalchemy import Column, Connection, delete, insert, select
+from sqlalchemy import Column, Connection, Table, delete, insert, select, text, update
+from sqlalchemy.dialects.sqlite import insert as insert_or
 
+from cbir.errors import CollectionDamaged
+from cbir.store.checksums import COLUMN, checksum_sql, vector_checksum
+from cbir.store.creation import read_secret
 from cbir.store.records import Entry
-from cbir.store.schema import AT_ONCE, forgotten, images, tombstones
+from cbir.store.row_damage import describe_damage
+from cbir.store.schema import AT_ONCE, erased, forgotten, images, labels, tombstones
 
 T = TypeVar("T")
 
-_INSERT_IMAGE = (
-    f"INSERT INTO images ({', '.join(column.name for column in images.c)}) "
-    f"VALUES ({', '.join(f':{column.name}' for column in images.c)})"
-)
+
+def _insert_sql(table: Table) -> str:
+    """Return the statement that inserts a row of named values with its checksum."""
+    names = [column.name for column in table.c if column.name != COLUMN]
+    values = ", ".join(f":{name}" for name in names)
+    columns = ", ".join([*names, COLUMN])
+    return f"INSERT INTO {table.name} ({columns}) VALUES ({values}, {checksum_sql(table, ':')})"
+
+
+_INSERT_IMAGE = _insert_sql(images)
+_INSERT_LABEL = _insert_sql(labels)
 
 
 def insert_entries(connection: Connection, entries: Sequence[Entry]) -> dict[str, int]:
@@ -25,18 +39,46 @@ def insert_entries(connection: Connection, entries: Sequence[Entry]) -> dict[str
     last = connection.exec_driver_sql("SELECT seq FROM sqlite_sequence WHERE name = 'images'").scalar()
     image_rows: list[dict[str, Any]] = []
     label_rows: list[tuple[str, str, int]] = []
-    vector_rows: list[tuple[int, bytes]] = []
+    vector_rows: list[tuple[int, bytes, int]] = []
     for number, (record, vector) in enumerate(entries, start=(last or 0) + 1):
         values = dict(record.__dict__)
         label_rows += [(key, value, number) for key, value in values.pop("labels").items()]
         image_rows.append({"number": number, **values})
-        vector_rows.append((number, np.asarray(vector, "<f4").tobytes()))
+        stored = np.asarray(vector, "<f4").tobytes()
+        vector_rows.append((number, stored, vector_checksum(number, stored)))
     # The many small rows go to the driver as they are: otherwise a quarter of the time of an indexing run.
     connection.exec_driver_sql(_INSERT_IMAGE, image_rows)
-    connection.exec_driver_sql("INSERT INTO vectors (number, vector) VALUES (?, ?)", vector_rows)
-    if label_rows:
-        connection.exec_driver_sql("INSERT INTO labels (key, value, number) VALUES (?, ?, ?)", label_rows)
+    connection.exec_driver_sql("INSERT INTO vectors (number, vector, checksum) VALUES (?, ?, ?)", vector_rows)
+    insert_labels(connection, label_rows)
     return {row["image_id"]: row["number"] for row in image_rows}
+
+
+def insert_labels(connection: Connection, rows: Iterable[tuple[str, str, int]]) -> None:
+    """Insert labels: keys, values and image numbers."""
+    named = [{"key": key, "value": value, "number": number} for key, value, number in rows]
+    if named:
+        connection.exec_driver_sql(_INSERT_LABEL, named)
+
+
+def update_images(connection: Connection, numbers: Sequence[int], values: Mapping[str, Any]) -> None:
+    """Update the rows of images; raises CollectionDamaged where a new checksum would cover up damage.
+
+    Parameters
+    ----------
+    connection : Connection
+    numbers : sequence of int
+        Numbers of the images.
+    values : mapping
+        New values by column.
+    """
+    checksum = checksum_sql(images)
+    for batch in batches(numbers):
+        among = images.c.number.in_(batch)
+        damaged = text(f"{COLUMN} IS NOT {checksum}")
+        if wrong := list(connection.scalars(select(images.c.number).where(among, damaged))):
+            raise CollectionDamaged(describe_damage(connection, "records", wrong))
+        connection.execute(update(images).where(among).values(**values))
+        connection.execute(update(images).where(among).values(checksum=text(checksum)))
 
 
 def rows_matching(
@@ -72,10 +114,49 @@ def ids_by_content(connection: Connection, hashes: Iterable[str]) -> dict[str, s
     return ids
 
 
-def deleted_content(connection: Connection, hashes: Iterable[str]) -> set[str]:
-    """Return those of the content hashes that a user deleted earlier."""
+def deleted_content(connection: Connection, hashes: Iterable[str], folder: Path) -> set[str]:
+    """Return those of the content hashes that a user deleted earlier, or erased with their patient.
+
+    Parameters
+    ----------
+    connection : Connection
+    hashes : iterable of str
+        Content hashes.
+    folder : Path
+        Folder of the collection, which holds its key.
+    """
+    hashes = set(hashes)
     column = forgotten.c.content_hash
-    return {row[0] for row in rows_matching(connection, [column], column, hashes)}
+    deleted = {row[0] for row in rows_matching(connection, [column], column, hashes)}
+    if connection.scalar(select(erased.c.mark).limit(1)) is not None:
+        by_mark = {mark_content(folder, content_hash): content_hash for content_hash in hashes}
+        marks = rows_matching(connection, [erased.c.mark], erased.c.mark, by_mark)
+        deleted |= {by_mark[row[0]] for row in marks}
+    return deleted
+
+
+def mark_content(folder: Path, content_hash: str) -> str:
+    """Return what remains of an erased image: a hash of its content, keyed with the collection's key.
+
+    Only a person who has the image and the key can tell that it was erased.
+    """
+    key = read_secret(folder)
+    return hashlib.blake2b(
+        content_hash.encode(), key=key, digest_size=16, person=b"erased content"
+    ).hexdigest()
+
+
+def store_erased_marks(connection: Connection, hashes: Iterable[str], folder: Path) -> None:
+    """Store the marks of erased content; `folder` is that of the collection."""
+    rows = [{"mark": mark_content(folder, content_hash)} for content_hash in set(hashes)]
+    if rows:
+        connection.execute(insert_or(erased).on_conflict_do_nothing(), rows)
+
+
+def restore_content(connection: Connection, hashes: Sequence[str], folder: Path) -> None:
+    """Forget that content was deleted or erased; `folder` is that of the collection."""
+    delete_rows(connection, forgotten.c.content_hash, hashes)
+    delete_rows(connection, erased.c.mark, [mark_content(folder, content_hash) for content_hash in hashes])
 
 
 def delete_images(connection: Connection, numbers: Sequence[int]) -> None:

@@ -7,9 +7,12 @@ from sqlalchemy import Engine, delete, func, select, text
 from cbir.gallery import knn, whitening
 from cbir.store import last_good, metadata, normalisation, schema
 from cbir.store import snapshot as snapshots
+from cbir.store.agreement import require_agreement
 from cbir.store.collection_view import load_vectors, part_bounds, vector_length
 from cbir.store.knn_file import write_knn
+from cbir.store.permissions import folder_mode
 from cbir.store.profile import Profile
+from cbir.store.row_damage import require_sound_rows
 from cbir.store.schema import tombstones, vectors
 from cbir.store.snapshot import SnapshotInfo
 
@@ -35,6 +38,9 @@ def _intact(folder: Path, info: SnapshotInfo) -> bool:
 def rebuild_index(folder: Path, engine: Engine, refit: bool = False) -> None:
     """Write the derived index from the database and switch to it.
 
+    Raises CollectionDamaged, before it changes anything, if rows do not match their checksums, or the vectors not the
+    present snapshot: damage must not spread to the only sound copies.
+
     Parameters
     ----------
     folder : Path
@@ -50,16 +56,18 @@ def rebuild_index(folder: Path, engine: Engine, refit: bool = False) -> None:
         generation = int(metadata.required_value(connection, "generation")) + 1
         last = connection.scalar(text("SELECT seq FROM sqlite_sequence WHERE name = 'images'")) or 0
         count = connection.scalar(select(func.count()).select_from(vectors)) or 0
+        require_sound_rows(connection)
         if count or statistics:
             flat, matrix = snapshots.allocate_index(count, vector_length(profile))
             _, numbers = load_vectors(connection, 0, matrix.shape[1], into=matrix)
+            require_agreement(folder, connection, matrix, numbers)
     if not count and not statistics:
         _drop_index(folder, engine)  # nothing to fit statistics to, and old ones must not outlive the images
         return
     statistics = statistics or normalisation.fit_statistics(matrix, profile)
     statistics.normalise(matrix, out=matrix)
     snapshot_folder = folder / "snapshots"
-    snapshot_folder.mkdir(exist_ok=True)
+    snapshot_folder.mkdir(mode=folder_mode(folder), exist_ok=True)
     name = f"{generation}.index"
     size, checksum = snapshots.write_snapshot(snapshot_folder / name, flat, numbers)
     info = SnapshotInfo(

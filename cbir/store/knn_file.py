@@ -10,12 +10,13 @@ from cbir.atomic import atomic_binary
 from cbir.errors import CollectionDamaged
 from cbir.gallery.knn import NEAREST, NearestNeighbours
 from cbir.gallery.whitening import Space
+from cbir.store.permissions import file_mode
 from cbir.store.snapshot import file_checksum
 
 
 def write_knn(path: Path, neighbours: NearestNeighbours) -> str:
     """Write `neighbours` to `path` atomically and return the file's checksum."""
-    with atomic_binary(path) as file:
+    with atomic_binary(path, permissions=file_mode(path.parent)) as file:
         np.savez(
             file,
             centre=neighbours.space.centre,

@@ -13,9 +13,11 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from cbir.atomic import sync_folder
+from cbir.store.permissions import create_private_file, folder_mode
 from cbir.store.schema import DATABASE
 
 NAME = "last-good"
+PARTIAL = f"{NAME}.partial"
 
 
 def store_last_good(folder: Path, engine: Engine, linked: tuple[str, ...]) -> None:
@@ -30,10 +32,12 @@ def store_last_good(folder: Path, engine: Engine, linked: tuple[str, ...]) -> No
     linked : tuple of str
         Files that the copy shares with the collection, by their path inside `folder`.
     """
-    partial = folder / f"{NAME}.partial"
+    partial = folder / PARTIAL
     shutil.rmtree(partial, ignore_errors=True)
     try:
-        (partial / "snapshots").mkdir(parents=True)
+        partial.mkdir(mode=folder_mode(folder))
+        (partial / "snapshots").mkdir(mode=folder_mode(folder))
+        create_private_file(partial / DATABASE)
         with closing(engine.raw_connection()) as connection:
             connection.cursor().execute("VACUUM INTO ?", (str(partial / DATABASE),))
         with (partial / DATABASE).open("rb+") as file:
@@ -41,7 +45,8 @@ def store_last_good(folder: Path, engine: Engine, linked: tuple[str, ...]) -> No
         for name in linked:
             _link(folder / name, partial / name)
         sync_folder(partial)
-        drop_last_good(folder)
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder / NAME)
         partial.rename(folder / NAME)
         sync_folder(folder)
     except BaseException:
@@ -50,9 +55,10 @@ def store_last_good(folder: Path, engine: Engine, linked: tuple[str, ...]) -> No
 
 
 def drop_last_good(folder: Path) -> None:
-    """Delete the copy, if there is one."""
-    with suppress(FileNotFoundError):
-        shutil.rmtree(folder / NAME)
+    """Delete the copy, if there is one, and what an interrupted snapshot left of another."""
+    for name in (NAME, PARTIAL):
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder / name)
 
 
 def _link(path: Path, target: Path) -> None:

@@ -6,18 +6,28 @@ from sqlalchemy import Connection, select
 from sqlalchemy.dialects.sqlite import insert
 
 from cbir.errors import CollectionDamaged
+from cbir.store.checksums import row_checksum
 from cbir.store.embedding_model import with_model
 from cbir.store.normalisation import Statistics
 from cbir.store.profile import Profile
 from cbir.store.schema import meta
 from cbir.store.snapshot import SnapshotInfo
 
+UNCHECKED = (
+    "format",
+    "generation",
+)  # the first is read before anything else, the second changes with every write
 BUMP = "UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'"
 
 
 def find_value(connection: Connection, key: str) -> str | None:
-    """Return a value; None if there is none."""
-    return connection.scalar(select(meta.c.value).where(meta.c.key == key))
+    """Return a value; None if there is none. Raises CollectionDamaged if it does not match its checksum."""
+    row = connection.execute(select(meta).where(meta.c.key == key)).first()
+    if row is None:
+        return None
+    if key not in UNCHECKED and row.checksum != row_checksum(key.encode(), str(row.value).encode()):
+        raise CollectionDamaged(f"{key} in the collection's database does not match its checksum")
+    return str(row.value)
 
 
 def required_value(connection: Connection, key: str) -> str:
@@ -39,8 +49,9 @@ def set_value(connection: Connection, key: str, value: str) -> None:
     value : str
         New value.
     """
-    statement = insert(meta).values(key=key, value=value)
-    connection.execute(statement.on_conflict_do_update(index_elements=["key"], set_={"value": value}))
+    values = {"value": value, "checksum": row_checksum(key.encode(), value.encode())}
+    statement = insert(meta).values(key=key, **values)
+    connection.execute(statement.on_conflict_do_update(index_elements=["key"], set_=values))
 
 
 def bump_generation(connection: Connection) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cbir.atomic import write_bytes
+from cbir.store.permissions import file_mode, folder_mode
 
 FOLDER = "originals"
 UPLOAD = "upload:"  # prefix of the sources of uploaded images
@@ -26,8 +27,8 @@ def store_original(folder: Path, data: bytes) -> None:
     assert target is not None
     if target.exists():
         return
-    target.parent.mkdir(mode=0o700, exist_ok=True)
-    write_bytes(target, data)
+    target.parent.mkdir(mode=folder_mode(folder), exist_ok=True)
+    write_bytes(target, data, permissions=file_mode(folder))
 
 
 def erase_originals(folder: Path, sources: Iterable[str]) -> None:

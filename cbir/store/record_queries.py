@@ -8,12 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, func, select
 
-from cbir.errors import NotFound
+from cbir.cancellation import with_checkpoints
+from cbir.errors import CollectionDamaged, NotFound
 from cbir.store import dicom_instances, image_counts
+from cbir.store.checksums import vector_checksum
 from cbir.store.dicom_instances import DicomScope, StudyCounts
 from cbir.store.filter_conditions import Condition
 from cbir.store.image_rows import batches
 from cbir.store.records import Record
+from cbir.store.row_damage import REMEDY
 from cbir.store.schema import images, labels, thumbnails, vectors
 
 PAGE = 2000  # records that `iterate` reads in one transaction
@@ -103,10 +106,12 @@ class RecordQueries:
         return next((row.picture for row in self._rows(query)), None)
 
     def vector(self, image_id: str) -> NDArray[np.float32]:
-        """Return the raw vector (d,) float32 of one image; raises NotFound."""
-        rows = self._rows(select(vectors.c.vector).join(images).where(images.c.image_id == image_id))
+        """Return the raw vector (d,) float32 of one image; raises NotFound, CollectionDamaged."""
+        rows = self._rows(select(vectors).join(images).where(images.c.image_id == image_id))
         if not rows:
             raise _not_found(image_id)
+        if rows[0].checksum != vector_checksum(rows[0].number, rows[0].vector):
+            raise CollectionDamaged(f"the vector of image {image_id} does not match its checksum; {REMEDY}")
         return np.frombuffer(rows[0].vector, "<f4").astype(np.float32)
 
     def first_id_showing(self, content_hash: str) -> str | None:
@@ -152,8 +157,12 @@ class RecordQueries:
     # DICOM instances
 
     def known_instances(self, uids: Iterable[str]) -> set[str]:
-        """Return those of the SOP Instance UIDs `uids` that images of the collection have."""
+        """Return those of the SOP Instance UIDs `uids` whose pictures are in the collection."""
         return self._read(dicom_instances.known_instances, uids)
+
+    def sop_classes(self, uids: Iterable[str]) -> dict[str, str]:
+        """Return the SOP classes of those instances whose pictures are in the collection; "" if unknown."""
+        return self._read(dicom_instances.sop_classes, uids)
 
     def study_counts(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], StudyCounts]:
         """Count series and instances of studies, by `pairs` of Study and Series Instance UID."""
@@ -187,7 +196,7 @@ class RecordQueries:
 def numbers_where(connection: Connection, *conditions: ColumnElement[bool]) -> NDArray[np.int64]:
     """Return the numbers of the images for which all `conditions` hold, ascending."""
     query = select(images.c.number).where(*conditions).order_by(images.c.number)
-    return np.fromiter(connection.scalars(query), np.int64)
+    return np.fromiter(with_checkpoints(connection.scalars(query)), np.int64)
 
 
 def read_labelled_images(
@@ -232,6 +241,6 @@ def _read_records(connection: Connection, query: Select[Any]) -> dict[int, Recor
 
 def _record(row: Row[Any], record_labels: dict[str, str]) -> Record:
     values = dict(row._mapping)
-    del values["number"]
+    del values["number"], values["checksum"]
     values["burned_in"] = bool(values["burned_in"])
     return Record(labels=record_labels, **values)

@@ -4,11 +4,11 @@ import time
 from pathlib import Path
 
 from sqlalchemy import text
-from sqlalchemy.exc import DatabaseError
 
 from cbir.errors import CbirError, CollectionDamaged
-from cbir.store import last_good
+from cbir.store import last_good, metadata
 from cbir.store.collection import Collection
+from cbir.store.damage import raise_when_damaged
 
 
 def open_or_fallback(folder: Path) -> Collection:
@@ -36,11 +36,13 @@ def open_or_fallback(folder: Path) -> Collection:
 def _open_checked(folder: Path) -> Collection:
     collection = Collection(folder)
     try:
-        with collection._engine.connect() as connection:
+        with raise_when_damaged(folder), collection._engine.connect() as connection:
             report = connection.scalars(text("PRAGMA quick_check(1)")).all()
-    except DatabaseError as error:
-        report = [str(error.orig)]
-    if report != ["ok"]:
+            metadata.read_statistics(connection)
+            metadata.read_snapshot_info(connection)
+        if report != ["ok"]:
+            raise CollectionDamaged(f"the database of {folder} is damaged: {' '.join(report)[:200]}")
+    except CbirError:
         collection.close()
-        raise CollectionDamaged(f"the database of {folder} is damaged: {' '.join(report)[:200]}")
+        raise
     return collection

@@ -1,6 +1,7 @@
 """Tables of a collection's SQLite file, and connections to it. All other files are derived from it."""
 
 import math
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,33 @@ from sqlalchemy import (
     inspect,
 )
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError, OperationalError
 
-FORMAT = 1  # of these tables and of the snapshot; raised when an older program could misread a newer file
+from cbir.cancellation import checkpoint
+from cbir.store.checksums import COLUMN, row_checksum
+
+FORMAT = 2  # of these tables and of the snapshot; raised when an older program could misread a newer file
 DATABASE = "collection.sqlite"
 AT_ONCE = 10_000  # bound parameters of one statement; SQLite takes 32,766
 SECRET = "patient.key"
+CHECKED_STEPS = 100_000  # of SQLite's virtual machine between two checkpoints: a few milliseconds
 PRAGMAS = "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON", "busy_timeout=10000"
 
 tables = MetaData()
 
-meta = Table("meta", tables, Column("key", Text, primary_key=True), Column("value", Text, nullable=False))
+
+def _checksum() -> Column[int]:
+    """Return the column of a table whose rows are checked; empty only if another program added the row."""
+    return Column(COLUMN, Integer)
+
+
+meta = Table(
+    "meta",
+    tables,
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+    _checksum(),
+)
 
 images = Table(
     "images",
@@ -49,6 +66,7 @@ images = Table(
     Column("burned_in", Integer, nullable=False),
     Column("patient_key", Text, index=True),
     Column("sop_class", Text, nullable=False, server_default=""),
+    _checksum(),
     sqlite_autoincrement=True,
 )
 
@@ -58,6 +76,7 @@ vectors = Table(
     tables,
     Column("number", ForeignKey("images.number", ondelete="CASCADE"), primary_key=True),
     Column("vector", LargeBinary, nullable=False),  # raw descriptor values, float32, little-endian
+    _checksum(),
 )
 
 labels = Table(
@@ -66,6 +85,7 @@ labels = Table(
     Column("key", Text, nullable=False),
     Column("value", Text, nullable=False),
     Column("number", ForeignKey("images.number", ondelete="CASCADE"), nullable=False, index=True),
+    _checksum(),
     PrimaryKeyConstraint("key", "value", "number"),
     sqlite_with_rowid=False,
 )
@@ -78,8 +98,12 @@ forgotten = Table(
     "forgotten",
     tables,
     Column("content_hash", Text, primary_key=True),
-    Column("patient_key", Text, index=True),  # so that erasing the patient forgets this too
+    Column("patient_key", Text, index=True),  # so that erasing the patient removes this too
+    Column("at", Text),  # UTC, ISO 8601
 )
+
+# Content of erased patients: keyed hashes, from which neither image nor patient can be found.
+erased = Table("erased", tables, Column("mark", Text, primary_key=True), sqlite_with_rowid=False)
 
 # History of changes. Images added together have consecutive numbers.
 changes = Table(
@@ -111,6 +135,18 @@ thumbnails = Table(
     tables,
     Column("number", ForeignKey("images.number", ondelete="CASCADE"), primary_key=True),
     Column("picture", LargeBinary, nullable=False),  # JPEG
+    _checksum(),
+)
+
+# DICOM instances with a picture that the collection has from another instance, so that they count as stored too.
+instance_copies = Table(
+    "instance_copies",
+    tables,
+    Column("instance", Text, primary_key=True),
+    Column("sop_class", Text, nullable=False),
+    Column("patient_key", Text, index=True),  # so that erasing the patient erases this too
+    Column("number", ForeignKey("images.number", ondelete="CASCADE"), nullable=False, index=True),
+    sqlite_with_rowid=False,
 )
 
 # Replies to requests that must not be carried out twice.
@@ -124,6 +160,8 @@ replies = Table(
     Column("at", Integer, nullable=False),  # seconds since 1970
 )
 
+CHECKED = (meta, images, vectors, labels, thumbnails)  # tables whose rows have a checksum
+
 
 def _as_number(text: str) -> float | None:
     """Convert a label's value to a finite number; None if it is none."""
@@ -134,9 +172,18 @@ def _as_number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def _is_cancelled() -> bool:
+    """Return whether SQLite is to interrupt its statement; errors of a callback would not reach the caller."""
+    try:
+        checkpoint()
+    except Exception:
+        return True
+    return False
+
+
 def complete(engine: Engine) -> None:
     """Create the tables and columns that an older collection of this format may lack."""
-    if not inspect(engine).has_table(replies.name):
+    if set(tables.tables) - set(inspect(engine).get_table_names()):
         tables.create_all(engine)
     if not _has_sop_class(engine):
         try:
@@ -161,9 +208,21 @@ def connect(folder: Path) -> Engine:
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # transactions begin explicitly, below
-        for pragma in PRAGMAS:
-            connection.execute(f"PRAGMA {pragma}")
+        try:
+            for pragma in PRAGMAS:
+                connection.execute(f"PRAGMA {pragma}")
+        except UnicodeDecodeError as error:  # the message quotes the damaged schema
+            raise sqlite3.DatabaseError("the database schema is damaged") from error
         connection.create_function("as_number", 1, _as_number, deterministic=True)
+        connection.create_function("row_checksum", -1, row_checksum, deterministic=True)
+        connection.set_progress_handler(_is_cancelled, CHECKED_STEPS)
+
+    @event.listens_for(engine, "handle_error")
+    def _report_cancellation(context: Any) -> None:
+        if str(context.original_exception) == "interrupted":
+            checkpoint()  # raises the reason in place of SQLite's error
+        if isinstance(context.original_exception, UnicodeDecodeError):  # in a message, or in a damaged row
+            raise DatabaseError(None, None, context.original_exception)
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Any) -> None:

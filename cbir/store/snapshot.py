@@ -15,7 +15,9 @@ from pydantic import BaseModel
 
 from cbir.atomic import atomic_binary
 from cbir.errors import CollectionDamaged
+from cbir.store.permissions import file_mode
 
+READ_BYTES = 1 << 20
 PREAMBLE = b"cbir snapshot 1: a FAISS index follows".ljust(45) + b"\n"
 
 
@@ -88,7 +90,7 @@ def write_snapshot(path: Path, flat: faiss.Index, ids: NDArray[np.int64]) -> tup
     flat.ntotal = len(ids)
     faiss.copy_array_to_vector(np.ascontiguousarray(ids, np.int64), with_ids.id_map)
     with_ids.ntotal = len(ids)
-    with atomic_binary(path) as file:
+    with atomic_binary(path, permissions=file_mode(path.parent)) as file:
         file.write(PREAMBLE)
         faiss.write_index(with_ids, faiss.PyCallbackIOWriter(file.write, 1 << 20))
     return path.stat().st_size, file_checksum(path)
@@ -114,6 +116,7 @@ def open_snapshot(path: Path, info: SnapshotInfo, dimensions: int) -> Snapshot:
     try:
         if path.stat().st_size != info.size:
             raise CollectionDamaged(f"the snapshot {path.name} does not have the size that was written")
+        _read_through(path, info.size)
         mapped = np.memmap(path, np.uint8, "r")
         if mapped[: len(PREAMBLE)].tobytes() != PREAMBLE:
             raise CollectionDamaged(f"{path.name} is not a snapshot")
@@ -130,9 +133,19 @@ def open_snapshot(path: Path, info: SnapshotInfo, dimensions: int) -> Snapshot:
         return Snapshot(np.empty((0, dimensions), np.float32), ids, index, mapped)
     vectors = faiss.rev_swig_ptr(flat.get_xb(), count * dimensions).reshape(count, dimensions)
     vectors.flags.writeable = False
-    if not np.isfinite(vectors.sum(dtype=np.float64)):  # one damaged block would spoil every ranking
+    if not np.isfinite(np.vdot(vectors, vectors)):  # one damaged block would spoil every ranking
         raise CollectionDamaged(f"the snapshot {path.name} contains values that are not finite numbers")
     return Snapshot(vectors, ids, index, mapped)
+
+
+def _read_through(path: Path, size: int) -> None:
+    """Read a file to its end; a bad sector raises OSError here, but would end the process in a mapped file."""
+    buffer = bytearray(READ_BYTES)
+    with path.open("rb", buffering=0) as file:
+        while length := file.readinto(buffer):
+            size -= length
+    if size:
+        raise CollectionDamaged(f"the snapshot {path.name} is shorter or longer than it was written")
 
 
 def file_checksum(path: Path) -> str:

@@ -1,25 +1,50 @@
 """Integrity check of a collection's files."""
 
+import hashlib
+from contextlib import closing
+
 import numpy as np
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import DatabaseError
 
-from cbir.errors import CollectionDamaged
-from cbir.store import embedding_model, metadata
+from cbir.errors import CbirError, CollectionDamaged
+from cbir.store import embedding_model, last_good, metadata, originals
+from cbir.store.agreement import describe_disagreement, differing_numbers, open_intact_snapshot
 from cbir.store.collection import Collection
 from cbir.store.collection_view import load_vectors, vector_length
-from cbir.store.normalisation import Statistics
-from cbir.store.schema import images, tombstones, vectors
+from cbir.store.row_damage import Progress, row_problems
+from cbir.store.schema import CHECKED, DATABASE, images, tombstones, vectors
 from cbir.store.snapshot import Snapshot, SnapshotInfo, file_checksum, open_snapshot
 
-SAMPLE = 1000  # vectors of the snapshot compared with the database
-REMEDY = "`cbir collection compact` writes it again"
+COMPACT = "`cbir collection compact` writes it again"
+LISTED = 5  # originals named in a message
 
 
-def verify_collection(collection: Collection) -> list[str]:
-    """Check model, database, vectors and snapshot against each other; return the problems, empty if there are none.
+def verify_collection(collection: Collection, progress: Progress | None = None) -> list[str]:
+    """Read all files of a collection and compare them with their checksums; return the problems, empty if none.
 
-    Damage of the snapshot alone loses no data: `cbir collection compact` writes it again from the database.
+    Damage of the snapshot or the last good copy alone loses no data: `cbir collection compact` writes them again.
+
+    Parameters
+    ----------
+    collection : Collection
+    progress : callable, optional
+        Called with stage, steps done and steps in all.
+    """
+    problems = verify_content(collection, progress)
+    try:
+        problems = problems or _vector_problems(collection) or _snapshot_problems(collection)
+    except CollectionDamaged as damage:
+        problems = [str(damage)]
+    except DatabaseError as error:
+        return [f"the database is damaged: {error.orig}; restore it from a backup"]
+    return problems + _copy_problems(collection)
+
+
+def verify_content(collection: Collection, progress: Progress | None = None) -> list[str]:
+    """Check everything that is not derived from the database: key, model, database and originals.
+
+    `progress` is called as by `verify_collection`.
     """
     try:
         collection.secret  # noqa: B018 - raises if the key file is damaged
@@ -29,73 +54,101 @@ def verify_collection(collection: Collection) -> list[str]:
     if model_problem:
         return [f"{model_problem}; restore the model's folder ({embedding_model.FOLDER}) from a backup"]
     try:
-        problems = _database_problems(collection)
-        return problems or _vector_problems(collection) + _snapshot_problems(collection)
+        problems = _database_problems(collection, progress)
     except DatabaseError as error:
         return [f"the database is damaged: {error.orig}; restore it from a backup"]
+    return problems + _original_problems(collection, progress)
 
 
-def _database_problems(collection: Collection) -> list[str]:
+def _database_problems(collection: Collection, progress: Progress | None = None) -> list[str]:
+    """Check the structure of the database, and each row against its checksum."""
     with collection._engine.connect() as connection:
         report = connection.scalars(text("PRAGMA integrity_check(10)")).all()
         orphans = connection.execute(text("PRAGMA foreign_key_check")).all()
         query = select(func.count()).select_from(images.outerjoin(vectors)).where(vectors.c.number.is_(None))
         without_vector = connection.scalar(query) or 0
-    problems = [
-        f"the database is damaged: {line}; restore it from a backup" for line in report if line != "ok"
-    ]
-    if orphans:
-        problems.append(f"{len(orphans)} rows of the database belong to no image")
-    if without_vector:
-        problems.append(f"{without_vector} images have no vector; delete them and index their sources again")
-    return problems
+        problems = [
+            f"the database is damaged: {line}; restore it from a backup" for line in report if line != "ok"
+        ]
+        if orphans:
+            problems.append(f"{len(orphans)} rows of the database belong to no image")
+        if without_vector:
+            problems.append(
+                f"{without_vector} images have no vector; delete them and index their sources again"
+            )
+        if not problems:
+            problems += _size_problems(connection, vector_length(collection.profile))
+        return problems + row_problems(connection, CHECKED, progress=progress)
+
+
+def _size_problems(connection: Connection, size: int) -> list[str]:
+    other_size = func.length(vectors.c.vector) != 4 * size
+    wrong = connection.scalar(select(func.count()).select_from(vectors).where(other_size)) or 0
+    return [f"{wrong} vectors do not have the {size} values of the profile"] if wrong else []
 
 
 def _vector_problems(collection: Collection) -> list[str]:
-    size = vector_length(collection.profile)
+    """Compare all vectors with the snapshot if it is what was written."""
     with collection._engine.connect() as connection:
-        other_size = func.length(vectors.c.vector) != 4 * size
-        wrong = connection.scalar(select(func.count()).select_from(vectors).where(other_size)) or 0
-        if wrong:
-            return [f"{wrong} vectors do not have the {size} values of profile {collection.profile.name}"]
-        raw, _ = load_vectors(connection, 0, size)
-    not_finite = int((~np.isfinite(raw)).any(axis=1).sum())
-    return [f"{not_finite} vectors contain values that are not finite numbers"] if not_finite else []
+        raw, numbers = load_vectors(connection, 0, vector_length(collection.profile))
+        intact = open_intact_snapshot(collection.folder, connection)
+        differing = differing_numbers(*intact, raw, numbers) if intact else []
+        return [describe_disagreement(connection, differing)] if differing else []
 
 
 def _snapshot_problems(collection: Collection) -> list[str]:
     with collection._engine.connect() as connection:
-        info, statistics = metadata.read_snapshot_info(connection), metadata.read_statistics(connection)
-        if info is None or statistics is None:
+        info = metadata.read_snapshot_info(connection)
+        if info is None:
             return []
         path = collection.folder / "snapshots" / info.file
         try:
             snapshot = open_snapshot(path, info, vector_length(collection.profile))
         except CollectionDamaged as damage:
-            return [f"{damage}; {REMEDY}"]
+            return [f"{damage}; {COMPACT}"]
         if file_checksum(path) != info.checksum:
-            return [f"the snapshot {info.file} has changed since it was written; {REMEDY}"]
+            return [f"the snapshot {info.file} has changed since it was written; {COMPACT}"]
         neighbours = path.with_name(info.neighbours)
         if info.neighbours_checksum and not (
             neighbours.is_file() and file_checksum(neighbours) == info.neighbours_checksum
         ):
-            return [f"the neighbours {neighbours.name} are missing or have changed; {REMEDY}"]
-        return _content_problems(connection, info, snapshot, statistics)
+            return [f"the neighbours {neighbours.name} are missing or have changed; {COMPACT}"]
+        return _number_problems(connection, info, snapshot)
 
 
-def _content_problems(
-    connection: Connection, info: SnapshotInfo, snapshot: Snapshot, statistics: Statistics
-) -> list[str]:
-    """Compare the snapshot's image numbers and a sample of its vectors with the database."""
+def _number_problems(connection: Connection, info: SnapshotInfo, snapshot: Snapshot) -> list[str]:
+    """Compare the snapshot's image numbers with the database."""
     numbers = np.fromiter(connection.scalars(select(images.c.number).order_by(images.c.number)), np.int64)
     deleted = np.fromiter(connection.scalars(select(tombstones.c.number)), np.int64)
     covered = numbers[numbers <= info.last_number]
     if not np.array_equal(np.setdiff1d(snapshot.ids, deleted), covered):
-        return [f"the snapshot {info.file} does not contain the images of the database; {REMEDY}"]
-    sample = np.linspace(0, len(covered) - 1, min(SAMPLE, len(covered))).astype(int)
-    for number in covered[sample].tolist():
-        raw = connection.scalar(select(vectors.c.vector).where(vectors.c.number == number))
-        stored = snapshot.vectors[np.searchsorted(snapshot.ids, number)]
-        if raw is None or not np.array_equal(statistics.normalise(np.frombuffer(raw, "<f4")), stored):
-            return [f"the snapshot {info.file} contains other vectors than the database; {REMEDY}"]
+        return [f"the snapshot {info.file} does not contain the images of the database; {COMPACT}"]
     return []
+
+
+def _original_problems(collection: Collection, progress: Progress | None) -> list[str]:
+    """Compare the originals with their names, which are hashes of their content."""
+    folder = collection.folder / originals.FOLDER
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    changed = []
+    for done, path in enumerate(paths, start=1):
+        digest = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+        if path.suffix != ".partial" and digest != path.name:
+            changed.append(path.name)
+        if progress:
+            progress("originals", done, len(paths))
+    names = ", ".join(changed[:LISTED]) + (", ..." if len(changed) > LISTED else "")
+    return [f"{len(changed)} originals ({names}) have changed; restore them from a backup"] if changed else []
+
+
+def _copy_problems(collection: Collection) -> list[str]:
+    """Check the last good copy, which restores rows of the collection."""
+    copy = collection.folder / last_good.NAME
+    if not (copy / DATABASE).is_file():
+        return []
+    try:
+        with closing(Collection(copy)) as opened:
+            problems = _database_problems(opened)
+    except (CbirError, DatabaseError) as error:
+        problems = [str(error)]
+    return [f"the last good copy is damaged; {COMPACT}"] if problems and copy.is_dir() else []

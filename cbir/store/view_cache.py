@@ -5,9 +5,11 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine
 
+from cbir.cancellation import run_to_end
 from cbir.errors import CollectionDamaged
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.store import metadata
+from cbir.store.agreement import sample_problem
 from cbir.store.collection_view import View, build_view
 from cbir.store.knn_file import read_knn
 from cbir.store.profile import Profile
@@ -43,6 +45,9 @@ class ViewCache:
         current = self._view
         if current is not None and current.generation == generation:
             return current
+        return run_to_end(self._latest)
+
+    def _latest(self) -> View:
         with self._lock:
             for attempt in range(1, ATTEMPTS + 1):
                 with self._engine.connect() as connection:
@@ -81,10 +86,14 @@ class ViewCache:
         dimensions = len(statistics.mean)
         path = self._folder / "snapshots" / info.file
         try:
-            self._snapshot = open_snapshot(path, info, dimensions), info
+            snapshot = open_snapshot(path, info, dimensions)
         except CollectionDamaged as damage:
             self._snapshot, self._snapshot_problem = None, str(damage)
             return False
+        self._snapshot_problem = sample_problem(connection, self._folder, snapshot, statistics)
+        self._snapshot = None if self._snapshot_problem else (snapshot, info)
+        if self._snapshot is None:
+            return True  # reads the database
         try:
             if info.neighbours_checksum:
                 neighbours = read_knn(path.with_name(info.neighbours), info.images, dimensions)

@@ -2,41 +2,43 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, delete, insert, select, update
+from sqlalchemy import Connection, Engine, delete, select
 from sqlalchemy.dialects.sqlite import insert as insert_or
-from sqlalchemy.exc import DatabaseError
 
-from cbir.errors import CollectionBusy
+from cbir.errors import CbirError, CollectionBusy
 from cbir.store import (
     change_history,
     dicom_instances,
     grade_models,
-    idempotency,
     index_build,
     last_good,
     metadata,
     originals,
     schema,
-    severity_model,
 )
 from cbir.store.add_transaction import Added, AddTransaction
+from cbir.store.compaction import compact_files
+from cbir.store.damage import DAMAGE
+from cbir.store.erasure import erase_rows, require_others_sound
 from cbir.store.image_rows import (
     batches,
     delete_images,
-    delete_rows,
     deleted_content,
     ids_by_content,
     ids_of,
     insert_entries,
+    insert_labels,
+    restore_content,
     rows_matching,
+    update_images,
 )
 from cbir.store.profile import Profile
 from cbir.store.records import Entry, Record
-from cbir.store.schema import changed_images, forgotten, images, labels
+from cbir.store.schema import forgotten, images, labels
 
 UNCHANGED = ("image_id", "content_hash", "labels")  # when a changed source still shows the image
 
@@ -56,7 +58,7 @@ class Writer:
             return dict(connection.execute(query).all())
 
     def known_instances(self, uids: Iterable[str]) -> set[str]:
-        """Return those of the SOP Instance UIDs `uids` that images of the collection have."""
+        """Return those of the SOP Instance UIDs `uids` whose pictures are in the collection."""
         with self._engine.connect() as connection:
             return dicom_instances.known_instances(connection, uids)
 
@@ -95,8 +97,14 @@ class Writer:
             updated = self._update_sources(connection, [record for record, _ in entries])
             outcomes, new = self._sort_entries(connection, entries, updated, duplicates, restore)
             numbers = insert_entries(connection, new)
+            copies = [
+                (record, image_id)
+                for (record, _), (kind, image_id) in zip(entries, outcomes, strict=True)
+                if kind == "duplicate" and image_id
+            ]
+            dicom_instances.store_copies(connection, copies)
             if restore:
-                delete_rows(connection, forgotten.c.content_hash, [record.content_hash for record, _ in new])
+                restore_content(connection, [record.content_hash for record, _ in new], self.folder)
             if new:
                 ends = min(numbers.values()), max(numbers.values())
                 change_history.record_change(connection, self.who, "added", len(new), numbers=ends)
@@ -122,7 +130,7 @@ class Writer:
         """Return the outcome of every entry, and the entries to add with their image ids."""
         hashes = [record.content_hash for record, _ in entries]
         used = ids_by_content(connection, hashes)
-        deleted_earlier = set() if restore else deleted_content(connection, hashes)
+        deleted_earlier = set() if restore else deleted_content(connection, hashes, self.folder)
         new: list[Entry] = []
         outcomes: list[tuple[str, str | None]] = []
         for record, vector in entries:
@@ -170,7 +178,7 @@ class Writer:
             if record := by_content.get((row.source, row.content_hash)):
                 updated.add((row.source, row.content_hash))
                 values = {name: value for name, value in record.__dict__.items() if name not in UNCHANGED}
-                connection.execute(update(images).where(images.c.number == row.number).values(**values))
+                update_images(connection, [row.number], values)
                 self._relabel(connection, [row.number], dict(record.labels))
         return updated
 
@@ -180,7 +188,7 @@ class Writer:
         for row in connection.execute(same).all():
             if not row.source.startswith(originals.UPLOAD) and not Path(row.source).exists():
                 source = {"source": record.source, "source_stamp": record.source_stamp, "frame": record.frame}
-                connection.execute(update(images).where(images.c.number == row.number).values(**source))
+                update_images(connection, [row.number], source)
                 self._relabel(connection, [row.number], dict(record.labels))
                 return
 
@@ -206,8 +214,9 @@ class Writer:
             reassigned = False
             if patient_key:
                 other = (images.c.source == source) & images.c.patient_key.is_distinct_from(patient_key)
-                result = connection.execute(update(images).where(other).values(patient_key=patient_key))
-                reassigned = result.rowcount > 0
+                changing = connection.scalars(select(images.c.number).where(other)).all()
+                update_images(connection, changing, {"patient_key": patient_key})
+                reassigned = bool(changing)
             return self._relabel(connection, numbers, dict(changed)) or reassigned
 
     def set_labels(self, image_id: str, changed: dict[str, str | None]) -> bool:
@@ -227,8 +236,9 @@ class Writer:
             for batch in batches(list(new.values())):
                 connection.execute(delete(labels).where(labels.c.key == key, labels.c.number.in_(batch)))
             if new:
-                rows = [(key, values[image_id], number) for image_id, number in new.items()]
-                connection.exec_driver_sql("INSERT INTO labels (key, value, number) VALUES (?, ?, ?)", rows)
+                insert_labels(
+                    connection, [(key, values[image_id], number) for image_id, number in new.items()]
+                )
                 change_history.record_change(connection, self.who, "labelled", len(new), list(new))
                 metadata.bump_generation(connection)
         return len(new)
@@ -239,19 +249,17 @@ class Writer:
         query = select(labels.c.number, labels.c.key, labels.c.value).where(labels.c.number.in_(numbers))
         current = {(number, key): value for number, key, value in connection.execute(query)}
         new = [
-            {"number": number, "key": key, "value": value}
+            (key, value, number)
             for number in numbers
             for key, value in changed.items()
             if current.get((number, key)) != value
         ]
         if not new:
             return False
-        for row in new:
-            same = (labels.c.number == row["number"]) & (labels.c.key == row["key"])
-            connection.execute(delete(labels).where(same))
-        if inserted := [row for row in new if row["value"] is not None]:
-            connection.execute(insert(labels), inserted)
-        ids = ids_of(connection, [row["number"] for row in new])
+        for key, _, number in new:
+            connection.execute(delete(labels).where((labels.c.number == number) & (labels.c.key == key)))
+        insert_labels(connection, [(key, value, number) for key, value, number in new if value is not None])
+        ids = ids_of(connection, [number for _, _, number in new])
         change_history.record_change(connection, self.who, "labelled", len(ids), ids)
         metadata.bump_generation(connection)
         return True
@@ -265,7 +273,11 @@ class Writer:
             rows = rows_matching(connection, columns, c.image_id, image_ids)
             deleted = [row.image_id for row in rows]
             if rows:
-                contents = [{"content_hash": r.content_hash, "patient_key": r.patient_key} for r in rows]
+                at = datetime.now(UTC).isoformat(timespec="seconds")
+                contents = [
+                    {"content_hash": row.content_hash, "patient_key": row.patient_key, "at": at}
+                    for row in rows
+                ]
                 connection.execute(insert_or(forgotten).on_conflict_do_nothing(), contents)
                 delete_images(connection, [row.number for row in rows])
                 change_history.record_change(connection, self.who, "deleted", len(deleted), deleted)
@@ -281,7 +293,7 @@ class Writer:
         engine = schema.connect(copy)
         try:
             Writer(copy, engine, self.who).delete(image_ids)
-        except DatabaseError:
+        except (*DAMAGE, CbirError):
             last_good.drop_last_good(self.folder)
         finally:
             engine.dispose()
@@ -297,24 +309,16 @@ class Writer:
 
         The statistics are fitted again: the erased vectors could be computed from old statistics and all other
         vectors. Models fitted to grades and comparisons are deleted for the same reason. Raises CollectionBusy if a
-        reader still holds old pages of the database; then call it again.
+        reader still holds old pages of the database; then call it again. Raises CollectionDamaged, and erases
+        nothing, if rows of other images are damaged.
         """
+        with self._engine.connect() as connection:
+            require_others_sound(connection, keys)
         last_good.drop_last_good(self.folder)
         with self._engine.begin() as connection:
-            query = select(images.c.number, images.c.image_id, images.c.source)
-            rows = connection.execute(query.where(images.c.patient_key.in_(keys))).all()
-            deleted = connection.scalars(
-                select(forgotten.c.content_hash).where(forgotten.c.patient_key.in_(keys))
-            ).all()
-            delete_images(connection, [row.number for row in rows])
-            delete_rows(connection, changed_images.c.image_id, [row.image_id for row in rows])
-            change_history.forget_content(connection, deleted)
-            connection.execute(delete(forgotten).where(forgotten.c.patient_key.in_(keys)))
-            idempotency.delete_replies(connection)
-            if rows:
-                severity_model.drop_severity_model(self.folder)
-                grade_models.delete_grade_models(connection)
-                change_history.record_change(connection, self.who, "erased", len(rows))
+            count = erase_rows(connection, keys, self.folder)
+            if count:
+                change_history.record_change(connection, self.who, "erased", count)
             metadata.bump_generation(connection)
         # Also without a matching image: an earlier attempt may have been interrupted.
         if not self.compact(refit=True):
@@ -322,7 +326,7 @@ class Writer:
                 "the patient is erased, but a reader still holds old pages of the database; run the same command "
                 "again when it has ended"
             )
-        return len(rows)
+        return count
 
     def _erase_originals(self, sources: Collection[str]) -> None:
         """Delete the original files of those sources that no image refers to any more."""
@@ -348,20 +352,11 @@ class Writer:
         if index_build.index_is_stale(self.folder, self._engine):
             self.snapshot()
 
-    def compact(self, refit: bool = False) -> bool:
-        """Write a snapshot without deleted images and free unused space; `refit` fits new statistics.
-
-        Returns False if a reader still holds old pages of the database, so that not all was written back.
-        """
-        self.snapshot(refit)
-        with self._engine.connect() as connection:
-            uploaded = images.c.source.startswith(originals.UPLOAD)
-            needed = set(connection.scalars(select(images.c.source).where(uploaded)))
-        originals.sweep_originals(self.folder, needed)
-        with closing(self._engine.raw_connection()) as connection:  # neither may run inside a transaction
-            connection.cursor().execute("VACUUM")
-            (busy, *_) = connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        return not busy
+    def compact(
+        self, refit: bool = False, history_days: int | None = None, deleted_days: int | None = None
+    ) -> bool:
+        """Write a snapshot without deleted images and free unused space; see `compaction.compact_files`."""
+        return compact_files(self.folder, self._engine, refit, history_days, deleted_days)
 
     def snapshot(self, refit: bool = False) -> None:
         """Rebuild the derived index from the database and switch to it; `refit` fits new statistics."""

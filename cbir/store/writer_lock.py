@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cbir.errors import CollectionBusy
 from cbir.file_lock import try_lock
+from cbir.store.permissions import file_mode
 
 LENGTH = 32  # bytes of the file: the number of the process that holds it, and spaces
 
@@ -29,4 +30,4 @@ def writer_lock(folder: Path) -> Iterator[None]:
 
 
 def _open_or_create(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CREAT, 0o666)
+    return os.open(path, flags | os.O_CREAT, file_mode(Path(path).parent))

@@ -1,0 +1,125 @@
+"""Comparison of a snapshot's vectors with those of the database, which they were computed from."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
+
+from cbir.errors import CollectionDamaged
+from cbir.store import metadata
+from cbir.store.normalisation import Statistics
+from cbir.store.row_damage import REMEDY, damaged_vectors, describe_damage, name_images
+from cbir.store.schema import AT_ONCE
+from cbir.store.snapshot import Snapshot, file_checksum, open_snapshot
+
+BLOCK = 65_536  # vectors compared at a time
+SAMPLE = 4096  # vectors compared when a snapshot is opened
+
+Vectors = NDArray[np.float32]
+Numbers = NDArray[np.int64]
+
+
+def differing_numbers(
+    snapshot: Snapshot, statistics: Statistics, raw: Vectors, numbers: Numbers
+) -> list[int]:
+    """Return the numbers of images whose vector in the snapshot is not their normalised vector, bit by bit.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    statistics : Statistics
+        Statistics that the snapshot was normalised with.
+    raw : (n, d) float32
+        Raw vectors of the database.
+    numbers : (n,) int64
+        Their image numbers, ascending. Images that the snapshot does not contain are left out.
+    """
+    differing: list[int] = []
+    if not len(snapshot.ids):
+        return differing
+    for start in range(0, len(numbers), BLOCK):
+        block = numbers[start : start + BLOCK]
+        rows = np.minimum(np.searchsorted(snapshot.ids, block), len(snapshot.ids) - 1)
+        inside = snapshot.ids[rows] == block
+        expected = statistics.normalise(raw[start : start + BLOCK][inside])
+        equal = (expected == snapshot.vectors[rows[inside]]).all(axis=1)
+        differing += block[inside][~equal].tolist()
+    return differing
+
+
+def open_intact_snapshot(folder: Path, connection: Connection) -> tuple[Snapshot, Statistics] | None:
+    """Open the snapshot of the collection in `folder` if its checksum is right; None otherwise."""
+    info, statistics = metadata.read_snapshot_info(connection), metadata.read_statistics(connection)
+    if info is None or statistics is None:
+        return None
+    path = folder / "snapshots" / info.file
+    try:
+        snapshot = open_snapshot(path, info, len(statistics.mean))
+        return (snapshot, statistics) if file_checksum(path) == info.checksum else None
+    except (CollectionDamaged, OSError):
+        return None
+
+
+def describe_disagreement(connection: Connection, numbers: list[int]) -> str:
+    """Describe vectors that changed although they match their checksums, as if damaged before these were stored."""
+    return (
+        f"the vectors of {len(numbers)} images ({name_images(connection, numbers)}) have changed since the snapshot "
+        f"was written; {REMEDY}"
+    )
+
+
+def require_agreement(folder: Path, connection: Connection, raw: Vectors, numbers: Numbers) -> None:
+    """Raise CollectionDamaged if an intact snapshot of the collection contains other vectors than the database.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the collection.
+    connection : Connection
+    raw : (n, d) float32
+        All raw vectors of the database.
+    numbers : (n,) int64
+        Their image numbers, ascending.
+    """
+    intact = open_intact_snapshot(folder, connection)
+    if intact and (differing := differing_numbers(*intact, raw, numbers)):
+        raise CollectionDamaged(describe_disagreement(connection, differing))
+
+
+def sample_problem(
+    connection: Connection, folder: Path, snapshot: Snapshot, statistics: Statistics
+) -> str | None:
+    """Compare a random sample of the vectors; return the problem of the snapshot, None if there is none.
+
+    Parameters
+    ----------
+    connection : Connection
+    folder : Path
+        Folder of the collection.
+    snapshot : Snapshot
+        The collection's snapshot.
+    statistics : Statistics
+        Its statistics.
+
+    Raises
+    ------
+    CollectionDamaged
+        If vectors of the database are damaged.
+    """
+    size = min(SAMPLE, len(snapshot.ids), AT_ONCE)
+    sample = np.sort(np.random.default_rng().choice(snapshot.ids, size, replace=False, shuffle=False))
+    marks = ", ".join("?" * size)
+    query = (
+        "SELECT number, CAST(vector AS BLOB), checksum FROM vectors "
+        f"WHERE number IN ({marks}) ORDER BY number"
+    )
+    rows = connection.exec_driver_sql(query, tuple(sample.tolist())).all()
+    if damaged := damaged_vectors(rows, len(statistics.mean)):
+        raise CollectionDamaged(describe_damage(connection, "vectors", damaged))
+    raw = np.frombuffer(b"".join([row[1] for row in rows]), "<f4").reshape(-1, len(statistics.mean))
+    numbers = np.array([row[0] for row in rows], np.int64)
+    differing = differing_numbers(snapshot, statistics, raw, numbers)
+    if differing and open_intact_snapshot(folder, connection):
+        raise CollectionDamaged(describe_disagreement(connection, differing))
+    return "the snapshot contains other vectors than the database" if differing else None

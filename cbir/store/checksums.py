@@ -1,0 +1,26 @@
+"""Checksums of stored rows, which distinguish damage of a disk from data."""
+
+import zlib
+
+from sqlalchemy import Table
+
+COLUMN = "checksum"
+
+
+def row_checksum(*values: bytes | None) -> int:
+    """Return the CRC-32 of a row's values, each cast to BLOB. Also an SQL function of this name."""
+    return zlib.crc32(b"\0".join(b"\1" if value is None else value for value in values))
+
+
+def vector_checksum(number: int, vector: bytes) -> int:
+    """Return the checksum of the row of `vectors` of an image number."""
+    return row_checksum(b"%d" % number, vector)
+
+
+def checksum_sql(table: Table, prefix: str = "") -> str:
+    """Return the SQL expression for the checksum of a row of `table`.
+
+    `prefix` precedes the names of columns: ":" for named parameters, "other." for another table with these columns.
+    """
+    names = [column.name for column in table.c if column.name != COLUMN]
+    return f"row_checksum({', '.join(f'CAST({prefix}{name} AS BLOB)' for name in names)})"

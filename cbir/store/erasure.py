@@ -1,0 +1,52 @@
+"""Removal of a patient's rows from the database."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sqlalchemy import Connection, delete, select
+
+from cbir.errors import CollectionDamaged
+from cbir.store import change_history, grade_models, idempotency, severity_model
+from cbir.store.image_rows import delete_images, delete_rows, store_erased_marks
+from cbir.store.row_damage import row_problems
+from cbir.store.schema import changed_images, forgotten, images, instance_copies
+
+
+def require_others_sound(connection: Connection, keys: Sequence[str]) -> None:
+    """Raise CollectionDamaged if rows of images are damaged, apart from those of the patients with these `keys`.
+
+    Erasing drops the last good copy, which may be what restores them.
+    """
+    numbers = connection.scalars(select(images.c.number).where(images.c.patient_key.in_(keys))).all()
+    if problems := row_problems(connection, apart_from=numbers):
+        raise CollectionDamaged("; ".join(problems))
+
+
+def erase_rows(connection: Connection, keys: Sequence[str], folder: Path) -> int:
+    """Delete all rows of patients and what was learned from them; return the number of images.
+
+    Of the content only keyed hashes remain, so that indexing the same files does not bring the images back.
+
+    Parameters
+    ----------
+    connection : Connection
+    keys : sequence of str
+        Keys of the patients.
+    folder : Path
+        Folder of the collection.
+    """
+    columns = images.c.number, images.c.image_id, images.c.content_hash
+    rows = connection.execute(select(*columns).where(images.c.patient_key.in_(keys))).all()
+    earlier = select(forgotten.c.content_hash).where(forgotten.c.patient_key.in_(keys))
+    deleted = connection.scalars(earlier).all()
+    store_erased_marks(connection, [*deleted, *(row.content_hash for row in rows)], folder)
+    delete_images(connection, [row.number for row in rows])
+    delete_rows(connection, changed_images.c.image_id, [row.image_id for row in rows])
+    delete_rows(connection, instance_copies.c.patient_key, keys)
+    change_history.forget_content(connection, deleted)
+    connection.execute(delete(forgotten).where(forgotten.c.patient_key.in_(keys)))
+    idempotency.delete_replies(connection)
+    if rows:
+        severity_model.drop_severity_model(folder)
+        grade_models.delete_grade_models(connection)
+    return len(rows)

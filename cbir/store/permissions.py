@@ -1,0 +1,42 @@
+"""Access rights of a collection's folder and files: its owner alone, and the group if the folder allows it."""
+
+import logging
+import os
+import stat
+from pathlib import Path
+
+OWNER_FOLDER = 0o700
+OWNER_FILE = 0o600
+GROUP_FILE = stat.S_IRGRP | stat.S_IWGRP
+
+log = logging.getLogger(__name__)
+
+
+def file_mode(folder: Path) -> int:
+    """Return the mode of new files in `folder`: the group has the rights that the folder gives it, others none."""
+    return OWNER_FILE | (folder.stat().st_mode & GROUP_FILE)
+
+
+def folder_mode(folder: Path) -> int:
+    """Return the mode of new folders in `folder`."""
+    group = folder.stat().st_mode & stat.S_IRWXG
+    return OWNER_FOLDER | group
+
+
+def create_private_file(path: Path) -> None:
+    """Create an empty file, unless it exists, before a library does so with rights for everyone."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, file_mode(path.parent)))
+
+
+def restrict_files(folder: Path) -> None:
+    """Leave `folder` and everything below it to its owner alone."""
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(OWNER_FOLDER if path.is_dir() else OWNER_FILE)
+
+
+def warn_if_open_to_others(folder: Path) -> None:
+    """Log a warning if users outside the group can enter the collection in `folder`; its copies are inside it."""
+    if folder.name == "last-good":
+        return
+    if os.name == "posix" and folder.stat().st_mode & stat.S_IRWXO:
+        log.warning("every user of this machine can read %s; `chmod -R o= %s` prevents it", folder, folder)

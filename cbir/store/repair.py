@@ -1,0 +1,209 @@
+"""Restore damaged rows from a sound copy of them: the last good copy, or the snapshot."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Table, text
+from sqlalchemy.exc import DatabaseError
+
+from cbir.errors import CbirError, CollectionDamaged
+from cbir.store import last_good, metadata
+from cbir.store.agreement import differing_numbers, open_intact_snapshot
+from cbir.store.checksums import COLUMN, checksum_sql, vector_checksum
+from cbir.store.collection import Collection
+from cbir.store.collection_view import load_vectors, vector_length
+from cbir.store.profile import Profile
+from cbir.store.row_damage import CONTENT, damaged_keys, name_images
+from cbir.store.schema import CHECKED, DATABASE, images, labels, meta, thumbnails, vectors
+from cbir.store.vector_recovery import recover_vector
+
+
+@dataclass
+class Repair:
+    """Result of a repair: a line for each kind of row and source, and for what no source had."""
+
+    restored: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+
+
+def repair_rows(collection: Collection) -> Repair:
+    """Restore the rows that do not match their checksums; the caller holds the writer lock.
+
+    Rows that never change (vectors, thumbnails) are taken by their image; others only if the checksum proves that the
+    copy is what was stored. Raises CollectionDamaged, and changes nothing, if the database stays damaged otherwise.
+    """
+    with suppress(CbirError), Collection(collection.folder / last_good.NAME):
+        pass  # brings the copy to the present format
+    with collection._engine.connect() as connection:
+        copied = _attach_copy(connection, collection.folder)
+        try:
+            connection.exec_driver_sql("PRAGMA foreign_keys = OFF")  # else rows are not deleted as a whole
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            repair = _repair(connection, collection, copied)
+            connection.exec_driver_sql("COMMIT")
+        except DatabaseError as error:
+            connection.exec_driver_sql("ROLLBACK")
+            raise CollectionDamaged(
+                f"the database is damaged: {error.orig}; restore it from a backup"
+            ) from error
+        except BaseException:
+            connection.exec_driver_sql("ROLLBACK")
+            raise
+        finally:
+            if copied:
+                connection.exec_driver_sql("DETACH DATABASE good")
+            connection.exec_driver_sql("PRAGMA foreign_keys = ON")
+            connection.exec_driver_sql("BEGIN")  # which the pool ends
+    return repair
+
+
+def _attach_copy(connection: Connection, folder: Path) -> bool:
+    """Attach the database of the last good copy as `good`; False if there is none that can be read."""
+    connection.exec_driver_sql("ROLLBACK")  # attaching is not possible inside a transaction
+    path = folder / last_good.NAME / DATABASE
+    if not path.is_file():
+        return False
+    try:
+        connection.exec_driver_sql("ATTACH DATABASE ? AS good", (str(path),))
+        connection.exec_driver_sql("SELECT count(*) FROM good.vectors WHERE checksum IS NOT NULL")
+    except DatabaseError:
+        with suppress(DatabaseError):
+            connection.exec_driver_sql("DETACH DATABASE good")
+        return False
+    return True
+
+
+def _repair(connection: Connection, collection: Collection, copied: bool) -> Repair:
+    repair = Repair()
+    damaged = {table.name: damaged_keys(connection, table) for table in CHECKED}
+    if damaged[labels.name]:
+        _repair_labels(connection, damaged[labels.name], copied, repair)
+    connection.exec_driver_sql("REINDEX main.labels")
+    connection.exec_driver_sql("REINDEX main.images")
+    connection.exec_driver_sql("REINDEX main.meta")
+    for table in (meta, images, vectors, thumbnails):
+        rest = [key for key in damaged[table.name] if not (copied and _copy_row(connection, table, key))]
+        _report(
+            connection, repair.restored, table, set(damaged[table.name]) - set(rest), "the last good copy"
+        )
+        damaged[table.name] = rest
+    _repair_vectors(connection, collection, damaged[vectors.name], copied, repair)
+    for table in (meta, images, thumbnails):
+        _report(connection, repair.lost, table, damaged[table.name])
+    report = connection.scalars(text("PRAGMA integrity_check(1)")).all()
+    if report != ["ok"]:
+        raise CollectionDamaged(f"the database is damaged: {report[0]}; restore it from a backup")
+    if repair.restored:
+        metadata.bump_generation(connection)
+    return repair
+
+
+def _report(
+    connection: Connection, lines: list[str], table: Table, keys: Iterable[Any], source: str = ""
+) -> None:
+    listed = sorted(keys)
+    if listed and table is meta:
+        lines.append(f"{', '.join(listed)} of the collection" + (f" from {source}" if source else ""))
+    elif listed:
+        names = name_images(connection, listed)
+        lines.append(
+            f"{CONTENT[table.name]} of {len(listed)} images ({names})" + (f" from {source}" if source else "")
+        )
+
+
+def _copy_row(connection: Connection, table: Table, key: Any) -> bool:
+    """Copy a row from the last good copy if that is sound and is the row that was stored."""
+    names = [column.name for column in table.c]
+    by = "key" if table is meta else "number"
+    same = "1" if table in (vectors, thumbnails) else _equal_row(names)
+    query = (
+        f"SELECT {', '.join(f'g.{name}' for name in names)} FROM good.{table.name} AS g, main.{table.name} AS m "
+        f"WHERE g.{by} = ? AND m.{by} = g.{by} AND g.{COLUMN} = {checksum_sql(table, 'g.')} AND {same}"
+    )
+    row = connection.exec_driver_sql(query, (key,)).first()
+    if row is None:
+        return False
+    values = ", ".join(f"{name} = ?" for name in names)
+    connection.exec_driver_sql(f"UPDATE main.{table.name} SET {values} WHERE {by} = ?", (*row, key))
+    return True
+
+
+def _equal_row(names: Iterable[str]) -> str:
+    """Return the SQL condition that a damaged row and its copy are one: the same checksum, or all else the same."""
+    others = " AND ".join(f"g.{name} IS m.{name}" for name in names if name != COLUMN)
+    return f"(g.{COLUMN} = m.{COLUMN} OR ({others}))"
+
+
+def _repair_labels(connection: Connection, numbers: list[int], copied: bool, repair: Repair) -> None:
+    """Write the table of labels again; a damaged key may have put its rows out of order."""
+    query = f"""
+        SELECT CAST(key AS BLOB), CAST(value AS BLOB), number, {COLUMN}, {COLUMN} IS {checksum_sql(labels)}
+        FROM main.labels NOT INDEXED"""
+    rows = connection.exec_driver_sql(query).all()
+    connection.exec_driver_sql("DELETE FROM main.labels")
+    kept, lost = [], set()
+    for key, value, number, checksum, sound in rows:
+        original = None if sound or not copied else _original_label(connection, key, value, number, checksum)
+        if original is None and not sound:
+            lost.add(number)
+        kept.append(original or (key, value, number, checksum))
+    insert = f"""
+        INSERT OR IGNORE INTO main.labels (key, value, number, {COLUMN})
+        SELECT CAST(?1 AS TEXT), CAST(?2 AS TEXT), ?3, ?4
+        WHERE EXISTS (SELECT 1 FROM main.images WHERE number = ?3)"""
+    connection.exec_driver_sql(insert, kept)
+    _report(connection, repair.restored, labels, set(numbers) - lost, "the last good copy")
+    _report(connection, repair.lost, labels, lost)
+
+
+def _original_label(
+    connection: Connection, key: bytes, value: bytes, number: int, checksum: int
+) -> tuple[Any, ...] | None:
+    """Return the label of the last good copy that a damaged one was."""
+    query = f"""
+        SELECT key, value, number, {COLUMN} FROM good.labels AS g WHERE {COLUMN} = {checksum_sql(labels, "g.")}
+        AND ((g.number = ? AND g.{COLUMN} = ?)
+             OR (g.key = CAST(? AS TEXT) AND g.value = CAST(? AS TEXT) AND (g.number = ? OR g.{COLUMN} = ?)))"""
+    row = connection.exec_driver_sql(query, (number, checksum, key, value, number, checksum)).first()
+    return tuple(row) if row else None
+
+
+def _repair_vectors(
+    connection: Connection, collection: Collection, damaged: list[int], copied: bool, repair: Repair
+) -> None:
+    """Restore vectors from the snapshot, and those that changed before they had a checksum."""
+    profile = Profile.model_validate_json(metadata.required_value(connection, "profile"))
+    intact = open_intact_snapshot(collection.folder, connection)
+    if intact is None:
+        _report(connection, repair.lost, vectors, damaged)
+        return
+    snapshot, statistics = intact
+    if not damaged:
+        load = partial(load_vectors, connection, 0, vector_length(profile), require_finite=False)
+        differing = differing_numbers(*intact, *load())
+        copies = [number for number in differing if copied and _copy_row(connection, vectors, number)]
+        if copies:
+            damaged = differing_numbers(*intact, *load())
+            _report(connection, repair.restored, vectors, set(differing) - set(damaged), "the last good copy")
+        else:
+            damaged = differing
+    rows = {int(number): row for row, number in enumerate(snapshot.ids)} if damaged else {}
+    for number in damaged:
+        query = f"SELECT CAST(vector AS BLOB), {COLUMN} FROM main.vectors WHERE number = ?"
+        stored, checksum = connection.exec_driver_sql(query, (number,)).one()
+        if number in rows:
+            confirms = partial(_has_checksum, number, checksum)
+            vector = recover_vector(snapshot.vectors[rows[number]], statistics, stored, confirms)
+            update = f"UPDATE main.vectors SET vector = ?, {COLUMN} = ? WHERE number = ?"
+            connection.exec_driver_sql(update, (vector, vector_checksum(number, vector), number))
+    restored = [number for number in damaged if number in rows]
+    _report(connection, repair.restored, vectors, restored, "the snapshot")
+    _report(connection, repair.lost, vectors, set(damaged) - set(restored))
+
+
+def _has_checksum(number: int, checksum: int, vector: bytes) -> bool:
+    return vector_checksum(number, vector) == checksum

@@ -1,0 +1,140 @@
+"""Rows that do not match their checksums."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Table
+
+from cbir.errors import CollectionDamaged
+from cbir.store.checksums import COLUMN, checksum_sql, vector_checksum
+from cbir.store.schema import CHECKED, meta, vectors
+
+Progress = Callable[[str, int, int], None]  # stage, rows done, rows in all
+
+REMEDY = "`cbir collection verify --repair` restores what a sound copy holds"
+LISTED = 5  # images named in a message
+PAGE = 8192
+CONTENT = {"images": "records", "vectors": "vectors", "labels": "labels", "thumbnails": "thumbnails"}
+
+
+def damaged_keys(connection: Connection, table: Table, progress: Progress | None = None) -> list[Any]:
+    """Return the image numbers of damaged rows, or for `meta` their keys; once each, in order.
+
+    Parameters
+    ----------
+    connection : Connection
+    table : Table
+        One of `schema.CHECKED`.
+    progress : callable, optional
+        Called with stage, rows done and rows in all.
+    """
+    key = "CAST(key AS TEXT)" if table is meta else "number"
+    exempt = "key NOT IN ('format', 'generation') AND" if table is meta else ""
+    total = connection.exec_driver_sql(f"SELECT count(*) FROM {table.name}").scalar() or 0
+    query = f"SELECT {key}, {exempt} {COLUMN} IS NOT {checksum_sql(table)} FROM {table.name} NOT INDEXED"
+    damaged, done = [], 0
+    for rows in connection.execution_options(yield_per=PAGE).exec_driver_sql(query).partitions():
+        damaged += [key for key, differs in rows if differs]
+        done += len(rows)
+        if progress:
+            progress(CONTENT.get(table.name, "settings"), done, total)
+    return sorted(set(damaged), key=str) if table is meta else sorted(set(damaged))
+
+
+def row_problems(
+    connection: Connection,
+    tables: Iterable[Table] = CHECKED,
+    apart_from: Iterable[int] = (),
+    progress: Progress | None = None,
+) -> list[str]:
+    """Describe the damaged rows of `tables`, one line per table.
+
+    Parameters
+    ----------
+    connection : Connection
+    tables : iterable of Table
+        Tables to read, of `schema.CHECKED`.
+    apart_from : iterable of int
+        Numbers of images to leave out.
+    progress : callable, optional
+        Called with stage, rows done and rows in all.
+    """
+    problems, exempt = [], set(apart_from)
+    for table in tables:
+        keys = [key for key in damaged_keys(connection, table, progress) if key not in exempt]
+        if keys and table is meta:
+            problems.append(f"{', '.join(keys)} in the database: the checksum differs; {REMEDY}")
+        elif keys:
+            problems.append(describe_damage(connection, CONTENT[table.name], keys))
+    return problems
+
+
+def describe_damage(connection: Connection, content: str, numbers: Sequence[int]) -> str:
+    """Describe damage of the `content` of images, with the ids of the first few.
+
+    Parameters
+    ----------
+    connection : Connection
+    content : str
+        Name of what is damaged, for instance "vectors".
+    numbers : sequence of int
+        Numbers of the images.
+    """
+    not_finite = _count_not_finite(connection, numbers) if content == "vectors" else 0
+    detail = f" ({not_finite} contain values that are not finite numbers)" if not_finite else ""
+    return (
+        f"the {content} of {len(numbers)} images ({name_images(connection, numbers)}) do not match their "
+        f"checksums{detail}; {REMEDY}"
+    )
+
+
+def _count_not_finite(connection: Connection, numbers: Sequence[int]) -> int:
+    query = "SELECT CAST(vector AS BLOB) FROM vectors WHERE number = ?"
+    stored = (connection.exec_driver_sql(query, (number,)).scalar() or b"" for number in numbers)
+    values = (np.frombuffer(vector[: len(vector) // 4 * 4], "<f4") for vector in stored)
+    return sum(len(vectors_not_finite(vector[np.newaxis])) for vector in values)
+
+
+def damaged_vectors(rows: Iterable[Any], dimensions: int) -> list[int]:
+    """Return the numbers of those (number, vector, checksum) whose vector, bytes, is not what was stored."""
+    return [
+        number
+        for number, vector, checksum in rows
+        if checksum != vector_checksum(number, vector) or len(vector) != 4 * dimensions
+    ]
+
+
+def vectors_not_finite(vectors: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Return the rows of (n, d) `vectors` with values that are not finite, or whose squares are not."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.vdot(vectors, vectors)):
+            return np.empty(0, np.int64)
+        return np.flatnonzero(~np.isfinite(np.einsum("ij,ij->i", vectors, vectors)))
+
+
+def describe_not_finite(connection: Connection, numbers: Sequence[int]) -> str:
+    """Describe vectors that no distance can be computed from."""
+    return (
+        f"{len(numbers)} vectors contain values that are not finite numbers (images "
+        f"{name_images(connection, numbers)}); {REMEDY}"
+    )
+
+
+def name_images(connection: Connection, numbers: Sequence[int]) -> str:
+    """Return the ids of the first few images, also where the id is damaged."""
+    names = []
+    for number in numbers[:LISTED]:
+        query = "SELECT CAST(image_id AS BLOB) FROM images WHERE number = ?"
+        stored = connection.exec_driver_sql(query, (number,)).scalar()
+        name = (stored or b"").decode("ascii", "replace")
+        names.append(name if name.isprintable() and name.isascii() and name else f"number {number}")
+    return ", ".join(names) + (", ..." if len(numbers) > LISTED else "")
+
+
+def require_sound_rows(connection: Connection, apart_from: Iterable[int] = ()) -> None:
+    """Raise CollectionDamaged if rows do not match their checksums, vectors apart; `apart_from`: image numbers."""
+    tables = [table for table in CHECKED if table is not vectors]
+    if problems := row_problems(connection, tables, apart_from):
+        raise CollectionDamaged("; ".join(problems))

@@ -1,0 +1,85 @@
+"""A collection is its owner's, whatever the umask; a group gets in if the folder lets it."""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cbir.store import Collection, originals
+from cbir.store import profile as profiles
+from cbir.store.backup import back_up_collection
+from tests.cbir.store.conftest import MakeEntries
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
+
+
+@pytest.fixture
+def loose_umask() -> Iterator[None]:
+    previous = os.umask(0)
+    yield
+    os.umask(previous)
+
+
+def rights(folder: Path) -> dict[str, int]:
+    """The rights of group and others, of a folder and everything in it, where there are any."""
+    modes = {str(path): path.stat().st_mode & 0o077 for path in (folder, *folder.rglob("*"))}
+    return {path: mode for path, mode in modes.items() if mode}
+
+
+def use(folder: Path, entries: MakeEntries) -> None:
+    """Do all that writes files, and look while the write-ahead log is there too."""
+    with Collection.create(folder, profiles.get("tamura")) as collection:
+        with collection.writer() as writer:
+            ids = writer.add(entries(0, 20)).ids
+            assert rights(folder) == {}
+            writer.finish()
+            originals.store_original(folder, b"a file as it was sent")
+            writer.delete(ids[:2])
+            writer.compact()
+        assert len(collection.view()) == 18
+        assert rights(folder) == {}
+        back_up_collection(collection, folder.with_name("backup"))
+    assert rights(folder) == {}
+    assert rights(folder.with_name("backup")) == {}
+
+
+def test_nobody_else_reads_a_collection(tmp_path: Path, entries: MakeEntries, loose_umask: None) -> None:
+    use(tmp_path / "collection", entries)
+
+
+def test_a_folder_that_was_there_is_closed(tmp_path: Path, entries: MakeEntries, loose_umask: None) -> None:
+    (tmp_path / "collection").mkdir(mode=0o777)
+    use(tmp_path / "collection", entries)
+
+
+def test_a_collection_that_others_can_read_gets_a_warning(
+    collection: Collection, caplog: pytest.LogCaptureFixture
+) -> None:
+    collection.close()
+    Collection(collection.folder).close()
+    assert caplog.messages == []
+    collection.folder.chmod(0o755)
+    Collection(collection.folder).close()
+    (message,) = caplog.messages
+    assert f"chmod -R o= {collection.folder}" in message
+    collection.folder.chmod(0o750)
+    Collection(collection.folder).close()
+    assert len(caplog.messages) == 1
+
+
+def test_a_group_that_was_let_in_reads_new_files_too(
+    collection: Collection, entries: MakeEntries, loose_umask: None
+) -> None:
+    for path in (collection.folder, *collection.folder.rglob("*")):
+        path.chmod(0o770 if path.is_dir() else 0o660)
+    with collection.writer() as writer:
+        writer.add(entries(0, 20))
+        writer.compact()
+    for path in collection.folder.rglob("*"):
+        expected = 0o770 if path.is_dir() else 0o660
+        if path.name != "patient.key":
+            assert stat.S_IMODE(path.stat().st_mode) == expected, path
+    shutil.rmtree(collection.folder / "last-good")
