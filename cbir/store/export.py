@@ -1,24 +1,32 @@
 """Export a collection as plain files for other tools."""
 
 import csv
+import hashlib
 import json
+import math
+import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from cbir.errors import InvalidInput
+from cbir.store import originals
 from cbir.store.collection import Collection
 from cbir.store.collection_view import load_vectors, vector_length
 
 COLUMNS = ("image_id", "source", "frame", "study", "series", "instance", "patient_key")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
-def export_collection(collection: Collection, folder: Path) -> int:
+def export_collection(collection: Collection, folder: Path, sources: bool = False) -> int:
     """Write records.csv, vectors.npy (raw, float32, a row per image) and profile.json; return the image count.
 
-    Labels become columns of records.csv; its rows have the order of the vectors. Raises InvalidInput if `folder`
-    exists and is not empty.
+    Labels become columns of records.csv; its rows have the order of the vectors. A cell that a spreadsheet would run
+    as a formula begins with an apostrophe. Paths of files, which may be names of patients, are replaced by keyed
+    hashes unless `sources` is set. Raises InvalidInput if `folder` exists and is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInput(f"{folder} exists and is not an empty folder; name another")
@@ -31,16 +39,38 @@ def export_collection(collection: Collection, folder: Path) -> int:
     exported: list[int] = []
     with (partial / "records.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
-        table.writerow([*COLUMNS, *(f"label:{key}" if key in COLUMNS else key for key in keys)])
+        header = [*COLUMNS, *(f"label:{key}" if key in COLUMNS else key for key in keys)]
+        table.writerow(map(_harmless, header))
+        secret = collection.secret
         for number, record in collection.iterate():
             row = int(np.searchsorted(numbers, number))
             if row == len(numbers) or numbers[row] != number:
                 continue  # added after the vectors were read
+            if not sources:
+                record = replace(record, source=_hashed(record.source, secret))
             values = [getattr(record, column) for column in COLUMNS]
-            table.writerow([*values, *(record.labels.get(key, "") for key in keys)])
+            table.writerow(map(_harmless, [*values, *(record.labels.get(key, "") for key in keys)]))
             exported.append(row)
     np.save(partial / "vectors.npy", raw[exported])
     profile = collection.profile.model_dump() | {"hash": collection.profile.hash}
     (partial / "profile.json").write_text(json.dumps(profile, indent=2) + "\n")
     partial.replace(folder)  # over an empty folder at most
     return len(exported)
+
+
+def _harmless(value: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula, with an apostrophe before one; numbers stay."""
+    if not isinstance(value, str) or not value.startswith(FORMULA_STARTS):
+        return value
+    try:
+        return value if math.isfinite(float(value)) and value == value.strip() else f"'{value}"
+    except ValueError:
+        return f"'{value}"
+
+
+def _hashed(source: str, secret: bytes) -> str:
+    """Return the source of an upload as it is, which is a hash already, and a keyed hash of any other."""
+    if source.startswith(originals.UPLOAD):
+        return source
+    digest = hashlib.blake2b(b"source " + os.fsencode(source), key=secret, digest_size=16)
+    return f"source:{digest.hexdigest()}"
