@@ -117,6 +117,9 @@ class Full:
 
     device = torch.device("cpu")
 
+    def has(self, gallery):
+        return False
+
     def follow(self, gallery):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
