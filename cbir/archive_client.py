@@ -118,8 +118,8 @@ class ArchiveClient:
 def redirect_message(url: str, target: str) -> str:
     """Return the message for an archive at `url` that redirects to the server `target`."""
     return (
-        f"the archive at {url} redirects to {target or 'what is no http URL'}, which is not followed, because credentials "
-        "are for the configured server only; if that server is the right one, configure that address"
+        f"the archive at {url} redirects to {target or 'what is no http URL'}, which is not followed, because "
+        "credentials are for the configured server only; if that server is the right one, configure that address"
     )
 
 

@@ -102,6 +102,17 @@ class Settings(BaseSettings):
     trusted_proxies: Networks = Field((), description="proxies whose X-Forwarded-* headers are trusted")
     tls_certificate: Path | None = Field(None, description="PEM file with the certificate chain for https")
     tls_key: Path | None = Field(None, description="PEM file with the private key")
+    dicom_peers: Words = Field((), description="peers of cbir receive, as AETITLE@NETWORK; empty: any")
+    dicom_commitment: Words = Field(
+        (), description="where peers listen for storage commitment reports, as AETITLE=HOST:PORT"
+    )
+    dicom_tls_certificate: Path | None = Field(
+        None, description="PEM file with the certificate chain of cbir receive; unset: no TLS"
+    )
+    dicom_tls_key: Path | None = Field(None, description="PEM file with its private key")
+    dicom_tls_ca: Path | None = Field(
+        None, description="PEM file of the authorities that sign the certificates peers must show"
+    )
     failed_attempts: int = Field(10, ge=1, description="wrong tokens from one address before it is blocked")
     failed_attempts_seconds: int = Field(
         300, ge=1, description="time window of failed_attempts; length of block"

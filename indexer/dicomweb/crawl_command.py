@@ -62,7 +62,7 @@ def crawl_dicomweb(
         Path | None, typer.Option(help="PEM file with the client's certificate and key.")
     ] = None,
     frames: intake_options.FramesOption = "all",
-    burned_in: intake_options.BurnedInOption = True,
+    burned_in: intake_options.BurnedInOption = None,
     secondary_captures: intake_options.SecondaryCapturesOption = True,
     study_dates: intake_options.StudyDatesOption = "drop",
     jobs: intake_options.JobsOption = None,
@@ -88,9 +88,11 @@ def crawl_dicomweb(
     if changes and not watch:
         raise InvalidInput("--changes says what is new for --watch; use both")
     study_filter = StudyFilter(_code_strings(modality), _code_strings(body_part), since, until)
-    instance_filter = InstanceFilter(frames, burned_in, secondary_captures, study_dates)
     loaded = settings.load()
-    limits = Limits(pixels=loaded.max_pixels)
+    instance_filter = InstanceFilter(
+        frames, intake_options.accepts_burned_in(burned_in, loaded), secondary_captures, study_dates
+    )
+    limits = Limits.from_settings(loaded)
     session = open_session(header or [], limits.bytes, authority, certificate)
     archive = DicomwebArchive(check_url(url), session, qido_prefix, wado_prefix)
     archive.check()  # before the collection is created

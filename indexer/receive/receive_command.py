@@ -7,12 +7,15 @@ import logging
 import signal
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cbir import settings
 from cbir.errors import InvalidInput
+from cbir.file_limit import raise_file_limit
 from cbir.images import Limits
 from indexer.dicom import intake_options
 from indexer.dicom.instance_filter import InstanceFilter
@@ -20,6 +23,8 @@ from indexer.dicom.intake import Intake
 from indexer.index_request import open_collection
 
 END_SECONDS = 5.0  # for an association to end
+FILES = 256  # besides those of associations: connections without one, database, describing processes
+FILES_PER_ASSOCIATION = 4
 
 
 def receive(
@@ -31,16 +36,42 @@ def receive(
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one. It is printed.")
     ] = 11112,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; any but loopback needs --allow.")
+        str, typer.Option(help="Address to listen on; any but loopback needs --peer or --allow.")
     ] = "127.0.0.1",
+    peer: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="AE title that may send, and its address or network. Repeatable. [default: any]",
+            metavar="AETITLE@NETWORK",
+        ),
+    ] = None,
     allow: Annotated[
-        list[str] | None, typer.Option(help="AE title that may send. Repeatable. [default: any]")
+        list[str] | None, typer.Option(help="AE title that may send from any address. Repeatable.")
     ] = None,
     associations: Annotated[
         int, typer.Option(min=1, max=256, help="Associations at a time; more are rejected.")
     ] = 8,
+    per_address: Annotated[
+        int | None,
+        typer.Option(min=1, max=256, help="Associations of one address. [default: 3/4 of all, at least 2]"),
+    ] = None,
+    commitment: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Where a peer listens for storage commitment reports. Repeatable. [default: on its association]",
+            metavar="AETITLE=HOST:PORT",
+        ),
+    ] = None,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(help="PEM file with the certificate chain for DICOM TLS.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM file with its private key.")] = None,
+    tls_ca: Annotated[
+        Path | None,
+        typer.Option(help="PEM file of the authorities that sign the certificates that peers must show."),
+    ] = None,
     frames: intake_options.FramesOption = "all",
-    burned_in: intake_options.BurnedInOption = True,
+    burned_in: intake_options.BurnedInOption = None,
     secondary_captures: intake_options.SecondaryCapturesOption = True,
     study_dates: intake_options.StudyDatesOption = "drop",
     most_megabytes: Annotated[int, typer.Option(min=1, help="Largest instance, in MiB.")] = 512,
@@ -52,24 +83,37 @@ def receive(
     An image is acknowledged once it is on disk; an instance without an image is discarded with a warning status.
     Patients are stored as keyed hashes, pixels as thumbnails (the setting `keep_originals` stores the files too).
     """
-    _check_host(host, allow or [])
-    from indexer.receive.storage_service import (  # after the checks: it loads pynetdicom
-        PeerPolicy,
-        start_storage_service,
+    loaded = settings.load(
+        dicom_peers=peer,
+        dicom_commitment=commitment,
+        dicom_tls_certificate=tls_certificate,
+        dicom_tls_key=tls_key,
+        dicom_tls_ca=tls_ca,
     )
+    _check_host(host, [*(allow or []), *loaded.dicom_peers])
+    # After the check: these load pynetdicom.
+    from indexer.receive.network_options import load_network_options
+    from indexer.receive.storage_commitment import StorageCommitment
+    from indexer.receive.storage_service import start_storage_service
 
+    files = FILES + FILES_PER_ASSOCIATION * associations
+    raise_file_limit(files, files)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     logging.getLogger("pynetdicom").setLevel(logging.CRITICAL)  # its messages quote what peers send
-    peers = PeerPolicy(aet, allow or [], associations)
-    instance_filter = InstanceFilter(frames, burned_in, secondary_captures, study_dates)
-    loaded = settings.load()
-    limits = Limits(pixels=loaded.max_pixels, bytes=most_megabytes * 2**20)
+    network = load_network_options(loaded, aet, allow or [], associations, per_address)
+    instance_filter = InstanceFilter(
+        frames, intake_options.accepts_burned_in(burned_in, loaded), secondary_captures, study_dates
+    )
+    limits = replace(Limits.from_settings(loaded), bytes=most_megabytes * 2**20)
     with open_collection(collection, profile) as opened:
         intake = Intake(
             opened, instance_filter=instance_filter, limits=limits, jobs=jobs, who="C-STORE", settings=loaded
         )
+        storage_commitment = StorageCommitment(opened.sop_classes, network.commitment_peers)
         try:
-            server = start_storage_service(intake, host, port, peers)
+            server = start_storage_service(
+                intake, host, port, network.peers, commitment=storage_commitment, tls=network.tls
+            )
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
             gc.freeze()  # pynetdicom collects everything every few seconds; what is loaded now stays
@@ -78,18 +122,20 @@ def receive(
             server.server_close()
             _end_associations(server.active_associations)
         finally:
+            storage_commitment.close()
             intake.close()
     typer.echo(json.dumps({fate.value: number for fate, number in sorted(intake.counts.items(), key=str)}))
 
 
-def _check_host(host: str, allowed_titles: Sequence[str]) -> None:
+def _check_host(host: str, peers: Sequence[str]) -> None:
     try:
         loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         raise InvalidInput(f"--host {host} is not an address to listen on, for instance 127.0.0.1") from None
-    if not loopback and not allowed_titles:
+    if not loopback and not peers:
         raise InvalidInput(
-            f"listening on {host} lets other hosts send: name those allowed with --allow AETITLE"
+            f"listening on {host} lets other hosts send: name those allowed with --peer AETITLE@NETWORK, or with "
+            "--allow AETITLE"
         )
 
 

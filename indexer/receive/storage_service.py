@@ -1,26 +1,31 @@
-"""Storage service: C-STORE and C-ECHO, answered by an Intake."""
+"""Storage service: C-STORE and C-ECHO, answered by an Intake, and Storage Commitment."""
 
 import logging
 import re
+import ssl
+import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import cast
 
+from pydicom.uid import ExplicitVRLittleEndian, ImplicitVRLittleEndian
 from pynetdicom import AE, AllStoragePresentationContexts, evt
 from pynetdicom.events import Event
-from pynetdicom.sop_class import Verification  # type: ignore[attr-defined]
+from pynetdicom.sop_class import StorageCommitmentPushModel, Verification  # type: ignore[attr-defined]
 
 from cbir.errors import InvalidInput
 from indexer.dicom.describe_instance import Fate
 from indexer.dicom.intake import Intake
-from indexer.receive.bounded_server import PDU_BYTES, BoundedServer
+from indexer.receive.bounded_server import BoundedServer
+from indexer.receive.bounded_socket import PDU_BYTES, BoundedSocket
+from indexer.receive.peer_policy import PeerPolicy
+from indexer.receive.storage_commitment import StorageCommitment
 from indexer.receive.transfer_syntaxes import decodable_syntaxes
 
 NETWORK_SECONDS = 60  # without a message from the peer
-ACSE_SECONDS = 30
+ACSE_SECONDS = 5  # for the peer to close a connection
+DIMSE_SECONDS = 10  # for the peer to answer a report
 EXTRA_BYTES = 2**20  # around an object
-# VR AE (PS3.5, 6.2): 16 characters, no backslash
-AE_TITLE = re.compile(r"[!-\[\]-~]([ -\[\]-~]{0,14}[!-\[\]-~])?")
+NO_LIMIT = 2**31  # of pynetdicom, which counts all connections; BoundedServer limits associations
 
 # PS3.4, table B.2-1, and PS3.7, annex C. A warning tells the sender that it need not try again.
 STATUS = {
@@ -38,26 +43,15 @@ MISMATCH = 0xA900  # the data set is not of the class, or the instance, that the
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class PeerPolicy:
-    """Peers that may send.
-
-    called_title: own AE title. calling_titles: AE titles of the peers; empty: any. max_associations: at a time.
-    """
-
-    called_title: str
-    calling_titles: Sequence[str] = ()
-    max_associations: int = 8
-
-    def __post_init__(self) -> None:
-        for title in (self.called_title, *self.calling_titles):
-            if not AE_TITLE.fullmatch(title):
-                raise InvalidInput(
-                    f"{title!r} is not an AE title: 1 to 16 printable characters, no backslash"
-                )
-
-
-def start_storage_service(intake: Intake, host: str, port: int, peers: PeerPolicy) -> BoundedServer:
+def start_storage_service(
+    intake: Intake,
+    host: str,
+    port: int,
+    peers: PeerPolicy,
+    *,
+    commitment: StorageCommitment | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> BoundedServer:
     """Listen. The caller runs `serve_forever` of the server.
 
     Parameters
@@ -68,6 +62,10 @@ def start_storage_service(intake: Intake, host: str, port: int, peers: PeerPolic
         Address to listen on; port 0: any free one.
     peers : PeerPolicy
         Peers that may send.
+    commitment : StorageCommitment, optional
+        Answers peers that ask whether their instances are stored.
+    tls : SSLContext, optional
+        TLS of all connections.
 
     Raises
     ------
@@ -76,24 +74,31 @@ def start_storage_service(intake: Intake, host: str, port: int, peers: PeerPolic
     """
     entity = AE(peers.called_title)
     entity.maximum_pdu_size = PDU_BYTES
-    entity.maximum_associations = peers.max_associations
-    entity.network_timeout, entity.acse_timeout, entity.dimse_timeout = NETWORK_SECONDS, ACSE_SECONDS, None
+    entity.maximum_associations = NO_LIMIT
+    entity.network_timeout, entity.acse_timeout = NETWORK_SECONDS, ACSE_SECONDS
+    entity.dimse_timeout = DIMSE_SECONDS
     entity.require_called_aet = True
-    entity.require_calling_aet = list(peers.calling_titles)
     for context in AllStoragePresentationContexts:
         entity.add_supported_context(str(context.abstract_syntax), list(decodable_syntaxes()))
     entity.add_supported_context(Verification)
+    handlers: list[evt.EventHandlerType] = [
+        (evt.EVT_C_STORE, _handle_store, [intake]),
+        (evt.EVT_RELEASED, _log_end, ["ended"]),
+        (evt.EVT_ABORTED, _log_end, ["was aborted"]),
+        (evt.EVT_CONN_CLOSE, _log_end, ["was cut"]),
+    ]
+    if commitment is not None:
+        plain = [ExplicitVRLittleEndian, ImplicitVRLittleEndian]  # a deflated request might be a bomb
+        entity.add_supported_context(StorageCommitmentPushModel, plain)
+        handlers.append((evt.EVT_N_ACTION, commitment.handle))
     try:
         server = entity.make_server(
             (host, port),
-            evt_handlers=[
-                (evt.EVT_C_STORE, _handle_store, [intake]),
-                (evt.EVT_RELEASED, _log_end, ["ended"]),
-                (evt.EVT_ABORTED, _log_end, ["was aborted"]),
-                (evt.EVT_CONN_CLOSE, _log_end, ["was cut"]),
-            ],
+            evt_handlers=handlers,
+            ssl_context=tls,
             server_class=BoundedServer,
             max_bytes=intake.limits.bytes + EXTRA_BYTES,
+            peers=peers,
         )
     except (OSError, OverflowError) as error:
         raise InvalidInput(f"cannot listen on {host}, port {port}: {error}") from error
@@ -103,14 +108,16 @@ def start_storage_service(intake: Intake, host: str, port: int, peers: PeerPolic
 
 def _handle_store(event: Event, intake: Intake) -> int:
     """Return the status of a C-STORE request: success only once the instance is on disk."""
+    connection = cast(BoundedSocket, event.assoc.dul.socket)  # None if it is closed
+    if connection is not None:
+        connection.handling = True
     try:
         status, fate = _store(event, intake)
     except Exception as error:  # pynetdicom would log its text, which may quote the object
         log.warning("an instance could not be processed: %s", type(error).__name__)
         status, fate = STATUS[Fate.failed], Fate.failed
-    socket = event.assoc.dul.socket
-    if socket is not None:
-        setattr(socket, "received", 0)  # noqa: B010
+    if connection is not None:
+        connection.received, connection.active, connection.handling = 0, time.monotonic(), False
     counts: Counter[Fate] = event.assoc.__dict__.setdefault("cbir_counts", Counter())
     counts[fate] += 1
     return status

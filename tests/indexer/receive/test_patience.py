@@ -4,7 +4,6 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian
@@ -12,12 +11,9 @@ from pynetdicom import AE
 from pynetdicom.association import Association
 from pynetdicom.transport import AssociationSocket
 
-from cbir import settings
-from cbir.images import Limits
-from indexer.dicom.instance_filter import InstanceFilter
-from indexer.dicom.intake import Intake
-from indexer.index_request import open_collection
-from indexer.receive import bounded_server, storage_service
+from indexer.receive import bounded_socket, storage_service
+from indexer.receive.peer_policy import PeerPolicy
+from tests.indexer.receive.listening import listening, port_of
 from tests.indexer.receiving import slices
 
 SECONDS = 2.0  # instead of a minute
@@ -28,26 +24,9 @@ def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Where one association at a time is served, and nobody is waited for long."""
     monkeypatch.setattr(storage_service, "NETWORK_SECONDS", SECONDS)
     monkeypatch.setattr(storage_service, "ACSE_SECONDS", SECONDS)
-    monkeypatch.setattr(bounded_server, "PDU_SECONDS", SECONDS)
-    with open_collection(tmp_path / "collection") as collection:
-        intake = Intake(
-            collection,
-            instance_filter=InstanceFilter(),
-            limits=Limits(),
-            jobs=1,
-            who="test",
-            settings=settings.load(),
-        )
-        listening = storage_service.start_storage_service(
-            intake, "127.0.0.1", 0, storage_service.PeerPolicy("CBIR", max_associations=1)
-        )
-        thread = Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        yield listening.server_address[1]
-        listening.shutdown()
-        thread.join()
-        listening.server_close()
-        intake.close()
+    monkeypatch.setattr(bounded_socket, "PDU_SECONDS", SECONDS)
+    with listening(tmp_path / "collection", PeerPolicy("CBIR", max_associations=1)) as server:
+        yield port_of(server)
 
 
 def _asks(port: int) -> Association:

@@ -150,6 +150,16 @@ def test_what_is_not_stored_is_answered_with_a_status_that_fits(tmp_path: Path) 
     assert len(instances_in(tmp_path / "collection")) == 1
 
 
+def test_the_setting_for_burned_in_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CBIR_BURNED_IN", "refuse")
+    (written,) = slices(1, 32)
+    written.BurnedInAnnotation = "YES"
+    for options, status in (((), 0xB006), (("--burned-in",), 0)):
+        with receiver(tmp_path / "collection", *options) as started:
+            assert send(started.port, [written]) == [status]
+            started.stop()
+
+
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Receiver, Path]]:
     """A receiver for the tests that do not end it, and the folder of its collection."""

@@ -1,0 +1,53 @@
+"""DICOM instances with a picture that another instance showed first."""
+
+from dataclasses import replace
+
+from cbir.store import Collection
+from cbir.store.records import Entry
+from tests.cbir.store.conftest import entry
+
+FIRST, COPY, OTHER = "1.2.1", "1.2.2", "1.2.3"
+CT = "1.2.840.10008.5.1.4.1.1.2"
+
+
+def shown_by(instance: str, content: int, patient: str) -> Entry:
+    """The picture `content`, as an instance shows it."""
+    record, vector = entry(content, patient)
+    return replace(record, source=f"/{instance}", instance=instance, sop_class=CT), vector
+
+
+def add_copies(collection: Collection) -> None:
+    """One picture of three instances, two in one transaction; the last is of another patient."""
+    with collection.writer() as writer:
+        writer.add([shown_by(FIRST, 1, "a"), shown_by(COPY, 1, "a")])
+        writer.add([shown_by(OTHER, 1, "b")])
+
+
+def test_copies_are_known_until_their_picture_is_deleted(collection: Collection) -> None:
+    add_copies(collection)
+    assert len(collection) == 1
+    assert collection.known_instances([FIRST, COPY, OTHER, "1.2.4", ""]) == {FIRST, COPY, OTHER}
+    assert collection.sop_classes([COPY, "1.2.4"]) == {COPY: CT}
+    with collection.writer() as writer:
+        writer.delete([record.image_id for _, record in collection.iterate()])
+        assert writer.known_instances([FIRST, COPY, OTHER]) == set()
+
+
+def test_an_erased_patient_leaves_no_copies(collection: Collection) -> None:
+    add_copies(collection)
+    with collection.writer() as writer:
+        assert writer.erase_patient(["b"]) == 0
+        assert writer.known_instances([FIRST, COPY, OTHER]) == {FIRST, COPY}
+        assert writer.erase_patient(["a"]) == 1
+        assert writer.known_instances([FIRST, COPY, OTHER]) == set()
+    kept = b"".join(path.read_bytes() for path in collection.folder.rglob("*") if path.is_file())
+    assert OTHER.encode() not in kept
+
+
+def test_an_older_collection_is_opened_and_added_to(collection: Collection) -> None:
+    with collection._engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE instance_copies")
+    with Collection(collection.folder) as opened:
+        assert opened.known_instances([FIRST]) == set()
+        add_copies(opened)
+        assert opened.known_instances([COPY]) == {COPY}

@@ -1,0 +1,247 @@
+"""Storage Commitment: what peers are told of the instances that they have sent."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Queue
+
+import pytest
+from pydicom import Dataset
+from pydicom.uid import CTImageStorage, MRImageStorage, generate_uid
+from pynetdicom import AE, evt
+from pynetdicom.association import Association
+from pynetdicom.events import Event
+from pynetdicom.sop_class import StorageCommitmentPushModel, StorageCommitmentPushModelInstance
+
+from cbir.store import Collection
+from indexer.receive import storage_commitment
+from indexer.receive.bounded_server import BoundedServer
+from indexer.receive.commitment_peers import CommitmentPeers, PeerAddress
+from indexer.receive.peer_policy import PeerPolicy
+from indexer.receive.tls_contexts import client_context, server_context
+from tests.indexer.dicomweb.small_archive import certificate
+from tests.indexer.receive.listening import associate, listening, port_of
+from tests.indexer.receiving import receiver, send, slices
+
+needs_openssl = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
+
+Report = tuple[int, Dataset]  # event type and information
+
+
+class Asker:
+    """A peer that asks, and notes the reports that it gets."""
+
+    def __init__(self) -> None:
+        self.reports: Queue[Report] = Queue()
+
+    def handler(self) -> evt.EventHandlerType:
+        return evt.EVT_N_EVENT_REPORT, self._note
+
+    def _note(self, event: Event) -> tuple[int, None]:
+        self.reports.put((event.event_type or 0, event.event_information))
+        return 0, None
+
+    def report(self) -> Report:
+        return self.reports.get(timeout=60)
+
+
+def request(references: Sequence[tuple[str, str]]) -> Dataset:
+    """The information of a request: SOP classes and instances."""
+    made = Dataset()
+    made.TransactionUID = generate_uid()
+    made.ReferencedSOPSequence = []
+    for sop_class, uid in references:
+        item = Dataset()
+        item.ReferencedSOPClassUID, item.ReferencedSOPInstanceUID = sop_class, uid
+        made.ReferencedSOPSequence.append(item)
+    return made
+
+
+def ask(association: Association, information: Dataset | None, action: int = 1) -> int:
+    """The status that a request is answered with."""
+    status, _ = association.send_n_action(
+        information, action, StorageCommitmentPushModel, StorageCommitmentPushModelInstance
+    )
+    return int(status.Status)
+
+
+def ask_for(port: int, references: Sequence[tuple[str, str]]) -> tuple[set[str], dict[str, int]]:
+    """The instances that are reported stored, and the reasons of the others."""
+    asker, information = Asker(), request(references)
+    made = associate(port, evt_handlers=[asker.handler()])
+    assert made.is_established
+    assert ask(made, information) == 0
+    event_type, report = asker.report()
+    made.release()
+    assert report.TransactionUID == information.TransactionUID
+    stored, failed = report.get("ReferencedSOPSequence", []), report.get("FailedSOPSequence", [])
+    assert event_type == (2 if failed else 1)
+    return (
+        {item.ReferencedSOPInstanceUID for item in stored},
+        {item.ReferencedSOPInstanceUID: item.FailureReason for item in failed},
+    )
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[BoundedServer]:
+    with listening(tmp_path / "collection", PeerPolicy("CBIR")) as started:
+        yield started
+
+
+def test_what_is_stored_and_what_is_not(server: BoundedServer) -> None:
+    port, sent = port_of(server), list(slices(3, 32))
+    uids = [str(ds.SOPInstanceUID) for ds in sent]
+    assert ask_for(port, [(CTImageStorage, uids[0])]) == (set(), {uids[0]: 0x0112})
+    assert send(port, sent) == [0, 0, 0]
+    assert ask_for(port, [(CTImageStorage, uid) for uid in uids]) == (set(uids), {})
+    mixed = [(CTImageStorage, uids[0]), (MRImageStorage, uids[1]), (CTImageStorage, "1.2.3")]
+    assert ask_for(port, mixed) == ({uids[0]}, {uids[1]: 0x0119, "1.2.3": 0x0112})
+
+
+def test_an_equal_picture_with_another_uid_is_stored_until_it_is_deleted(
+    server: BoundedServer, tmp_path: Path
+) -> None:
+    port = port_of(server)
+    first, second = next(slices(1, 32)), next(slices(1, 32))
+    second.SOPInstanceUID = second.file_meta.MediaStorageSOPInstanceUID = generate_uid()
+    asked = [(CTImageStorage, str(ds.SOPInstanceUID)) for ds in (first, second)]
+    assert send(port, [first, second]) == [0, 0]
+    assert ask_for(port, asked) == ({uid for _, uid in asked}, {})
+    with Collection(tmp_path / "collection") as collection:
+        assert len(collection) == 1
+        with collection.writer() as writer:
+            writer.delete([record.image_id for _, record in collection.iterate()])
+    assert ask_for(port, asked) == (set(), {uid: 0x0112 for _, uid in asked})
+    assert send(port, [second]) == [0xB006]
+    assert ask_for(port, asked[1:]) == (set(), {asked[1][1]: 0x0112})
+
+
+def test_invalid_requests_are_refused(server: BoundedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    valid = request([(CTImageStorage, "1.2.3")])
+    without, bad_uid = request([(CTImageStorage, "1.2.3")]), request([(CTImageStorage, "1.2.3")])
+    del without.TransactionUID
+    bad_uid.ReferencedSOPSequence[0]["ReferencedSOPInstanceUID"]._value = "DOE^JOHN"
+    asker = Asker()
+    made = associate(port_of(server), evt_handlers=[asker.handler()])
+    assert ask(made, None) == 0x0115
+    assert ask(made, without) == 0x0115
+    assert ask(made, request([])) == 0x0115
+    assert ask(made, bad_uid) == 0x0115
+    assert ask(made, valid, action=2) == 0x0123
+    status, _ = made.send_n_action(valid, 1, StorageCommitmentPushModel, "1.2.3.4")
+    assert status.Status == 0x0112
+    monkeypatch.setattr(storage_commitment, "MAX_REQUEST_BYTES", 100)
+    assert ask(made, valid) == 0x0213
+    monkeypatch.undo()
+    assert ask(made, valid) == 0
+    assert asker.report()[0] == 2
+    assert asker.reports.empty()
+    made.release()
+
+
+@contextmanager
+def asker_listens(asker: Asker, **options: object) -> Iterator[int]:
+    """The port where a peer waits for reports."""
+    entity = AE("SENDER")
+    entity.add_supported_context(StorageCommitmentPushModel, scu_role=False, scp_role=True)
+    listens = entity.start_server(
+        ("127.0.0.1", 0),
+        block=False,
+        evt_handlers=[asker.handler()],
+        **options,  # type: ignore[arg-type]
+    )
+    assert listens is not None
+    try:
+        yield int(listens.server_address[1])
+    finally:
+        listens.shutdown()
+
+
+@pytest.mark.parametrize("tls", [False, pytest.param(True, marks=needs_openssl)])
+def test_a_peer_with_an_address_gets_a_new_association(tmp_path: Path, tls: bool) -> None:
+    asker = Asker()
+    signed = certificate(tmp_path) if tls else None
+    theirs = server_context(*signed, signed[0]) if signed else None
+    ours = client_context(*signed, signed[0]) if signed else None
+    with asker_listens(asker, ssl_context=theirs) as port:
+        addresses = CommitmentPeers("CBIR", [PeerAddress("SENDER", "127.0.0.1", port)], ours)
+        with listening(tmp_path / "collection", PeerPolicy("CBIR"), addresses) as server:
+            (sent,) = slices(1, 32)
+            assert send(port_of(server), [sent]) == [0]
+            made = associate(port_of(server))
+            information = request([(CTImageStorage, str(sent.SOPInstanceUID))])
+            assert ask(made, information) == 0
+            made.release()
+            event_type, report = asker.report()
+    assert event_type == 1
+    assert report.TransactionUID == information.TransactionUID
+
+
+# pynetdicom leaves the sockets open that it could not connect
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_report_is_sent_again_when_the_peer_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage_commitment, "RETRY_SECONDS", (0.5,) * 60)
+    with asker_listens(Asker()) as port:
+        pass
+    asker = Asker()
+    addresses = CommitmentPeers("CBIR", [PeerAddress("SENDER", "127.0.0.1", port)])
+    with listening(tmp_path / "collection", PeerPolicy("CBIR"), addresses) as server:
+        made = associate(port_of(server))
+        assert ask(made, request([(CTImageStorage, "1.2.3")])) == 0
+        made.release()
+        entity = AE("SENDER")
+        entity.add_supported_context(StorageCommitmentPushModel, scu_role=False, scp_role=True)
+        listens = entity.start_server(("127.0.0.1", port), block=False, evt_handlers=[asker.handler()])
+        assert listens is not None
+        assert asker.report()[0] == 2
+        listens.shutdown()
+
+
+def test_a_peer_that_leaves_does_not_hold_anything_up(server: BoundedServer) -> None:
+    for _ in range(storage_commitment.SENDERS + 1):
+        made = associate(port_of(server))
+        assert ask(made, request([(CTImageStorage, "1.2.3")])) == 0
+        made.abort()
+    assert ask_for(port_of(server), [(CTImageStorage, "1.2.3")]) == (set(), {"1.2.3": 0x0112})
+
+
+# pynetdicom leaves its socket open when the peer is killed
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.slow
+def test_what_was_acknowledged_is_committed_after_a_kill(tmp_path: Path) -> None:
+    place, sent = tmp_path / "collection", list(slices(12, 32))
+    acknowledged: set[str] = set()
+    for count in (5, 12):
+        with receiver(place) as started:
+            with associate_for_storage(started.port) as made:
+                for number, ds in enumerate(sent):
+                    if number == count:
+                        started.kill()
+                    if not made.is_established:
+                        break
+                    status = made.send_c_store(ds)
+                    if "Status" in status and status.Status == 0:
+                        acknowledged.add(str(ds.SOPInstanceUID))
+            if count == len(sent):
+                started.kill()
+        with receiver(place) as started:
+            references = [(CTImageStorage, str(ds.SOPInstanceUID)) for ds in sent]
+            stored, failed = ask_for(started.port, references)
+            assert acknowledged <= stored
+            assert len(stored) + len(failed) == len(sent)
+            started.stop()
+    assert len(acknowledged) == len(sent)
+
+
+@contextmanager
+def associate_for_storage(port: int) -> Iterator[Association]:
+    made = associate(port)
+    assert made.is_established
+    try:
+        yield made
+    finally:
+        if made.is_established:
+            made.release()
