@@ -14,7 +14,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from cbir.addresses import validate_http_url, validate_origin, validate_viewer_template
+from cbir.access_rights import Rights, validate_header_name
+from cbir.addresses import validate_http_url, validate_issuer, validate_origin, validate_viewer_template
 from cbir.errors import InvalidInput
 
 
@@ -39,6 +40,8 @@ def _split_commas(value: Any) -> Any:
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_commas)]
 Networks = Annotated[Words, AfterValidator(lambda words: tuple(str(ip_network(word)) for word in words))]
 Origins = Annotated[Words, AfterValidator(lambda words: tuple(map(validate_origin, words)))]
+HeaderName = Annotated[str, AfterValidator(validate_header_name)]
+Issuer = Annotated[str, AfterValidator(validate_issuer)]
 WebAddress = Annotated[str, AfterValidator(validate_http_url)]
 ViewerTemplate = Annotated[str, AfterValidator(validate_viewer_template)]
 
@@ -52,8 +55,17 @@ class Settings(BaseSettings):
     port: int = Field(8000, ge=0, le=65535, description="port the service listens on")
     threads: int = Field(8, ge=1, le=256, description="requests handled at the same time")
     queue: int = Field(64, ge=0, description="requests that may wait for a thread; others get status 429")
+    queue_seconds: float = Field(
+        1, gt=0, description="expected wait for a thread from which requests get status 429"
+    )
     request_seconds: float = Field(60, gt=0, description="time limit of a request, transfer included")
+    query_seconds: float = Field(
+        30, gt=0, description="time limit of a search from when it has a thread; longer ones are cancelled"
+    )
     max_upload_bytes: int = Field(64 * 2**20, ge=1, description="maximum size of a query image over HTTP")
+    upload_memory_bytes: int = Field(
+        256 * 2**20, ge=1, description="memory for the uploads of all requests together; others get status 429"
+    )
     max_pixels: int = Field(100_000_000, ge=1, description="pixels of a frame; larger images are refused")
     max_frame_bytes: int = Field(
         300_000_000, ge=1, description="width x height x channels x bytes per sample of a frame"
@@ -102,6 +114,25 @@ class Settings(BaseSettings):
     trusted_proxies: Networks = Field((), description="proxies whose X-Forwarded-* headers are trusted")
     tls_certificate: Path | None = Field(None, description="PEM file with the certificate chain for https")
     tls_key: Path | None = Field(None, description="PEM file with the private key")
+    requests_per_minute: int = Field(
+        20_000, ge=1, description="requests of one token or user per minute; others get status 429"
+    )
+    patients_per_hour: int = Field(
+        1000, ge=1, description="different patients whose images one token without admin may add per hour"
+    )
+    identifiers_per_hour: int = Field(
+        60, ge=1, description="patients that one caller with the scope admin may name by identifier per hour"
+    )
+    groups: dict[str, Rights] = Field(
+        {},
+        description="rights of users by group, as [groups.NAME] with scopes, collections, where; first match",
+    )
+    proxy_user_header: HeaderName | None = Field(
+        None, description="header in which a trusted proxy names the user that it has authenticated"
+    )
+    proxy_groups_header: HeaderName | None = Field(
+        None, description="header in which it lists the user's groups, separated by commas"
+    )
     dicom_peers: Words = Field((), description="peers of cbir receive, as AETITLE@NETWORK; empty: any")
     dicom_commitment: Words = Field(
         (), description="where peers listen for storage commitment reports, as AETITLE=HOST:PORT"
@@ -113,12 +144,28 @@ class Settings(BaseSettings):
     dicom_tls_ca: Path | None = Field(
         None, description="PEM file of the authorities that sign the certificates peers must show"
     )
+    oidc_issuer: Issuer | None = Field(
+        None, description="URL of the OpenID Connect provider that users log in at; unset: tokens only"
+    )
+    oidc_client_id: str = Field("", description="id under which the provider knows this service")
+    oidc_client_secret_file: Path | None = Field(
+        None, description="file with the secret of this service at the provider; unset: a public client"
+    )
+    oidc_scopes: Words = Field(("openid", "profile"), description="scopes to request from the provider")
+    oidc_user_claim: str = Field("preferred_username", description="claim that holds the user's name")
+    oidc_groups_claim: str = Field("groups", description="claim that holds the user's groups")
     failed_attempts: int = Field(10, ge=1, description="wrong tokens from one address before it is blocked")
     failed_attempts_seconds: int = Field(
         300, ge=1, description="time window of failed_attempts; length of block"
     )
     audit_log: Path | None = Field(
         None, description="audit log file; unset: audit.jsonl in state_folder if tokens are required"
+    )
+    audit_log_bytes: int = Field(
+        64 * 2**20, ge=0, description="size at which the audit log is rotated; 0: never"
+    )
+    audit_failure: Literal["open", "closed"] = Field(
+        "open", description="when the audit log cannot be written: open: answer all the same; closed: refuse"
     )
 
     @classmethod

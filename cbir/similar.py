@@ -99,7 +99,7 @@ def _image_request(searcher: Searcher, scope: DicomScope, record: Record, reques
         k=min(depth, most),
         rerank=request.rerank,
         where=list(request.where),
-        exclude_patient=record.patient_key if request.exclude is Exclude.patient else None,
+        exclude_patient_key=record.patient_key if request.exclude is Exclude.patient else None,
         outside=DicomScope(
             scope.study, scope.series if excluded < 2 else "", scope.instance if excluded < 1 else ""
         ),

@@ -9,7 +9,7 @@ import flask
 from flask import Flask
 
 from cbir.settings import Settings
-from service.access import auth, login, security
+from service.access import auth, login, oidc_login, security
 from service.api import (
     add_routes,
     collection_routes,
@@ -73,6 +73,7 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         viewer_embed,
         health_routes,
         login,
+        oidc_login,
         metrics_routes,
         search_page,
     ):

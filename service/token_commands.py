@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from cbir import settings
+from cbir.access_rights import Scope
 from cbir.commands.output import OutputFormat
 from cbir.errors import InvalidInput
-from service.access.tokens import Scope, Token, TokenStore
+from service.access.tokens import Token, TokenStore
 
 UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 NEVER = "never"
@@ -52,9 +53,17 @@ def create(
         typer.Option(help="Expiry: 12h, 90d, 4w, a day like 2030-12-31 (until its end, UTC), or never."),
     ] = "90d",
     name: Annotated[str, typer.Option(help="Owner or purpose of the token, shown in the list.")] = "",
+    collection: Annotated[
+        list[str] | None, typer.Option(help="Name of a collection that it may use [all]. Repeatable.")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Condition of the images that it may see [all]. Repeatable."),
+    ] = None,
 ) -> None:
     """Create a token and print it once. Only its hash is stored, so it cannot be shown again."""
-    token, text = _store().create(scope, parse_expiry(expires, datetime.now(UTC)), name)
+    expiry = parse_expiry(expires, datetime.now(UTC))
+    token, text = _store().create(scope, expiry, name, collection or (), where or ())
     typer.echo(text)
     typer.echo(f"{_line(token)}\nStore it now; it is not shown again.", err=True)
 
@@ -93,4 +102,6 @@ def _store() -> TokenStore:
 
 def _line(token: Token) -> str:
     expiry = f"until {token.expires:%Y-%m-%d %H:%M} UTC" if token.expires else "no expiry"
-    return f"{token.token_id}  {token.state:8} {','.join(token.scopes):24} {expiry:26} {token.name}".rstrip()
+    limits = [f"collection {name}" for name in token.collections] + [f"where {text}" for text in token.where]
+    line = f"{token.token_id}  {token.state:8} {','.join(token.scopes):24} {expiry:26} {token.name}".rstrip()
+    return f"{line}  [{', '.join(limits)}]" if limits else line

@@ -255,12 +255,15 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Readiness of the first collection. collections: state of the others. warning: damage that was worked around."""
+    """Readiness of the first collection. collections: state of the others. warning: damage that was worked around.
+
+    Without a token, where one is needed, there is only the status.
+    """
 
     status: str
-    images: int
-    generation: int
-    profile: str
+    images: int | None = None
+    generation: int | None = None
+    profile: str | None = None
     collections: dict[str, str] | None = None
     warning: str | None = None
 

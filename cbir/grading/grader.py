@@ -3,25 +3,27 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.cancellation import checkpoint, run_to_end
 from cbir.errors import InvalidInput, NotFound
 from cbir.grading.cnn_ranker import CnnRanker
 from cbir.grading.grade import Grade, GradedNeighbour
 from cbir.grading.graded_cases import GradedCases, read_graded_cases, require_grades
 from cbir.grading.graded_list import GradedList, Smoothing
-from cbir.grading.grading_features import case_features, image_features, record_features
+from cbir.grading.grading_features import case_features, image_features, picture_side, record_features
 from cbir.grading.interpolation import GradeInterpolator, locate_scores
 from cbir.grading.stored_grading import StoredGrading, read_stored_grading, store_grading
 from cbir.images import Image
 from cbir.models.linear.ranking_estimator import RankingEstimator
-from cbir.search import image_links
+from cbir.search import QueryImage, image_links
 from cbir.store import Collection
 from cbir.store.filter_conditions import parse_filter
-from cbir.store.records import hash_patient
 
 LONGEST_COLUMN = 100  # characters of a label's name
 
@@ -44,14 +46,22 @@ class Grader:
         self.collection = collection
         self.column = column
         self._state: _GradingState | None = None
+        self._loading = Lock()
 
-    def by_image(self, image: Image, exclude_patient: str | None = None) -> Grade:
+    def picture_side(self) -> int | None:
+        """Return the side of the picture that the ranker needs of a new image; None if it needs the vector."""
+        text = self.collection.grade_model(self.column)
+        if text is None:
+            return None  # `by_image` reports it
+        return picture_side(self.collection, read_stored_grading(text, self.column).ranker)
+
+    def by_image(self, image: Image | QueryImage, exclude_patient_key: str | None = None) -> Grade:
         """Grade a new image; equal pictures and other images of the patient are left out of the list.
 
-        `exclude_patient` is a patient key or the identifier it stands for. Raises NotFound if no ranker is fitted.
+        Raises NotFound if no ranker is fitted.
         """
         features = image_features(self.collection, self._current().stored.ranker, image)
-        return self._grade(features, image.content_hash, exclude_patient)
+        return self._grade(features, image.content_hash, exclude_patient_key)
 
     def by_id(self, image_id: str) -> Grade:
         """Grade an image of the collection as if it were new; its patient is left out of the list."""
@@ -64,11 +74,11 @@ class Grader:
         stored, cases = state.stored, state.cases
         keep = cases.content_hashes != content
         if patient:
-            names = np.array([patient, hash_patient(self.collection.secret, patient)], np.str_)
-            keep &= ~np.isin(cases.patients, names)
+            keep &= cases.patients != patient
         rows = np.flatnonzero(keep)
         if not len(rows):
             raise InvalidInput(f"no other image has a grade in the label {self.column!r}")
+        checkpoint()
         graded_list = GradedList(state.scores[rows], cases.grades[rows], stored.smoothing)
         scores = state.ranker.predict(vector[None])
         (placement,) = locate_scores(graded_list, scores, stored.error, stored.range)
@@ -95,6 +105,16 @@ class Grader:
                 f"no ranker was fitted to the label {self.column!r} yet; "
                 f"`cbir grade fit --grade-column {self.column}` does it"
             )
+        return run_to_end(partial(self._load, text, generation))
+
+    def _load(self, text: str, generation: int) -> _GradingState:
+        with self._loading:
+            state = self._state
+            if state is None or state.generation != generation or state.text != text:
+                state = self._state = self._read(text, generation)
+            return state
+
+    def _read(self, text: str, generation: int) -> _GradingState:
         stored = read_stored_grading(text, self.column)
         if stored.profile_hash != self.collection.profile.hash:
             raise InvalidInput("the collection has another profile now; run `cbir grade fit` again")
@@ -102,8 +122,7 @@ class Grader:
         cases = read_graded_cases(self.collection, self.column, [parse_filter(text) for text in stored.where])
         require_grades(cases, self.column)
         scores = ranker.predict(case_features(self.collection, ranker.name, cases))
-        self._state = _GradingState(generation, text, stored, ranker, cases, scores)
-        return self._state
+        return _GradingState(generation, text, stored, ranker, cases, scores)
 
 
 def fit_grader(

@@ -9,6 +9,8 @@ from cbir.grading.cnn_ranker import SIDE, CnnRanker
 from cbir.grading.graded_cases import GradedCases
 from cbir.grading.severity_ranker import SeverityRanker
 from cbir.images import Image
+from cbir.images.pad_resize import pad_resize
+from cbir.search import QueryImage
 from cbir.severity import stored_ranker
 from cbir.severity.grey_images import read_grey_images
 from cbir.severity.severity_labels import LABEL, severity_by_id
@@ -86,7 +88,14 @@ def record_features(collection: Collection, ranker: str, record: Record) -> Floa
         raise InvalidInput(f"image {record.image_id} has no number in the label {LABEL!r}") from None
 
 
-def image_features(collection: Collection, ranker: str, image: Image) -> Floats:
+def picture_side(collection: Collection, ranker: str) -> int | None:
+    """Return the side of the picture that `ranker` needs of a new image, None if it needs the vector."""
+    if ranker != SeverityRanker.name:
+        return None
+    return stored_ranker.load_stored_ranker(collection).side
+
+
+def image_features(collection: Collection, ranker: str, image: Image | QueryImage) -> Floats:
     """Return the features (d,) of a new image.
 
     Parameters
@@ -95,8 +104,8 @@ def image_features(collection: Collection, ranker: str, image: Image) -> Floats:
         The collection.
     ranker : str
         Name of the ranker.
-    image : Image
-        The image.
+    image : Image or QueryImage
+        The image, or its description: a picture of `picture_side`, else its vector.
 
     Raises
     ------
@@ -104,5 +113,8 @@ def image_features(collection: Collection, ranker: str, image: Image) -> Floats:
         If the ranker needs a severity, and the collection has no severity ranker.
     """
     if ranker != SeverityRanker.name:
-        return collection.profile.load_descriptor(settings.load().device)(image)
-    return np.array([stored_ranker.severity_of_image(stored_ranker.load_stored_ranker(collection), image)])
+        descriptor = collection.profile.load_descriptor(settings.load().device)
+        return image.vector(descriptor) if isinstance(image, QueryImage) else descriptor(image)
+    stored = stored_ranker.load_stored_ranker(collection)
+    picture = image.features if isinstance(image, QueryImage) else pad_resize(image, stored.side)
+    return np.array([stored_ranker.severity_of_picture(stored, picture)])

@@ -1,6 +1,7 @@
 """The one query path, for command line, HTTP and evaluation: image or image id in, ranked answer out."""
 
 from cbir.search.image_links import Links, image_links, record_links
+from cbir.search.query_image import QueryImage, describe_query
 from cbir.search.search_models import (
     MOST_EXAMPLES,
     MOST_JUDGEMENTS,
@@ -8,6 +9,7 @@ from cbir.search.search_models import (
     DicomPlace,
     Examples,
     Hit,
+    ImageId,
     Judgement,
     Judgements,
     QueryFacts,
@@ -18,7 +20,7 @@ from cbir.search.searcher import RankedImages, Searcher, select_frame
 from cbir.search.stopwatch import Stopwatch
 
 __all__ = [
-    "MOST_EXAMPLES", "MOST_JUDGEMENTS", "Answer", "DicomPlace", "Examples", "Hit", "Judgement", "Judgements",
-    "Links", "QueryFacts", "RankedImages", "Request", "RerankFacts", "Searcher", "Stopwatch", "image_links",
-    "record_links", "select_frame",
+    "MOST_EXAMPLES", "MOST_JUDGEMENTS", "Answer", "DicomPlace", "Examples", "Hit", "ImageId", "Judgement",
+    "Judgements", "Links", "QueryFacts", "QueryImage", "RankedImages", "Request", "RerankFacts", "Searcher",
+    "Stopwatch", "describe_query", "image_links", "record_links", "select_frame",
 ]  # fmt: skip

@@ -1,6 +1,7 @@
 """Search in a collection: query vectors, ranking list, re-ranking, hits."""
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from cbir.rerank.none import NoReranking
 from cbir.rerank.seeded_diffusion import RelevanceFeedback
 from cbir.rerank.top_hits import TopHits, rerank_top, select_hits
 from cbir.search.image_links import record_links
+from cbir.search.query_image import QueryImage
 from cbir.search.search_models import MOST_EXAMPLES, Answer, DicomPlace, Hit, QueryFacts, Request, RerankFacts
 from cbir.search.stopwatch import Stopwatch
 from cbir.settings import Settings
@@ -67,13 +69,19 @@ class Searcher:
         self.settings = settings
         self._device = DeviceSearch(collection.folder, settings.device, settings.index)
 
-    def by_image(self, image: Image, request: Request, watch: Stopwatch) -> Answer:
+    def over(self, collection: Collection) -> "Searcher":
+        """Return a searcher of `collection`, a limited view of this one's, that shares its vectors on the device."""
+        searcher = copy(self)
+        searcher.collection = collection
+        return searcher
+
+    def by_image(self, image: Image | QueryImage, request: Request, watch: Stopwatch) -> Answer:
         """Search with one image.
 
         Parameters
         ----------
-        image : Image
-            Query image.
+        image : Image or QueryImage
+            Query image, or its description by another process.
         request, watch
             As in `by_examples`.
         """
@@ -92,13 +100,13 @@ class Searcher:
         examples = [image_id, *request.examples]
         return self.by_examples([], request.model_copy(update={"examples": examples}), watch)
 
-    def by_examples(self, images: Sequence[Image], request: Request, watch: Stopwatch) -> Answer:
+    def by_examples(self, images: Sequence[Image | QueryImage], request: Request, watch: Stopwatch) -> Answer:
         """Search with images and the examples of the request; none of them, nor their copies, are answers.
 
         Parameters
         ----------
-        images : sequence of Image
-            Query images from outside.
+        images : sequence of Image or QueryImage
+            Query images from outside, or their descriptions by another process.
         request : Request
             Parameters of the search, with ids of further examples.
         watch : Stopwatch
@@ -124,9 +132,16 @@ class Searcher:
         records = [self.collection.record(image_id) for image_id in request.examples]
         watch.lap("decode")
         describe = self.collection.profile.load_descriptor(self.settings.device)
-        raw = [describe(image) for image in images] + [self.collection.vector(r.image_id) for r in records]
+        raw = [
+            image.vector(describe) if isinstance(image, QueryImage) else describe(image) for image in images
+        ]
+        raw += [self.collection.vector(record.image_id) for record in records]
         contents = [image.content_hash for image in images] + [record.content_hash for record in records]
         watch.lap("describe")
+        for image in images:
+            if isinstance(image, QueryImage):
+                watch.add("decode", image.decode_ms)
+                watch.add("describe", image.describe_ms)
         first = images[0] if images else records[0]
         image_id = self.collection.first_id_showing(contents[0]) if images else records[0].image_id
         facts = QueryFacts(
@@ -223,8 +238,14 @@ class Searcher:
     def _select_rows(self, view: View, contents: Sequence[str], request: Request) -> NDArray[np.int64] | None:
         """Return the rows to search, without copies of the query images; None for all."""
         conditions = [parse_filter(text) for text in request.where]
-        patient, outside = request.exclude_patient, request.outside
-        rows = self.collection.select_rows(view, conditions, patient, contents[0], outside)
+        rows = self.collection.select_rows(
+            view,
+            conditions,
+            request.exclude_patient,
+            contents[0],
+            request.outside,
+            exclude_patient_key=request.exclude_patient_key,
+        )
         if len(contents) == 1:
             return rows
         rows = np.arange(len(view.gallery)) if rows is None else rows

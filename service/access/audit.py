@@ -1,6 +1,5 @@
 """Append-only audit log of JSON lines: who did what, when."""
 
-import json
 import logging
 import os
 import re
@@ -12,32 +11,43 @@ from threading import Lock
 from flask import g
 
 from cbir.errors import InvalidInput
+from service.access.audit_chain import chain_line
+from service.access.audit_files import AuditFiles, ChainState
 
 IMAGE_ID = re.compile(r"[0-9a-f]{32}(-[0-9]{1,9})?")
+MAX_IMAGES = 50  # listed in a line; image_count counts them all
 
 log = logging.getLogger(__name__)
 
 
 class AuditLog:
-    """Appends lines to a file and creates a new one when the file was moved away or deleted. Thread-safe."""
+    """Appends lines to a chain of files. Thread-safe, and several processes may append to one file.
 
-    def __init__(self, path: Path) -> None:
+    A new file is created when the last one was moved away or deleted, or has reached `max_bytes` (0: never).
+    """
+
+    def __init__(self, path: Path, max_bytes: int = 0) -> None:
         self.path = path
+        self.max_bytes = max_bytes
         self._lock = Lock()
+        self._files = AuditFiles(path)
         self._file = -1
-        self._torn = False  # the last line is incomplete: the next write starts a new line
+        self._failed = False
         self.open()
 
     def open(self) -> None:
         """Open the file again; raise InvalidInput if it cannot be written."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._open_file()
+            self._files.prepare()
         except OSError as error:
             raise InvalidInput(f"audit_log {self.path} cannot be written: {error.strerror}") from error
+
+    def _open_file(self) -> None:
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self.close()
         self._file = file
-        self._torn = _ends_in_partial_line(self.path)
 
     def close(self) -> None:
         """Close the file."""
@@ -53,13 +63,15 @@ class AuditLog:
         images: Iterable[str],
         status: int,
         job: str | None = None,
-    ) -> None:
-        """Append a line. A failure is reported in the service's own log and does not stop the service.
+        user: str | None = None,
+        identifier: bool = False,
+    ) -> bool:
+        """Append a line; return False if that failed, which the service's own log reports.
 
         Parameters
         ----------
         token_id : str or None
-            Id of the caller's token; None for an unknown or missing token.
+            Id of the caller's token; None for a user, and for an unknown or missing token.
         address : str
             IP address of the caller.
         action : str
@@ -70,27 +82,60 @@ class AuditLog:
             HTTP status of the response.
         job : str, optional
             Name of the indexing job that the request was about.
+        user : str, optional
+            Name of the user, if the hospital's identity was used.
+        identifier : bool
+            Whether the request named a patient by identifier.
         """
-        line = {
+        ids = list(images)
+        fields: dict[str, object] = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "token": token_id,
             "address": address,
             "action": action,
-            "images": list(images),
+            "images": ids[:MAX_IMAGES],
             "job": job,
             "status": status,
+            "user": user,
+            "image_count": len(ids),
+            "identifier": identifier,
         }
-        text = (json.dumps(line) + "\n").encode()
         try:
-            with self._lock:
-                if self._was_moved():
-                    self.open()
-                written = os.write(self._file, b"\n" + text if self._torn else text)
-                self._torn = written < len(text) + self._torn
-            if self._torn:
-                log.error("a line of the audit log %s was cut short; is the disk full?", self.path)
+            with self._lock, self._files.locked() as chain:
+                self._append(chain, fields)
         except (OSError, InvalidInput) as error:
+            self._failed = True
             log.error("the audit log cannot be written: %s", error)
+            return False
+        self._failed = False
+        return True
+
+    def is_writable(self) -> bool:
+        """Return False if the last line could not be written, and another one cannot be either."""
+        return not self._failed or self.write(None, "", "audit", (), 200)
+
+    def _append(self, chain: ChainState, fields: dict[str, object]) -> None:
+        if self._was_moved():
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._open_file()
+        line, head = chain_line(chain.key, chain.head, fields)
+        size = os.fstat(self._file).st_size
+        if self.max_bytes and size and size + len(line) > self.max_bytes:
+            self._rotate()
+            size = 0
+        torn = size and not chain.ends_in_newline(size)
+        text = b"\n" + line if torn else line
+        written = os.write(self._file, text)
+        if written < len(text):
+            raise OSError(f"a line of {self.path} was cut short; is the disk full?")
+        chain.save(head, size + written)
+
+    def _rotate(self) -> None:
+        try:
+            self._files.rotate()
+        except OSError as error:
+            log.error("the audit log %s cannot be rotated: %s", self.path, error.strerror)
+        self._open_file()
 
     def _was_moved(self) -> bool:
         try:
@@ -98,18 +143,6 @@ class AuditLog:
         except OSError:
             return True
         return (current.st_dev, current.st_ino) != (opened.st_dev, opened.st_ino)
-
-
-def _ends_in_partial_line(path: Path) -> bool:
-    """Return True if a file ends in the middle of a line, after a full disk or a power failure."""
-    try:
-        if not path.is_file() or not path.stat().st_size:
-            return False
-        with path.open("rb") as file:
-            file.seek(-1, os.SEEK_END)
-            return file.read() != b"\n"
-    except OSError:  # the file may be write-only
-        return False
 
 
 def log_images(image_ids: Iterable[str | None]) -> None:

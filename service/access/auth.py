@@ -3,19 +3,23 @@
 import hmac
 import logging
 from http import HTTPStatus
-from typing import NamedTuple
 
 from flask import Flask, Response, current_app, g, make_response, redirect, render_template, request, url_for
 from werkzeug.exceptions import Forbidden
 
+from cbir.access_rights import ALL_RIGHTS, Scope
 from cbir.settings import Settings
-from service.access import scopes, startup_checks
+from service.access import private_details, scopes, startup_checks
 from service.access.audit import log_images
+from service.access.caller import Caller, current_caller, set_rights
+from service.access.group_rights import rights_of_groups, valid_user_name
 from service.access.limiter import Limiter
-from service.access.proxies import PEER, VIA_TRUSTED_PROXY, TrustedProxies
+from service.access.oidc_client import OidcClient
+from service.access.proxies import GROUPS, PEER, USER, VIA_TRUSTED_PROXY, TrustedProxies
+from service.access.rate_limits import PatientRate, RequestRate
 from service.access.security import SAFE_METHODS, allow_frames, is_loopback
-from service.access.sessions import Session, Sessions
-from service.access.tokens import Scope, Token, TokenStore, TokensUnreadable
+from service.access.sessions import Sessions, User
+from service.access.tokens import TokenStore, TokensUnreadable
 from service.http import request_body
 from service.http.problems import problem_response
 
@@ -27,22 +31,21 @@ FRAMED_PAGE, DEST = "/similar", "Sec-Fetch-Dest"
 log = logging.getLogger(__name__)
 
 
-class Caller(NamedTuple):
-    """Sender of a request; `session` is None if the request carried its token itself."""
-
-    token: Token
-    session: Session | None = None
-
-
 class AccessControl:
-    """Tokens, sessions, failed attempts and audit log of one app."""
+    """Tokens, sessions, rights of groups, limits and audit log of one app."""
 
     def __init__(self, settings: Settings) -> None:
         self.required = startup_checks.tokens_required(settings)
         self.tokens = TokenStore(settings.state_folder)
         self.sessions = Sessions()
+        self.groups = settings.groups
+        self.oidc = OidcClient(settings) if settings.oidc_issuer else None
         self.limiter = Limiter(settings.failed_attempts, settings.failed_attempts_seconds)
+        self.requests = RequestRate(settings.requests_per_minute)
+        self.new_patients = PatientRate(settings.patients_per_hour)
+        self.identifiers = PatientRate(settings.identifiers_per_hour)
         self.audit = startup_checks.open_audit_log(settings)
+        self.audit_required = settings.audit_failure == "closed"
         self.frame_origins = settings.frame_origins
 
 
@@ -52,26 +55,14 @@ def access_control() -> AccessControl:
     return control
 
 
-def current_caller() -> Caller | None:
-    """Return the caller of the current request; None if it is not authenticated."""
-    caller: Caller | None = g.get("caller")
-    return caller
-
-
-def actor_name() -> str:
-    """Return the name under which the history records a change of the current request.
-
-    It is the token's id, which identifies no person by itself, or "service" if no token was needed.
-    """
-    caller = current_caller()
-    return f"token {caller.token.token_id}" if caller else "service"
-
-
 def install(app: Flask, settings: Settings) -> None:
     """Check every request of `app` against `settings`; raise InvalidInput if the audit log is not writable."""
     app.extensions[EXTENSION] = AccessControl(settings)
-    app.wsgi_app = TrustedProxies(app.wsgi_app, settings.trusted_proxies)  # type: ignore[method-assign]
+    app.wsgi_app = TrustedProxies(  # type: ignore[method-assign]
+        app.wsgi_app, settings.trusted_proxies, settings.proxy_user_header, settings.proxy_groups_header
+    )
     app.register_error_handler(TokensUnreadable, _tokens_unreadable)
+    private_details.install(app)
     app.before_request(_authorise)
     app.after_request(_write_audit_line)
     app.context_processor(_csrf_for_templates)
@@ -86,7 +77,8 @@ def _authorise() -> Response | None:
     control = access_control()
     if not control.required:
         _check_is_this_machine()
-        return None
+        set_rights(ALL_RIGHTS)
+        return _refuse_without_audit(control)
     rule = scopes.rule_of_request(request)
     if rule is None:
         log.error("%s %s has no entry in service/access/scopes.py", request.method, request.url_rule)
@@ -100,15 +92,41 @@ def _authorise() -> Response | None:
         g.caller, problem_text = identify(control, text)
         if problem_text:
             return _unauthorized(problem_text, "invalid_token")
+    g.caller = g.caller or _caller_of_proxy(control)
     if g.caller is None:
         return (
             _ask_to_log_in()
             if _is_navigation()
             else _unauthorized("a token is needed: send Authorization: Bearer TOKEN, or log in at /login")
         )
+    if wait := control.requests.seconds_to_wait(g.caller.actor):
+        g.not_logged = True  # a line each would fill the audit log
+        return _too_many_requests(control, wait)
+    set_rights(g.caller.rights)
     _check_scope(rule.need, g.caller)
     check_csrf()
+    return _refuse_without_audit(control)
+
+
+def _too_many_requests(control: AccessControl, wait: int) -> Response:
+    detail = f"more than {control.requests.per_minute} requests per minute; try again in {wait} seconds"
+    response = problem_response(HTTPStatus.TOO_MANY_REQUESTS, detail)
+    response.headers["Retry-After"] = str(wait)
+    return response
+
+
+def _refuse_without_audit(control: AccessControl) -> Response | None:
+    """Refuse the request if it must be logged, and the audit log could not be written last time and still cannot."""
+    rule = scopes.rule_of_request(request)
+    if control.audit and control.audit_required and rule and rule.action and not control.audit.is_writable():
+        g.not_logged = True
+        return _audit_unwritable()
     return None
+
+
+def _audit_unwritable() -> Response:
+    detail = "the audit log cannot be written, so the service refuses requests; see its log"
+    return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, detail, "not-ready")
 
 
 def is_anonymous() -> bool:
@@ -121,7 +139,10 @@ def is_anonymous() -> bool:
         return False
     if current_caller() is None and text and not control.limiter.seconds_to_wait(request.remote_addr or ""):
         g.caller, _ = identify(control, text)
-    return current_caller() is None
+    caller = current_caller()
+    if caller:
+        set_rights(caller.rights)
+    return caller is None
 
 
 def _bearer_token() -> str | None:
@@ -138,8 +159,27 @@ def _check_is_this_machine() -> None:
 
 def _caller_of_cookie(control: AccessControl) -> Caller | None:
     session = control.sessions.get(request.cookies.get(cookie_name(), ""))
-    token = control.tokens.get(session.token_id) if session else None
-    return Caller(token, session) if token else None
+    if session is None:
+        return None
+    if isinstance(session.subject, User):
+        rights = rights_of_groups(control.groups, session.subject.groups)
+        return Caller(rights, user=session.subject.name, session=session) if rights else None
+    token = control.tokens.get(session.subject)
+    return Caller(token, token, session=session) if token else None
+
+
+def _caller_of_proxy(control: AccessControl) -> Caller | None:
+    """Return the user whom a trusted proxy has named; raises Forbidden if that user has no rights."""
+    name = request.environ.get(USER, "")
+    if not name:
+        return None
+    if not valid_user_name(name):
+        raise Forbidden("the proxy names a user that is longer than 100 characters or not printable")
+    groups = [group.strip() for group in request.environ.get(GROUPS, "").split(",")]
+    rights = rights_of_groups(control.groups, groups)
+    if rights is None:
+        raise Forbidden("your user is in none of the groups that have rights here; ask the operator")
+    return Caller(rights, user=name)
 
 
 def identify(control: AccessControl, text: str) -> tuple[Caller | None, str | None]:
@@ -156,13 +196,17 @@ def identify(control: AccessControl, text: str) -> tuple[Caller | None, str | No
     if token.state != "valid":
         g.failed = True
         return None, f"the token has {'expired' if token.state == 'expired' else 'been revoked'}"
-    return Caller(token), None
+    return Caller(token, token), None
 
 
 def _check_scope(need: Scope | scopes.OpenTo, caller: Caller) -> None:
-    if isinstance(need, Scope) and not caller.token.allows(need):
+    if isinstance(need, Scope) and not caller.rights.allows(need):
         raise Forbidden(
-            f"this request needs a token with the scope {need}; this token has {', '.join(caller.token.scopes)}"
+            f"this request needs a token with the scope {need}; this token has {', '.join(caller.rights.scopes)}"
+        )
+    if need is scopes.OpenTo.unlimited_token and caller.rights.limited:
+        raise Forbidden(
+            "this address tells about all collections, and this token is limited to a part of them"
         )
 
 
@@ -226,20 +270,24 @@ def _write_audit_line(response: Response) -> Response:
     control = access_control()
     rule = scopes.rule_of_request(request)
     caller = current_caller()
-    if not control.audit or not rule or not rule.action:
+    if not control.audit or not rule or not rule.action or g.get("not_logged"):
         return response
     if control.required and not caller and not g.get("failed"):
         return response
     if image_id := (request.view_args or {}).get("image_id"):
         log_images([image_id])
-    control.audit.write(
-        caller.token.token_id if caller else None,
+    written = control.audit.write(
+        caller.token.token_id if caller and caller.token else None,
         request.remote_addr or "",
         rule.action,
         g.get("audit_images", ()),
         response.status_code,
         g.get("audit_job"),
+        user=caller.user if caller else None,
+        identifier=bool(g.get("audit_identifier")),
     )
+    if not written and control.audit_required:
+        return _audit_unwritable()
     return response
 
 

@@ -35,13 +35,13 @@ class Limiter:
 
     def seconds_to_wait(self, address: str) -> int:
         """Return the seconds until `address` may try again; 0 if it may now."""
-        count, expiry = self._failures.get(_network(address), (0, 0.0))
+        count, expiry = self._failures.get(network_of(address), (0, 0.0))
         remaining = expiry - self._clock()
         return math.ceil(remaining) if count >= self.max_failures and remaining > 0 else 0
 
     def record_failure(self, address: str) -> None:
         """Count a failure of `address`."""
-        now, network = self._clock(), _network(address)
+        now, network = self._clock(), network_of(address)
         with self._lock:
             count, expiry = self._failures.pop(network, (0, 0.0))
             self._failures[network] = (count if now < expiry else 0) + 1, now + self.seconds
@@ -49,7 +49,7 @@ class Limiter:
                 self._failures.popitem(last=False)
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     try:
         parsed = ip_address(address)
     except ValueError:

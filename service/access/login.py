@@ -6,7 +6,9 @@ from http import HTTPStatus
 from flask import Blueprint, Response, g, make_response, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from service.access.auth import access_control, check_csrf, cookie_name, current_caller, identify
+from service.access.auth import access_control, check_csrf, cookie_name, identify
+from service.access.caller import current_caller
+from service.access.sessions import User
 from service.http import request_body
 
 blueprint = Blueprint("login", __name__)
@@ -15,7 +17,8 @@ blueprint = Blueprint("login", __name__)
 LOCAL_PATH = re.compile(r"/([^/\\\x00-\x20][^\\\x00-\x20]*)?")
 
 
-def _next_path() -> str:
+def next_path() -> str:
+    """Return the page of this service to show after the login."""
     path = request.values.get("next", "/")
     return path if LOCAL_PATH.fullmatch(path) else "/"
 
@@ -23,7 +26,7 @@ def _next_path() -> str:
 @blueprint.get("/login")
 def show() -> AnyResponse:
     """Show the form for a token, or the logout button to a caller who is logged in."""
-    return _form() if access_control().required else redirect("/", HTTPStatus.SEE_OTHER)
+    return login_form() if access_control().required else redirect("/", HTTPStatus.SEE_OTHER)
 
 
 @blueprint.post("/login")
@@ -36,21 +39,23 @@ def log_in() -> AnyResponse:
     wait = control.limiter.seconds_to_wait(request.remote_addr or "")
     if wait:
         error = f"Too many wrong tokens. Try again in {wait} seconds."
-        return _form(error, HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": str(wait)})
+        return login_form(error, HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": str(wait)})
     g.caller, refusal = identify(control, token)
-    if g.caller is None:
+    caller = current_caller()
+    if caller is None or caller.token is None:
         challenge = {"WWW-Authenticate": 'Bearer realm="cbir"'}
-        return _form(f"{refusal}.".capitalize(), HTTPStatus.UNAUTHORIZED, challenge)
-    control.sessions.close(request.cookies.get(cookie_name(), ""))
-    answer = redirect(_next_path(), HTTPStatus.SEE_OTHER)
-    answer.set_cookie(
-        cookie_name(),
-        control.sessions.open(g.caller.token.token_id),
-        secure=request.is_secure,
-        httponly=True,
-        samesite="Strict",
-    )
+        return login_form(f"{refusal}.".capitalize(), HTTPStatus.UNAUTHORIZED, challenge)
+    answer = redirect(next_path(), HTTPStatus.SEE_OTHER)
+    open_session(answer, caller.token.token_id)
     return answer
+
+
+def open_session(answer: AnyResponse, subject: str | User) -> None:
+    """Open a session for the id of a token, or for a user, and set its cookie in `answer`."""
+    sessions = access_control().sessions
+    sessions.close(request.cookies.get(cookie_name(), ""))
+    cookie = sessions.open(subject)
+    answer.set_cookie(cookie_name(), cookie, secure=request.is_secure, httponly=True, samesite="Strict")
 
 
 @blueprint.post("/logout")
@@ -64,11 +69,15 @@ def log_out() -> AnyResponse:
     return answer
 
 
-def _form(
+def login_form(
     error: str | None = None, status: HTTPStatus = HTTPStatus.OK, headers: dict[str, str] | None = None
 ) -> Response:
+    """Return the login page; without an `error`, a caller who is logged in sees the logout button."""
     caller = current_caller() if error is None else None
-    page = render_template("login.html", error=error, next=_next_path(), caller=caller)
+    with_account = access_control().oidc is not None
+    page = render_template(
+        "login.html", error=error, next=next_path(), caller=caller, with_account=with_account
+    )
     response = make_response(page, status, headers)
     # With no-referrer, browsers send Origin: null, and the service could not recognise its own form.
     response.headers["Referrer-Policy"] = "same-origin"

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 PEER = "cbir.peer"  # address at the other end of the connection
 VIA_TRUSTED_PROXY = "cbir.proxied"  # True if the peer is one of settings.trusted_proxies
+USER, GROUPS = "cbir.user", "cbir.groups"  # as a trusted proxy has named them
 FORWARDED_BY_UNKNOWN = "cbir.passed-on"  # True if headers reveal a proxy that is not trusted
 FORWARDED = "HTTP_X_FORWARDED_"
 OTHER_PROXY_HEADERS = ("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP")
@@ -23,12 +24,29 @@ class TrustedProxies:
     The client is the last address in X-Forwarded-For that is not a trusted proxy; the addresses before it are
     the client's own claims. For -Proto and -Host the last value counts, which the nearest proxy wrote. The
     headers are then removed, so that no other code can rely on them. From other peers, their presence only
-    shows that the request may come from further away than its connection.
+    shows that the request may come from further away than its connection. The headers that name a user and its
+    groups are treated in the same way.
+
+    Parameters
+    ----------
+    app : WSGI application
+        Application that handles the requests.
+    trusted : sequence of str
+        Networks of the trusted proxies.
+    user_header, groups_header : str or None
+        Headers of the user and its groups; None if the proxies authenticate no users.
     """
 
-    def __init__(self, app: "WSGIApplication", trusted: Sequence[str]) -> None:
+    def __init__(
+        self,
+        app: "WSGIApplication",
+        trusted: Sequence[str],
+        user_header: str | None = None,
+        groups_header: str | None = None,
+    ) -> None:
         self.app = app
         self.networks = [ip_network(network) for network in trusted]
+        self.identity_headers = {_wsgi_name(user_header): USER, _wsgi_name(groups_header): GROUPS}
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Any:
         peer = parse_address(environ.get("REMOTE_ADDR", ""))
@@ -40,6 +58,10 @@ class TrustedProxies:
         environ[FORWARDED_BY_UNKNOWN] = bool(headers) and not environ[VIA_TRUSTED_PROXY]
         for name in headers:
             del environ[name]
+        for name, key in self.identity_headers.items():
+            value = environ.pop(name, None)
+            if value is not None and environ[VIA_TRUSTED_PROXY]:
+                environ[key] = _decode(value)
         return self.app(environ, start_response)
 
     def _trusts(self, address: Address | None) -> bool:
@@ -59,6 +81,15 @@ class TrustedProxies:
             environ["wsgi.url_scheme"] = protocol
         if host := _last_value(environ, "HOST"):
             environ["HTTP_HOST"] = host
+
+
+def _wsgi_name(header: str | None) -> str:
+    return f"HTTP_{header.upper().replace('-', '_')}" if header else ""
+
+
+def _decode(value: str) -> str:
+    """Decode a header as UTF-8, which proxies write; WSGI hands its bytes over as Latin-1."""
+    return value.encode("latin-1", "replace").decode("utf-8", "replace").strip()
 
 
 def _last_value(environ: "WSGIEnvironment", name: str) -> str:

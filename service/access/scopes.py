@@ -32,6 +32,8 @@ RULES: dict[str, AccessRule] = {
     "GET /static/*": AccessRule(OpenTo.anyone),
     "GET /login": AccessRule(OpenTo.anyone),
     "POST /login": AccessRule(OpenTo.anyone, "login"),
+    "GET /login/oidc": AccessRule(OpenTo.anyone),
+    "GET /login/oidc/callback": AccessRule(OpenTo.anyone, "login"),
     "POST /logout": AccessRule(OpenTo.anyone, "logout"),
     "GET /metrics": AccessRule(OpenTo.unlimited_token),
     "GET /docs/errors": AccessRule(OpenTo.anyone),

@@ -22,6 +22,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",  # unless the view sets its own
 }
+STRICT_TRANSPORT = "max-age=31536000"  # browsers use https only, for a year (RFC 6797)
 ANY_ADDRESS = ("0.0.0.0", "::")  # listens on all addresses of the machine
 HOST_NAMES = "cbir-names"  # key in app.extensions: allowed host names besides loopback names
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
@@ -111,4 +112,6 @@ def _add_headers(response: Response) -> Response:
     for name, value in HEADERS.items():
         if not (g.get("framed") and name == "X-Frame-Options"):  # cannot list origins; the CSP does
             response.headers.setdefault(name, value)
+    if request.is_secure and not is_loopback(_host_name(request.host)):  # other services use that name too
+        response.headers.setdefault("Strict-Transport-Security", STRICT_TRANSPORT)
     return response

@@ -11,10 +11,17 @@ LIFETIME_SECONDS = 12 * 3600  # a working day; the token may expire earlier
 MAX_SESSIONS = 10_000
 
 
-class Session(NamedTuple):
-    """Login by a token; state-changing requests must send `csrf`, since browsers attach cookies to any request."""
+class User(NamedTuple):
+    """User whom an identity provider, or a proxy, has authenticated."""
 
-    token_id: str
+    name: str
+    groups: tuple[str, ...]
+
+
+class Session(NamedTuple):
+    """Login; state-changing requests must send `csrf`, since browsers attach cookies to any request."""
+
+    subject: str | User  # the id of a token, or a user
     csrf: str
     ends: float
 
@@ -22,18 +29,18 @@ class Session(NamedTuple):
 class Sessions:
     """Sessions by the hash of their cookie; beyond 10,000, the oldest is dropped. Thread-safe.
 
-    A session holds the id of a token, not its rights. Rights are looked up on each request, so a session ends
-    with its token.
+    A session holds the id of a token, or a user with groups, not rights. Rights are looked up on each request, so a
+    session ends with its token.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._sessions: OrderedDict[bytes, Session] = OrderedDict()
 
-    def open(self, token_id: str) -> str:
-        """Open a session for `token_id` and return its cookie."""
+    def open(self, subject: str | User) -> str:
+        """Open a session for the id of a token, or for a user, and return its cookie."""
         cookie = secrets.token_urlsafe(32)
-        session = Session(token_id, secrets.token_urlsafe(32), time.monotonic() + LIFETIME_SECONDS)
+        session = Session(subject, secrets.token_urlsafe(32), time.monotonic() + LIFETIME_SECONDS)
         with self._lock:
             self._sessions[_hash(cookie)] = session
             if len(self._sessions) > MAX_SESSIONS:

@@ -2,9 +2,12 @@
 
 import ssl
 
+from cbir.access_rights import Scope
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
+from service.access import oidc_client
 from service.access.audit import AuditLog
+from service.access.group_rights import check_rights
 from service.access.security import ANY_ADDRESS, is_loopback
 from service.access.tokens import TokenStore
 
@@ -13,18 +16,23 @@ AUDIT_FILE = "audit.jsonl"
 
 def tokens_required(settings: Settings) -> bool:
     """Return True if requests need a token: always if other machines or a proxy can reach the service."""
-    if not is_loopback(settings.host):
+    if not is_loopback(settings.host) or users_log_in(settings):
         return True
     if settings.require_tokens is None:
         return bool(settings.trusted_proxies or settings.allowed_hosts)
     return settings.require_tokens
 
 
+def users_log_in(settings: Settings) -> bool:
+    """Return True if users log in by the hospital's identity, so that no token is needed."""
+    return bool(settings.proxy_user_header or settings.oidc_issuer)
+
+
 def open_audit_log(settings: Settings) -> AuditLog | None:
     """Open the audit log that the settings ask for, if any; raise InvalidInput if it is not writable."""
     default = settings.state_folder / AUDIT_FILE if tokens_required(settings) else None
     path = settings.audit_log or default
-    return AuditLog(path) if path else None
+    return AuditLog(path, settings.audit_log_bytes) if path else None
 
 
 def check_startup(settings: Settings) -> None:
@@ -32,7 +40,8 @@ def check_startup(settings: Settings) -> None:
     _check_certificate(settings)
     if not is_loopback(settings.host):
         _check_reachable(settings)
-    if tokens_required(settings) and not _has_valid_token(settings):
+    _check_identity(settings)
+    if tokens_required(settings) and not users_log_in(settings) and not _has_valid_token(settings):
         raise InvalidInput(
             f"{_reason(settings)} tokens are needed, and {settings.state_folder} has no valid one; "
             "create one with `cbir token create --scope admin`"
@@ -40,6 +49,24 @@ def check_startup(settings: Settings) -> None:
     log = open_audit_log(settings)
     if log:
         log.close()
+
+
+def _check_identity(settings: Settings) -> None:
+    """Raise InvalidInput if users could not log in, or would have no rights."""
+    if settings.proxy_user_header and not settings.trusted_proxies:
+        raise InvalidInput("proxy_user_header needs trusted_proxies: the header is believed from these only")
+    if settings.proxy_groups_header and not settings.proxy_user_header:
+        raise InvalidInput("proxy_groups_header needs proxy_user_header, the header that names the user")
+    if settings.oidc_issuer:
+        oidc_client.check_settings(settings)
+    if users_log_in(settings) and settings.require_tokens is False:
+        raise InvalidInput("users log in, so require_tokens cannot be false; remove that setting")
+    if users_log_in(settings) and not settings.groups:
+        raise InvalidInput("users log in, but no group has rights; set [groups.NAME] with scopes")
+    for group, rights in settings.groups.items():
+        if not rights.scopes:
+            raise InvalidInput(f"groups.{group}.scopes: at least one of {', '.join(Scope)} is needed")
+        check_rights(rights, f"groups.{group}.where")
 
 
 def _has_valid_token(settings: Settings) -> bool:

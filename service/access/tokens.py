@@ -7,14 +7,15 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import AwareDatetime, TypeAdapter, ValidationError
 
+from cbir.access_rights import Rights, Scope
 from cbir.atomic import atomic_binary
 from cbir.errors import InvalidInput, NotFound
 from cbir.file_lock import wait_lock
+from service.access.group_rights import check_rights
 from service.http.problems import NotReady
 
 FILE = "tokens.json"
@@ -28,26 +29,14 @@ class TokensUnreadable(NotReady):
     """The token file is damaged or readable by all users; every request is refused."""
 
 
-class Scope(StrEnum):
-    """Permission of a token; admin includes all others."""
-
-    search = "search"
-    ingest = "ingest"
-    annotate = "annotate"
-    admin = "admin"
-
-
-class Token(BaseModel):
-    """Stored form of a token.
+class Token(Rights):
+    """Stored form of a token, with its rights.
 
     `digest` is the SHA-256 of its secret, which is 256 random bits, so no salt is needed.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     token_id: str
     name: str
-    scopes: tuple[Scope, ...]
     digest: str
     created: AwareDatetime
     expires: AwareDatetime | None = None
@@ -59,10 +48,6 @@ class Token(BaseModel):
         if self.revoked:
             return "revoked"
         return "expired" if self.expires and self.expires <= datetime.now(UTC) else "valid"
-
-    def allows(self, scope: Scope) -> bool:
-        """Return True if the token has `scope`."""
-        return scope in self.scopes or Scope.admin in self.scopes
 
 
 TOKEN_LIST = TypeAdapter(list[Token])
@@ -84,15 +69,27 @@ class TokenStore:
             return {}
         except OSError as error:
             raise TokensUnreadable(f"{self.file} cannot be read: {error.strerror}") from error
+        self._check_permissions(status.st_mode)
         version = status.st_ino, status.st_mtime_ns, status.st_size
         cached = self._cached
         if cached and cached[0] == version:
             return cached[1]
-        if status.st_mode & 0o007:
-            raise TokensUnreadable(f"{self.file} is accessible to every user of the machine; chmod 600 it")
         tokens = self._load()
         self._cached = version, tokens
         return tokens
+
+    def _check_permissions(self, mode: int) -> None:
+        """Raise TokensUnreadable if other users could read the tokens, or put their own in place."""
+        if os.name == "nt":  # permissions are not in the mode there
+            return
+        if mode & 0o007:
+            raise TokensUnreadable(f"{self.file} is accessible to every user of the machine; chmod 600 it")
+        if mode & 0o020:
+            raise TokensUnreadable(f"{self.file} is writable for its group; chmod 600 it")
+        if self.file.parent.stat().st_mode & 0o002:
+            raise TokensUnreadable(
+                f"the folder {self.file.parent} is writable for every user of the machine; chmod 700 it"
+            )
 
     def _load(self) -> dict[str, Token]:
         try:
@@ -122,7 +119,12 @@ class TokenStore:
         return token if same and token and prefix == PREFIX else None
 
     def create(
-        self, scopes: Sequence[Scope], expires: datetime | None = None, name: str = ""
+        self,
+        scopes: Sequence[Scope],
+        expires: datetime | None = None,
+        name: str = "",
+        collections: Sequence[str] = (),
+        where: Sequence[str] = (),
     ) -> tuple[Token, str]:
         """Create a token.
 
@@ -134,6 +136,10 @@ class TokenStore:
             Time at which it expires; None for never.
         name : str
             Printable text of at most 100 characters, shown in the list of tokens.
+        collections : sequence of str
+            Names of the collections that it may use; empty for all.
+        where : sequence of str
+            Conditions that an image must fulfil to be visible; empty for every image.
 
         Returns
         -------
@@ -153,6 +159,7 @@ class TokenStore:
             raise InvalidInput(f"--expires {expires:%Y-%m-%d %H:%M} UTC is in the past")
         if len(name) > MAX_NAME_LENGTH or not name.isprintable():
             raise InvalidInput(f"--name: at most {MAX_NAME_LENGTH} printable characters")
+        rights = create_rights(scopes, collections, where)
         secret = secrets.token_urlsafe(SECRET_BYTES)
         with self._changing() as tokens:
             token_id = secrets.token_hex(ID_BYTES)
@@ -161,10 +168,10 @@ class TokenStore:
             tokens[token_id] = Token(
                 token_id=token_id,
                 name=name,
-                scopes=tuple(sorted(set(scopes))),
                 digest=_digest(secret),
                 created=now,
                 expires=expires,
+                **dict(rights),
             )
         return tokens[token_id], f"{PREFIX}_{token_id}_{secret}"
 
@@ -205,6 +212,25 @@ class TokenStore:
         with atomic_binary(self.file, permissions=0o600) as file:
             _give_to_owner(file.fileno(), self.file.parent)
             file.write(content)
+
+
+def create_rights(scopes: Sequence[Scope], collections: Sequence[str], where: Sequence[str]) -> Rights:
+    """Return the rights of a new token; raise InvalidInput if they contradict each other.
+
+    Parameters
+    ----------
+    scopes : sequence of Scope
+        Permissions.
+    collections, where : sequence of str
+        Names of collections, and conditions on labels.
+    """
+    try:
+        rights = Rights(scopes=tuple(sorted(set(scopes))), collections=tuple(collections), where=tuple(where))
+    except ValidationError as error:
+        message = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise InvalidInput(f"--where: {message}") from None
+    check_rights(rights, "--where")
+    return rights
 
 
 def _give_to_owner(file: int, folder: Path) -> None:

@@ -1,11 +1,14 @@
 """App factory of the annotation server."""
 
+from functools import partial
 from pathlib import Path
 
 from flask import Flask
+from werkzeug.exceptions import Forbidden
 
 from cbir.settings import Settings
 from service.access import auth, login, scopes, security
+from service.access.caller import current_rights
 from service.annotate import (
     annotation_page,
     annotation_pictures,
@@ -21,6 +24,15 @@ from service.collections.app_state import EXTENSION as STATE
 from service.collections.app_state import AppState
 from service.http import compression, problems
 from service.http.request_body import MAX_JSON_BYTES
+
+
+def _refuse_limited_callers(collection: str) -> None:
+    """Raise Forbidden for a caller who may not see every image of the collection, since a study shows them all."""
+    rights = current_rights()
+    if rights and (rights.where or not rights.allows_collection(collection)):
+        raise Forbidden(
+            "a study shows all images of its collection, and this token may see a part of them only"
+        )
 
 
 def create_app(collection: Path, study: Path, settings: Settings) -> Flask:
@@ -50,6 +62,7 @@ def create_app(collection: Path, study: Path, settings: Settings) -> Flask:
     security.install(app, settings)
     app.before_request(annotation_page.redirect_to_page)
     auth.install(app, settings)
+    app.before_request(partial(_refuse_limited_callers, collection.resolve().name))
     app.context_processor(lambda: {"scope": "annotate"})
     app.add_url_rule("/healthz", view_func=health_routes.get_healthz)
     app.add_url_rule("/livez", view_func=health_routes.get_livez)

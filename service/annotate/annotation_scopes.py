@@ -1,7 +1,7 @@
 """Access rules of the annotation server, in the form of `service.access.scopes`."""
 
+from cbir.access_rights import Scope
 from service.access.scopes import RULES, AccessRule, OpenTo
-from service.access.tokens import Scope
 
 SHARED = (
     "GET /healthz",

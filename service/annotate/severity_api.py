@@ -4,7 +4,7 @@ from flask import Blueprint, Response, jsonify
 
 from cbir.active.study import study_models
 from cbir.severity.severity_labels import LABEL, write_severity
-from service.access.auth import actor_name
+from service.access.caller import actor_name
 from service.annotate.annotation_state import current_annotation
 from service.collections.app_state import current_state
 from service.http.problems import Conflict

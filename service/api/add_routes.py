@@ -15,7 +15,8 @@ from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.idempotency import StoredReply
 from cbir.store.writer import Writer
 from service.access.audit import log_images
-from service.access.auth import actor_name
+from service.access.caller import actor_name
+from service.access.patient_identifiers import limit_new_patients
 from service.api.image_routes import CollectionParameters, check_labels
 from service.api.operations import IMAGE_FILES, operation
 from service.collections.app_state import current_state
@@ -95,13 +96,13 @@ def post_images() -> Response:
         )
         if replayed := identity.replay(handle):
             return replayed
-        with state.concurrency.slot():
-            uploads = describe_uploads(handle.searcher().collection, state.settings, files, labels)
+        uploads = describe_uploads(state.decoders, handle.searcher().collection, files, labels)
         refused = [
             (number, upload.refused) for number, upload in enumerate(uploads, start=1) if upload.refused
         ]
         if len(refused) == len(files):
             raise UnreadableImage("; ".join(f"file {number}: {why}" for number, why in refused[:5]))
+        limit_new_patients(record.patient_key for upload in uploads for record in upload.description.records)
         return _write(handle, uploads, params, identity)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from flask import Blueprint, Response
 
 from cbir.client import messages
+from cbir.errors import NotFound
 from service.access.audit import log_images
 from service.api.image_routes import CollectionParameters, PageParameters, requested_collection
 from service.api.operations import json_response, operation
@@ -23,7 +24,10 @@ class HistoryParameters(PageParameters):
 def get_collections() -> Response:
     """List the names of the collections."""
     state = current_state()
-    return json_response(messages.CollectionNames(collections=list(state.collections), default=state.default))
+    names = state.visible_names()
+    if not names:
+        raise NotFound("this caller may use none of the collections of this service")
+    return json_response(messages.CollectionNames(collections=names, default=names[0]))
 
 
 @blueprint.get("/collection")

@@ -4,12 +4,14 @@ from flask import Blueprint, Response, request
 from pydantic import Field
 
 from cbir.grading.grade import Grade
-from cbir.search import record_links
+from cbir.search import ImageId, record_links
 from service.access.audit import log_images
+from service.access.patient_identifiers import check_patient, patient_key
 from service.api.operations import IMAGE_FILES, json_response, operation
 from service.collections.app_state import current_state
 from service.http import request_params
-from service.http.timeouts import Deadline
+from service.http.query_deadline import query_deadline
+from service.ingest.uploads import describe_query
 
 blueprint = Blueprint("grade", __name__, url_prefix="/v1")
 
@@ -26,15 +28,15 @@ class GradeByImage(GradeParameters, request_params.Rendering):
 
     exclude_patient: str | None = Field(
         None,
-        description="a patient key, or the identifier it was made from, whose images are excluded from the list; "
-        "in the query string a key only, since addresses are written to logs",
+        description="a patient key, whose images are excluded from the list; with the scope admin also the "
+        "identifier it was made from, but not in the query string, since addresses are written to logs",
     )
 
 
 class GradeById(GradeParameters):
     """Grade an image of the collection; images of its patient are excluded from the list."""
 
-    image_id: str
+    image_id: ImageId
 
 
 @blueprint.post("/grade")
@@ -44,7 +46,7 @@ class GradeById(GradeParameters):
     body={request_params.JSON: GradeById, **IMAGE_FILES},
     form=GradeByImage,
     query=GradeByImage,
-    problems=(400, 404, 413, 415, 422),
+    problems=(400, 404, 413, 415, 422, 504),
 )
 def post_grade() -> Response:
     """Grade an image by its two neighbours among the graded images.
@@ -60,14 +62,17 @@ def post_grade() -> Response:
         else:
             data = request_params.uploaded_file(state.settings)
             params = request_params.request_parameters(GradeByImage)
-        with state.concurrency.slot():
-            collection = state.searcher(params.collection).collection
-            grader = state.graders.get(collection, params.grade_column)
+            check_patient(params.exclude_patient)
+        collection = state.searcher(params.collection).collection
+        grader = state.graders.get(collection, params.grade_column)
+        if isinstance(params, GradeByImage):
+            query = describe_query(state.decoders, collection, data, params, grader.picture_side())
+        with state.concurrency.slot(), query_deadline(state.settings.query_seconds):
             if isinstance(params, GradeById):
                 grade = grader.by_id(params.image_id)
             else:
-                image = request_params.decode_upload(state.settings, data, params, Deadline())
-                grade = grader.by_image(image, params.exclude_patient)
+                patient = patient_key(collection, params.exclude_patient)
+                grade = grader.by_image(query, patient)
     neighbours = [neighbour for neighbour in (grade.lighter, grade.severer) if neighbour]
     for neighbour in neighbours:
         record = collection.record(neighbour.image_id)

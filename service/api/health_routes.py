@@ -6,10 +6,11 @@ from cbir.client.messages import Health, Readiness
 from cbir.errors import CbirError
 from cbir.store import DatabaseError
 from service.access.auth import access_control, is_anonymous
+from service.access.caller import current_rights, has_admin_rights
+from service.access.private_details import public_text
 from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle
-from service.http.problems import NotReady
 
 blueprint = Blueprint("health", __name__)
 
@@ -31,43 +32,49 @@ def get_livez() -> Response:
 @blueprint.get("/readyz")
 @operation("ready", {200: Readiness}, problems=(503,))
 def get_readyz() -> Response:
-    """Report that the default collection can be searched; a 503 problem says why not.
+    """Report that the default collection can be searched; a 503 problem says that it cannot.
 
-    If tokens are required, only clients with a token see names of collections and folders.
+    If tokens are required, only clients with a token that is not limited to a part of the images see more.
     """
     if access_control().required:
         access_control().tokens.all()  # raises if they cannot be read: then no client gets in
-    state, anonymous = current_state(), is_anonymous()
-    handle = state.handle()
-    try:
-        collection = handle.searcher().collection
-        view = collection.view()
-    except CbirError as error:
-        if not anonymous:
-            raise
-        raise NotReady(_without_path(handle, str(error))) from error
-    others = state.collections if len(state.collections) > 1 and not anonymous else {}
-    warning = handle.snapshot_problem()
+    state, stranger = current_state(), is_anonymous()
+    rights = current_rights()
+    handle = state.collections[state.default]
+    collection = handle.whole_searcher().collection
+    view = collection.view()
+    if stranger or rights is None or rights.limited:
+        return _ready(Readiness(status="ready"))
+    others = state.collections if len(state.collections) > 1 else {}
     facts = Readiness(
         status="ready",
         images=len(view),
         generation=view.generation,
         profile=collection.profile.name,
         collections={name: _status(other) for name, other in others.items()} or None,
-        warning=_without_path(handle, warning) if anonymous and warning else warning,
+        warning=_problem(handle),
     )
+    return _ready(facts)
+
+
+def _ready(facts: Readiness) -> Response:
     return Response(facts.model_dump_json(exclude_none=True), mimetype="application/json")
 
 
-def _without_path(handle: CollectionHandle, text: str) -> str:
-    return text.replace(str(handle.folder), "the collection")
+def _problem(handle: CollectionHandle) -> str | None:
+    problem = handle.snapshot_problem()
+    return (
+        problem.replace(str(handle.folder), "the collection")
+        if problem and not has_admin_rights()
+        else problem
+    )
 
 
 def _status(handle: CollectionHandle) -> str:
     try:
-        handle.searcher().collection.view()
+        handle.whole_searcher().collection.view()
     except CbirError as error:
-        return str(error)
+        return public_text(error)
     except DatabaseError:
         return "its database cannot be read"
-    return handle.snapshot_problem() or "ready"
+    return _problem(handle) or "ready"

@@ -14,13 +14,13 @@ from cbir.search import record_links
 from cbir.store import Collection, Record, originals
 from cbir.store.filter_conditions import parse_filter
 from service.access.audit import log_images
-from service.access.auth import actor_name
+from service.access.caller import actor_name, current_rights
 from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
 from service.collections.thumbnail_response import thumbnail_response
 from service.http import request_params
 from service.http.etag import check_if_match, make_conditional
-from service.http.problems import Malformed, SourceGone
+from service.http.problems import Malformed, NotAllowed, SourceGone
 
 blueprint = Blueprint("images", __name__, url_prefix="/v1/images")
 
@@ -103,6 +103,7 @@ def patch_image(image_id: str) -> Response:
     name = request_params.query_parameters(CollectionParameters).collection
     change = request_params.json_body(LabelChange)
     check_labels(change.labels)
+    _check_own_filter(change.labels)
     handle = current_state().handle(name)
     with handle.writer(actor_name()) as writer:
         collection = handle.searcher().collection
@@ -186,6 +187,14 @@ def check_labels(labels: Mapping[str, str | None]) -> None:
             )
         if value is not None and not 1 <= len(value) <= VALUE_CHARACTERS:
             raise InvalidInput(f"labels: the value of {key} must have 1 to {VALUE_CHARACTERS} characters")
+
+
+def _check_own_filter(labels: Mapping[str, str | None]) -> None:
+    """Raise NotAllowed if `labels` would change which callers see the image."""
+    rights = current_rights()
+    keys = {parse_filter(text).key for text in rights.where} if rights else set()
+    if decisive := sorted(keys & labels.keys()):
+        raise NotAllowed(f"labels: this token is limited by the label {decisive[0]}, so it cannot change it")
 
 
 def requested_collection() -> tuple[str | None, Collection]:

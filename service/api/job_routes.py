@@ -5,7 +5,7 @@ from pathlib import Path
 
 from flask import Blueprint, Response, url_for
 
-from cbir.client.messages import Erased, JobInfo, JobList, JobRequest
+from cbir.client.messages import Erased, JobInfo, JobList, JobRequest, RefusedFile
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import Limits
 from cbir.paths import is_inside
@@ -13,7 +13,7 @@ from cbir.settings import Settings
 from cbir.threads import cores
 from indexer.index_request import IndexRequest
 from service.access.audit import log_images, log_job
-from service.access.auth import actor_name
+from service.access.caller import actor_name, has_admin_rights
 from service.api.image_routes import CollectionParameters
 from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
@@ -28,7 +28,9 @@ blueprint = Blueprint("jobs", __name__, url_prefix="/v1")
 @operation("jobs", {200: JobList})
 def get_jobs() -> Response:
     """List the jobs since the start of the service, newest first."""
-    return json_response(JobList(items=[job.info() for job in current_state().jobs.all()]))
+    names = current_state().visible_names()
+    jobs = [job for job in current_state().jobs.all() if job.collection in names]
+    return json_response(JobList(items=list(map(_job_info, jobs))))
 
 
 @blueprint.post("/jobs")
@@ -48,7 +50,10 @@ def post_job() -> Response:
         collection=handle.folder,
         labels=allowed_path(state.settings, body.labels) if body.labels is not None else None,
         jobs=processes,
-        limits=Limits(pixels=state.settings.max_pixels),
+        limits=Limits.from_settings(state.settings),
+        decoder_bytes=state.settings.decoder_bytes,
+        decode_seconds=state.settings.index_decode_seconds,
+        refuse_burned_in=state.settings.burned_in == "refuse",
         device=state.settings.device,
         duplicates=body.duplicates,
         restore=body.restore,
@@ -58,7 +63,7 @@ def post_job() -> Response:
     job = IndexJob(handle.name, request, handle.indexing)
     state.jobs.add(job)
     log_job(job.job)
-    response = json_response(job.info(), 202)
+    response = json_response(_job_info(job), 202)
     response.headers["Location"] = url_for("jobs.get_job", name=job.job)
     return response
 
@@ -67,16 +72,15 @@ def post_job() -> Response:
 @operation("job", {200: JobInfo}, problems=(404,))
 def get_job(name: str) -> Response:
     """Show state and progress of a job."""
-    return json_response(current_state().jobs.get(name).info())
+    return json_response(_job_info(_requested_job(name)))
 
 
 @blueprint.post("/jobs/<name>/cancel")
 @operation("cancel", {202: JobInfo}, problems=(404, 409))
 def cancel_job(name: str) -> Response:
     """Cancel a job; indexed images stay, and indexing the folder again continues from there."""
-    jobs = current_state().jobs
-    log_job(jobs.get(name).job)
-    return json_response(jobs.cancel(name).info(), 202)
+    log_job(_requested_job(name).job)
+    return json_response(_job_info(current_state().jobs.cancel(name)), 202)
 
 
 @blueprint.delete("/patients/<key>")
@@ -94,6 +98,30 @@ def delete_patient(key: str) -> Response:
         erased = writer.erase_patient([key])
     state.thumbnails.clear()
     return json_response(Erased(erased=erased))
+
+
+def _requested_job(name: str) -> IndexJob:
+    """Return the job `name`; raises NotFound, also for a job of a collection that the caller may not use."""
+    job = current_state().jobs.get(name)
+    if job.collection not in current_state().visible_names():
+        raise NotFound(f"there is no job {name}")
+    return job
+
+
+def _job_info(job: IndexJob) -> JobInfo:
+    """Return a job as its caller may see it: names of files and folders, which may be of patients, as admin only."""
+    info = job.info()
+    if has_admin_rights():
+        return info
+    files = [RefusedFile(path="", reason=_without_name(file)) for file in info.refused_files]
+    summary = info.summary and info.summary | {"collection": job.collection, "examples": []}
+    error = info.error and "the job failed; the scope admin shows why"
+    return info.model_copy(update={"refused_files": files, "summary": summary, "error": error})
+
+
+def _without_name(file: RefusedFile) -> str:
+    """Return the reason for the refusal of a file, without its name."""
+    return file.reason.replace(file.path, "the file").replace(os.path.basename(file.path), "the file")
 
 
 def allowed_path(settings: Settings, path: str) -> Path:

@@ -49,7 +49,7 @@ class CollectionGauges(Collector):
         ready = GaugeMetricFamily("cbir_collection_ready", ready_text, labels=["collection"])
         for name, handle in self.state.collections.items():
             try:
-                images.add_metric([name], len(handle.searcher().collection.view()))
+                images.add_metric([name], len(handle.whole_searcher().collection.view()))
                 ready.add_metric([name], 1)
             except (CbirError, DatabaseError):
                 ready.add_metric([name], 0)

@@ -1,18 +1,21 @@
 """Endpoints POST /v1/search and POST /v1/render."""
 
+from functools import partial
+
 from flask import Blueprint, Response, request
 
 from cbir.errors import InvalidInput
-from cbir.images import crop
-from cbir.images.thumbnail import encode_view
+from cbir.ingest.decoder_tasks import describe_choice
 from cbir.search import Answer
 from service.access.audit import log_images
+from service.access.patient_identifiers import patient_key
 from service.api import metrics_routes
 from service.api.operations import IMAGE_FILES, json_response, operation
 from service.collections.app_state import AppState, current_state
-from service.collections.image_sources import read_source_image
+from service.collections.image_sources import decode_source
 from service.http import request_params
-from service.http.timeouts import Deadline
+from service.http.query_deadline import query_deadline
+from service.ingest.uploads import describe_query, describe_task, render_upload
 
 blueprint = Blueprint("api", __name__, url_prefix="/v1")
 
@@ -27,7 +30,7 @@ RENDERED_SIDE = 1024  # pixels
     form=request_params.ByImage,
     several_files=True,
     query=request_params.ByImage,
-    problems=(400, 404, 410, 413, 415, 422),
+    problems=(400, 404, 410, 413, 415, 422, 504),
 )
 def post_search() -> Response:
     """Search for images similar to an uploaded or indexed one.
@@ -59,26 +62,33 @@ def post_search() -> Response:
 
 
 def _search_by_id(state: AppState, params: request_params.ById) -> Answer:
-    search_request = params.to_request(state.settings)
+    patient = patient_key(state.searcher(params.collection).collection, params.exclude_patient)
+    search_request = params.to_request(state.settings, patient)
     if params.region and not params.image_id:
         raise InvalidInput("region: needs image_id, the image it is a region of")
-    with state.concurrency.slot():
-        searcher, deadline = state.searcher(params.collection), Deadline()
-        if params.image_id and params.region:
-            record = searcher.collection.record(params.image_id)
-            image = read_source_image(searcher.collection, record, state.settings.max_pixels, deadline)
-            return searcher.by_image(crop(image, params.region), search_request, deadline)
+    searcher, part = state.searcher(params.collection), None
+    if params.image_id and params.region:
+        record, task = (
+            searcher.collection.record(params.image_id),
+            describe_task(state.decoders, searcher.collection),
+        )
+        describe = partial(describe_choice, task=task)
+        part = decode_source(state.decoders, searcher.collection, record, describe, params.region)
+    with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
+        if part:
+            return searcher.by_image(part, search_request, deadline)
         if params.image_id:
             return searcher.by_id(params.image_id, search_request, deadline)
         return searcher.by_examples([], search_request, deadline)
 
 
 def _search_by_upload(state: AppState, files: list[bytes], params: request_params.ByImage) -> Answer:
-    search_request = params.to_request(state.settings)
-    with state.concurrency.slot():
-        searcher, deadline = state.searcher(params.collection), Deadline()
-        images = [request_params.decode_upload(state.settings, data, params, deadline) for data in files]
-        return searcher.by_examples(images, search_request, deadline)
+    patient = patient_key(state.searcher(params.collection).collection, params.exclude_patient)
+    search_request = params.to_request(state.settings, patient)
+    searcher = state.searcher(params.collection)
+    queries = [describe_query(state.decoders, searcher.collection, data, params) for data in files]
+    with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
+        return searcher.by_examples(queries, search_request, deadline)
 
 
 @blueprint.post("/render")
@@ -100,10 +110,8 @@ def post_render() -> Response:
     with state.concurrency.admit():
         data = request_params.uploaded_file(state.settings)
         params = request_params.request_parameters(request_params.Rendering)
-        with state.concurrency.slot():
-            image = request_params.decode_upload(state.settings, data, params, Deadline())
-            picture = encode_view(image, RENDERED_SIDE)
-    response = Response(picture, mimetype="image/png")
+        image = render_upload(state.decoders, data, params, RENDERED_SIDE)
+    response = Response(image.data, mimetype="image/png")
     response.headers["Image-Size"] = f"{image.width},{image.height}"
     if image.windowing:
         center, width, least, greatest = image.windowing

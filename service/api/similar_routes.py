@@ -22,15 +22,15 @@ from service.api.image_routes import CollectionParameters
 from service.api.operations import View, json_response, operation
 from service.collections.app_state import current_state
 from service.http.problems import Malformed
-from service.http.request_params import Where, as_list, query_parameters
-from service.http.timeouts import Deadline
+from service.http.query_deadline import query_deadline
+from service.http.request_params import MAX_NAME_CHARACTERS, Where, as_list, query_parameters
 
 blueprint = Blueprint("similar", __name__)
 
 DICOM_JSON, JSON = "application/dicom+json", "application/json"
 UID = re.compile(r"[0-9.]{1,64}")
 MAX_OFFSET = 10**9
-PROBLEMS = (400, 404, 406)
+PROBLEMS = (400, 404, 406, 504)
 
 
 class SimilarParameters(CollectionParameters):
@@ -44,10 +44,10 @@ class SimilarParameters(CollectionParameters):
     level: Level = Level.instance
     combine: Combination = Combination.max
     exclude: Exclude = Exclude.instance
-    depth: int | None = Field(None, ge=1)
-    rerank: str | None = None
+    depth: int | None = Field(None, ge=1, le=MAX_OFFSET)
+    rerank: str | None = Field(None, max_length=MAX_NAME_CHARACTERS)
     where: Where = Field([])
-    limit: int = Field(20, ge=1)
+    limit: int = Field(20, ge=1, le=MAX_OFFSET)
     offset: int = Field(0, ge=0, le=MAX_OFFSET)
 
     def to_request(self) -> SimilarRequest:
@@ -87,7 +87,7 @@ class SimilarByDicom(SimilarParameters):
 
 
 @blueprint.get("/v1/similar")
-@operation("similar", {200: SimilarAnswer}, query=SimilarByUids, problems=(404, 422))
+@operation("similar", {200: SimilarAnswer}, query=SimilarByUids, problems=(404, 422, 504))
 def get_similar() -> Response:
     """Find instances, series or studies similar to the one with the given UIDs.
 
@@ -180,9 +180,10 @@ def search_similar(
 ) -> tuple[SimilarGroups, list[ImageGroup], Searcher]:
     """Search with the images in `scope`; return all groups, the page that `params` request, and the searcher."""
     state = current_state()
-    with state.concurrency.admit(), state.concurrency.slot():
+    limit = state.concurrency
+    with limit.admit(), limit.slot(), query_deadline(state.settings.query_seconds) as deadline:
         searcher = state.searcher(params.collection)
-        similar = find_similar(searcher, scope, params.to_request(), Deadline())
+        similar = find_similar(searcher, scope, params.to_request(), deadline)
     metrics_routes.observe_stages(similar.timings_ms)
     page = similar.groups[params.offset :][: min(params.limit, state.settings.max_results)]
     log_images([*(record.image_id for record in similar.queries), *(group.best.image_id for group in page)])

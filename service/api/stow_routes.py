@@ -2,19 +2,20 @@
 
 import json
 from dataclasses import dataclass
-from io import BytesIO
+from functools import partial
 from itertools import compress
 from typing import Any
 
-import pydicom
 from flask import Blueprint, Response
 
-from cbir.images.reading import recognise_format
-from cbir.images.suppress_logs import suppress_decoder_logs
+from cbir.errors import UnreadableImage
+from cbir.ingest.decoder_tasks import read_uids
 from cbir.ingest.description import Refusal
 from cbir.ingest.received_files import ReceivedFile, add_received_files, select_new_instances
+from cbir.ingest.shared_bytes import share_bytes
 from service.access.audit import log_images
-from service.access.auth import actor_name
+from service.access.caller import actor_name
+from service.access.patient_identifiers import limit_new_patients
 from service.api.add_routes import refresh_snapshot
 from service.api.image_routes import CollectionParameters
 from service.api.operations import FILE, operation
@@ -22,6 +23,8 @@ from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle
 from service.http import multipart_related
 from service.http.request_params import query_parameters
+from service.http.timeouts import Deadline
+from service.ingest.decoders import Decoders
 from service.ingest.uploads import describe_uploads
 
 blueprint = Blueprint("stow", __name__, url_prefix="/dicomweb")
@@ -57,7 +60,7 @@ def post_studies() -> Response:
 
     200: all instances are on disk, or were before. 202: some are not stored; 409: none is. The response is a store
     instances response (PS3.18, I.2) that lists the reasons. Objects without an image are discarded with the warning
-    B006.
+    B006, and those with burned-in text where the setting `burned_in` refuses them.
     """
     state = current_state()
     with state.concurrency.admit():
@@ -65,17 +68,18 @@ def post_studies() -> Response:
         handle = state.handle(params.collection)
         files = multipart_related.dicom_parts(state.settings.max_upload_bytes)
         collection = handle.searcher().collection
-        instances = [_read_instance(data) for data in files]
+        instances = [_read_instance(state.decoders, data) for data in files]
         existing = collection.known_instances([instance.uid for instance in instances])
         new = [item for item in instances if not item.reason and item.uid not in existing]
-        with state.concurrency.slot():
-            data = [instance.data for instance in new]
-            uploads = describe_uploads(collection, state.settings, data, [{}] * len(new))
+        data = [instance.data for instance in new]
+        uploads = describe_uploads(state.decoders, collection, data, [{}] * len(new))
         for instance, upload in zip(new, uploads, strict=True):
             if upload.refused:
-                no_pixels = upload.description.refusal is Refusal.no_pixels
-                instance.reason = DISCARDED if no_pixels else NOT_UNDERSTOOD
+                discarded = upload.description.refusal in (Refusal.no_pixels, Refusal.burned_in)
+                instance.reason = DISCARDED if discarded else NOT_UNDERSTOOD
         if accepted := [(item, upload) for item, upload in zip(new, uploads, strict=True) if not item.reason]:
+            records = [record for _, upload in accepted for record in upload.description.records]
+            limit_new_patients(record.patient_key for record in records)
             _write(handle, accepted)
     return _store_response(instances)
 
@@ -97,16 +101,12 @@ def _write(handle: CollectionHandle, accepted: list[tuple[StowInstance, Received
         refresh_snapshot(writer, handle, added)
 
 
-def _read_instance(data: bytes) -> StowInstance:
-    """Read class and UID from the header of an instance."""
+def _read_instance(decoders: Decoders, data: bytes) -> StowInstance:
+    """Read class and UID from the header of an instance, in a decoder process."""
     try:
-        if recognise_format(data) != "dicom":
-            return StowInstance(data, reason=NOT_UNDERSTOOD)
-        with suppress_decoder_logs():
-            keywords = ["SOPClassUID", "SOPInstanceUID"]
-            header = pydicom.dcmread(BytesIO(data), force=True, specific_tags=keywords)
-            sop_class, uid = (str(header.get(keyword, ""))[:64] for keyword in keywords)
-    except Exception:  # pydicom raises anything on damaged data sets
+        with share_bytes(data) as shared:
+            sop_class, uid = decoders.run(partial(read_uids, shared, decoders.limits), Deadline().check)
+    except UnreadableImage:
         return StowInstance(data, reason=NOT_UNDERSTOOD)
     return StowInstance(data, sop_class, uid, 0 if uid else NOT_UNDERSTOOD)
 

@@ -10,15 +10,19 @@ from flask import current_app
 
 from cbir.errors import CbirError, InvalidInput, NotFound
 from cbir.images import Image
+from cbir.images.thumbnail import encode_image
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
+from service.access.caller import current_rights
 from service.collections.archive_thumbnails import ArchiveThumbnails
 from service.collections.grader_cache import GraderCache
 from service.collections.lru_cache import LruCache
 from service.collections.mounted_collection import CollectionHandle
 from service.http.concurrency import ConcurrencyLimit
 from service.http.problems import error_location
+from service.ingest.decoders import Decoders
 from service.ingest.index_jobs import JobQueue
+from service.ingest.uploads import describe_task
 
 EXTENSION = "cbir"
 CACHE_BYTES = 64 * 2**20
@@ -35,20 +39,28 @@ class AppState:
     def __init__(self, folders: Sequence[Path], settings: Settings) -> None:
         check_unique_names(folders)
         self.settings = settings
-        self.concurrency = ConcurrencyLimit(settings.threads, settings.queue)
+        self.concurrency = ConcurrencyLimit(settings.threads, settings.queue, settings.queue_seconds)
         self.thumbnails = LruCache(CACHE_BYTES)
         self.collections = {folder.name: CollectionHandle(folder, settings) for folder in folders}
         self.default = next(iter(self.collections))
         self.jobs = JobQueue()
         self.graders = GraderCache()
-        self.archive_thumbnails = ArchiveThumbnails(settings)
+        self.decoders = Decoders(settings)
+        self.archive_thumbnails = ArchiveThumbnails(settings, self.decoders)
+
+    def visible_names(self) -> list[str]:
+        """Return the names of the collections that the caller may use, its default one first."""
+        rights = current_rights()
+        return [name for name in self.collections if rights and rights.allows_collection(name)]
 
     def handle(self, name: str | None = None) -> CollectionHandle:
-        """Return the handle of the collection `name`, the default one for None; raises NotFound."""
-        handle = self.collections.get(name or self.default)
-        if handle is None:
-            raise NotFound(f"there is no collection {name}; there are: {', '.join(self.collections)}")
-        return handle
+        """Return the handle of the collection `name`, the caller's default one for None; raises NotFound."""
+        names = self.visible_names()
+        if not names:
+            raise NotFound("this caller may use none of the collections of this service")
+        if (name or names[0]) not in names:
+            raise NotFound(f"there is no collection {name}; there are: {', '.join(names)}")
+        return self.collections[name or names[0]]
 
     def searcher(self, name: str | None = None) -> Searcher:
         """Return the searcher of the collection `name`; raises NotFound and NotReady."""
@@ -61,10 +73,13 @@ class AppState:
     def warm_up(self) -> None:
         """Load the vectors and all code of a query, so that the first request does not wait for them."""
         ramp = np.add.outer(np.arange(64), np.arange(64)).astype(np.uint8)
+        self.decoders.start()
         for handle in self.collections.values():
             try:
                 handle.searcher().by_image(Image(ramp), Request(k=1), Stopwatch())
                 handle.snapshot_problem()
+                task = describe_task(self.decoders, handle.whole_searcher().collection)
+                self.decoders.warm_up(task, encode_image(ramp, ".png"))
             except CbirError as error:
                 log.warning("not ready: %s", error)
             except Exception as error:

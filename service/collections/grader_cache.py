@@ -1,5 +1,6 @@
 """Cache of the graders of open collections."""
 
+from collections import OrderedDict
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,15 @@ if TYPE_CHECKING:
     from cbir.grading.grader import Grader
 
 
+MAX_GRADERS = 64
+
+
 class GraderCache:
-    """Keeps one loaded grader per collection and grade column. Thread-safe."""
+    """Keeps the graders last used, one per collection, or limited view of it, and grade column. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._graders: dict[tuple[str, str], Grader] = {}
+        self._graders: OrderedDict[tuple[int, str], Grader] = OrderedDict()
 
     def get(self, collection: Collection, column: str | None) -> "Grader":
         """Return the grader of `collection` for the label `column`; None means the only one.
@@ -33,9 +37,12 @@ class GraderCache:
             raise NotFound(
                 f"the collection has no grade model for such grades; `cbir grade fit` fits one{existing}"
             )
-        key = str(collection.folder), column or columns[0]
+        key = id(collection), column or columns[0]
         with self._lock:
-            grader = self._graders.get(key)
-            if grader is None or grader.collection is not collection:
-                grader = self._graders[key] = Grader(collection, key[1])
+            grader = self._graders.pop(key, None) or Grader(
+                collection, key[1]
+            )  # keeps the collection, and so its id
+            self._graders[key] = grader
+            if len(self._graders) > MAX_GRADERS:
+                self._graders.popitem(last=False)
         return grader

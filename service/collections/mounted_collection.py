@@ -8,12 +8,14 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
-from cbir.errors import CbirError, CollectionBusy
+from cbir.errors import CbirError, CollectionBusy, NotFound
 from cbir.search import Searcher
 from cbir.settings import Settings
 from cbir.store.recovery import open_or_fallback
 from cbir.store.schema import DATABASE
 from cbir.store.writer import Writer
+from service.access.caller import current_rights
+from service.collections.limited_searchers import LimitedSearchers
 from service.http.problems import NotReady
 
 WRITE_WAIT_SECONDS = 10  # a write waits for earlier writes of this service
@@ -46,8 +48,17 @@ class CollectionHandle:
         self._opened: tuple[FileIdentity, Searcher] | None = None
         self._failed: FailedOpening | None = None
         self._logged_problem: str | None = None
+        self._limited = LimitedSearchers()
 
     def searcher(self) -> Searcher:
+        """Return a searcher of the images that the caller of the current request may see; raises NotReady."""
+        rights = current_rights()
+        if rights is None or not rights.allows_collection(self.name):
+            raise NotFound("this caller may not use the collection")
+        searcher = self.whole_searcher()
+        return self._limited.get(searcher, rights.where) if rights.where else searcher
+
+    def whole_searcher(self) -> Searcher:
         """Return the collection's searcher, opened again if the folder now holds another database.
 
         Raises NotReady if the collection cannot be opened. To detect damage all of it has to be read, so the error
@@ -62,6 +73,7 @@ class CollectionHandle:
                 return self._opened[1]
             searcher = self._open()
             if self._opened:
+                self._limited.clear()
                 self._opened[1].collection.close()
             self._opened = file, searcher
             return searcher
@@ -107,7 +119,7 @@ class CollectionHandle:
         if not self._writing.acquire(timeout=WRITE_WAIT_SECONDS):
             raise CollectionBusy(f"other requests are writing to the collection {self.name}; try again later")
         try:
-            with self.searcher().collection.writer(actor) as writer:
+            with self.whole_searcher().collection.writer(actor) as writer:
                 yield writer
         finally:
             self._writing.release()
@@ -124,7 +136,7 @@ class CollectionHandle:
 
     def snapshot_problem(self) -> str | None:
         """Return the damage that queries work around, logged once; None if there is none."""
-        problem = self.searcher().collection.snapshot_problem
+        problem = self.whole_searcher().collection.snapshot_problem
         if problem and problem != self._logged_problem:
             log.warning("collection %s: %s", self.name, problem)
         self._logged_problem = problem

@@ -2,13 +2,13 @@
 
 from flask import Response
 
-from cbir.images.thumbnail import SIDE, make_thumbnail
+from cbir.images.thumbnail import SIDE
+from cbir.ingest.decoder_tasks import render_thumbnail
 from cbir.store import Collection, Record
 from service.collections.app_state import AppState
-from service.collections.image_sources import read_source_image
+from service.collections.image_sources import decode_source
 from service.http.etag import picture_response
 from service.http.problems import SourceGone
-from service.http.timeouts import Deadline
 
 
 def thumbnail_response(state: AppState, collection: Collection, image_id: str) -> Response:
@@ -49,13 +49,11 @@ def _load(state: AppState, collection: Collection, record: Record) -> bytes:
 
 
 def _render(state: AppState, collection: Collection, record: Record) -> bytes:
-    """Render from the source file, else by the archive; no slot is occupied while the archive works."""
+    """Render from the source file, else by the archive."""
     try:
-        with state.concurrency.slot():
-            image = read_source_image(collection, record, state.settings.max_pixels, Deadline())
-            return make_thumbnail(image)
+        return decode_source(state.decoders, collection, record, render_thumbnail)
     except SourceGone:
-        rendered = state.archive_thumbnails.render(record, SIDE)
+        rendered = state.archive_thumbnails.render(record, SIDE, render_thumbnail)
         if rendered is None:
             raise
-        return make_thumbnail(rendered)
+        return rendered

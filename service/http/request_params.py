@@ -19,12 +19,11 @@ from werkzeug.datastructures import MultiDict
 from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
 
 from cbir.errors import InvalidInput
-from cbir.images import Image, Limits, Region, crop, decode
-from cbir.search import MOST_EXAMPLES, Examples, Judgements, Request, select_frame
+from cbir.images import Region
+from cbir.search import MOST_EXAMPLES, Examples, ImageId, Judgements, Request
 from cbir.settings import Settings
 from service.http import request_body
 from service.http.problems import Malformed
-from service.http.timeouts import Deadline
 
 MULTIPART = "multipart/form-data"
 JSON = "application/json"
@@ -32,6 +31,7 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_TYPES = (JSON, MERGE_PATCH)
 BINARY_TYPES = ("application/dicom", "application/octet-stream")
 MAX_CONDITIONS = 32
+MAX_NAME_CHARACTERS = 255  # of a re-ranker or a collection
 REPEATABLE = ("where", "examples", "includefield")  # parameters that may be sent several times
 PATIENT_KEY = re.compile(r"[0-9a-f]{32}")
 UPLOAD_NAME = "the image sent"  # replaces the file name in messages: it may be a patient's name
@@ -61,31 +61,35 @@ class Parameters(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-SEARCH_FIELDS = ("k", "rerank", "where", "exclude_patient", "examples", "feedback")
+SEARCH_FIELDS = ("k", "rerank", "where", "examples", "feedback")
 
 
 class SearchParameters(Parameters):
     """Parameters of every search. rerank None: the settings' re-ranker. collection None: the default collection."""
 
     k: int = Field(20, ge=1)
-    rerank: str | None = None
+    rerank: Annotated[str | None, Field(max_length=MAX_NAME_CHARACTERS)] = None
     where: Where = []
     exclude_patient: str | None = Field(
         None,
-        description="a patient key, or the identifier it was made from; in the query string a key only, "
-        "since addresses are written to logs",
+        description="a patient key; with the scope admin also the identifier it was made from, but not in the "
+        "query string, since addresses are written to logs",
     )
-    collection: str | None = None
+    collection: Annotated[str | None, Field(max_length=MAX_NAME_CHARACTERS)] = None
     examples: Annotated[Examples, BeforeValidator(as_list)] = Field(
         [], description="ids of further examples, all excluded from the results"
     )
     feedback: Judgements = Field([], description="relevance judgements of images")
 
-    def to_request(self, settings: Settings) -> Request:
-        """Return the request for the searcher; raises InvalidInput if k exceeds `max_results` of `settings`."""
+    def to_request(self, settings: Settings, patient_key: str | None) -> Request:
+        """Return the request for the searcher, which excludes the patient of `patient_key`.
+
+        Raises InvalidInput if k exceeds `max_results` of `settings`.
+        """
         if self.k > settings.max_results:
             raise InvalidInput(f"k: at most {settings.max_results}, not {self.k}")
-        return Request.model_validate({name: getattr(self, name) for name in SEARCH_FIELDS})
+        values = {name: getattr(self, name) for name in SEARCH_FIELDS}
+        return Request.model_validate(values | {"exclude_patient_key": patient_key})
 
 
 def _split_numbers(value: Any) -> Any:
@@ -123,7 +127,7 @@ class ById(SearchParameters):
     region: x,y,width,height in pixels of `image_id`, to search with that part; 410 if its file is gone.
     """
 
-    image_id: str | None = None
+    image_id: ImageId | None = None
     region: Annotated[Region | None, Numbers] = None
 
 
@@ -194,7 +198,9 @@ def _json_object() -> dict[str, Any]:
         body = json.loads(request_body.read_body(request_body.MAX_JSON_BYTES, "a JSON body"))
         # half a surrogate pair is valid JSON, but not valid text
         json.dumps(body, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise InvalidInput("the body: the JSON is nested too deeply") from error
+    except ValueError as error:
         raise Malformed("the body is not JSON, although its content type says so") from error
     if not isinstance(body, dict):
         raise InvalidInput("the body must be a JSON object, with names and values in braces")
@@ -207,34 +213,6 @@ def _first_error(error: ValidationError, names: Iterable[str]) -> str:
     if first["type"] == "extra_forbidden":
         return f"{name}: there is no such parameter; there are: {', '.join(names)}"
     return f"{name}: {first['msg'][0].lower()}{first['msg'][1:]}"
-
-
-def decode_upload(settings: Settings, data: bytes, params: Rendering, deadline: Deadline) -> Image:
-    """Decode the requested frame of an upload, or the region of it.
-
-    Parameters
-    ----------
-    settings : Settings
-        `max_pixels` limits the frame.
-    data : bytes
-        The file.
-    params : Rendering
-        Frame, region and window; the only frame, all of it and the file's own window where None.
-    deadline : Deadline
-        Checked after each decoded frame.
-
-    Raises
-    ------
-    UnreadableImage
-        If the file cannot be decoded.
-    InvalidInput
-        If frame or region lie outside, or a window is set for an image without one.
-    """
-    frames = decode(data, UPLOAD_NAME, limits=Limits(pixels=settings.max_pixels), window=params.window)
-    image = select_frame(deadline.iterate(frames), params.frame, UPLOAD_NAME)
-    if params.window and not image.windowing:
-        raise InvalidInput("window: only grey DICOM images have one; omit it")
-    return crop(image, params.region) if params.region else image
 
 
 def uploaded_examples(settings: Settings) -> list[bytes]:

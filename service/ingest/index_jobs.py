@@ -24,6 +24,7 @@ from indexer.throttled_progress import JobProgress
 from service.http.problems import Conflict, TooManyRequests
 
 MAX_WAITING = 100
+RETRY_SECONDS = 60  # a job takes minutes
 MAX_ENDED = 200
 MAX_REFUSED_FILES = 100  # listed of a job
 CANCEL_SECONDS = 30  # for a cancelled job to end in order
@@ -120,7 +121,7 @@ class JobQueue:
         """Queue a job. Raises TooManyRequests if too many are waiting."""
         with self._lock:
             if sum(other.state == "waiting" for other in self._jobs.values()) >= MAX_WAITING:
-                raise TooManyRequests(f"{MAX_WAITING} jobs are waiting; try again when some have ended")
+                raise TooManyRequests(f"{MAX_WAITING} jobs are waiting; try again when some have ended", RETRY_SECONDS)
             ended = [name for name, other in self._jobs.items() if other.state in ENDED]
             for name in ended[: max(0, len(ended) - MAX_ENDED)]:
                 del self._jobs[name]

@@ -1,44 +1,133 @@
-"""Describe uploaded files."""
+"""Describe and render uploaded files in decoder processes."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
-from cbir.images import Limits, decode
-from cbir.ingest.description import describe_images
+from cbir.errors import UnreadableImage
+from cbir.ingest.decoder_tasks import (
+    ImageChoice,
+    RenderedImage,
+    describe_bytes,
+    describe_choice,
+    reduce_choice,
+    render_choice,
+)
+from cbir.ingest.description import DescribedFile, DescribeTask, refuse
 from cbir.ingest.received_files import ReceivedFile
-from cbir.settings import Settings
+from cbir.ingest.shared_bytes import SharedBytes, share_bytes
+from cbir.search import QueryImage
 from cbir.store import Collection, originals
 from cbir.store.records import add_labels
-from service.http.request_params import UPLOAD_NAME
+from service.http.request_params import UPLOAD_NAME, Rendering
 from service.http.timeouts import Deadline
+from service.ingest.decoders import Decoders
 
 
-def describe_uploads(
-    collection: Collection, settings: Settings, files: Sequence[bytes], labels: Sequence[dict[str, str]]
-) -> list[ReceivedFile]:
-    """Decode and describe files; those that cannot be used are refused.
+def describe_task(decoders: Decoders, collection: Collection) -> DescribeTask:
+    """Return what the `decoders` need to describe images for `collection`."""
+    seconds = decoders.settings.decode_seconds
+    return DescribeTask.of_collection(collection, decoders.settings, decoders.limits, seconds)
 
-    Stops between two frames if the client has left: nothing has been written yet.
+
+def describe_query(
+    decoders: Decoders, collection: Collection, data: bytes, params: Rendering, side: int | None = None
+) -> QueryImage:
+    """Decode and describe the image of an upload to search with.
 
     Parameters
     ----------
+    decoders : Decoders
+        Processes to decode in.
     collection : Collection
         Its descriptor is used.
-    settings : Settings
-        Limits, device, and whether thumbnails are stored.
+    data : bytes
+        The file.
+    params : Rendering
+        Frame, region and window; the only frame, all of it and the file's own window where None.
+    side : int, optional
+        Reduce the image to a picture of this side instead.
+
+    Raises
+    ------
+    UnreadableImage
+        If the file cannot be decoded, or takes too much time or memory.
+    InvalidInput
+        If frame or region lie outside, or a window is set for an image without one.
+    """
+    started = time.perf_counter()
+    with share_bytes(data) as shared:
+        choice = _choice(decoders, shared, params)
+        if side is None:
+            task = partial(describe_choice, choice, describe_task(decoders, collection))
+        else:
+            task = partial(reduce_choice, choice, side)
+        query = decoders.run(task, Deadline().check)
+    milliseconds = (time.perf_counter() - started) * 1000
+    return replace(query, decode_ms=milliseconds - query.describe_ms)
+
+
+def render_upload(decoders: Decoders, data: bytes, params: Rendering, side: int) -> RenderedImage:
+    """Render the image of an upload as PNG.
+
+    Parameters
+    ----------
+    decoders : Decoders
+        Processes to decode in.
+    data : bytes
+        The file.
+    params : Rendering
+        Frame, region and window.
+    side : int
+        Longest side of the picture in pixels.
+
+    Raises
+    ------
+    UnreadableImage, InvalidInput
+        As `describe_query` does.
+    """
+    with share_bytes(data) as shared:
+        task = partial(render_choice, _choice(decoders, shared, params), side)
+        return decoders.run(task, Deadline().check)
+
+
+def describe_uploads(
+    decoders: Decoders, collection: Collection, files: Sequence[bytes], labels: Sequence[dict[str, str]]
+) -> list[ReceivedFile]:
+    """Decode and describe files; those that cannot be used are refused.
+
+    Stops if the client has left: nothing has been written yet.
+
+    Parameters
+    ----------
+    decoders : Decoders
+        Processes to decode in.
+    collection : Collection
+        Its descriptor is used.
     files : sequence of bytes
         Contents of the files.
     labels : sequence of dict
         Labels of each file.
     """
-    deadline, limits, secret = Deadline(), Limits(pixels=settings.max_pixels), collection.secret
-    compute = collection.profile.load_descriptor(settings.device)
+    deadline, secret = Deadline(), collection.secret
+    task, thumbnails = describe_task(decoders, collection), decoders.settings.store_thumbnails
 
     def describe(data: bytes, file_labels: dict[str, str]) -> ReceivedFile:
-        frames = deadline.iterate(decode(data, UPLOAD_NAME, limits=limits))
         source = originals.source_of(data)
-        described = describe_images(frames, compute, secret, source, "sent", settings.store_thumbnails)
+        with share_bytes(data) as shared:
+            described = _described(partial(describe_bytes, shared, UPLOAD_NAME, source, task, thumbnails))
         records = tuple(add_labels(record, file_labels, secret) for record in described.records)
         return ReceivedFile(data, replace(described, records=records))
 
+    def _described(work: "partial[DescribedFile]") -> DescribedFile:
+        try:
+            return decoders.run(work, deadline.check)
+        except UnreadableImage as error:
+            return refuse(error)
+
     return list(map(describe, files, labels))
+
+
+def _choice(decoders: Decoders, shared: SharedBytes, params: Rendering) -> ImageChoice:
+    return ImageChoice(shared, UPLOAD_NAME, decoders.limits, params.frame, params.region, params.window)

@@ -1,20 +1,20 @@
 """Pictures of collection images for viewing, rendered from their files on request."""
 
+from functools import partial
 from typing import Annotated
 
 from flask import Blueprint, Response
 
-from cbir.images import Region, crop
-from cbir.images.thumbnail import encode_view
+from cbir.images import Region
+from cbir.ingest.decoder_tasks import render_choice
 from cbir.store import Collection, Record
 from service.api.image_routes import CollectionParameters
 from service.api.operations import operation
 from service.collections.app_state import AppState, current_state
-from service.collections.image_sources import read_source_image
+from service.collections.image_sources import decode_source
 from service.http import request_params
 from service.http.etag import picture_response
 from service.http.problems import SourceGone
-from service.http.timeouts import Deadline
 
 blueprint = Blueprint("pictures", __name__, url_prefix="/v1/images")
 
@@ -56,18 +56,17 @@ def get_picture(image_id: str) -> Response:
 def _render_picture(
     state: AppState, collection: Collection, record: Record, region: Region | None
 ) -> tuple[bytes, str]:
-    """Return a picture and its media type; no slot is held while the archive is queried."""
+    """Return a picture and its media type."""
+    render = partial(render_choice, side=MAX_SIDE)
     with state.concurrency.admit():
         try:
-            with state.concurrency.slot():
-                image = read_source_image(collection, record, state.settings.max_pixels, Deadline())
-                return encode_view(crop(image, region) if region else image, MAX_SIDE), "image/png"
+            return decode_source(state.decoders, collection, record, render, region).data, "image/png"
         except SourceGone:
             if region:
                 raise
             if thumbnail := collection.thumbnail(record.image_id):
                 return thumbnail, "image/jpeg"
-            from_archive = state.archive_thumbnails.render(record, MAX_SIDE)
+            from_archive = state.archive_thumbnails.render(record, MAX_SIDE, render)
             if from_archive is None:
                 raise
-            return encode_view(from_archive, MAX_SIDE), "image/png"
+            return from_archive.data, "image/png"

@@ -9,6 +9,7 @@ from cbir import rerank
 from cbir.errors import NotFound
 from cbir.search import Searcher
 from cbir.store import Record
+from service.access.private_details import public_text
 from service.collections.app_state import current_state
 from service.http.problems import NotReady
 from service.pages import picture_routes
@@ -25,14 +26,14 @@ EXAMPLES = 12  # images of the collection on the start page
 def index() -> tuple[str, HTTPStatus]:
     """Show the search page of a collection, or the reason why it is unavailable."""
     state = current_state()
-    names = list(state.collections)
+    names = state.visible_names()
     try:
         handle = state.handle(request.args.get("collection"))
         searcher = handle.searcher()
     except (NotFound, NotReady) as error:
         missing = isinstance(error, NotFound)
         status = HTTPStatus.NOT_FOUND if missing else HTTPStatus.SERVICE_UNAVAILABLE
-        page = render_template("unavailable.html", reason=str(error), missing=missing, collections=names)
+        page = render_template("unavailable.html", reason=public_text(error), missing=missing, collections=names)
         return page, status
     collection = searcher.collection
     page = render_template(

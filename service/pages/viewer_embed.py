@@ -11,6 +11,7 @@ from cbir.dicom_levels import Combination, ImageGroup, Level
 from cbir.errors import CbirError
 from cbir.search import Hit
 from cbir.similar import Exclude
+from service.access.private_details import public_text
 from service.access.security import allow_frames
 from service.api.similar_routes import SimilarByUids, search_similar
 from service.collections.app_state import current_state
@@ -46,7 +47,7 @@ def show_similar() -> Response:
         params = request_params.query_parameters(EmbedParameters)
         similar, groups, _ = search_similar(params.scope(), params)
     except CbirError as error:
-        return _page(status_of(error), problem=str(error))
+        return _page(status_of(error), problem=public_text(error))
     cards = [_card(params, rank, group) for rank, group in enumerate(groups, start=params.offset + 1)]
     end = params.offset + len(groups)
     return _page(

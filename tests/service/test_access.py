@@ -30,6 +30,8 @@ OPEN_TO_ALL = {
     "GET /docs/errors",
     "GET /login",
     "POST /login",
+    "GET /login/oidc",
+    "GET /login/oidc/callback",
     "POST /logout",
 }
 

@@ -23,6 +23,7 @@ from service.app import create_app
 from service.collections.app_state import EXTENSION
 
 FIELDS = ["time", "token", "address", "action", "images", "job", "status"]
+FIELDS += ["user", "image_count", "identifier", "n", "prev", "mac"]
 
 
 @pytest.fixture

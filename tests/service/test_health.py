@@ -91,7 +91,8 @@ def test_strangers_learn_no_names(writable: Path, tmp_path: Path, damage: str) -
     elif damage == "missing":
         shutil.rmtree(writable)
     tokens = TokenStore(tmp_path / "state")
-    existing = {"Authorization": f"Bearer {tokens.create([Scope.ingest])[1]}"}
+    existing = {"Authorization": f"Bearer {tokens.create([Scope.admin])[1]}"}
+    reader = {"Authorization": f"Bearer {tokens.create([Scope.search])[1]}"}
     in_force = settings.load(require_tokens=True, state_folder=tokens.file.parent, failed_attempts=3)
     client = create_app([writable, tmp_path / "second-ward"], in_force).test_client()
     reported = client.get("/readyz", headers=existing)
@@ -100,12 +101,18 @@ def test_strangers_learn_no_names(writable: Path, tmp_path: Path, damage: str) -
         assert str(writable) in reported.text
     if damage != "missing":
         assert set(reported.json["collections"]) == {"own", "second-ward"}
+    known = client.get("/readyz", headers=reader)
+    assert known.status_code == reported.status_code
+    assert str(tmp_path) not in known.text
+    assert ("second-ward" in known.text) == (damage != "missing")
+    assert ("warning" in known.text) == ("warning" in reported.text)
     for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": "Basic x"}):
         answer = client.get("/readyz", headers=headers)
         assert answer.status_code == reported.status_code
         assert str(tmp_path) not in answer.text
         assert "second-ward" not in answer.text
-        assert ("warning" in answer.text) == ("warning" in reported.text)
+        if reported.status_code == 200:
+            assert answer.json == {"status": "ready"}
     for _ in range(3):
         client.get("/readyz", headers={"Authorization": "Bearer x"})
     guessed_enough = client.get("/readyz", headers=existing)

@@ -35,8 +35,9 @@ def predict_grade(
                 raise InvalidInput("--frame and --exclude-patient are for files")
             grade = grader.by_id(image.removeprefix("id:"))
         else:
-            frames = read_images(Path(image), limits=Limits(pixels=loaded.max_pixels))
-            grade = grader.by_image(select_frame(frames, frame, image), exclude_patient)
+            frames = read_images(Path(image), limits=Limits.from_settings(loaded))
+            key = opened.patient_key_of(exclude_patient or "")
+            grade = grader.by_image(select_frame(frames, frame, image), key)
     if format is OutputFormat.json:
         typer.echo(grade.model_dump_json())
         return

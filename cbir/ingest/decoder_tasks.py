@@ -1,0 +1,143 @@
+"""Tasks of decoder processes: they read untrusted files, and return results that are small."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from cbir.errors import InvalidInput, UnreadableImage
+from cbir.images import Image, Limits, Region, crop, decode, read_images
+from cbir.images.dicom_dataset import read_header
+from cbir.images.image import Window, Windowing
+from cbir.images.pad_resize import pad_resize
+from cbir.images.reading import is_out_of_memory, recognise_format
+from cbir.images.suppress_logs import suppress_decoder_logs
+from cbir.images.thumbnail import encode_view, make_thumbnail
+from cbir.ingest.description import DescribedFile, DescribeTask, describe_images, with_deadline
+from cbir.ingest.memory_limit import memory_limit
+from cbir.ingest.shared_bytes import SharedBytes, load_shared_bytes
+from cbir.search import QueryImage, describe_query, select_frame
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class ImageChoice:
+    """One image of a file, or a region of it.
+
+    file: shared bytes, or the path of a file of the collection. name: for messages. frame: from 1, None for the
+    first. window: of a grey DICOM frame. content_hash: of the frame that is expected, if it is known.
+    """
+
+    file: SharedBytes | Path
+    name: str
+    limits: Limits
+    frame: int | None = None
+    region: Region | None = None
+    window: Window | None = None
+    content_hash: str | None = None
+
+
+@dataclass(frozen=True)
+class RenderedImage:
+    """An encoded picture, with the size and the window of the image it shows."""
+
+    data: bytes
+    width: int
+    height: int
+    windowing: Windowing | None
+
+
+class OtherPicture(UnreadableImage):
+    """The file shows another picture than the one that is expected."""
+
+
+def run_limited(task: Callable[[], Result], memory_bytes: int) -> Result:
+    """Run `task` with a limit of the memory that it allocates; raises UnreadableImage where that ends it."""
+    try:
+        with memory_limit(memory_bytes):
+            return task()
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+    raise UnreadableImage("the image needs more memory than decoding may take (decoder_bytes)")
+
+
+def describe_choice(choice: ImageChoice, task: DescribeTask) -> QueryImage:
+    """Describe an image to search with."""
+    return describe_query(_decode_choice(choice), task.load_descriptor())
+
+
+def reduce_choice(choice: ImageChoice, side: int) -> QueryImage:
+    """Reduce an image to the input of a network, (side, side) uint8."""
+    image = _decode_choice(choice)
+    picture = pad_resize(image, side)
+    return QueryImage(picture, image.content_hash, image.width, image.height, image.format, image.frame)
+
+
+def render_choice(choice: ImageChoice, side: int) -> RenderedImage:
+    """Render an image as a PNG with a longest side of at most `side` pixels."""
+    image = _decode_choice(choice)
+    return RenderedImage(encode_view(image, side), image.width, image.height, image.windowing)
+
+
+def render_thumbnail(choice: ImageChoice) -> bytes:
+    """Render the thumbnail of an image."""
+    return make_thumbnail(_decode_choice(choice))
+
+
+def describe_bytes(
+    shared: SharedBytes, name: str, source: str, task: DescribeTask, thumbnails: bool
+) -> DescribedFile:
+    """Describe all frames of a file that was sent.
+
+    Parameters
+    ----------
+    shared : bytes or str
+        The file.
+    name : str
+        Its name in messages.
+    source : str
+        Its name in the records.
+    task : DescribeTask
+        Settings of the collection.
+    thumbnails : bool
+        Also make a thumbnail of every frame.
+    """
+    frames = with_deadline(decode(load_shared_bytes(shared), name, limits=task.limits), task.seconds)
+    compute = task.load_descriptor()
+    return describe_images(
+        frames, compute, task.secret, source, "sent", thumbnails, refuse_burned_in=task.refuse_burned_in
+    )
+
+
+def read_uids(shared: SharedBytes, limits: Limits) -> tuple[str, str]:
+    """Return SOP Class UID and SOP Instance UID of a DICOM file, "" where absent; raises UnreadableImage."""
+    data, keywords = load_shared_bytes(shared), ("SOPClassUID", "SOPInstanceUID")
+    if recognise_format(data) != "dicom":
+        raise UnreadableImage("is not a DICOM file")
+    try:
+        with suppress_decoder_logs():
+            header = read_header(data, limits, keywords)
+            sop_class, uid = (str(header.get(keyword, ""))[:64] for keyword in keywords)
+    except Exception as error:  # pydicom raises anything on damaged data sets
+        if is_out_of_memory(error):
+            raise
+        raise UnreadableImage("is a damaged DICOM file; copy or export it again") from None
+    return sop_class, uid
+
+
+def _decode_choice(choice: ImageChoice) -> Image:
+    image = select_frame(_frames(choice), choice.frame, choice.name)
+    if choice.window and not image.windowing:
+        raise InvalidInput("window: only grey DICOM images have one; omit it")
+    if choice.content_hash not in (None, image.content_hash):
+        raise OtherPicture(f"{choice.name} shows another picture than when it was indexed")
+    return crop(image, choice.region) if choice.region else image
+
+
+def _frames(choice: ImageChoice) -> Iterator[Image]:
+    if isinstance(choice.file, Path):
+        return read_images(choice.file, limits=choice.limits, window=choice.window)
+    data = load_shared_bytes(choice.file)
+    return decode(data, choice.name, limits=choice.limits, window=choice.window)

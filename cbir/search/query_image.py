@@ -1,0 +1,54 @@
+"""A query image from outside, described where it was decoded."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.descriptors.descriptor import Batched, Descriptor
+from cbir.images import Image
+from cbir.images.image import Windowing
+
+
+@dataclass(frozen=True, eq=False)
+class QueryImage:
+    """What a search needs of an image, without its pixels: small enough to come from another process.
+
+    features: raw vector (d,) float32, or the input of the network for a descriptor that works in batches.
+    content_hash, width, height, format, frame, windowing: as of the `Image`. decode_ms, describe_ms: time that it
+    took elsewhere.
+    """
+
+    features: Any
+    content_hash: str
+    width: int
+    height: int
+    format: str
+    frame: int | None = None
+    windowing: Windowing | None = None
+    decode_ms: float = 0.0
+    describe_ms: float = 0.0
+
+    def vector(self, descriptor: Descriptor) -> NDArray[np.float32]:
+        """Return the raw vector (d,); `descriptor` is the one that described the image."""
+        if isinstance(descriptor, Batched):
+            return np.asarray(descriptor.describe_batch([self.features])[0])
+        return np.asarray(self.features)
+
+
+def describe_query(image: Image, descriptor: Descriptor) -> QueryImage:
+    """Describe `image`; a network itself runs only in `QueryImage.vector`."""
+    started = time.perf_counter()
+    features = descriptor.prepare(image) if isinstance(descriptor, Batched) else descriptor(image)
+    return QueryImage(
+        features,
+        image.content_hash,
+        image.width,
+        image.height,
+        image.format,
+        image.frame,
+        image.windowing,
+        describe_ms=(time.perf_counter() - started) * 1000,
+    )

@@ -1,0 +1,145 @@
+"""A collection limited to the images for which conditions hold; no query can return the others."""
+
+import math
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from typing import Any, NoReturn
+
+from sqlalchemy import ColumnElement, Engine, FromClause, MetaData, event, exists, false, func, select, text
+from sqlalchemy.dialects import sqlite
+
+from cbir.errors import InvalidInput
+from cbir.store import schema
+from cbir.store.collection import Collection
+from cbir.store.collection_view import View
+from cbir.store.filter_conditions import COMPARISONS, Condition
+from cbir.store.normalisation import Statistics
+from cbir.store.profile import Profile
+from cbir.store.record_queries import numbers_where
+from cbir.store.view_cache import ViewCache
+
+WHOLE_TABLES = ("meta", "tombstones")  # facts about the collection, not about images
+
+
+class LimitedCollection(Collection):
+    """Reading side of a collection in which only the images of its conditions exist.
+
+    The limit is in the database connections: temporary views hide the rows of other images in every table, so a
+    query cannot leave it out. Vectors are those of the whole collection, restricted to the rows of these images.
+    """
+
+    def __init__(self, whole: Collection, conditions: Sequence[Condition]) -> None:
+        """Limit the open collection `whole` to the images for which all `conditions` hold."""
+        self.folder = whole.folder
+        self.fallback_for = whole.fallback_for
+        self._engine = _limited_engine(whole.folder, conditions)
+        self._views: ViewCache = LimitedViews(whole._views, self._engine)
+
+    @contextmanager
+    def writer(self, who: str = "command line") -> NoReturn:
+        """Refuse to write: what is not visible could be overwritten."""
+        raise InvalidInput("a limited view of a collection cannot be written to")
+
+    def statistics(self) -> Statistics | None:
+        """Return None: the statistics summarise all images of the collection."""
+        return None
+
+    def info(self) -> dict[str, Any]:
+        """Return the summary without the counts of all images."""
+        return super().info() | {"statistics_fitted_on": None, "snapshot": None, "bytes_on_disk": 0}
+
+    def graded_labels(self) -> list[str]:
+        """Return the labels with a grade model that visible images have."""
+        visible = self.label_keys()
+        return [label for label in super().graded_labels() if label in visible]
+
+
+class LimitedViews(ViewCache):
+    """Views of a whole collection, with the rows of the images that the connections of `engine` can see."""
+
+    def __init__(self, whole: ViewCache, engine: Engine) -> None:
+        self._whole, self._limited_engine = whole, engine
+        self._rows_lock = Lock()
+        self._current: tuple[View, View] | None = None  # of the whole collection, and limited
+
+    @property
+    def profile(self) -> Profile:  # type: ignore[override]
+        return self._whole.profile
+
+    @property
+    def problem(self) -> str | None:
+        return self._whole.problem
+
+    def view(self) -> View:
+        """Return the view of the latest generation, limited to the visible rows."""
+        whole = self._whole.view()
+        current = self._current
+        if current and current[0] is whole:
+            return current[1]
+        with self._rows_lock:
+            if self._current is None or self._current[0] is not whole:
+                with self._limited_engine.connect() as connection:
+                    visible = whole.rows_of(numbers_where(connection))
+                limited = replace(whole, rows=whole.select(visible, visible[:0]))
+                self._current = whole, limited
+            return self._current[1]
+
+
+def _limited_engine(folder: Path, conditions: Sequence[Condition]) -> Engine:
+    engine = schema.connect(folder)
+    statements = _view_statements(conditions)
+
+    @event.listens_for(engine, "connect")
+    def _limit(connection: Any, _record: Any) -> None:
+        for statement in statements:
+            connection.execute(statement)
+        connection.execute("PRAGMA query_only=ON")
+
+    return engine
+
+
+def check_conditions(conditions: Sequence[Condition]) -> None:
+    """Raise InvalidInput if one of `conditions` cannot limit a collection."""
+    for condition in conditions:
+        if "\0" in condition.key + condition.value or (
+            condition.operator in COMPARISONS and not math.isfinite(float(condition.value))
+        ):
+            raise InvalidInput(
+                f"the filter on the label {condition.key!r} has a value that cannot be compared with"
+            )
+
+
+def _view_statements(conditions: Sequence[Condition]) -> list[str]:
+    """Return statements that create a temporary view over each table, under its name.
+
+    SQLite looks up unqualified names among temporary views first.
+    """
+    everything = MetaData(schema="main")
+    whole = {table.name: table.to_metadata(everything) for table in schema.tables.tables.values()}
+    statements = []
+    for name, table in whole.items():
+        if name in WHOLE_TABLES:
+            continue
+        row = table.alias("row")
+        visible = (
+            [_holds(condition, row.c.number, whole["labels"].alias("condition")) for condition in conditions]
+            if "number" in row.c
+            else [false()]
+        )
+        query = select(text("*")).select_from(row).where(*visible)
+        compiled = query.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True})
+        statements.append(f"CREATE TEMP VIEW {name} AS {compiled}")
+    return statements
+
+
+def _holds(condition: Condition, number: ColumnElement[int], labels: FromClause) -> ColumnElement[bool]:
+    """Return the SQL condition that the image `number` fulfils `condition`; faster for one image than a set."""
+    having_key = exists().where(labels.c.number == number, labels.c.key == condition.key)
+    if condition.operator in COMPARISONS:
+        compare = COMPARISONS[condition.operator]
+        return having_key.where(compare(func.as_number(labels.c.value), float(condition.value)))
+    equal = having_key.where(labels.c.value == condition.value)
+    return ~equal if condition.operator == "!=" else equal

@@ -1,0 +1,203 @@
+"""Files of the audit log: lines, rotated lines, the key of their chain, and the note of the last line."""
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cbir.errors import InvalidInput
+from cbir.file_lock import wait_lock
+from service.access.audit_chain import ChainHead, ChainReport, LogLine, read_head, start_chain, verify_chain
+
+KEY_BYTES = 32
+HEAD_BYTES = 160  # fixed, so that the note is written in place
+TAIL_BYTES = 64 * 2**10  # longer than any line
+BLOCK_BYTES = 2**20
+
+
+@dataclass
+class ChainState:
+    """State of the chain while its lock is held. size: of the log when its last line was noted."""
+
+    key: bytes
+    head: ChainHead
+    size: int
+    path: Path
+    note: int  # descriptor
+
+    def save(self, head: ChainHead, size: int) -> None:
+        """Note the last line of the log, and the size of the log with it."""
+        text = json.dumps({"n": head.number, "mac": head.mac, "size": size})
+        os.lseek(self.note, 0, os.SEEK_SET)
+        os.write(self.note, text.ljust(HEAD_BYTES - 1).encode() + b"\n")
+
+    def ends_in_newline(self, size: int) -> bool:
+        """Return False if the log of `size` bytes ends in the middle of a line, as after a full disk."""
+        if size == self.size:
+            return True
+        try:
+            with self.path.open("rb") as file:
+                file.seek(size - 1)
+                return file.read(1) == b"\n"
+        except OSError:  # the file may be write-only
+            return True
+
+
+class AuditFiles:
+    """Files of one audit log at `path`: path.1, path.2, ... the rotated ones, path.key and path.head."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.key_file = path.with_name(f"{path.name}.key")
+        self.note_file = path.with_name(f"{path.name}.head")
+
+    def prepare(self) -> None:
+        """Create the key and the note of the last line, unless they exist; raises OSError."""
+        with self.locked():
+            pass
+
+    @contextmanager
+    def locked(self) -> Iterator[ChainState]:
+        """Yield the state of the chain, for one process at a time; raises OSError and InvalidInput."""
+        note = os.open(self.note_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            wait_lock(note)
+            key = self._create_key()
+            state = self._read_state(key, note)
+            yield state
+        finally:
+            os.close(note)
+
+    def _read_state(self, key: bytes, note: int) -> ChainState:
+        noted, size = _parse_note(os.read(note, HEAD_BYTES))
+        current = self.path.stat().st_size if self.path.is_file() else 0
+        state = ChainState(key, noted or ChainHead(0, ""), size, self.path, note)
+        if noted is None:
+            state.head = self._last_line(key) or start_chain(key, _earlier_content(self.path))
+            state.size = -1  # the last line may be incomplete
+            state.save(state.head, state.size)
+        elif current != size and (last := self._last_line(key)) and last.number == noted.number + 1:
+            state.head = last  # the process stopped between the line and its note
+        return state
+
+    def _create_key(self) -> bytes:
+        with suppress(FileNotFoundError):
+            return self.read_key()
+        key = secrets.token_hex(KEY_BYTES)
+        file = os.open(self.key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(file, key.encode())
+            os.fsync(file)
+        finally:
+            os.close(file)
+        return bytes.fromhex(key)
+
+    def read_key(self) -> bytes:
+        """Return the key of the chain; raises InvalidInput if its file is damaged."""
+        text = self.key_file.read_text(encoding="ascii", errors="replace").strip()
+        if not re.fullmatch(rf"[0-9a-f]{{{2 * KEY_BYTES}}}", text):
+            raise InvalidInput(f"{self.key_file} is damaged; restore it from a backup, or move it away")
+        return bytes.fromhex(text)
+
+    def _last_line(self, key: bytes) -> ChainHead | None:
+        if not self.path.is_file():
+            return None
+        with self.path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            lines = file.read().split(b"\n")
+        return next((head for line in reversed(lines) if (head := read_head(key, line))), None)
+
+    def rotated(self) -> list[Path]:
+        """Return the rotated files, the oldest first."""
+        numbered = {
+            int(suffix): file
+            for file in self.path.parent.glob(f"{self.path.name}.*")
+            if (suffix := file.name.removeprefix(f"{self.path.name}.")).isdecimal()
+        }
+        return [numbered[number] for number in sorted(numbered)]
+
+    def rotate(self) -> None:
+        """Rename the current file to the next number; raises OSError."""
+        rotated = self.rotated()
+        number = int(rotated[-1].suffix[1:]) + 1 if rotated else 1
+        self.path.rename(self.path.with_name(f"{self.path.name}.{number}"))
+
+    def head(self) -> ChainHead:
+        """Return the last line that the service has noted; raises InvalidInput without one."""
+        try:
+            noted, _ = _parse_note(self.note_file.read_bytes()[:HEAD_BYTES])
+        except OSError as error:
+            raise InvalidInput(f"{self.note_file} cannot be read: {error.strerror}") from error
+        if noted is None:
+            raise InvalidInput(f"{self.note_file} notes no line")
+        return noted
+
+    def verify(self, first: int = 1, known: tuple[ChainHead, ...] = ()) -> ChainReport:
+        """Check all files, the rotated ones first.
+
+        Parameters
+        ----------
+        first : int
+            Number of the first line, if older files have been archived elsewhere.
+        known : tuple of ChainHead
+            Heads that were noted elsewhere.
+
+        Raises
+        ------
+        InvalidInput
+            If a file cannot be read.
+        """
+        try:
+            key = self.read_key()
+            noted, sizes = self._snapshot()
+            return verify_chain(key, _lines(sizes), noted, first, known)
+        except OSError as error:
+            raise InvalidInput(f"{error.filename} cannot be read: {error.strerror}") from error
+
+    def _snapshot(self) -> tuple[ChainHead | None, list[tuple[Path, int]]]:
+        """Return the noted head and the size of every file as of one moment, since the service goes on writing."""
+        try:
+            note = os.open(self.note_file, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            note = -1
+        try:
+            if note >= 0:
+                wait_lock(note)
+            noted, _ = _parse_note(os.read(note, HEAD_BYTES)) if note >= 0 else (None, 0)
+            files = [*self.rotated(), *([self.path] if self.path.is_file() else [])]
+            return noted, [(file, file.stat().st_size) for file in files]
+        finally:
+            if note >= 0:
+                os.close(note)
+
+
+def _parse_note(content: bytes) -> tuple[ChainHead | None, int]:
+    try:
+        note = json.loads(content)
+        return ChainHead(int(note["n"]), str(note["mac"])), int(note["size"])
+    except (ValueError, KeyError, TypeError):
+        return None, 0
+
+
+def _earlier_content(path: Path) -> Iterator[bytes]:
+    """Yield the content of a log of an earlier version, with the newline that the next line will add."""
+    if path.is_file():
+        block = b"\n"
+        with path.open("rb") as file:
+            while part := file.read(BLOCK_BYTES):
+                yield (block := part)
+        if not block.endswith(b"\n"):
+            yield b"\n"
+
+
+def _lines(files: list[tuple[Path, int]]) -> Iterator[LogLine]:
+    for path, size in files:
+        with path.open("rb") as file:
+            number = 0
+            while (left := size - file.tell()) > 0:
+                number += 1
+                yield LogLine(path.name, number, file.readline(left))

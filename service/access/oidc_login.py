@@ -1,0 +1,94 @@
+"""Login of the hospital's users at an OpenID Connect provider."""
+
+import logging
+import re
+from http import HTTPStatus
+
+from flask import Blueprint, Response, g, make_response, redirect, request
+from werkzeug.exceptions import NotFound
+from werkzeug.wrappers import Response as AnyResponse
+
+from service.access.auth import access_control, too_many_failures
+from service.access.caller import Caller
+from service.access.group_rights import rights_of_groups, valid_user_name
+from service.access.login import login_form, next_path, open_session
+from service.access.oidc_client import LoginFailed, OidcClient
+from service.access.pending_logins import LIFETIME_SECONDS
+
+ERROR_CODE = re.compile(r"[a-z_]{1,40}")  # RFC 6749, 4.1.2.1
+MAX_CODE_LENGTH = 4096
+
+blueprint = Blueprint("oidc", __name__, url_prefix="/login/oidc")
+
+log = logging.getLogger(__name__)
+
+
+@blueprint.get("")
+def start() -> AnyResponse:
+    """Send the browser to the provider."""
+    client = _client()
+    cookie, login = client.pending.begin(next_path())
+    try:
+        url = client.authorization_url(_callback_url(), login.state, login.nonce, login.verifier)
+    except LoginFailed as error:
+        return _refused(error, HTTPStatus.BAD_GATEWAY)
+    answer = redirect(url, HTTPStatus.SEE_OTHER)
+    # Lax: the provider's redirect back is a navigation from another site.
+    answer.set_cookie(
+        _cookie_name(), cookie, LIFETIME_SECONDS, secure=request.is_secure, httponly=True, samesite="Lax"
+    )
+    return answer
+
+
+@blueprint.get("/callback")
+def callback() -> AnyResponse:
+    """Open a session for the user whom the provider has authenticated."""
+    client, control = _client(), access_control()
+    login = client.pending.end(request.cookies.get(_cookie_name(), ""), request.args.get("state", ""))
+    if login is None:
+        return login_form(
+            "This login has expired, or began in another browser. Try again.", HTTPStatus.BAD_REQUEST
+        )
+    if wait := control.limiter.seconds_to_wait(request.remote_addr or ""):
+        return too_many_failures(wait)
+    code = request.args.get("code", "")
+    if not 0 < len(code) <= MAX_CODE_LENGTH:
+        reason = request.args.get("error", "")
+        return _refused(LoginFailed(f"the provider says {reason if ERROR_CODE.fullmatch(reason) else 'no'}"))
+    try:
+        user = client.fetch_user(code, _callback_url(), login.nonce, login.verifier)
+    except LoginFailed as error:
+        control.limiter.record_failure(request.remote_addr or "")
+        return _refused(error)
+    rights = rights_of_groups(control.groups, user.groups)
+    if rights is None or not valid_user_name(user.name):
+        return _refused(
+            LoginFailed("the user is in none of the groups that have rights"), HTTPStatus.FORBIDDEN
+        )
+    g.caller = Caller(rights, user=user.name)
+    # The page itself goes on: with a redirect, browsers would withhold the new cookie, since another site began it.
+    answer = make_response("", HTTPStatus.OK, {"Refresh": f"0; url={login.next}"})
+    answer.delete_cookie(_cookie_name(), secure=request.is_secure, httponly=True, samesite="Lax")
+    open_session(answer, user)
+    return answer
+
+
+def _refused(error: LoginFailed, status: HTTPStatus = HTTPStatus.UNAUTHORIZED) -> Response:
+    log.warning("a login at the identity provider failed: %s", error)
+    g.failed = True
+    return login_form(f"The login with your hospital account failed: {error}.", status)
+
+
+def _client() -> OidcClient:
+    client = access_control().oidc
+    if client is None:
+        raise NotFound
+    return client
+
+
+def _callback_url() -> str:
+    return f"{request.scheme}://{request.host}{blueprint.url_prefix}/callback"
+
+
+def _cookie_name() -> str:
+    return "__Host-cbir-login" if request.is_secure else "cbir-login"

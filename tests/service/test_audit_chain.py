@@ -1,0 +1,234 @@
+"""The chain of the audit log: whatever is changed, removed, added or reordered is found."""
+
+import json
+import multiprocessing
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from cbir import settings
+from cbir.errors import InvalidInput
+from cbir.main import app as commands
+from service.access import audit
+from service.access.audit import MAX_IMAGES, AuditLog
+from service.access.audit_chain import ChainHead, ChainReport
+from service.access.audit_files import AuditFiles
+from service.access.tokens import Scope, TokenStore
+from service.app import create_app
+from tests.service.conftest import problem
+
+
+def write(log: AuditLog, count: int, start: int = 0) -> None:
+    for number in range(start, start + count):
+        assert log.write(f"{number:08x}", "203.0.113.9", "search", ["0" * 32], 200)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """An audit log of ten lines."""
+    write(AuditLog(tmp_path / "audit.jsonl"), 10)
+    return tmp_path / "audit.jsonl"
+
+
+def verify(path: Path, **options: Any) -> ChainReport:
+    return AuditFiles(path).verify(**options)
+
+
+def test_an_untouched_log_is_sound(path: Path) -> None:
+    report = verify(path)
+    assert (report.lines, report.first, report.faults, report.notes) == (10, 1, [], [])
+    assert report.head == AuditFiles(path).head()
+    fields = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["n"] for line in fields] == list(range(1, 11))
+    assert [line["prev"] for line in fields[1:]] == [line["mac"] for line in fields[:-1]]
+    write(AuditLog(path), 5)
+    assert (verify(path).lines, verify(path).faults) == (15, [])
+
+
+@given(data=st.data())
+@hypothesis_settings(
+    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+def test_every_change_is_found(path: Path, data: st.DataObject) -> None:
+    lines = path.read_bytes().splitlines(keepends=True)
+    kind = data.draw(st.sampled_from(["byte", "remove", "swap", "repeat", "insert", "cut", "edit"]))
+    number = data.draw(st.integers(0, len(lines) - 1))
+    other = data.draw(st.integers(0, len(lines) - 1).filter(lambda other: other != number))
+    changed = list(lines)
+    if kind == "byte":
+        place = data.draw(st.integers(0, len(lines[number]) - 2))
+        value = data.draw(
+            st.integers(0, 255).filter(lambda value: value not in (lines[number][place], 10, 13))
+        )
+        changed[number] = lines[number][:place] + bytes([value]) + lines[number][place + 1 :]
+    elif kind == "remove":
+        del changed[number : number + data.draw(st.integers(1, 3))]
+    elif kind == "swap":
+        changed[number], changed[other] = lines[other], lines[number]
+    elif kind == "repeat":
+        changed.insert(other, lines[number])
+    elif kind == "insert":
+        changed.insert(number + 1, b'{"time": "2030-01-01T00:00:00Z", "token": null}\n')
+    elif kind == "cut":
+        changed[-1] = lines[-1][: data.draw(st.integers(0, len(lines[-1]) - 1))]
+    else:
+        changed[number] = re.sub(rb'"address": "[^"]*"', b'"address": "198.51.100.1"', lines[number])
+    copy = path.with_name("changed") / path.name
+    copy.parent.mkdir(exist_ok=True)
+    for suffix in (".key", ".head"):
+        (copy.parent / f"audit.jsonl{suffix}").write_bytes(
+            (path.parent / f"audit.jsonl{suffix}").read_bytes()
+        )
+    copy.write_bytes(b"".join(changed))
+    assert verify(copy).faults, (kind, number, other)
+
+
+def test_a_removed_end_is_found(path: Path) -> None:
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:7]))
+    assert verify(path).faults == ["lines 8 to 10 are missing at the end"]
+    write(AuditLog(path), 2)
+    assert "follows line 7" in verify(path).faults[0], "also after the service has gone on"
+    path.unlink()
+    assert verify(path).faults == ["lines 1 to 12 are missing at the end"]
+
+
+def test_a_removed_end_with_its_note(path: Path) -> None:
+    """Whoever removes lines and their note is found by a head that was noted elsewhere."""
+    noted = AuditFiles(path).head()
+    early = verify(path, known=(noted, ChainHead(5, json.loads(path.read_text().splitlines()[4])["mac"])))
+    assert early.faults == []
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:7]))
+    (path.parent / "audit.jsonl.head").unlink()
+    assert "note of the last line is missing" in verify(path).faults[0]
+    write(AuditLog(path), 5)
+    assert verify(path).faults == [], "nothing in the files shows it"
+    assert verify(path, known=(noted,)).faults == ["the noted line 10 is missing or was changed"]
+
+
+def test_a_forged_end_is_found(path: Path) -> None:
+    last = json.loads(path.read_text().splitlines()[-1])
+    forged = json.dumps(last | {"n": 11, "prev": last["mac"], "mac": "0" * 32})
+    path.write_text(path.read_text() + forged + "\n")
+    assert "was changed" in verify(path).faults[0]
+
+
+def test_rotation_by_size_continues_the_chain(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = AuditLog(path, max_bytes=2000)
+    write(log, 40)
+    files = [*AuditFiles(path).rotated(), path]
+    assert len(files) > 5
+    assert [file.name for file in files[:-1]] == [f"audit.jsonl.{number}" for number in range(1, len(files))]
+    assert all(file.stat().st_size <= 2000 for file in files)
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in files)
+    report = verify(path)
+    assert (report.lines, report.faults) == (40, [])
+    first = json.loads(files[2].read_text().splitlines()[0])["n"]
+    for file in files[:2]:
+        file.unlink()
+    assert f"begins at line {first}" in verify(path).faults[0]
+    assert verify(path, first=first).faults == []
+    files[3].unlink()
+    assert "follows line" in verify(path, first=first).faults[0]
+
+
+def test_a_file_that_was_moved_away_continues_too(path: Path) -> None:
+    path.rename(path.with_name("audit.jsonl.1"))
+    write(AuditLog(path), 3)
+    report = verify(path)
+    assert (report.lines, report.faults) == (13, [])
+
+
+def test_a_log_of_an_earlier_version(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    path.write_text('{"token": "1"}\n{"token": "2"}\n{"tok')
+    (tmp_path / "audit.jsonl.1").write_text('{"token": "0"}\n')
+    write(AuditLog(path), 3)
+    report = verify(path)
+    assert (report.lines, report.faults, len(report.notes)) == (3, [], 1)
+    path.write_text(path.read_text().replace('"token": "1"', '"token": "3"'))
+    assert "does not continue" in verify(path).faults[0], "the first line of the chain covers what was there"
+
+
+def test_the_process_stopped_between_line_and_note(path: Path) -> None:
+    note = path.with_name("audit.jsonl.head").read_bytes()
+    write(AuditLog(path), 1)
+    path.with_name("audit.jsonl.head").write_bytes(note)
+    assert verify(path).faults == []
+    write(AuditLog(path), 2)
+    assert (verify(path).lines, verify(path).faults) == (13, [])
+
+
+def _write_lines(path: Path, start: int) -> None:
+    write(AuditLog(path, 20_000), 100, start)
+
+
+@pytest.mark.slow
+def test_two_processes_write_one_chain(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_write_lines, args=(path, start)) for start in (0, 100, 200)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    report = verify(path)
+    assert (report.lines, report.faults) == (300, [])
+
+
+def test_a_line_is_short_whatever_was_shown(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit.jsonl")
+    log.write("1", "", "list", [f"{number:032x}" for number in range(1000)], 200)
+    text = (tmp_path / "audit.jsonl").read_text()
+    assert len(text) < 3000
+    line = json.loads(text)
+    assert (len(line["images"]), line["image_count"]) == (MAX_IMAGES, 1000)
+
+
+def test_the_commands(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CBIR_STATE_FOLDER", str(path.parent))
+    noted = CliRunner().invoke(commands, ["audit-log", "head"]).output.strip()
+    assert noted == str(AuditFiles(path).head())
+    sound = CliRunner().invoke(commands, ["audit-log", "verify", "--head", noted])
+    assert (sound.exit_code, "10 lines, unbroken" in sound.output) == (0, True), sound.output
+    path.write_text(path.read_text().replace("search", "delete", 1))
+    broken = CliRunner().invoke(commands, ["audit-log", "verify", "--file", str(path)])
+    assert broken.exit_code == 1
+    assert "audit.jsonl:1: line 1 was changed" in broken.output
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        AuditFiles(path.with_name("none")).verify()
+
+
+@pytest.mark.parametrize("mode", ["open", "closed"])
+def test_what_a_full_disk_does(
+    indexed: Path, tmp_path: Path, ids: list[str], mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = TokenStore(tmp_path / "state")
+    active = settings.load(require_tokens=True, state_folder=tokens.file.parent, audit_failure=mode)
+    client = create_app(indexed, active).test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {tokens.create([Scope.search])[1]}"
+
+    def status() -> int:
+        return int(client.post("/v1/search", json={"image_id": ids[0], "k": 1}).status_code)
+
+    def full(*_: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    assert status() == 200
+    with monkeypatch.context() as patched:
+        patched.setattr(audit.os, "write", full)
+        answers = [client.post("/v1/search", json={"image_id": ids[0], "k": 1}) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [200 if mode == "open" else 503] * 3
+        if mode == "closed":
+            assert "audit log" in problem(answers[0], 503)
+            assert not any(name in answer.text for answer in answers for name in ids)
+        assert client.get("/v1/collections").status_code == 200, "what is not logged is not refused"
+    assert status() == 200
+    report = verify(tokens.file.parent / "audit.jsonl")
+    assert report.faults == []
