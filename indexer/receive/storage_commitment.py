@@ -21,7 +21,9 @@ from cbir.addresses import is_uid
 from indexer.receive.bounded_socket import BoundedSocket
 from indexer.receive.commitment_peers import CommitmentPeers
 
-MAX_REQUEST_BYTES = 2**21  # some 18,000 instances
+MAX_INSTANCES = 10_000
+MAX_REQUEST_BYTES = 3 * 2**19
+ITEM = b"\xfe\xff\x00\xe0"  # tag of an item
 MAX_REPORTS = 64  # that wait to be sent
 SENDERS = 4
 QUIET_SECONDS = 0.2  # without a message of the peer, before it is sent a report on its own association
@@ -87,10 +89,10 @@ class StorageCommitment:
             return NO_SUCH_INSTANCE
         if event.action_type != REQUEST_COMMITMENT:
             return NO_SUCH_ACTION
-        encoded = request.ActionInformation
-        if encoded is None or not encoded.getbuffer().nbytes:
-            return INVALID_ARGUMENT
-        if encoded.getbuffer().nbytes > MAX_REQUEST_BYTES or not self._free.acquire(blocking=False):
+        encoded = request.ActionInformation.getvalue() if request.ActionInformation else b""
+        if len(encoded) > MAX_REQUEST_BYTES or encoded.count(ITEM) > MAX_INSTANCES:  # before it is parsed
+            return RESOURCE_LIMITATION
+        if not self._free.acquire(blocking=False):
             return RESOURCE_LIMITATION
         try:
             report = self._report(event)

@@ -42,6 +42,20 @@ def put(network: Namespace, files: list[Path]) -> None:
     network.run(sys.executable, "-c", script, URL, *files)
 
 
+def commitment(network: Namespace, references: list[list[str]]) -> tuple[str, int, int]:
+    """What Orthanc is told of instances that it asks for: its summary, and how many are stored and not."""
+    script = (
+        "import sys,urllib.request as u\n"
+        "print(u.urlopen(sys.argv[1], sys.argv[2].encode(), timeout=60).read().decode())"
+    )
+    asked = json.dumps({"DicomInstances": references})
+    ask = f"{URL}/modalities/cbir/storage-commitment"
+    path = json.loads(network.run(sys.executable, "-c", script, ask, asked))["Path"]
+    until(lambda: network.get(path)["Status"] != "Pending")
+    report = network.get(path)
+    return report["Status"], len(report["Success"]), len(report["Failures"])
+
+
 def until(true: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not true():
@@ -102,7 +116,8 @@ def test_stable_studies_are_forwarded(network: Namespace, phantoms: Path, tmp_pa
     lua = tmp_path / "forward.lua"
     lua.write_text(text.partition("```lua\n")[2].partition("```")[0])
     receiver = network.start(
-        *CBIR, "receive", "--collection", place, "--port", str(RECEIVER), "--allow", "ORTHANC",
+        *CBIR, "receive", "--collection", place, "--port", str(RECEIVER), "--peer", "ORTHANC@127.0.0.1",
+        "--commitment", f"ORTHANC=127.0.0.1:{DICOM}",
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
@@ -115,6 +130,11 @@ def test_stable_studies_are_forwarded(network: Namespace, phantoms: Path, tmp_pa
             network.run("storescu", "-aec", "ORTHANC", "127.0.0.1", str(DICOM), *plain[:3])
             put(network, plain)
             until(lambda: count(place) == 12)
+            stored = [dcmread(path) for path in plain]
+            references = [[str(ds.SOPClassUID), str(ds.SOPInstanceUID)] for ds in stored]
+            assert commitment(network, references) == ("Success", 12, 0)
+            missing = [*references[:2], [references[0][0], "1.2.3"]]
+            assert commitment(network, missing) == ("Failure", 2, 1)
         receiver.terminate()
         printed, _ = receiver.communicate(timeout=120)
         assert json.loads(printed.splitlines()[-1])["stored"] == 12

@@ -134,6 +134,8 @@ def test_invalid_requests_are_refused(server: BoundedServer, monkeypatch: pytest
     monkeypatch.setattr(storage_commitment, "MAX_REQUEST_BYTES", 100)
     assert ask(made, valid) == 0x0213
     monkeypatch.undo()
+    monkeypatch.setattr(storage_commitment, "MAX_INSTANCES", 2)
+    assert ask(made, request([(CTImageStorage, "1.2.3")] * 3)) == 0x0213
     assert ask(made, valid) == 0
     assert asker.report()[0] == 2
     assert asker.reports.empty()
