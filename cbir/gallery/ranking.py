@@ -94,6 +94,7 @@ def top_k(scores: Scores, count: int) -> NDArray[np.int64]:
     surplus = len(best) - count
     if surplus:
         best = np.delete(best, np.flatnonzero(scores[best] == threshold)[-surplus:])
+    checkpoint()
     return best[_descending(scores[best])]
 
 

@@ -118,7 +118,9 @@ class Diffusion(CollectionReranker):
             As `spread` returns them.
         """
         support = self.support(graph, start, passable)
+        checkpoint()
         multiply = graph.within(support)
+        checkpoint()
         inverse = graph.divide(1.0, root[support])
         passing = self.damping * inverse * passable[support]
         source = (1.0 - self.damping) * start[support]

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
 from cbir.gallery.vector_blocks import Doubles, Floats, Scores
@@ -61,6 +62,7 @@ class Feedback(ParameterSet):
         """
         with OneBlasThread():
             flow = SeededDiffusion().log_flow(examples, feedback, ranking, gallery) if self.flow else None
+            checkpoint()
             previous = ranking.similarities.astype(np.float64)
             scores = TIE * previous
             if flow is not None:
@@ -79,11 +81,13 @@ class Feedback(ParameterSet):
         relevant, irrelevant = feedback.relevant(), feedback.irrelevant()
         unjudged = np.flatnonzero(~np.isin(ranking.rows, feedback.rows))
         fill = top_k(scores[unjudged], max(self.P - len(relevant.rows), 0))
+        checkpoint()
         others = np.delete(unjudged, fill)
         centre = examples.mean(axis=0, dtype=np.float32)
         picks = draw_negatives(
             centre, scores[others], P=self.M, sets=self.T, lowest=self.lowest, seed=self.seed
         )
+        checkpoint()
         negatives = ranking.rows[others[picks]]
         if not negatives.shape[1] and not len(irrelevant.rows):
             return None

@@ -87,6 +87,7 @@ class SeededDiffusion(Diffusion):
         relevant, irrelevant = feedback.relevant(), feedback.irrelevant()
         start[relevant.rows] += relevant.relevance.astype(np.float32)
         support = self.flow_from(graph, start, passable)[ranking.rows].astype(np.float64)
+        checkpoint()
         logs: Doubles = np.log(support / max(support.max(), 1e-12) + LEAST)
         if len(irrelevant.rows):
             other = np.zeros(len(graph), np.float32)

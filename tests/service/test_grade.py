@@ -141,3 +141,9 @@ def test_links_name_the_collection(graded: Path, indexed: Path, ids: list[str]) 
     neighbour = results["lighter"] or results["severer"]
     assert neighbour["links"]["image"].endswith(f"?collection={graded.name}")
     assert client.get(neighbour["links"]["thumbnail"]).status_code == 200
+
+
+def test_long_grading_is_cancelled(graded: Path, ids: list[str]) -> None:
+    client = create_app(graded, settings.load(query_seconds=1e-6)).test_client()
+    body = {"image_id": ids[0], "grade_column": "severity"}
+    assert "query_seconds" in problem(client.post("/v1/grade", json=body), 504)

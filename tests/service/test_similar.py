@@ -328,3 +328,12 @@ def test_the_doors_are_those_of_a_search(
     assert [line["action"] for line in done] == ["search"] * len(pages)
     assert all(line["images"] for line in done)
     assert ct.StudyInstanceUID not in str(lines)
+
+
+def test_long_searches_are_cancelled(dicom_collection: tuple[Path, list[Dataset]], ct: Dataset) -> None:
+    client = create_app(dicom_collection[0], settings.load(query_seconds=1e-6)).test_client()
+    for page in (address(ct), f"/v1/similar?study={ct.StudyInstanceUID}"):
+        assert "query_seconds" in problem(client.get(page), 504)
+    shown = client.get(f"/similar?study={ct.StudyInstanceUID}")
+    assert shown.status_code == 504
+    assert "query_seconds" in shown.text
