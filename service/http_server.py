@@ -3,10 +3,8 @@
 import logging
 import os
 import socket
-import ssl
 import warnings
 from collections.abc import Callable
-from http import HTTPStatus
 from typing import Any
 
 from flask import Flask
@@ -15,21 +13,27 @@ from gunicorn.app.base import BaseApplication
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
 from service.access import startup_checks
-from service.http.problems import MEDIA_TYPE, NOT_HTTP, UNEXPECTED, error_location, is_not_http, problem_json
-from service.http.timeouts import TimeoutWorker
+from service.server import open_files
+from service.server.connection_worker import ConnectionWorker
 
-SPARE_THREADS = 8  # for refusals and health checks while all others are busy
-KEEPALIVE_SECONDS = 5
-URI_TOO_LONG = HTTPStatus.REQUEST_URI_TOO_LONG, "the address is too long; send long parameters in the body"
-HEADERS_TOO_LARGE = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too long or too many"
-TOO_LONG = {"LimitRequestLine": URI_TOO_LONG, "LimitRequestHeaders": HEADERS_TOO_LARGE}
+SPARE_THREADS = 8  # for refusals while all others are busy
+KEEPALIVE_SECONDS = (
+    75  # longer than proxies and clients keep connections, which would otherwise use a closed one
+)
+BACKLOG = 1024  # connections that the system accepts while the service is busy
 
 log = logging.getLogger(__name__)
+
+
+def count_threads(settings: Settings) -> int:
+    """Return the number of threads that answer requests."""
+    return settings.threads + settings.queue + SPARE_THREADS
 
 
 def open_listener(settings: Settings) -> socket.socket:
     """Open a listening socket; raises InvalidInput for insecure `settings` and for a port in use."""
     startup_checks.check_startup(settings)
+    open_files.prepare_limit(count_threads(settings))
     host, port = settings.host, settings.port
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -39,7 +43,7 @@ def open_listener(settings: Settings) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen()
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise InvalidInput(
@@ -49,43 +53,12 @@ def open_listener(settings: Settings) -> socket.socket:
     return listener
 
 
-class ServiceWorker(TimeoutWorker):
-    """gunicorn worker that reports invalid HTTP as a problem and exits at once on Ctrl-C."""
+class ServiceWorker(ConnectionWorker):
+    """gunicorn worker that exits at once on Ctrl-C."""
 
     def handle_quit(self, sig: int, frame: Any) -> None:
         # At once: an orderly exit takes locks that the interrupted thread may hold.
         os._exit(0)
-
-    def handle_error(self, req: Any, client: socket.socket, addr: Any, exc: Exception) -> None:
-        """Answer `exc`, raised before the app was called, with a problem.
-
-        Parameters
-        ----------
-        req : gunicorn.http.message.Request or None
-            Not used, as addr; gunicorn passes it.
-        client : socket
-            Connection to the client.
-        addr : tuple
-            Address of the client.
-        exc : Exception
-            Error of gunicorn's parser, of TLS, or a defect.
-        """
-        if isinstance(exc, ssl.SSLError):
-            return  # no TLS or an unsupported version: the client could not read a response
-        if is_not_http(exc):
-            status, detail = TOO_LONG.get(type(exc).__name__, (HTTPStatus.BAD_REQUEST, NOT_HTTP))
-        else:
-            log.error("unexpected error: %s", error_location(exc))
-            status, detail = HTTPStatus.INTERNAL_SERVER_ERROR, UNEXPECTED
-        text = problem_json(status, detail).encode()
-        head = (
-            f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {MEDIA_TYPE}\r\n"
-            f"Content-Length: {len(text)}\r\nConnection: close\r\n\r\n"
-        )
-        try:
-            client.sendall(head.encode() + text)
-        except OSError:
-            self.log.debug("the client left before the error response")
 
 
 class GunicornServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
@@ -115,13 +88,11 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no 
 
     def load_config(self) -> None:
         certificate, key = self.settings.tls_certificate, self.settings.tls_key
-        threads = self.settings.threads + self.settings.queue + SPARE_THREADS
         options: dict[str, Any] = {
             "bind": f"fd://{self.listener.detach()}",
             "workers": 1,
             "worker_class": ServiceWorker,
-            "threads": threads,
-            "worker_connections": max(1000, 2 * threads),
+            "threads": count_threads(self.settings),
             "keepalive": KEEPALIVE_SECONDS,
             "timeout": 0,  # a worker that opens a large collection does not hang
             "graceful_timeout": 5,

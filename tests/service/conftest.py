@@ -99,7 +99,7 @@ class Served:
         self.process = process
         assert process.stdout is not None
         self.printed = [process.stdout.readline() for _ in range(3)]
-        assert self.printed[0].startswith("The page: http://"), self.stop()
+        assert self.printed[0].startswith(("The page: http://", "The page: https://")), self.stop()
         self.address = self.printed[0].split()[-1].rstrip("/")
         self.port = int(self.address.rsplit(":", 1)[1])
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
+from cbir import settings
 from service.access.security import is_loopback
+from service.app import create_app
 from tests.service.conftest import problem, serving
 
 
@@ -94,3 +96,13 @@ def test_answers_are_not_stored(client: FlaskClient, ids: list[str]) -> None:
 )
 def test_addresses_that_others_reach(host: str) -> None:
     assert not is_loopback(host)
+
+
+def test_browsers_are_told_to_use_encryption_only(indexed: Path) -> None:
+    client = create_app(
+        indexed, settings.load(allowed_hosts=("cbir.example",), require_tokens=False)
+    ).test_client()
+    header = "Strict-Transport-Security"
+    assert client.get("/healthz", base_url="https://cbir.example").headers[header] == "max-age=31536000"
+    assert header not in client.get("/healthz", base_url="http://cbir.example").headers
+    assert header not in client.get("/healthz", base_url="https://localhost").headers

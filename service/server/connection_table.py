@@ -1,0 +1,89 @@
+"""All open connections, and which of them to drop when there is no room for more."""
+
+import time
+from collections.abc import Iterable, Iterator
+
+from service.server.client_addresses import ClientAddresses
+from service.server.client_connection import ClientConnection, Stage
+
+MAX_WAITING_PER_NETWORK = 256
+YOUNG_SECONDS = 1.0
+
+
+def _drop_order(connection: ClientConnection) -> tuple[bool, bool, float]:
+    """Sort the oldest first, but not just those of clients that are about to send, and those kept alive last."""
+    is_young = time.monotonic() - connection.since < YOUNG_SECONDS
+    return is_young, not is_young and connection.stage is Stage.idle, connection.since
+
+
+class ConnectionTable:
+    """Open connections by the network of their client; `addresses` says which belong together."""
+
+    def __init__(self, addresses: ClientAddresses) -> None:
+        self._addresses = addresses
+        self._by_network: dict[str, dict[ClientConnection, None]] = {}
+        self._trusted: dict[str, bool] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[ClientConnection]:
+        return iter([connection for group in self._by_network.values() for connection in group])
+
+    def _network(self, connection: ClientConnection) -> str:
+        return self._addresses.network(connection.client[0])
+
+    def add(self, connection: ClientConnection) -> None:
+        """Add an open connection."""
+        network = self._network(connection)
+        if network not in self._by_network:
+            self._by_network[network] = {}
+            self._trusted[network] = self._addresses.is_proxy(connection.client[0])
+        self._by_network[network][connection] = None
+        self._count += 1
+
+    def remove(self, connection: ClientConnection) -> None:
+        """Remove a closed connection; it may be removed already."""
+        network = self._network(connection)
+        group = self._by_network.get(network, {})
+        if connection in group:
+            del group[connection]
+            self._count -= 1
+            if not group:
+                del self._by_network[network], self._trusted[network]
+
+    def excess_of_network(self, connection: ClientConnection) -> ClientConnection | None:
+        """Return the connection to drop if the client of `connection` has too many without a complete request."""
+        network = self._network(connection)
+        if self._trusted[network] or len(self._by_network[network]) <= MAX_WAITING_PER_NETWORK:
+            return None
+        waiting = [each for each in self._by_network[network] if each.stage < Stage.working]
+        return min(waiting, key=_drop_order) if len(waiting) > MAX_WAITING_PER_NETWORK else None
+
+    def to_drop(self) -> ClientConnection | None:
+        """Return the connection to drop first for lack of room: of the network with most that have no request.
+
+        None if every connection has one at work. Trusted proxies come last.
+        """
+        groups = [
+            (not self._trusted[network], len(waiting), waiting)
+            for network, group in self._by_network.items()
+            if (waiting := [each for each in group if each.stage < Stage.working])
+        ]
+        if not groups:
+            return None
+        _, _, waiting = max(groups, key=lambda entry: entry[:2])
+        return min(waiting, key=_drop_order)
+
+    def largest(self, candidates: Iterable[Stage]) -> ClientConnection | None:
+        """Return the connection in the `candidates` stages that holds most memory, of the network that holds most."""
+        stages = frozenset(candidates)
+        groups = [
+            [each for each in group if each.stage in stages and each.booked_bytes]
+            for group in self._by_network.values()
+        ]
+        if not any(groups):
+            return None
+        group = max(groups, key=lambda members: sum(each.booked_bytes for each in members))
+        return max(group, key=lambda each: each.booked_bytes)

@@ -1,0 +1,326 @@
+"""Slow, silent and many clients do not keep the service from answering others."""
+
+import http.client
+import json
+import resource
+import shutil
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import cv2
+import httpx
+import numpy as np
+import psutil
+import pytest
+
+from tests.indexer.dicomweb.small_archive import certificate
+from tests.service.conftest import Served, problem, serving
+
+HOST = b"Host: localhost\r\n"
+SEARCH = b"POST /v1/search HTTP/1.1\r\n" + HOST + b"Content-Type: image/png\r\n"
+HALF_HEAD = b"POST /v1/search HTTP/1.1\r\nHos"
+HALF_BODY = SEARCH + b"Content-Length: 999\r\n\r\nhalf"
+HALF_CHUNK = SEARCH + b"Transfer-Encoding: chunked\r\n\r\n5\r\nab"
+HEALTH = b"GET /healthz HTTP/1.1\r\n" + HOST
+
+needs_openssl = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _many_files() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2000:
+        pytest.skip(f"this needs 2000 open files, and {hard} are allowed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2000), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.fixture(scope="module")
+def served(indexed: Path) -> Iterator[Served]:
+    with serving(indexed) as running:
+        yield running
+
+
+def worker(running: Served) -> psutil.Process:
+    """The process that answers."""
+    return next(iter(psutil.Process(running.process.pid).children()))
+
+
+@contextmanager
+def crowd(port: int, count: int, sent: bytes = b"") -> Iterator[list[socket.socket]]:
+    """Connections on which only these bytes were sent."""
+    with ExitStack() as stack:
+        sockets = []
+        for _ in range(count):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            connection.sendall(sent)
+            sockets.append(connection)
+        yield sockets
+
+
+def talk(port: int, request: bytes, seconds: float = 10) -> bytes:
+    """Send bytes, and return all that comes back until the connection is closed."""
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
+        connection.sendall(request)
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+def timed(request: Callable[[], httpx.Response]) -> float:
+    """How long a request takes that succeeds."""
+    started = time.monotonic()
+    answer = request()
+    assert answer.status_code == 200, answer.text
+    return time.monotonic() - started
+
+
+def assert_answers(running: Served, picture: Path) -> None:
+    """A search is answered in five seconds, and the health check in two, each on a connection of its own."""
+    data, kind = picture.read_bytes(), {"Content-Type": "image/png"}
+    for _ in range(3):
+        search = lambda: httpx.post(f"{running.address}/v1/search", content=data, headers=kind, timeout=20)  # noqa: E731
+        assert timed(search) < 5
+        assert timed(lambda: httpx.get(f"{running.address}/healthz", timeout=20)) < 2
+
+
+@pytest.mark.parametrize(
+    ("count", "sent"),
+    [(1100, b""), (90, HALF_HEAD), (300, HALF_HEAD), (90, HALF_BODY), (300, HALF_BODY), (90, HALF_CHUNK)],
+    ids=["silent", "heads", "more heads", "bodies", "more bodies", "chunks"],
+)
+def test_unfinished_requests_keep_nobody_waiting(
+    served: Served, pictures: list[Path], count: int, sent: bytes
+) -> None:
+    before = worker(served).pid
+    with crowd(served.port, count, sent):
+        assert_answers(served, pictures[0])
+    assert worker(served).pid == before
+
+
+@needs_openssl
+def test_stalled_handshakes_keep_nobody_waiting(indexed: Path, tmp_path: Path) -> None:
+    made, key = certificate(tmp_path)
+    with serving(indexed, CBIR_TLS_CERTIFICATE=str(made), CBIR_TLS_KEY=str(key)) as running:
+        context = ssl.create_default_context(cafile=made)
+        for sent in (b"", b"\x16\x03\x01\x02\x00\x01"):
+            with crowd(running.port, 90, sent):
+                started = time.monotonic()
+                answer = httpx.get(f"https://127.0.0.1:{running.port}/readyz", verify=context, timeout=20)
+                assert answer.status_code == 200
+                assert time.monotonic() - started < 5
+
+
+@needs_openssl
+def test_large_uploads_and_many_requests_over_tls(
+    indexed: Path, tmp_path: Path, pictures: list[Path]
+) -> None:
+    made, key = certificate(tmp_path)
+    with serving(indexed, CBIR_TLS_CERTIFICATE=str(made), CBIR_TLS_KEY=str(key)) as running:
+        context = ssl.create_default_context(cafile=made)
+        with httpx.Client(base_url=f"https://127.0.0.1:{running.port}", verify=context, timeout=30) as client:
+            for _ in range(3):
+                kind = {"Content-Type": "image/png"}
+                assert (
+                    client.post("/v1/search", content=pictures[0].read_bytes(), headers=kind).status_code
+                    == 200
+                )
+                assert client.post("/v1/render", content=large_png(), headers=kind).status_code == 200
+                problem(client.post("/v1/search", content=bytes(70 * 2**20), headers=kind), 413)
+        headers = httpx.get(f"https://127.0.0.1:{running.port}/healthz", verify=context).headers
+        assert "Strict-Transport-Security" not in headers  # for loopback, it would bind other services too
+        assert headers["Connection"] == "keep-alive"
+
+
+def large_png() -> bytes:
+    """A file of nine million pixels."""
+    pixels = np.random.default_rng(0).integers(0, 256, (3000, 3000), np.uint8)
+    return bytes(cv2.imencode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, 0])[1])
+
+
+def test_health_while_all_slots_are_busy(indexed: Path) -> None:
+    data, kind = large_png(), {"Content-Type": "image/png"}
+    with serving(indexed, CBIR_THREADS="2", CBIR_QUEUE="20") as running, ThreadPoolExecutor(40) as executor:
+        url = f"{running.address}/v1/search"
+        busy = [executor.submit(httpx.post, url, content=data, headers=kind, timeout=60) for _ in range(40)]
+        for _ in range(5):
+            assert timed(lambda: httpx.get(f"{running.address}/healthz", timeout=20)) < 2
+            time.sleep(0.1)
+        assert {task.result().status_code for task in busy} <= {200, 429}
+
+
+def test_many_connections_of_many_requests(served: Served) -> None:
+    """More connections than there is room for, all kept alive: those idle longest make room."""
+    with ExitStack() as stack:
+        for number in range(1200):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=10))
+            connection.sendall(HEALTH + b"\r\n")
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 "), number
+    assert len(worker(served).net_connections("tcp")) < 1100
+
+
+def test_the_limit_of_files_is_lowered_meanwhile(indexed: Path, pictures: list[Path]) -> None:
+    data, kind = pictures[0].read_bytes(), {"Content-Type": "image/png"}
+    with serving(indexed) as running, ThreadPoolExecutor(8) as executor:
+        process, url = worker(running), f"{running.address}/v1/search"
+        _, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        with crowd(running.port, 200):
+            while process.num_fds() < 200:
+                time.sleep(0.1)
+            busy = [
+                executor.submit(httpx.post, url, content=data, headers=kind, timeout=60) for _ in range(60)
+            ]
+            resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (process.num_fds() - 50, hard))
+            assert {task.result().status_code for task in busy} == {200}
+            assert_answers(running, pictures[0])
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (8, hard))  # not even one more can be opened
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"{running.address}/healthz", timeout=1)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (1024, hard))
+        assert_answers(running, pictures[0])
+        assert worker(running).pid == process.pid
+        assert "more files can be opened" in running.stop()[1]
+
+
+@pytest.mark.parametrize("sent", [HALF_HEAD, HALF_BODY, HALF_CHUNK], ids=["head", "body", "chunk"])
+def test_a_slow_request_is_told_so(indexed: Path, sent: bytes) -> None:
+    with serving(indexed, CBIR_REQUEST_SECONDS="1") as running:
+        head, _, body = talk(running.port, sent).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 408 ")
+    assert b"Connection: close" in head
+    assert json.loads(body)["type"] == "/docs/errors#too-slow"
+    assert "request_seconds (1 s)" in json.loads(body)["detail"]
+
+
+def test_a_request_that_is_worked_on_too_long_is_told_so(indexed: Path) -> None:
+    data, kind = large_png(), {"Content-Type": "image/png"}
+    with (
+        serving(indexed, CBIR_REQUEST_SECONDS="0.5", CBIR_THREADS="1") as running,
+        ThreadPoolExecutor(20) as executor,
+    ):
+        url = f"{running.address}/v1/search"
+        tasks = [executor.submit(httpx.post, url, content=data, headers=kind, timeout=60) for _ in range(20)]
+        statuses = {task.result().status_code for task in tasks}
+        assert 408 in statuses
+        assert statuses <= {200, 408, 429}
+        assert httpx.get(f"{running.address}/healthz").status_code == 200
+
+
+def test_uploads_have_one_memory_together(indexed: Path, pictures: list[Path]) -> None:
+    size = 2**20
+    part = SEARCH + b"Content-Length: %d\r\n\r\n" % size + bytes(size - 1)
+    limits = {"CBIR_MAX_UPLOAD_BYTES": str(size), "CBIR_UPLOAD_MEMORY_BYTES": str(4 * size)}
+    with serving(indexed, **limits) as running, crowd(running.port, 12, part) as uploads:
+        time.sleep(1)
+        refused = []
+        for upload in uploads:
+            upload.settimeout(0.2)
+            try:
+                refused.append(upload.recv(65536))
+            except TimeoutError:
+                continue
+        assert len(refused) >= 8
+        for answer in refused:
+            assert answer.startswith(b"HTTP/1.1 429 ")
+            assert b"Retry-After: 1" in answer
+        assert_answers(running, pictures[0])
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/v1/collection", "/none-such", "/v1/search"])
+@pytest.mark.parametrize("size", [100_000, 2_000_000])
+def test_after_a_body_that_is_not_read_the_next_request_succeeds(
+    served: Served, path: str, size: int
+) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
+    for _ in range(5):
+        connection.request("POST", path, bytes(size), {"Content-Type": "text/plain"})
+        answer = connection.getresponse()
+        assert answer.status in (404, 405, 415)
+        answer.read()
+        if answer.headers["Connection"] == "close":
+            connection.close()
+        else:
+            assert connection.sock is not None
+        connection.request("GET", "/healthz")
+        answer = connection.getresponse()
+        assert answer.status == 200
+        answer.read()
+    connection.close()
+
+
+def test_a_body_that_is_too_large_closes_the_connection_and_says_so(served: Served) -> None:
+    request = SEARCH + b"Content-Length: 100000000\r\n\r\n" + bytes(1000)
+    answer = talk(served.port, request)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"Connection: close" in answer
+
+
+def test_requests_that_come_together_are_answered_in_order(served: Served) -> None:
+    body = b"POST /none-such HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\n\r\nhello"
+    chunks = (
+        b"POST /none-such HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+    )
+    answer = talk(
+        served.port, body + chunks + HEALTH + b"\r\n" + body + HEALTH + b"Connection: close\r\n\r\n"
+    )
+    statuses = [int(part[:3]) for part in answer.split(b"HTTP/1.1 ")[1:]]
+    assert statuses == [404, 404, 200, 404, 200]
+
+
+def test_a_client_that_asks_first_is_told_to_continue(served: Served, pictures: list[Path]) -> None:
+    data = pictures[0].read_bytes()
+    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
+        connection.sendall(SEARCH + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(data))
+        assert connection.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(data)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_body_too_large_is_refused_before_it_is_sent(served: Served) -> None:
+    request = SEARCH + b"Expect: 100-continue\r\nContent-Length: 100000000\r\n\r\n"
+    assert talk(served.port, request).startswith(b"HTTP/1.1 413 ")
+
+
+def test_heads_of_any_length_are_answered(served: Served) -> None:
+    for size in (4000, 9000, 70_000, 1_000_000):
+        answer = talk(served.port, HEALTH + b"X: " + b"a" * size + b"\r\nConnection: close\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 200 " if size < 8000 else b"HTTP/1.1 431 "), size
+
+
+def test_small_chunks_do_not_stop_others(served: Served) -> None:
+    answer = talk(served.port, SEARCH + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 100_000)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"small chunks" in answer
+
+
+def test_many_slow_readers_do_not_stop_others(served: Served, pictures: list[Path]) -> None:
+    """A hundred clients ask for long answers, again and again, and read nothing."""
+    request = b"GET /v1/openapi.json HTTP/1.1\r\n" + HOST + b"\r\n"
+    with ExitStack() as stack:
+        for _ in range(100):
+            reader = stack.enter_context(socket.socket())
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+            reader.connect(("127.0.0.1", served.port))
+            reader.sendall(request * 20)
+        time.sleep(1)
+        assert_answers(served, pictures[0])
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="counts open files in /proc")
+def test_no_file_stays_open(served: Served) -> None:
+    process = worker(served)
+    httpx.get(f"{served.address}/healthz")
+    before = process.num_fds()
+    with crowd(served.port, 50, HALF_BODY):
+        pass
+    for _ in range(50):
+        talk(served.port, b"GARBAGE\r\n\r\n")
+    end = time.monotonic() + 10
+    while process.num_fds() > before + 2 and time.monotonic() < end:
+        time.sleep(0.2)
+    assert process.num_fds() <= before + 2
