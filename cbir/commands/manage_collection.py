@@ -1,7 +1,9 @@
 """`cbir collection ...`: look after a collection."""
 
 import re
+import sys
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -13,11 +15,13 @@ from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, p
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store import Collection
 from cbir.store.backup import back_up_collection
+from cbir.store.backup_log import append_log
 from cbir.store.erasure_audit import find_traces
 from cbir.store.export import export_collection
 from cbir.store.filter_conditions import parse_filter
 from cbir.store.records import hash_patient
 from cbir.store.repair import Repair, repair_rows
+from cbir.store.restore import parse_moment, restore_backup
 from cbir.store.verify import verify_collection
 
 PATIENT_KEY = re.compile("[0-9a-f]{32}")  # identifiers may be so short that they occur anywhere
@@ -45,13 +49,14 @@ def verify(
     """Read everything and compare it with its checksums. Exit code 1 if there is a problem."""
     repaired = Repair()
     with Collection(collection) as opened, StageBars() as bars:
-        problems = verify_collection(opened, bars.show)
+        progress = bars.show if sys.stderr.isatty() else None
+        problems = verify_collection(opened, progress)
         if repair and problems:
             with opened.writer() as writer:
                 repaired = repair_rows(opened)
                 with suppress(CollectionDamaged):
                     writer.compact()
-            problems = verify_collection(opened, bars.show)
+            problems = verify_collection(opened, progress)
         if erased and not problems:
             with opened.writer():  # no one writes meanwhile
                 keys = [key for key in _patient_keys(opened, erased) if PATIENT_KEY.fullmatch(key)]
@@ -174,9 +179,38 @@ def export(
 @app.command()
 def backup(
     collection: options.Folder,
-    out: Annotated[Path, Argument(help="New folder for the backup.")],
+    out: Annotated[Path, Argument(help="New folder for the backup; with --append, the folder of one.")],
+    log: Annotated[
+        bool, Option("--log", help="Log all changes from now on, for --append and `restore --at`.")
+    ] = False,
+    append: Annotated[
+        bool, Option("--append", help="Add the changes logged since to the backup in this folder.")
+    ] = False,
     format: Printed = OutputFormat.text,
 ) -> None:
-    """Copy everything that cannot be rebuilt, as of one moment; others may read and write meanwhile."""
+    """Copy everything that cannot be rebuilt, as of one moment, and verify the copy; others may work meanwhile."""
+    if log and append:
+        raise InvalidInput("--log makes a new backup, --append continues one; use one of them")
     with Collection(collection) as opened:
-        print_values({"folder": str(out), "bytes": back_up_collection(opened, out)}, format)
+        if append:
+            with opened.writer():
+                appended = append_log(opened, out)
+            print_values({"folder": str(out), "transactions_appended": appended}, format)
+            return
+        size = back_up_collection(opened, out, log)
+    print_values({"folder": str(out), "bytes": size, "verified": True}, format)
+
+
+@app.command()
+def restore(
+    backup: Annotated[Path, Argument(help="Folder of the backup.")],
+    out: Annotated[Path, Argument(help="New folder for the collection.")],
+    at: Annotated[
+        str | None,
+        Option(help="State after this change of the history, or at this time (ISO 8601, UTC) [the latest]."),
+    ] = None,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Make a collection from a backup and verify it; `--at` needs a backup with a log."""
+    restored = restore_backup(backup, out, parse_moment(at) if at else None)
+    print_values({"folder": str(out), **asdict(restored), "verified": True}, format)

@@ -7,20 +7,28 @@ from pathlib import Path
 
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.models import embedding_card
-from cbir.store import embedding_model, originals, severity_model
+from cbir.store import change_log, embedding_model, originals, severity_model
 from cbir.store.collection import Collection
 from cbir.store.disk_full import raise_when_full
 from cbir.store.permissions import create_private_file, restrict_files
-from cbir.store.schema import DATABASE, SECRET
+from cbir.store.schema import DATABASE, SECRET, connect
 from cbir.store.verify import verify_content
 
 
-def back_up_collection(collection: Collection, folder: Path) -> int:
+def back_up_collection(collection: Collection, folder: Path, log: bool = False) -> int:
     """Copy database, key, models and originals into a new `folder`, and verify the copy; return the bytes written.
 
     The copy of the database is consistent. The snapshot is left out: `restore_backup` rebuilds it from the database.
     Raises InvalidInput if `folder` exists, StorageFull if the disk is full, and CollectionDamaged if a row or file of
     the copy does not match its checksum; then there is no backup.
+
+    Parameters
+    ----------
+    collection : Collection
+    folder : Path
+        New folder.
+    log : bool
+        Log all changes from now on, so that `backup_log.append_log` can continue this backup.
     """
     if folder.exists():
         raise InvalidInput(f"{folder} exists; name a new folder for the backup")
@@ -28,6 +36,9 @@ def back_up_collection(collection: Collection, folder: Path) -> int:
     shutil.rmtree(partial, ignore_errors=True)
     try:
         with raise_when_full(folder):
+            if log:
+                with collection.writer(), collection._engine.begin() as transaction:
+                    change_log.start_log(transaction)
             partial.mkdir(parents=True, mode=0o700)
             create_private_file(partial / DATABASE)
             with closing(collection._engine.raw_connection()) as connection:
@@ -39,6 +50,7 @@ def back_up_collection(collection: Collection, folder: Path) -> int:
                     collection.folder / embedding_model.FOLDER, partial / embedding_model.FOLDER
                 )
             severity_model.copy_severity_model(collection.folder, partial)
+            _seal_database(partial)
             restrict_files(partial)
             _require_sound(partial)
             os.sync()
@@ -47,6 +59,16 @@ def back_up_collection(collection: Collection, folder: Path) -> int:
         shutil.rmtree(partial, ignore_errors=True)
         raise
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _seal_database(folder: Path) -> None:
+    """Take the log out of a copy of the database; a database without one has no room to give back."""
+    engine = connect(folder)
+    try:
+        with engine.begin() as connection:
+            change_log.seal_copy(connection)
+    finally:
+        engine.dispose()
 
 
 def _require_sound(folder: Path) -> None:

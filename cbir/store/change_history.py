@@ -68,12 +68,12 @@ def forget_content(connection: Connection, content_hashes: Sequence[str]) -> Non
 
 def prune_changes(connection: Connection, days: int) -> None:
     """Delete changes older than some `days`; the others keep their numbers, and numbers are not used again."""
-    connection.execute(delete(changes).where(changes.c.at < _days_ago(days)))
+    connection.execute(delete(changes).where(changes.c.at <= _days_ago(days)))
 
 
 def prune_deletions(connection: Connection, days: int) -> None:
     """Forget the content that users deleted more than some `days` ago: indexing its files adds it again."""
-    connection.execute(delete(forgotten).where(forgotten.c.at < _days_ago(days)))
+    connection.execute(delete(forgotten).where(forgotten.c.at <= _days_ago(days)))
 
 
 def _days_ago(days: int) -> str:

@@ -13,8 +13,9 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from cbir.atomic import sync_folder
+from cbir.store import change_log, metadata
 from cbir.store.permissions import create_private_file, folder_mode
-from cbir.store.schema import DATABASE
+from cbir.store.schema import DATABASE, connect
 
 NAME = "last-good"
 PARTIAL = f"{NAME}.partial"
@@ -40,6 +41,10 @@ def store_last_good(folder: Path, engine: Engine, linked: tuple[str, ...]) -> No
         create_private_file(partial / DATABASE)
         with closing(engine.raw_connection()) as connection:
             connection.cursor().execute("VACUUM INTO ?", (str(partial / DATABASE),))
+        with engine.connect() as reader:
+            logged = metadata.find_value(reader, change_log.CHAIN)
+        if logged:
+            _drop_log(partial)
         with (partial / DATABASE).open("rb+") as file:
             os.fsync(file.fileno())
         for name in linked:
@@ -52,6 +57,18 @@ def store_last_good(folder: Path, engine: Engine, linked: tuple[str, ...]) -> No
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
+
+
+def _drop_log(folder: Path) -> None:
+    """Take the log of changes out of the copy; it continues the backup of the collection itself."""
+    engine = connect(folder)
+    try:
+        with engine.begin() as connection:
+            change_log.stop_log(connection)
+        with closing(engine.raw_connection()) as raw_connection:
+            raw_connection.cursor().execute("VACUUM")
+    finally:
+        engine.dispose()
 
 
 def drop_last_good(folder: Path) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Table, text
 from sqlalchemy.exc import DatabaseError
 
 from cbir.errors import CbirError, CollectionDamaged
-from cbir.store import last_good, metadata
+from cbir.store import change_log, last_good, metadata
 from cbir.store.agreement import differing_numbers, open_intact_snapshot
 from cbir.store.checksums import COLUMN, checksum_sql, vector_checksum
 from cbir.store.collection import Collection
@@ -79,6 +79,7 @@ def _attach_copy(connection: Connection, folder: Path) -> bool:
 
 def _repair(connection: Connection, collection: Collection, copied: bool) -> Repair:
     repair = Repair()
+    change_log.stop_log(connection)  # its triggers would log repairs as changes
     damaged = {table.name: damaged_keys(connection, table) for table in CHECKED}
     if damaged[labels.name]:
         _repair_labels(connection, damaged[labels.name], copied, repair)

@@ -2,6 +2,7 @@
 
 import math
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,16 @@ replies = Table(
     Column("at", Integer, nullable=False),  # seconds since 1970
 )
 
+# Log of changes, if a backup is to be continued: see `change_log`.
+change_log = Table(
+    "change_log",
+    tables,
+    Column("entry", Integer, primary_key=True),
+    Column("at", Text),  # UTC, ISO 8601; of the entry that ends a transaction
+    Column("row", Text),  # JSON
+    sqlite_autoincrement=True,
+)
+
 CHECKED = (meta, images, vectors, labels, thumbnails)  # tables whose rows have a checksum
 
 
@@ -227,5 +238,12 @@ def connect(folder: Path) -> Engine:
     @event.listens_for(engine, "begin")
     def _begin(connection: Any) -> None:
         connection.exec_driver_sql("BEGIN")
+
+    @event.listens_for(engine, "commit")
+    def _end_logged_transaction(connection: Any) -> None:
+        last = connection.exec_driver_sql("SELECT row FROM change_log ORDER BY entry DESC LIMIT 1").scalar()
+        if last is not None:  # this transaction has changed rows, and the collection is logged
+            at = datetime.now(UTC).isoformat(timespec="microseconds")
+            connection.exec_driver_sql("INSERT INTO change_log (at) VALUES (?)", (at,))
 
     return engine

@@ -65,6 +65,73 @@ def test_verify_reports_damage(folder):
     assert collection("verify", folder=folder)["ok"]
 
 
+def test_verify_repairs(folder):
+    with Collection(folder) as opened, opened._engine.begin() as connection:
+        for number in (3, 4):
+            connection.exec_driver_sql("UPDATE vectors SET vector = zeroblob(24) WHERE number = ?", (number,))
+        connection.exec_driver_sql("UPDATE labels SET value = 'c' WHERE number = 5")
+    assert len(collection("verify", folder=folder, code=1)["problems"]) == 2
+    done = process("collection", "compact", "--collection", folder)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert entry(4)[0].content_hash in done.stderr
+    repaired = collection("verify", "--repair", folder=folder)
+    assert repaired["ok"]
+    assert (len(repaired["restored"]), repaired["lost"]) == (2, [])
+    assert "restored" not in run("collection", "verify", "--repair", "--collection", folder)
+
+
+def test_what_cannot_be_repaired_is_named_with_what_to_do(folder):
+    late = entry(100)[0].content_hash
+    with Collection(folder) as opened:
+        with opened.writer() as writer:
+            writer.add([entry(100)])
+        with opened._engine.begin() as connection:
+            connection.exec_driver_sql("UPDATE vectors SET vector = zeroblob(24) WHERE number = 41")
+    printed = run("collection", "verify", "--repair", "--collection", folder, code=1)
+    assert f"not restored: vectors of 1 images ({late}); delete them" in printed
+    collection("delete", late, folder=folder)
+    assert collection("verify", folder=folder)["ok"]
+
+
+def test_old_history_is_pruned_on_request(folder):
+    with Collection(folder) as opened:
+        with opened.writer() as writer:
+            writer.delete([entry(0)[0].content_hash])
+        numbers = [change.change for change in opened.history()]
+        with opened._engine.begin() as connection:
+            connection.exec_driver_sql(
+                "UPDATE changes SET at = '2020-01-01T00:00:00+00:00' WHERE what = 'added'"
+            )
+        collection("compact", "--history-days", 30, "--deleted-days", 30, folder=folder)
+        assert [change.what for change in opened.history()] == ["deleted"]
+        with opened.writer() as writer:
+            assert writer.add([entry(0)]).deleted_earlier == 1
+        collection("compact", "--deleted-days", 0, "--history-days", 0, folder=folder)
+        assert opened.history() == []
+        with opened.writer() as writer:
+            assert len(writer.add([entry(0)]).ids) == 1
+        (newest,) = opened.history()
+        assert newest.change > max(numbers)
+
+
+def test_backup_is_continued_and_restored(folder, tmp_path):
+    first = collection("backup", tmp_path / "backup", "--log", folder=folder)
+    assert first["verified"]
+    with Collection(folder) as opened, opened.writer() as writer:
+        writer.add([entry(100)])
+        at = opened.history(limit=1)[0].change
+        writer.add([entry(101)])
+    assert collection("backup", tmp_path / "backup", "--append", folder=folder)["transactions_appended"] == 2
+    made = json.loads(
+        run("collection", "restore", tmp_path / "backup", tmp_path / "old", "--at", at, "--format", "json")
+    )
+    assert (made["images"], made["change"], made["verified"]) == (41, at, True)
+    run("collection", "restore", tmp_path / "backup", tmp_path / "new")
+    assert collection("info", folder=tmp_path / "new")["images"] == 42
+    done = process("collection", "restore", tmp_path / "backup", tmp_path / "x", "--at", "soon")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+
+
 def test_delete_by_id_and_by_label(folder):
     first = entry(0)[0].content_hash
     assert collection("delete", first, folder=folder) == {"deleted": 1, "unknown": None}

@@ -1,0 +1,221 @@
+"""Damage copies of a collection at random, and see what the commands and a search make of each.
+
+After each damage, `verify`, `info`, `search`, `compact` and `verify --repair` run, and a search opens the collection
+as the service does. Counted are tracebacks, crashes, and answers that differ from those of the sound collection
+without any error or warning.
+
+    python bench/damage.py [--count 300] [--seed 0] [--images 300]
+"""
+
+import argparse
+import io
+import json
+import random
+import shutil
+import sqlite3
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing, redirect_stderr, redirect_stdout
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sizing import entry
+
+from cbir.errors import CbirError
+from cbir.main import main as run_command
+from cbir.store import Collection, DatabaseError
+from cbir.store import profile as profiles
+from cbir.store.add_transaction import Added, AddTransaction
+from cbir.store.recovery import open_or_fallback
+
+PAGE = 4096
+SECONDS = 120.0
+QUERIES = 5
+HITS = 10
+
+
+def make_collection(folder: Path, images: int) -> None:
+    """Make a collection with labels, thumbnails, history and images that the snapshot does not have."""
+    vectors = np.random.default_rng(0).standard_normal((images, 168), dtype=np.float32)
+
+    def attach(transaction: AddTransaction, added: Added) -> None:
+        transaction.store_thumbnails(dict.fromkeys(added.numbers.values(), b"jpeg" * 100))
+
+    with Collection.create(folder, profiles.get("huang2012")) as collection, collection.writer() as writer:
+        most = images * 97 // 100
+        ids = writer.add([entry(n, vectors[n]) for n in range(most)], in_transaction=attach).ids
+        writer.compact()
+        writer.delete(ids[5:8])
+        writer.add([entry(n, vectors[n]) for n in range(most, images)], in_transaction=attach)
+        writer.set_labels(ids[0], {"reviewed": "yes"})
+    with closing(sqlite3.connect(folder / "collection.sqlite")) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def damage(folder: Path, choose: random.Random) -> str:
+    """Damage one file of a collection; return a description."""
+    names = ["collection.sqlite"] * 8 + ["snapshot", "neighbours"]
+    name = choose.choice(names)
+    path = folder / name
+    if name != "collection.sqlite":
+        suffix = ".index" if name == "snapshot" else ".neighbours"
+        path = next((folder / "snapshots").glob(f"*{suffix}"))
+    content = bytearray(path.read_bytes())
+    kinds: dict[str, Callable[[], None]] = {
+        "bit": lambda: _flip(content, choose, len(content)),
+        "schema bit": lambda: _flip(content, choose, PAGE),
+        "schema bytes": lambda: _overwrite(content, choose, PAGE, choose.randint(1, 64)),
+        "bytes": lambda: _overwrite(content, choose, len(content), choose.randint(1, 512)),
+        "pages": lambda: _overwrite(content, choose, len(content), choose.randint(512, 4 * PAGE)),
+        "zeroes": lambda: _zero(content, choose),
+        "misplaced page": lambda: _misplace(content, choose),
+        "cut": lambda: content.__delitem__(slice(choose.randrange(len(content)), None)),
+    }
+    kind = choose.choice(list(kinds))
+    kinds[kind]()
+    path.write_bytes(content)
+    return f"{name}: {kind}"
+
+
+def _flip(content: bytearray, choose: random.Random, end: int) -> None:
+    content[choose.randrange(min(end, len(content)))] ^= 1 << choose.randrange(8)
+
+
+def _overwrite(content: bytearray, choose: random.Random, end: int, length: int) -> None:
+    start = choose.randrange(min(end, len(content)))
+    length = min(length, len(content) - start)
+    content[start : start + length] = choose.randbytes(length)
+
+
+def _zero(content: bytearray, choose: random.Random) -> None:
+    start = choose.randrange(len(content) // PAGE + 1) * PAGE
+    length = min(PAGE, len(content) - start)
+    content[start : start + length] = bytes(length)
+
+
+def _misplace(content: bytearray, choose: random.Random) -> None:
+    pages = max(1, len(content) // PAGE)
+    source, target = choose.randrange(pages) * PAGE, choose.randrange(pages) * PAGE
+    content[target : target + PAGE] = content[source : source + PAGE]
+
+
+def answers(folder: Path) -> tuple[str, list[list[str]]]:
+    """Open a collection as the service does and search; return a state ("sound", "warned", "refused") and hits."""
+    try:
+        with open_or_fallback(folder) as collection:
+            view = collection.view()
+            ids = []
+            for seed in range(QUERIES):
+                query = np.random.default_rng(seed).standard_normal(168, dtype=np.float32)
+                distances = view.gallery.distances(view.statistics.normalise(query))
+                rows = np.arange(len(view.gallery)) if view.rows is None else view.rows
+                nearest = rows[np.argsort(distances[rows], kind="stable")[:HITS]]
+                records = collection.records(view.gallery.ids[nearest].tolist())
+                ids.append([records[number].image_id for number in view.gallery.ids[nearest].tolist()])
+            return "warned" if collection.snapshot_problem else "sound", ids
+    except (CbirError, DatabaseError):
+        return "refused", []
+
+
+def run(arguments: list[str]) -> tuple[str, str]:
+    """Run a command in this process; return "exit CODE" or "traceback", and what it printed."""
+    sys.argv = ["cbir", *arguments]
+    printed = io.StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed):
+        try:
+            run_command()
+        except SystemExit as ended:
+            return f"exit {ended.code}", printed.getvalue()
+        except BaseException:
+            return "traceback", traceback.format_exc()
+    return "exit 0", printed.getvalue()
+
+
+def work(folder: Path, image_id: str, results: Connection) -> None:
+    """Run everything on one damaged collection and send the results."""
+    found: dict[str, Any] = {}
+    try:
+        found["answers"] = answers(folder)
+    except BaseException:
+        found["answers"] = "traceback", traceback.format_exc()
+    at = ["--collection", str(folder)]
+    found["verify"] = run(["collection", "verify", *at])
+    found["info"] = run(["collection", "info", *at])
+    found["search"] = run(["search", f"id:{image_id}", "--rerank", "none", "--format", "json", *at])
+    found["compact"] = run(["collection", "compact", *at])
+    found["repair"] = run(["collection", "verify", "--repair", *at])
+    results.send(found)
+
+
+def examine(folder: Path, image_id: str) -> dict[str, Any]:
+    """Run `work` in a process, which damage may crash."""
+    reading, writing = get_context("fork").Pipe(duplex=False)
+    process = get_context("fork").Process(target=work, args=(folder, image_id, writing))
+    process.start()
+    writing.close()
+    try:
+        return dict(reading.recv()) if reading.poll(SECONDS) else {"answers": ("too slow", "")}
+    except EOFError:
+        return {"answers": ("crash", "")}
+    finally:
+        process.kill()
+        process.join()
+        reading.close()
+
+
+def campaign(count: int, seed: int, images: int) -> dict[str, Any]:
+    """Damage `count` copies; return counts, and the text of each failure."""
+    outcomes: Counter[str] = Counter()
+    failures: list[str] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        sound = Path(scratch) / "sound"
+        make_collection(sound, images)
+        state, expected = answers(sound)
+        assert state == "sound"
+        image_id = expected[0][0]
+        for number in range(count):
+            choose = random.Random(seed * 1_000_000 + number)
+            folder = Path(scratch) / f"copy-{number}"
+            shutil.copytree(sound, folder)
+            kind = damage(folder, choose)
+            found = examine(folder, image_id)
+            state, hits = found["answers"]
+            if state == "sound" and hits != expected:
+                outcomes["wrong answers without a word"] += 1
+                failures.append(f"{number} {kind}: wrong answers")
+            outcomes[f"opened: {state}"] += 1
+            for command, (outcome, text) in found.items():
+                if command != "answers":
+                    outcomes[f"{command}: {outcome}"] += 1
+                if outcome in ("traceback", "crash", "too slow") or "Traceback" in str(text):
+                    failures.append(f"{number} {kind}: {command}: {outcome}\n{text}")
+            shutil.rmtree(folder)
+    return {"damages": count, "outcomes": dict(sorted(outcomes.items())), "failures": failures}
+
+
+def main() -> None:
+    """Print counts, failures and one JSON line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--images", type=int, default=300)
+    options = parser.parse_args()
+    result = campaign(options.count, options.seed, options.images)
+    for outcome, number in result["outcomes"].items():
+        print(f"{number:6} {outcome}")
+    for failure in result["failures"]:
+        print(failure)
+    print(json.dumps({"bench": "damage", **result, "failures": len(result["failures"])}))
+    sys.exit(1 if result["failures"] else 0)
+
+
+if __name__ == "__main__":
+    main()

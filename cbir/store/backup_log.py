@@ -1,0 +1,130 @@
+"""Log of changes beside a backup: one SQLite file, to which `append_log` adds what a collection logged."""
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from cbir.atomic import sync_folder
+from cbir.errors import CollectionDamaged, InvalidInput
+from cbir.store import change_log, metadata, originals
+from cbir.store.checksums import row_checksum
+from cbir.store.collection import Collection
+from cbir.store.disk_full import raise_when_full
+from cbir.store.permissions import OWNER_FOLDER, create_private_file
+from cbir.store.schema import DATABASE
+
+LOG_FILE = "changes.sqlite"
+TABLE = (
+    "CREATE TABLE IF NOT EXISTS change_log (entry INTEGER PRIMARY KEY, at TEXT, row TEXT, checksum INTEGER)"
+)
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """Entry of the log: a changed row, or with `at` the end of a transaction."""
+
+    entry: int
+    at: str | None
+    row: str | None
+    checksum: int
+
+    def is_sound(self) -> bool:
+        """Return whether the entry matches its checksum."""
+        return self.checksum == entry_checksum(self.entry, self.at, self.row)
+
+
+def entry_checksum(entry: int, at: str | None, row: str | None) -> int:
+    """Return the checksum of an entry.
+
+    Parameters
+    ----------
+    entry : int
+        Its number.
+    at : str or None
+        End of a transaction.
+    row : str or None
+        Changed row.
+    """
+    return row_checksum(b"%d" % entry, *(text.encode() if text is not None else None for text in (at, row)))
+
+
+def open_log(path: Path) -> sqlite3.Connection:
+    """Open the log of a backup."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
+def read_log(log: sqlite3.Connection, position: int) -> Iterator[LogEntry]:
+    """Yield the entries after a position, in order."""
+    query = "SELECT entry, at, row, checksum FROM change_log WHERE entry > ? ORDER BY entry"
+    for row in log.execute(query, (position,)):
+        yield LogEntry(*row)
+
+
+def append_log(collection: Collection, backup: Path) -> int:
+    """Move what the collection has logged since into its backup, with new originals; return the transactions.
+
+    The caller holds the writer lock. Raises InvalidInput if the collection does not continue the backup, and
+    CollectionDamaged if what was written cannot be read back.
+    """
+    if not (backup / DATABASE).is_file():
+        raise InvalidInput(f"there is no backup in {backup}; make one with --log")
+    with Collection(backup) as base, base._engine.connect() as connection:
+        chain = metadata.find_value(connection, change_log.CHAIN)
+        position = int(metadata.find_value(connection, change_log.POSITION) or 0)
+    with collection._engine.connect() as connection:
+        if chain is None or metadata.find_value(connection, change_log.CHAIN) != chain:
+            raise InvalidInput(
+                f"the log does not continue {backup}: another backup was made with --log, a patient was erased, or "
+                "damage repaired; make a new backup with --log"
+            )
+        with raise_when_full(backup):
+            transactions, last = _append_entries(connection, backup, position)
+    _copy_originals(collection.folder / originals.FOLDER, backup / originals.FOLDER)
+    with collection._engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM change_log WHERE entry <= ?", (last,))
+    return transactions
+
+
+def _append_entries(connection: Connection, backup: Path, position: int) -> tuple[int, int]:
+    """Copy entries into the log and read them back; return the number of transactions and the last entry."""
+    create_private_file(backup / LOG_FILE)
+    with closing(open_log(backup / LOG_FILE)) as log:
+        log.execute(TABLE)
+        position = max(position, log.execute("SELECT max(entry) FROM change_log").fetchone()[0] or 0)
+        query = "SELECT entry, at, row FROM change_log WHERE entry > ? ORDER BY entry"
+        rows = connection.execution_options(yield_per=4096).exec_driver_sql(query, (position,))
+        log.execute("BEGIN")
+        expected, transactions, last = position + 1, 0, position
+        for row in rows:
+            if row.entry != expected:
+                log.execute("ROLLBACK")
+                raise CollectionDamaged(
+                    f"entry {expected} of the log is missing; make a new backup with --log"
+                )
+            values = (row.entry, row.at, row.row, entry_checksum(row.entry, row.at, row.row))
+            log.execute("INSERT INTO change_log VALUES (?, ?, ?, ?)", values)
+            expected, last = expected + 1, row.entry
+            transactions += row.at is not None
+        log.execute("COMMIT")
+        if sum(entry.is_sound() for entry in read_log(log, position)) != last - position:
+            raise CollectionDamaged(f"{backup / LOG_FILE} cannot be read back; make a new backup with --log")
+    sync_folder(backup)
+    return transactions, last
+
+
+def _copy_originals(source: Path, target: Path) -> None:
+    """Copy the originals that the backup does not have yet."""
+    if not source.is_dir():
+        return
+    target.mkdir(mode=OWNER_FOLDER, exist_ok=True)
+    for path in source.iterdir():
+        if path.suffix != ".partial" and not (target / path.name).exists():
+            shutil.copy2(path, target / path.name)
+    sync_folder(target)

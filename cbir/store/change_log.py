@@ -1,0 +1,117 @@
+"""Log of row changes, which continues a backup so that any later state can be restored.
+
+While a collection is logged, triggers write each changed row as JSON into the table `change_log`, within the
+transaction of the change; `schema.connect` adds an entry with the time before each commit. `backup_log.append_log`
+moves the entries into the backup.
+"""
+
+import json
+import secrets
+from typing import Any
+
+from sqlalchemy import Column, Connection, LargeBinary, Table, Text
+
+from cbir.store import metadata
+from cbir.store.schema import (
+    changed_images,
+    changes,
+    erased,
+    forgotten,
+    images,
+    instance_copies,
+    labels,
+    meta,
+    thumbnails,
+    vectors,
+)
+
+CHAIN = "change_log"  # key in `meta`: name of the log that a collection and its backup have in common
+POSITION = "change_log_position"  # key in `meta` of a backup: last entry that it contains
+LOGGED = (
+    meta,
+    images,
+    vectors,
+    labels,
+    thumbnails,
+    forgotten,
+    erased,
+    changes,
+    changed_images,
+    instance_copies,
+)
+BY_NAME = {table.name: table for table in LOGGED}
+NOT_LOGGED = f"'snapshot', '{CHAIN}', '{POSITION}'"  # keys of `meta`
+
+
+def start_log(connection: Connection) -> None:
+    """Log all further changes, under a new name."""
+    stop_log(connection)
+    metadata.set_value(connection, CHAIN, secrets.token_hex(16))
+    for table in LOGGED:
+        for event, row in (("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD")):
+            exempt = f"WHEN {row}.key NOT IN ({NOT_LOGGED})" if table is meta else ""
+            connection.exec_driver_sql(
+                f"CREATE TRIGGER {_trigger(table, event)} AFTER {event} ON {table.name} {exempt} "
+                f"BEGIN INSERT INTO change_log (row) VALUES ({_logged_row(table, event, row)}); END"
+            )
+
+
+def stop_log(connection: Connection) -> None:
+    """Log no more, and delete what was logged: it no longer continues any backup."""
+    for table in LOGGED:
+        for event in ("INSERT", "UPDATE", "DELETE"):
+            connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {_trigger(table, event)}")
+    connection.exec_driver_sql("DELETE FROM change_log")
+    connection.exec_driver_sql("DELETE FROM meta WHERE key IN (?, ?)", (CHAIN, POSITION))
+
+
+def seal_copy(connection: Connection) -> None:
+    """Turn the copy of a logged collection into a backup that the log continues."""
+    chain = metadata.find_value(connection, CHAIN)
+    position = connection.exec_driver_sql("SELECT max(entry) FROM change_log").scalar()
+    if position is None:
+        query = "SELECT seq FROM sqlite_sequence WHERE name = 'change_log'"
+        position = connection.exec_driver_sql(query).scalar() or 0
+    stop_log(connection)
+    if chain:
+        metadata.set_value(connection, CHAIN, chain)
+        metadata.set_value(connection, POSITION, str(position))
+
+
+def replay(connection: Connection, logged: str) -> None:
+    """Make one logged change of a row; only rows of the known tables can be written."""
+    name, event, values = json.loads(logged)
+    table = BY_NAME[name]
+    columns = list(table.primary_key) if event == "DELETE" else list(table.c)
+    parameters = tuple(_decode(column, value) for column, value in zip(columns, values, strict=True))
+    names = [column.name for column in columns]
+    if event == "DELETE":
+        same = " AND ".join(f"{name} = ?" for name in names)
+        connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE {same}", parameters)
+    else:
+        marks = ", ".join("?" * len(names))
+        insert = f"INSERT OR REPLACE INTO {table.name} ({', '.join(names)}) VALUES ({marks})"
+        connection.exec_driver_sql(insert, parameters)
+
+
+def _decode(column: Column[Any], value: str | int | None) -> str | bytes | int | None:
+    if value is None or isinstance(value, int):
+        return value
+    content = bytes.fromhex(value)
+    return content.decode() if isinstance(column.type, Text) else content
+
+
+def _trigger(table: Table, event: str) -> str:
+    return f"log_{table.name}_{event.lower()}"
+
+
+def _logged_row(table: Table, event: str, row: str) -> str:
+    """Return the SQL expression of a row as JSON; text and bytes in hexadecimal digits."""
+    columns = table.primary_key if event == "DELETE" else table.c
+    values = ", ".join(
+        f"CASE WHEN {row}.{column.name} IS NULL THEN NULL ELSE hex({row}.{column.name}) END"
+        if isinstance(column.type, Text | LargeBinary)
+        else f"{row}.{column.name}"
+        for column in columns
+    )
+    return f"json_array('{table.name}', '{event}', json_array({values}))"
