@@ -53,7 +53,7 @@ class SearchMethods(ServiceConnection):
         where : sequence of str
             Label conditions, for instance "modality=CT".
         exclude_patient : str, optional
-            Patient whose images are left out.
+            Key of a patient whose images are left out; with the scope admin also an identifier.
         frame : int, optional
             Frame of a file, from 1.
         region : (int, int, int, int), optional
@@ -110,7 +110,7 @@ class SearchMethods(ServiceConnection):
         grade_column : str, optional
             Label with the grades; None for the only one with a fitted ranker.
         exclude_patient : str, optional
-            Patient whose images are left out; only for files.
+            Key of a patient whose images are left out, with the scope admin also an identifier; only for files.
         **options
             See `DecodeOptions`; only for files.
 

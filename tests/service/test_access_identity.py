@@ -1,0 +1,407 @@
+"""Logins by the hospital's identity: users whom a trusted proxy names, or an OpenID Connect provider."""
+
+import base64
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from joserfc.jwk import OctKey, RSAKey
+
+from cbir import settings
+from cbir.errors import InvalidInput
+from service.access.startup_checks import check_startup, tokens_required
+from service.access.tokens import Scope, TokenStore
+from service.app import create_app
+from tests.service.conftest import problem
+from tests.service.identity_provider import CLIENT, SECRET, Provider, running
+
+GROUPS: dict[str, Any] = {
+    "chief": {"scopes": ["admin"]},
+    "radiology": {"scopes": ["search", "annotate"], "where": ["label=even"]},
+    "students": {"scopes": ["search"], "collections": ["none"]},
+}
+PROXY = "10.0.0.1"
+HTML = {"Accept": "text/html"}
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+# A trusted proxy
+
+
+def behind_proxy(folder: Path, state: Path) -> Flask:
+    return create_app(
+        folder,
+        settings.load(
+            state_folder=state,
+            trusted_proxies=(PROXY,),
+            proxy_user_header="X-Remote-User",
+            proxy_groups_header="X-Remote-Groups",
+            groups=GROUPS,
+        ),
+    )
+
+
+def send(app: Flask, address: str, peer: str = PROXY, method: str = "GET", **headers: str) -> Any:
+    names = {"X-Forwarded-Proto": "https"} | {
+        name.replace("_", "-"): value for name, value in headers.items()
+    }
+    names = (
+        names if peer == PROXY else {name: value for name, value in names.items() if "Forwarded" not in name}
+    )
+    return app.test_client().open(address, method=method, headers=names, environ_base={"REMOTE_ADDR": peer})
+
+
+def test_the_proxy_names_the_user(indexed: Path, state: Path, ids: list[str]) -> None:
+    app = behind_proxy(indexed, state)
+    seen = send(app, "/v1/images?limit=1000", X_Remote_User="jdoe", X_Remote_Groups="staff, radiology")
+    assert {item["labels"]["label"] for item in seen.json["items"]} == {"even"}
+    everything = send(app, "/v1/images?limit=1000", X_Remote_User="boss", X_Remote_Groups="chief,radiology")
+    assert len(everything.json["items"]) == len(ids), "the first group of the settings counts"
+    problem(send(app, "/v1/collection/history", X_Remote_User="jdoe", X_Remote_Groups="radiology"), 403)
+    assert (
+        send(app, "/v1/collection/history", X_Remote_User="boss", X_Remote_Groups="chief").status_code == 200
+    )
+    problem(send(app, "/v1/collection", X_Remote_User="s", X_Remote_Groups="students"), 404)
+    written = [json.loads(line) for line in (state / "audit.jsonl").read_text().splitlines()]
+    assert [(line["user"], line["token"]) for line in written[:2]] == [("jdoe", None), ("boss", None)]
+
+
+def test_changes_carry_the_users_name(writable: Path, state: Path, ids: list[str]) -> None:
+    app = behind_proxy(writable, state)
+    headers = {"X_Remote_User": "Böß".encode().decode("latin-1"), "X_Remote_Groups": "chief"}
+    assert send(app, f"/v1/images/{ids[0]}", method="DELETE", **headers).status_code == 204
+    newest = send(app, "/v1/collection/history", **headers).json["items"][0]
+    assert newest["who"] == "user Böß"
+    cross = send(app, f"/v1/images/{ids[1]}", method="DELETE", Origin="https://evil.example", **headers)
+    problem(cross, 403)
+
+
+@pytest.mark.parametrize("peer", ["127.0.0.1", "203.0.113.9", ""])
+def test_others_cannot_name_a_user(indexed: Path, state: Path, peer: str) -> None:
+    answer = send(
+        behind_proxy(indexed, state), "/v1/images", peer, X_Remote_User="boss", X_Remote_Groups="chief"
+    )
+    assert answer.status_code in (401, 403)
+    named = {"HTTP_X_REMOTE_USER": "boss", "HTTP_X_REMOTE_GROUPS": "chief", "REMOTE_ADDR": peer}
+    assert behind_proxy(indexed, state).test_client().get("/v1/images", environ_base=named).status_code in (
+        401,
+        403,
+    )
+
+
+@pytest.mark.parametrize(
+    ("user", "groups", "status"),
+    [
+        ("", "chief", 401),
+        ("jdoe", "", 403),
+        ("jdoe", "nobody", 403),
+        ("x" * 101, "chief", 403),
+        ("a\x1bb", "chief", 403),
+    ],
+)
+def test_users_without_rights(indexed: Path, state: Path, user: str, groups: str, status: int) -> None:
+    problem(
+        send(behind_proxy(indexed, state), "/v1/images", X_Remote_User=user, X_Remote_Groups=groups), status
+    )
+
+
+def test_a_token_counts_more_than_the_proxy(indexed: Path, state: Path) -> None:
+    app = behind_proxy(indexed, state)
+    text = TokenStore(state).create([Scope.search])[1]
+    sent = {"X_Remote_User": "boss", "X_Remote_Groups": "chief", "Authorization": f"Bearer {text}"}
+    problem(send(app, "/v1/collection/history", **sent), 403)
+    problem(send(app, "/v1/images", **sent | {"Authorization": "Bearer wrong"}), 401)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"proxy_user_header": "X-User"}, "trusted_proxies"),
+        ({"proxy_groups_header": "X-Groups"}, "proxy_user_header"),
+        ({"proxy_user_header": "X-User", "trusted_proxies": (PROXY,)}, "groups"),
+        (
+            {"proxy_user_header": "X-User", "trusted_proxies": (PROXY,), "require_tokens": False},
+            "require_tokens",
+        ),
+        (
+            {"proxy_user_header": "X-User", "trusted_proxies": (PROXY,), "groups": {"a": {"scopes": []}}},
+            "scopes",
+        ),
+        (
+            {
+                "proxy_user_header": "X-User",
+                "trusted_proxies": (PROXY,),
+                "groups": {"a": {"scopes": ["search"], "where": ["x"]}},
+            },
+            "groups.a.where",
+        ),
+        ({"oidc_issuer": "http://idp.example.org", "oidc_client_id": "x", "groups": GROUPS}, "https"),
+        ({"oidc_issuer": "https://idp.example.org", "groups": GROUPS}, "oidc_client_id"),
+        (
+            {
+                "oidc_issuer": "https://idp.example.org",
+                "oidc_client_id": "x",
+                "groups": GROUPS,
+                "oidc_client_secret_file": Path("/none"),
+            },
+            "oidc_client_secret_file",
+        ),
+    ],
+)
+def test_settings_that_cannot_work(state: Path, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        check_startup(settings.load(state_folder=state, **options))
+
+
+def test_settings_that_are_no_names(state: Path) -> None:
+    for name in ("Cookie", "X User", "", "host", "X_User:"):
+        with pytest.raises(InvalidInput, match="proxy_user_header"):
+            settings.load(proxy_user_header=name)
+    with pytest.raises(InvalidInput, match="where"):
+        settings.load(groups={"a": {"scopes": ["ingest"], "where": ["site=A"]}})
+
+
+# An OpenID Connect provider
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with running() as provider:
+        yield provider
+
+
+@pytest.fixture
+def app(indexed: Path, state: Path, provider: Provider, tmp_path: Path) -> Flask:
+    (tmp_path / "secret").write_text(f"{SECRET}\n")
+    active = settings.load(
+        state_folder=state,
+        oidc_issuer=provider.issuer,
+        oidc_client_id=CLIENT,
+        oidc_client_secret_file=tmp_path / "secret",
+        groups=GROUPS,
+    )
+    check_startup(active)
+    assert tokens_required(active)
+    return create_app(indexed, active)
+
+
+def begin(client: FlaskClient, base: str = "http://localhost") -> str:
+    """Follow the link on the login page to the provider; the address that it sends the browser back to."""
+    page = client.get("/login?next=/?k=7", base_url=base).text
+    link = re.search(r'href="(/login/oidc[^"]*)"', page)
+    assert link
+    to_provider = client.get(link[1].replace("&amp;", "&"), base_url=base)
+    assert to_provider.status_code == 303, to_provider.text
+    back = httpx.get(to_provider.headers["Location"])
+    assert back.status_code == 302, back.text
+    return str(back.headers["Location"])
+
+
+def log_in(client: FlaskClient, base: str = "http://localhost") -> Any:
+    return client.get(begin(client, base), headers={"Sec-Fetch-Site": "cross-site"})
+
+
+def test_a_login(app: Flask, state: Path) -> None:
+    client = app.test_client()
+    answer = log_in(client)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["Refresh"] == "0; url=/?k=7"
+    page = client.get("/?k=7", headers=HTML)
+    assert page.status_code == 200
+    assert 'name="csrf"' in page.text
+    items = client.get("/v1/images?limit=1000").json["items"]
+    assert {item["labels"]["label"] for item in items} == {"even"}
+    assert "jdoe" in client.get("/login").text
+    problem(client.get("/v1/collection/history"), 403)
+    written = [json.loads(line) for line in (state / "audit.jsonl").read_text().splitlines()]
+    assert [(line["user"], line["action"], line["status"]) for line in written[:2]] == [
+        ("jdoe", "login", 200),
+        ("jdoe", "list", 200),
+    ]
+    token = re.search(r'name="csrf" content="([^"]+)"', page.text)
+    assert token
+    problem(client.post("/v1/search", json={"image_id": items[0]["image_id"]}), 403)
+    sent = {"X-CSRF-Token": token[1]}
+    assert client.post("/v1/search", json={"image_id": items[0]["image_id"]}, headers=sent).status_code == 200
+    assert client.post("/logout", headers=sent).status_code == 303
+    problem(client.get("/v1/images"), 401)
+
+
+def test_the_request_to_the_provider(app: Flask, provider: Provider) -> None:
+    client = app.test_client()
+    sent = client.get("/login/oidc", base_url="https://localhost")
+    address = urlsplit(sent.headers["Location"])
+    query = {name: values[0] for name, values in parse_qs(address.query).items()}
+    assert f"{address.scheme}://{address.netloc}{address.path}" == f"{provider.issuer}/authorize"
+    assert (query["response_type"], query["client_id"], query["scope"]) == ("code", CLIENT, "openid profile")
+    assert (query["code_challenge_method"], len(query["code_challenge"])) == ("S256", 43)
+    assert query["redirect_uri"] == "https://localhost/login/oidc/callback"
+    assert len(query["state"]) > 40
+    assert len(query["nonce"]) > 40
+    cookie = sent.headers["Set-Cookie"]
+    assert cookie.startswith("__Host-cbir-login=")
+    for attribute in ("Secure", "HttpOnly", "SameSite=Lax", "Path=/", "Max-Age=600"):
+        assert attribute in cookie
+    again = parse_qs(urlsplit(client.get("/login/oidc").headers["Location"]).query)
+    assert again["state"] != [query["state"]]
+    assert again["nonce"] != [query["nonce"]]
+    session = log_in(client, "https://localhost").headers.getlist("Set-Cookie")
+    assert any("__Host-cbir=" in line and "SameSite=Strict" in line and "Secure" in line for line in session)
+
+
+def no_login(client: FlaskClient, answer: Any, status: int) -> None:
+    assert answer.status_code == status, answer.text
+    problem(client.get("/v1/images"), 401)
+
+
+def test_another_browser_or_state(app: Flask, provider: Provider) -> None:
+    """Nobody can be logged in as the attacker, by a link that ends a login begun elsewhere."""
+    attacker, victim = app.test_client(), app.test_client()
+    address = begin(attacker)
+    no_login(victim, victim.get(address), 400)
+    victim.get("/login/oidc")
+    no_login(victim, victim.get(address), 400)
+    client = app.test_client()
+    address = begin(client)
+    no_login(client, client.get(re.sub("state=[^&]+", "state=x", address)), 400)
+    no_login(client, client.get(address), 400)
+    assert "/realm/token" not in provider.asked
+    client = app.test_client()
+    address = begin(client)
+    assert client.get(address).status_code == 200
+    assert client.get(address).status_code == 400, "a code is used once"
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"iss": "https://evil.example"},
+        {"iss": None},
+        {"aud": "another-client"},
+        {"aud": ["another-client"]},
+        {"aud": None},
+        {"exp": 1_000_000_000},
+        {"exp": None},
+        {"nonce": "of another login"},
+        {"nonce": None},
+        {"iat": None},
+        {"sub": None},
+        {"aud": [CLIENT, "other"], "azp": "other"},
+        {"preferred_username": None},
+        {"preferred_username": ["jdoe"]},
+        {"groups": {"radiology": True}},
+    ],
+)
+def test_claims_that_are_refused(app: Flask, provider: Provider, overrides: dict[str, Any]) -> None:
+    provider.overrides = overrides
+    client = app.test_client()
+    no_login(client, log_in(client), 401)
+
+
+@pytest.mark.parametrize("groups", [[], ["nobody"], [1, None], "student"])
+def test_users_in_no_group(app: Flask, provider: Provider, groups: Any) -> None:
+    provider.overrides = {"groups": groups}
+    client = app.test_client()
+    no_login(client, log_in(client), 403)
+
+
+def test_signatures_that_are_refused(app: Flask, provider: Provider) -> None:
+    for key, header in (
+        (RSAKey.generate_key(2048, {"kid": "first"}), {"alg": "RS256"}),
+        (RSAKey.generate_key(2048, {"kid": "unknown"}), {"alg": "RS256"}),
+        (OctKey.import_key(b"x" * 32, {"kid": "first"}), {"alg": "HS256"}),
+    ):
+        provider.signing, provider.header = key, header
+        client = app.test_client()
+        no_login(client, log_in(client), 401)
+
+
+def test_an_unsigned_token(app: Flask, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsigned(nonce: str) -> str:
+        now = int(time.time())
+        claims = {
+            "iss": provider.issuer,
+            "sub": "1",
+            "aud": CLIENT,
+            "exp": now + 99,
+            "iat": now,
+            "nonce": nonce,
+        }
+        parts = ({"alg": "none"}, claims | provider.claims)
+        return (
+            ".".join(base64.urlsafe_b64encode(json.dumps(p).encode()).rstrip(b"=").decode() for p in parts)
+            + "."
+        )
+
+    monkeypatch.setattr(provider, "id_token", unsigned)
+    client = app.test_client()
+    no_login(client, log_in(client), 401)
+
+
+def test_new_keys_of_the_provider(app: Flask, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert log_in(app.test_client()).status_code == 200
+    provider.keys = [RSAKey.generate_key(2048, {"kid": "second"})]
+    monkeypatch.setattr("service.access.oidc_client.KEYS_SECONDS", 0)
+    assert log_in(app.test_client()).status_code == 200
+
+
+def test_a_provider_that_is_down_or_another(
+    app: Flask, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider.metadata = {"token_endpoint": "http://evil.example/token"}
+    assert app.test_client().get("/login/oidc").status_code == 502
+    provider.metadata = {"issuer": "https://evil.example"}
+    assert app.test_client().get("/login/oidc").status_code == 502
+    provider.metadata = {"x": "x" * 2**21}
+    answer = app.test_client().get("/login/oidc")
+    assert answer.status_code == 502
+    assert "Traceback" not in answer.text
+    provider.metadata = {}
+    asked = len(provider.asked)
+    assert app.test_client().get("/login/oidc").status_code == 502
+    assert len(provider.asked) == asked, "a provider that failed is left alone for a while"
+    monkeypatch.setattr(app.extensions["cbir-access"].oidc, "_down_until", 0.0)
+    assert log_in(app.test_client()).status_code == 200
+
+
+def test_an_error_of_the_provider(app: Flask, provider: Provider) -> None:
+    client = app.test_client()
+    address = re.sub("code=[^&]+", "error=access_denied", begin(client))
+    answer = client.get(address)
+    no_login(client, answer, 401)
+    assert "access_denied" in answer.text
+    address = re.sub("code=[^&]+", "error=%3Cscript%3E", begin(client))
+    assert "script>" not in client.get(address).text.replace("</script>", "").replace("<script", "")
+
+
+def test_guessing_codes_is_limited(indexed: Path, state: Path, provider: Provider, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("wrong")
+    app = create_app(
+        indexed,
+        settings.load(
+            state_folder=state, oidc_issuer=provider.issuer, oidc_client_id=CLIENT, failed_attempts=2,
+            oidc_client_secret_file=tmp_path / "secret", groups=GROUPS,
+        ),
+    )  # fmt: skip
+    assert [log_in(app.test_client()).status_code for _ in range(3)] == [401, 401, 429]
+    assert provider.refused == ["wrong client"] * 2
+
+
+def test_without_a_provider_there_is_no_such_login(indexed: Path, state: Path) -> None:
+    TokenStore(state).create([Scope.search])
+    client = create_app(indexed, settings.load(state_folder=state, require_tokens=True)).test_client()
+    assert "oidc" not in client.get("/login").text
+    problem(client.get("/login/oidc"), 404)
+    problem(client.get("/login/oidc/callback?code=x&state=y"), 404)
