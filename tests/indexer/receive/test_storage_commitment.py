@@ -83,9 +83,9 @@ def ask_for(port: int, references: Sequence[tuple[str, str]]) -> tuple[set[str],
     )
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[BoundedServer]:
-    with listening(tmp_path / "collection", PeerPolicy("CBIR")) as started:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoundedServer]:
+    with listening(tmp_path_factory.mktemp("commitment") / "collection", PeerPolicy("CBIR")) as started:
         yield started
 
 
@@ -99,22 +99,22 @@ def test_what_is_stored_and_what_is_not(server: BoundedServer) -> None:
     assert ask_for(port, mixed) == ({uids[0]}, {uids[1]: 0x0119, "1.2.3": 0x0112})
 
 
-def test_an_equal_picture_with_another_uid_is_stored_until_it_is_deleted(
-    server: BoundedServer, tmp_path: Path
-) -> None:
-    port = port_of(server)
+def test_an_equal_picture_with_another_uid_is_stored_until_it_is_deleted(tmp_path: Path) -> None:
+    place = tmp_path / "collection"
     first, second = next(slices(1, 32)), next(slices(1, 32))
     second.SOPInstanceUID = second.file_meta.MediaStorageSOPInstanceUID = generate_uid()
     asked = [(CTImageStorage, str(ds.SOPInstanceUID)) for ds in (first, second)]
-    assert send(port, [first, second]) == [0, 0]
-    assert ask_for(port, asked) == ({uid for _, uid in asked}, {})
-    with Collection(tmp_path / "collection") as collection:
-        assert len(collection) == 1
-        with collection.writer() as writer:
-            writer.delete([record.image_id for _, record in collection.iterate()])
-    assert ask_for(port, asked) == (set(), {uid: 0x0112 for _, uid in asked})
-    assert send(port, [second]) == [0xB006]
-    assert ask_for(port, asked[1:]) == (set(), {asked[1][1]: 0x0112})
+    with listening(place, PeerPolicy("CBIR")) as server:
+        port = port_of(server)
+        assert send(port, [first, second]) == [0, 0]
+        assert ask_for(port, asked) == ({uid for _, uid in asked}, {})
+        with Collection(place) as collection:
+            assert len(collection) == 1
+            with collection.writer() as writer:
+                writer.delete([record.image_id for _, record in collection.iterate()])
+        assert ask_for(port, asked) == (set(), {uid: 0x0112 for _, uid in asked})
+        assert send(port, [second]) == [0xB006]
+        assert ask_for(port, asked[1:]) == (set(), {asked[1][1]: 0x0112})
 
 
 def test_invalid_requests_are_refused(server: BoundedServer, monkeypatch: pytest.MonkeyPatch) -> None:
