@@ -31,6 +31,7 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_TYPES = (JSON, MERGE_PATCH)
 BINARY_TYPES = ("application/dicom", "application/octet-stream")
 MAX_CONDITIONS = 32
+MAX_JSON_NAMES = 10_000
 MAX_NAME_CHARACTERS = 255  # of a re-ranker or a collection
 REPEATABLE = ("where", "examples", "includefield")  # parameters that may be sent several times
 PATIENT_KEY = re.compile(r"[0-9a-f]{32}")
@@ -193,9 +194,28 @@ def _add(values: dict[str, Any], name: str, items: list[Any]) -> None:
         values[name] = items[0]
 
 
+class _NameCounter:
+    """Makes objects of JSON; raises InvalidInput if they have too many names together.
+
+    Each unknown name would become an error of its own, which takes more time than all the rest.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        self._count += len(pairs)
+        if self._count > MAX_JSON_NAMES:
+            raise InvalidInput(f"the body: the JSON has more than {MAX_JSON_NAMES} names")
+        return dict(pairs)
+
+
 def _json_object() -> dict[str, Any]:
     try:
-        body = json.loads(request_body.read_body(request_body.MAX_JSON_BYTES, "a JSON body"))
+        body = json.loads(
+            request_body.read_body(request_body.MAX_JSON_BYTES, "a JSON body"),
+            object_pairs_hook=_NameCounter(),
+        )
         # half a surrogate pair is valid JSON, but not valid text
         json.dumps(body, ensure_ascii=False).encode()
     except RecursionError as error:

@@ -16,6 +16,7 @@ SIZES = (20, 250, 2000, 16000)
 SECONDS_PER_CHARACTER = 0.5e-6  # a linear expression takes some 20 ns
 FIXED_SECONDS = 0.002  # for the noise of other processes
 REPEATS = 5
+LARGEST_GROWTH = 8  # of the time, for four times the length
 
 
 class Expression(NamedTuple):
@@ -122,19 +123,19 @@ def hostile_texts(pattern: str | bytes) -> list[Callable[[int], str]]:
     ]
 
 
-def seconds(expression: Expression, text: str) -> float:
-    """Return the time of one use; the least of several if it seems long."""
+def seconds(expression: Expression, text: str, repeats: int = 1) -> float:
+    """Return the least time of several uses, of `repeats` at least, and of more if it seems long."""
     compiled = re.compile(expression.pattern, expression.flags)
     subject = text.encode("latin-1", "replace") if isinstance(expression.pattern, bytes) else text
     use = getattr(compiled, expression.method)
     least = float("inf")
-    for _ in range(REPEATS):
+    for turn in range(REPEATS):
         started = time.perf_counter()
-        result = use("", subject) if expression.method == "sub" else use(subject)
+        result = use(subject[:0], subject) if expression.method == "sub" else use(subject)
         if expression.method == "finditer":
             list(result)
         least = min(least, time.perf_counter() - started)
-        if least < _most(len(text)):
+        if turn + 1 >= repeats and least < _most(len(text)):
             break
     return least
 
@@ -144,12 +145,17 @@ def _most(length: int) -> float:
 
 
 def slow_text(expression: Expression) -> str | None:
-    """Return a description of the first text that takes too long, from short texts to long."""
-    texts = hostile_texts(expression.pattern)
+    """Return a description of the first text that takes too long, from short texts to long.
+
+    Four times the length may take four times as long, but not sixteen.
+    """
     for size in SIZES:
-        for make in texts:
+        for make in hostile_texts(expression.pattern):
             text = make(size)
-            if (taken := seconds(expression, text)) > _most(len(text)):
+            taken = seconds(expression, text)
+            if taken > _most(len(text)) and taken > LARGEST_GROWTH * seconds(
+                expression, make(size // 4), REPEATS
+            ):
                 return f"{expression}: {taken:.3f} s for {len(text)} characters {text[:10]!r}...{text[-5:]!r}"
     return None
 

@@ -18,6 +18,7 @@ import numpy as np
 import psutil
 import pytest
 
+from tests.benches import loaded
 from tests.indexer.dicomweb.small_archive import certificate
 from tests.service.conftest import Served, problem, serving
 
@@ -324,3 +325,13 @@ def test_no_file_stays_open(served: Served) -> None:
     while process.num_fds() > before + 2 and time.monotonic() < end:
         time.sleep(0.2)
     assert process.num_fds() <= before + 2
+
+
+def test_the_bench_measures_what_this_file_asserts(indexed: Path, pictures: list[Path]) -> None:
+    bench = loaded("connections")
+    case = bench.Case("half a body", 100, HALF_BODY)
+    result = bench.measure(case, indexed, pictures[0].read_bytes(), seconds=0.5)
+    assert result["survived"]
+    assert result["failed"] == 0
+    for name, most in bench.TARGETS.items():
+        assert result[name] < most
