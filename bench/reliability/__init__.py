@@ -1,0 +1,1 @@
+"""Parts of bench/kills.py and bench/faults.py."""

@@ -1,0 +1,50 @@
+"""Samples of the campaigns in bench/: kills, failing calls, power cuts."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.benches import FOLDER
+
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(FOLDER.parent)}
+
+
+def run(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a command of bench/ to its end."""
+    command = [sys.executable, str(FOLDER / script), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=240)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="calls are intercepted on Linux only")
+def test_failing_calls_and_power_cuts_harm_no_collection(tmp_path: Path) -> None:
+    from reliability import shim
+
+    if reason := shim.obstacle():
+        pytest.skip(reason)
+    done = run("faults.py", "--count", 50, "--seed", 1, "--results", tmp_path / "faults.md")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|") for line in (tmp_path / "faults.md").read_text().splitlines() if line[:1] == "|"]
+    counts = {cells[1].strip(): [cell.strip() for cell in cells[2:-1]] for cells in rows}
+    assert counts["all"][0] == "50"
+    assert counts["power cut"][0] == "20"
+    assert int(counts["always"][2]) > 0, "calls that fail are noticed"
+    assert int(counts["kill"][3]) > 0, "processes are killed"
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+def test_kills_harm_no_collection(tmp_path: Path) -> None:
+    record, arguments = tmp_path / "kills.jsonl", ("--targets", "compact", "serve", "erase", "--seed", 1)
+    done = run("kills.py", "--count", 2, *arguments, "--record", record)
+    assert done.returncode == 0, done.stderr
+    done = run("kills.py", "--count", 4, *arguments, "--record", record)
+    assert done.returncode == 0, done.stderr
+    kills = [json.loads(line) for line in record.read_text().splitlines()]
+    assert [kill["target"] for kill in kills] == ["compact", "serve", "erase", "compact"]
+    assert sum(kills[1]["acknowledged"].values()) > 0
+    assert run("kills.py", "--count", 4, "--targets", "serve", "--record", record).returncode == 1
