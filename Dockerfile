@@ -1,21 +1,28 @@
 # Container image of the service; see docs/operations.md.
 #   docker build --tag cbir .        # with FAISS for NVIDIA GPUs: --build-arg FAISS=faiss-gpu-cu12
-ARG PYTHON=3.11
+# Packages are those of the lock files, by hash. A tag can move: for a build that can be repeated, give the base image by
+# digest, --build-arg BASE=python:3.11-slim-bookworm@sha256:... (`docker buildx imagetools inspect` prints it).
+ARG BASE=python:3.11-slim-bookworm
 
-FROM python:${PYTHON}-slim-bookworm AS build
+FROM ${BASE} AS build
 # faiss-cpu, or a FAISS package for GPUs to install instead
 ARG FAISS=faiss-cpu
 WORKDIR /src
+COPY requirements.lock requirements-build.lock ./
+RUN python -m venv /opt/cbir \
+    && /opt/cbir/bin/pip install --no-cache-dir --require-hashes -r requirements.lock \
+    && python -m venv /opt/build \
+    && /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements-build.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY cbir cbir
 COPY indexer indexer
 COPY service service
-RUN python -m venv /opt/cbir \
-    && /opt/cbir/bin/pip install --no-cache-dir . \
+RUN /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . \
+    && /opt/cbir/bin/pip install --no-cache-dir --no-deps --no-index /wheels/*.whl \
     && if [ "$FAISS" != faiss-cpu ]; then \
         /opt/cbir/bin/pip uninstall --yes faiss-cpu && /opt/cbir/bin/pip install --no-cache-dir "$FAISS"; fi
 
-FROM python:${PYTHON}-slim-bookworm
+FROM ${BASE}
 RUN useradd --uid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin cbir \
     && install --directory --owner=cbir --group=cbir --mode=0700 /data
 COPY --from=build /opt/cbir /opt/cbir

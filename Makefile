@@ -1,17 +1,22 @@
 # make demo    index synthetic radiographs (or IMAGES=folder) and serve a page to search them
 # make check   style, import contracts, types and the unit tests: under 90 seconds once installed
 # make test    every test        make bench   the benchmarks, small
+# make fuzz    random bytes for everything that reads them (SECONDS=3600)
+# make lock    the exact versions of the container        make audit-deps, make sbom   their known vulnerabilities, their list
 PYTHON ?= python3
 PORT ?= 8000
 DEMO ?= demo
 COUNT ?= 600
+SECONDS ?= 60
 VENV := .venv
+TOOLS := $(VENV)-tools
+UV := $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command 'make lock'
 DEBIAN := chromium fonts-dejavu-core orthanc orthanc-dicomweb dcmtk dicom3tools
 PYTEST := $(VENV)/bin/python -m pytest
 # One process per core; more BLAS threads would only compete for the cores.
 PARALLEL := -n auto --dist loadgroup
 
-.PHONY: demo check lint unit test coverage test-lowest test-wheel format bench clean debian axe
+.PHONY: demo check lint unit test coverage test-lowest test-wheel format bench clean debian axe fuzz lock audit-deps sbom
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -88,5 +93,26 @@ bench: $(VENV)/installed-test
 	$(VENV)/bin/python bench/query.py --sizes 10000 100000
 	$(VENV)/bin/python bench/sorters.py --sizes 32x100
 
+fuzz: $(VENV)/installed-test
+	$(VENV)/bin/python -m tests.fuzz.campaign --seconds $(SECONDS)
+
+$(TOOLS)/installed:
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install --quiet uv pip-audit cyclonedx-bom
+	touch $@
+
+# Versions and hashes of what the container installs. Keeps versions that still fit; UPGRADE=--upgrade takes the newest.
+lock: $(TOOLS)/installed
+	$(UV) $(UPGRADE) --output-file requirements.lock pyproject.toml
+	sed -n 's/^requires = \["\(.*\)"\]/\1/p' pyproject.toml | $(UV) $(UPGRADE) --output-file requirements-build.lock -
+
+# Asks PyPI for known vulnerabilities of the versions in the lock files.
+audit-deps: $(TOOLS)/installed
+	$(TOOLS)/bin/pip-audit --strict --require-hashes --disable-pip --requirement requirements.lock --requirement requirements-build.lock
+
+# Software bill of materials of the container, CycloneDX.
+sbom: $(TOOLS)/installed
+	$(TOOLS)/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-file sbom.json
+
 clean:
-	rm -rf $(VENV) $(VENV)-lowest $(DEMO) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage*
+	rm -rf $(VENV) $(VENV)-lowest $(TOOLS) sbom.json fuzz-findings $(DEMO) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage*
