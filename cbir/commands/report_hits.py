@@ -100,7 +100,7 @@ def _search(
         narrowed = _exclude(request, header, exclude, record.patient_key)
         return header, record.frame, searcher.by_id(record.image_id, narrowed, watch)
     header = _read_header(Path(image), image)
-    limits = Limits(pixels=searcher.settings.max_pixels)
+    limits = Limits.from_settings(searcher.settings)
     query = select_frame(read_images(Path(image), limits=limits), frame, image)
     narrowed = _exclude(request, header, exclude, str(header.get("PatientID") or "") or None)
     return header, query.frame, searcher.by_image(query, narrowed, watch)

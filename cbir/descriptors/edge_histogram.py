@@ -5,6 +5,7 @@ kept because it decides ties.
 """
 
 import math
+from typing import Any
 
 import cv2
 import numpy as np
@@ -29,6 +30,7 @@ LEVELS = np.array(
 )
 _BORDERS = (LEVELS[:, :-1] + LEVELS[:, 1:]) / 2.0
 
+_STRIP = 2**22  # pixels whose sums are computed at a time
 _BLOCKS = 1100  # target number of blocks
 _THRESHOLD = 11.0  # minimum edge strength of a block
 _SHORTEST = 70  # pixels; an image with a shorter side is enlarged
@@ -93,12 +95,22 @@ def _regions(blocks: int, block: int, side: int) -> NDArray[np.int64]:
 def _quadrant_means(grey: NDArray[np.uint8], block: int) -> NDArray[np.float64]:
     """Return the means of the block quadrants: (2 * rows of blocks, 2 * columns of blocks)."""
     half = block // 2
-    bottom, right = (side // block * block + 1 for side in grey.shape)
+    rows, columns = (side // block * 2 for side in grey.shape)
+    sums = np.empty((rows, columns), np.float64)
+    step = max(1, _STRIP // (half * grey.shape[1]))
+    for start in range(0, rows, step):
+        sums[start : start + step] = _quadrant_sums(
+            grey[start * half : min(start + step, rows) * half, : columns * half], half
+        )
+    return sums / (block * block / 4.0)
+
+
+def _quadrant_sums(grey: NDArray[np.uint8], half: int) -> NDArray[Any]:
+    """Return the sums of squares of side `half`, exactly."""
     small = grey.size < 2**31 // 255  # the sum of all pixels fits 32 bits
-    integral = cv2.integral(grey, sdepth=cv2.CV_32S if small else cv2.CV_64F)
-    corners = integral[:bottom:half, :right:half]
+    corners = cv2.integral(grey, sdepth=cv2.CV_32S if small else cv2.CV_64F)[::half, ::half]
     across = corners[:, 1:] - corners[:, :-1]
-    return (across[1:] - across[:-1]) / (block * block / 4.0)
+    return np.asarray(across[1:] - across[:-1])
 
 
 def _kinds(means: NDArray[np.float64]) -> NDArray[np.int64]:

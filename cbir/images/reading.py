@@ -94,7 +94,7 @@ def decode(
         raise UnreadableImage(f"{name} is damaged or unsupported ({reason}); export it again") from error
 
 
-def is_out_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException | None) -> bool:
     """Return True if `error`, of Python or of OpenCV, says that memory could not be allocated."""
     return isinstance(error, MemoryError) or (isinstance(error, cv2.error) and error.code == NO_MEMORY)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,7 +15,7 @@ from cbir.images.reading import is_out_of_memory, recognise_format
 from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.images.thumbnail import encode_view, make_thumbnail
 from cbir.ingest.description import DescribedFile, DescribeTask, describe_images, with_deadline
-from cbir.ingest.memory_limit import memory_limit
+from cbir.ingest.memory_limit import memory_limit, private_memory
 from cbir.ingest.shared_bytes import SharedBytes, load_shared_bytes
 from cbir.search import QueryImage, describe_query, select_frame
 
@@ -55,12 +56,18 @@ class OtherPicture(UnreadableImage):
 def run_limited(task: Callable[[], Result], memory_bytes: int) -> Result:
     """Run `task` with a limit of the memory that it allocates; raises UnreadableImage where that ends it."""
     try:
-        with memory_limit(memory_bytes):
+        with memory_limit(memory_bytes, above=_memory_at_start()):
             return task()
     except Exception as error:
-        if not is_out_of_memory(error):
+        if not is_out_of_memory(error) and not is_out_of_memory(error.__cause__):
             raise
     raise UnreadableImage("the image needs more memory than decoding may take (decoder_bytes)")
+
+
+@cache
+def _memory_at_start() -> int:
+    """Return the memory before the first task: what tasks leave behind does not add up."""
+    return private_memory()
 
 
 def describe_choice(choice: ImageChoice, task: DescribeTask) -> QueryImage:

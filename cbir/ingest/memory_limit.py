@@ -1,5 +1,7 @@
 """Limit of the memory that a process may allocate for one task."""
 
+import ctypes
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,19 +16,32 @@ STATM = Path("/proc/self/statm")
 
 
 @contextmanager
-def memory_limit(most_bytes: int) -> Iterator[None]:
-    """Let this process allocate at most `most_bytes` more; allocations beyond that fail, usually with MemoryError.
+def memory_limit(most_bytes: int, above: int | None = None) -> Iterator[None]:
+    """Let this process have at most `most_bytes` of private memory (RLIMIT_DATA) above what it has, or `above`.
 
-    Private memory counts (RLIMIT_DATA), of all threads. On systems without /proc there is no limit.
+    Allocations beyond that fail, usually with MemoryError. On systems without /proc there is no limit.
     """
     if resource is None or not STATM.exists():
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = int(STATM.read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE") + most_bytes
+    limit = (private_memory() if above is None else above) + most_bytes
     bounds = [value for value in (limit, soft, hard) if value != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def private_memory() -> int:
+    """Return the private memory of this process that `memory_limit` counts, in bytes; 0 without /proc."""
+    return int(STATM.read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE") if STATM.exists() else 0
+
+
+def release_memory() -> None:
+    """Return memory that is not used any more to the system, which the C library else keeps for later."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None  # glibc only
+    if trim is not None:
+        trim(0)

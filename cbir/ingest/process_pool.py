@@ -14,10 +14,13 @@ from multiprocessing.connection import Connection
 from queue import Empty, Queue
 from typing import Any, Generic, TypeVar, cast
 
+from cbir.ingest.memory_limit import private_memory, release_memory
+
 START_SECONDS = 120.0  # for a process to import its modules
 END_SECONDS = 5.0  # for an idle process to end by itself
 CHECK_SECONDS = 0.1  # between two checks whether a task is still wanted
 GRACE_SECONDS = 0.5  # before a task that is not wanted any more is killed: a new process costs more
+KEPT_BYTES = 32 * 2**20  # that a task may leave behind before unused memory is returned to the system
 EXTENSION_SECONDS = 1.0  # at most this often a task extends its deadline
 
 _context = multiprocessing.get_context("spawn")
@@ -258,16 +261,22 @@ def _serve_tasks(
         initializer()
     _parent_pipe = pipe
     pipe.send(None)  # ready
+    kept = private_memory()
     while True:
         try:
             task = pipe.recv()
         except (EOFError, OSError):
             return
+        reply = None
         try:
-            reply: tuple[bool, Any] = True, function(task)
+            reply = True, function(task)
         except Exception as error:
             reply = False, error
         pipe.send(reply)
+        task = reply = None  # a failed reply holds the arrays of its task
+        if private_memory() > kept + KEPT_BYTES:
+            release_memory()
+            kept = private_memory()
 
 
 def _exit_with_parent(sentinel: int) -> None:

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cbir.errors import InvalidInput, NotFound
-from cbir.images import Image
-from cbir.images.pad_resize import pad_resize
 from cbir.store import Collection
 from cbir.store.severity_model import FOLDER
 from cbir.store.writer_lock import writer_lock
@@ -48,6 +49,6 @@ def load_stored_ranker(collection: Collection) -> "BayesianRanker":
     )
 
 
-def severity_of_image(ranker: "BayesianRanker", image: Image) -> float:
-    """Return the severity of `image` according to `ranker`."""
-    return float(ranker.severity(pad_resize(image, ranker.side)[None]).mean[0])
+def severity_of_picture(ranker: "BayesianRanker", picture: NDArray[np.uint8]) -> float:
+    """Return the severity of a `picture`, (side, side) as `ranker` needs it."""
+    return float(ranker.severity(picture[None]).mean[0])

@@ -1,0 +1,170 @@
+"""Decoder processes of the service: deadlines, memory, crashes, and equal answers."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from flask.testing import FlaskClient
+from pydicom.uid import JPEGBaseline8Bit
+
+from cbir import settings
+from cbir.images import read_images
+from cbir.search import Request, Searcher, Stopwatch
+from cbir.store import Collection
+from service.app import create_app
+from tests import hostile_images as hostile
+from tests.service.conftest import problem
+
+SLOW = hostile.png_of_zeros(9000)  # some hundred milliseconds
+SEARCH = "/v1/search?k=5&rerank=none"
+
+
+def post(client: FlaskClient, path: str, data: bytes, kind: str = "image/png") -> Any:
+    return client.post(path, data=data, content_type=kind)
+
+
+@pytest.fixture
+def impatient(indexed: Path) -> FlaskClient:
+    app = create_app(indexed, settings.load(decode_seconds=0.2, decoders=1))
+    return app.test_client()
+
+
+def decoder_processes() -> list[psutil.Process]:
+    """The decoders of this process."""
+    children = psutil.Process().children()
+    return [child for child in children if any("spawn_main" in part for part in child.cmdline())]
+
+
+def test_answers_are_those_of_this_process(client: FlaskClient, pictures: list[Path], indexed: Path) -> None:
+    with Collection(indexed) as collection:
+        searcher = Searcher(collection, settings.load())
+        for path in pictures[-3:]:
+            expected = searcher.by_image(next(read_images(path)), Request(k=5, rerank="none"), Stopwatch())
+            answer = post(client, SEARCH, path.read_bytes()).json
+            assert answer["query"] == expected.query.model_dump()
+            assert [(hit["image_id"], hit["score"], hit["distance"]) for hit in answer["results"]] == [
+                (hit.image_id, hit.score, hit.distance) for hit in expected.results
+            ]
+            assert {"decode", "describe", "search", "rerank", "total"} == set(answer["timings_ms"])
+            assert answer["timings_ms"]["total"] >= answer["timings_ms"]["describe"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [SEARCH, "/v1/render", "/v1/images"])
+def test_a_decoder_is_killed_at_its_deadline(writable: Path, pictures: list[Path], path: str) -> None:
+    client = create_app(writable, settings.load(decode_seconds=0.2, decoders=1)).test_client()
+    good = pictures[-1].read_bytes()
+    while post(client, "/v1/render", good).status_code != 200:
+        pass  # the first ones wait for imports
+    assert "(decode_seconds)" in problem(post(client, path, SLOW), 422)
+    time.sleep(2)  # for the imports of a new process
+    assert post(client, "/v1/render", good).status_code == 200
+
+
+@pytest.mark.slow
+def test_memory_of_a_decoder_is_limited(indexed: Path, pictures: list[Path]) -> None:
+    client = create_app(indexed, settings.load(decoder_bytes=64 * 2**20)).test_client()
+    assert "memory" in problem(post(client, SEARCH, SLOW), 422)
+    assert post(client, SEARCH, pictures[-1].read_bytes()).status_code == 200
+
+
+@pytest.mark.slow
+def test_a_crash_is_reported_for_its_image_alone(client: FlaskClient, pictures: list[Path]) -> None:
+    good = pictures[-1].read_bytes()
+    post(client, SEARCH, good)
+    with ThreadPoolExecutor(1) as threads:
+        victim = threads.submit(post, client, SEARCH, hostile.png_of_zeros(10_000))
+        busy = _busy_decoder()
+        busy.kill()
+        assert "crash" in problem(victim.result(), 422)
+    assert [post(client, SEARCH, good).status_code for _ in range(4)] == [200] * 4
+
+
+def _busy_decoder() -> psutil.Process:
+    """Wait for a decoder that works on a large image."""
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        for process in decoder_processes():
+            if process.memory_info().rss > 150 * 2**20:
+                return process
+        time.sleep(0.002)
+    raise AssertionError("no decoder is busy")
+
+
+@pytest.mark.slow
+def test_searches_without_a_file_do_not_wait_for_decoders(indexed: Path, ids: list[str]) -> None:
+    app = create_app(indexed, settings.load(threads=1, decoders=1, decode_seconds=20))
+    client = app.test_client()
+    assert client.post("/v1/search", json={"image_id": ids[0]}).status_code == 200
+    threads = [
+        threading.Thread(target=post, args=(app.test_client(), SEARCH, hostile.png_of_zeros(10_000)))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.3)
+    started = time.monotonic()
+    assert client.post("/v1/search", json={"image_id": ids[0], "rerank": "none"}).status_code == 200
+    assert time.monotonic() - started < 0.5
+    assert any(thread.is_alive() for thread in threads)
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.slow
+def test_hostile_files_are_refused_by_every_endpoint(writable: Path) -> None:
+    client = create_app(writable, settings.load()).test_client()
+    files = [
+        (hostile.jpeg_of_scans(9000, 9000, 4000), "image/jpeg"),
+        (hostile.dicom_of_items(2_000_000), "application/dicom"),
+        (hostile.tiff_of_one_strip(10_000, 32), "image/tiff"),
+        (
+            hostile.dicom_of_stream(
+                hostile.jpeg_with_hidden_size(3000, 3000, 64, b"\xff\x01"), 64, 64, JPEGBaseline8Bit
+            ),
+            "application/dicom",
+        ),
+    ]
+    for data, kind in files:
+        for path in (SEARCH, "/v1/render", "/v1/images"):
+            started = time.monotonic()
+            problem(post(client, path, data, kind), 422)
+            assert time.monotonic() - started < 5
+    assert psutil.Process().memory_info().rss < 2**30
+
+
+def stow(client: FlaskClient, data: bytes) -> Any:
+    body = b"--x\r\nContent-Type: application/dicom\r\n\r\n" + data + b"\r\n--x--\r\n"
+    kind = 'multipart/related; type="application/dicom"; boundary=x'
+    return client.post("/dicomweb/studies", data=body, content_type=kind)
+
+
+@pytest.mark.slow
+def test_stow_reads_headers_in_decoders(writable: Path) -> None:
+    client = create_app(writable, settings.load()).test_client()
+    started = time.monotonic()
+    answer = stow(client, hostile.dicom_of_items(2_000_000))
+    assert answer.status_code == 409
+    assert answer.json["00081198"]["Value"][0]["00081197"]["Value"] == [0xC000]
+    assert time.monotonic() - started < 5
+    assert stow(client, hostile.dicom()).status_code == 200
+
+
+@pytest.mark.slow
+def test_burned_in_text_is_refused_by_setting(writable: Path, tmp_path: Path) -> None:
+    data = hostile.dicom(BurnedInAnnotation="YES", SOPInstanceUID="1.2.3")
+    strict = create_app(writable, settings.load(burned_in="refuse")).test_client()
+    detail = problem(post(strict, "/v1/images", data, "application/dicom"), 422)
+    assert "burned-in text (burned_in)" in detail
+    answer = stow(strict, data)
+    assert answer.status_code == 202
+    assert answer.json["00081199"]["Value"][0]["00081196"]["Value"] == [0xB006]
+    assert stow(strict, hostile.dicom(BurnedInAnnotation="NO")).status_code == 200
+    assert post(strict, SEARCH, data, "application/dicom").status_code == 200
+    open_ = create_app(writable, settings.load()).test_client()
+    other = hostile.dicom(BurnedInAnnotation="YES", SOPInstanceUID="1.2.4", PixelData=bytes(256))
+    assert post(open_, "/v1/images", other, "application/dicom").status_code == 201
