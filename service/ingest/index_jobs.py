@@ -121,7 +121,8 @@ class JobQueue:
         """Queue a job. Raises TooManyRequests if too many are waiting."""
         with self._lock:
             if sum(other.state == "waiting" for other in self._jobs.values()) >= MAX_WAITING:
-                raise TooManyRequests(f"{MAX_WAITING} jobs are waiting; try again when some have ended", RETRY_SECONDS)
+                message = f"{MAX_WAITING} jobs are waiting; try again when some have ended"
+                raise TooManyRequests(message, retry_after=RETRY_SECONDS)
             ended = [name for name, other in self._jobs.items() if other.state in ENDED]
             for name in ended[: max(0, len(ended) - MAX_ENDED)]:
                 del self._jobs[name]
