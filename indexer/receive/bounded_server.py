@@ -19,6 +19,7 @@ from indexer.receive.peer_policy import NO_SLOT, PeerPolicy
 from indexer.receive.refusal_log import RefusalLog
 
 BACKLOG = 128  # connections that the system accepts ahead
+PAUSE_SECONDS = 0.1  # after a failure to accept one
 
 _config.LOG_HANDLER_LEVEL = "none"  # else pynetdicom logs what peers say of their objects
 
@@ -107,7 +108,11 @@ class BoundedServer(ThreadedAssociationServer):
 
     def get_request(self) -> tuple[socket.socket, Any]:
         """Accept a connection. The base class waits here for the TLS handshake."""
-        return cast(socket.socket, self.socket).accept()
+        try:
+            return cast(socket.socket, self.socket).accept()
+        except OSError:  # too many open files: the caller tries again at once
+            time.sleep(PAUSE_SECONDS)
+            raise
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
         """Refuse connections from addresses that no peer may call from."""

@@ -1,8 +1,12 @@
 """Peers by AE title and address."""
 
+import socket
 import subprocess
+import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 from pynetdicom.pdu import A_ASSOCIATE_RQ
 
@@ -132,3 +136,26 @@ def test_too_few_files_are_told_of_at_the_start(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "ulimit -n" in done.stderr
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="only Linux changes the limits of other processes"
+)
+def test_files_that_run_out_later_are_waited_for(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    with receiver(tmp_path / "collection") as started:
+        process = psutil.Process(started.process.pid)
+        limits = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+        held = [socket.create_connection(("127.0.0.1", started.port)) for _ in range(3)]
+        before = sum(process.cpu_times()[:2])
+        time.sleep(2)
+        used = sum(process.cpu_times()[:2]) - before
+        assert used < 0.1, used
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, limits)
+        made = associate(started.port)
+        assert made.is_established
+        made.release()
+        for one in held:
+            one.close()
+        started.stop()
