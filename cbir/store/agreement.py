@@ -14,7 +14,7 @@ from cbir.store.schema import AT_ONCE
 from cbir.store.snapshot import Snapshot, file_checksum, open_snapshot
 
 BLOCK = 65_536  # vectors compared at a time
-SAMPLE = 4096  # vectors compared when a snapshot is opened
+SAMPLE = 1024  # vectors compared when a snapshot is opened
 
 Vectors = NDArray[np.float32]
 Numbers = NDArray[np.int64]

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from cbir.atomic import sync_folder
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store import change_log, metadata, originals
-from cbir.store.checksums import row_checksum
+from cbir.store.checksums import NULL, row_checksum
 from cbir.store.collection import Collection
 from cbir.store.disk_full import raise_when_full
 from cbir.store.permissions import OWNER_FOLDER, create_private_file
@@ -50,7 +50,7 @@ def entry_checksum(entry: int, at: str | None, row: str | None) -> int:
     row : str or None
         Changed row.
     """
-    return row_checksum(b"%d" % entry, *(text.encode() if text is not None else None for text in (at, row)))
+    return row_checksum(b"%d" % entry, *(NULL if text is None else text.encode() for text in (at, row)))
 
 
 def open_log(path: Path) -> sqlite3.Connection:

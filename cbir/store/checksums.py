@@ -7,9 +7,12 @@ from sqlalchemy import Table
 COLUMN = "checksum"
 
 
-def row_checksum(*values: bytes | None) -> int:
-    """Return the CRC-32 of a row's values, each cast to BLOB. Also an SQL function of this name."""
-    return zlib.crc32(b"\0".join(b"\1" if value is None else value for value in values))
+NULL = b"\1"
+
+
+def row_checksum(*values: bytes) -> int:
+    """Return the CRC-32 of a row's values, each cast to BLOB, NULL for none. Also an SQL function of this name."""
+    return zlib.crc32(b"\0".join(values))
 
 
 def vector_checksum(number: int, vector: bytes) -> int:
@@ -23,4 +26,5 @@ def checksum_sql(table: Table, prefix: str = "") -> str:
     `prefix` precedes the names of columns: ":" for named parameters, "other." for another table with these columns.
     """
     names = [column.name for column in table.c if column.name != COLUMN]
-    return f"row_checksum({', '.join(f'CAST({prefix}{name} AS BLOB)' for name in names)})"
+    values = (f"ifnull(CAST({prefix}{name} AS BLOB), x'{NULL.hex()}')" for name in names)
+    return f"row_checksum({', '.join(values)})"

@@ -7,29 +7,23 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from sqlalchemy import Column, Connection, Table, delete, insert, select, text, update
+from sqlalchemy import Column, Connection, delete, insert, select, text, update
 from sqlalchemy.dialects.sqlite import insert as insert_or
 
 from cbir.errors import CollectionDamaged
-from cbir.store.checksums import COLUMN, checksum_sql, vector_checksum
+from cbir.store.checksums import COLUMN, checksum_sql, row_checksum, vector_checksum
 from cbir.store.creation import read_secret
 from cbir.store.records import Entry
 from cbir.store.row_damage import describe_damage
-from cbir.store.schema import AT_ONCE, erased, forgotten, images, labels, tombstones
+from cbir.store.schema import AT_ONCE, erased, forgotten, images, tombstones
 
 T = TypeVar("T")
 
-
-def _insert_sql(table: Table) -> str:
-    """Return the statement that inserts a row of named values with its checksum."""
-    names = [column.name for column in table.c if column.name != COLUMN]
-    values = ", ".join(f":{name}" for name in names)
-    columns = ", ".join([*names, COLUMN])
-    return f"INSERT INTO {table.name} ({columns}) VALUES ({values}, {checksum_sql(table, ':')})"
-
-
-_INSERT_IMAGE = _insert_sql(images)
-_INSERT_LABEL = _insert_sql(labels)
+COLUMNS = [column.name for column in images.c if column.name != COLUMN]
+_INSERT_IMAGE = (
+    f"INSERT INTO images ({', '.join([*COLUMNS, COLUMN])}) "
+    f"VALUES ({', '.join(f':{name}' for name in COLUMNS)}, {checksum_sql(images, ':')})"
+)
 
 
 def insert_entries(connection: Connection, entries: Sequence[Entry]) -> dict[str, int]:
@@ -55,9 +49,13 @@ def insert_entries(connection: Connection, entries: Sequence[Entry]) -> dict[str
 
 def insert_labels(connection: Connection, rows: Iterable[tuple[str, str, int]]) -> None:
     """Insert labels: keys, values and image numbers."""
-    named = [{"key": key, "value": value, "number": number} for key, value, number in rows]
-    if named:
-        connection.exec_driver_sql(_INSERT_LABEL, named)
+    values = [
+        (key, value, number, row_checksum(key.encode(), value.encode(), b"%d" % number))
+        for key, value, number in rows
+    ]
+    if values:
+        insert_sql = "INSERT INTO labels (key, value, number, checksum) VALUES (?, ?, ?, ?)"
+        connection.exec_driver_sql(insert_sql, values)
 
 
 def update_images(connection: Connection, numbers: Sequence[int], values: Mapping[str, Any]) -> None:

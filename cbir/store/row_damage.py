@@ -32,15 +32,19 @@ def damaged_keys(connection: Connection, table: Table, progress: Progress | None
     """
     key = "CAST(key AS TEXT)" if table is meta else "number"
     exempt = "key NOT IN ('format', 'generation') AND" if table is meta else ""
+    differs = f"{exempt} {COLUMN} IS NOT {checksum_sql(table)}"
+    if progress is None:
+        # Without ORDER BY, for which SQLite would use an index: that does not lead to rows with a damaged key.
+        query = f"SELECT {key} FROM {table.name} NOT INDEXED WHERE {differs}"
+        return sorted(set(connection.exec_driver_sql(query).scalars()))
     total = connection.exec_driver_sql(f"SELECT count(*) FROM {table.name}").scalar() or 0
-    query = f"SELECT {key}, {exempt} {COLUMN} IS NOT {checksum_sql(table)} FROM {table.name} NOT INDEXED"
-    damaged, done = [], 0
-    for rows in connection.execution_options(yield_per=PAGE).exec_driver_sql(query).partitions():
-        damaged += [key for key, differs in rows if differs]
+    query = f"SELECT {key}, {differs} FROM {table.name} NOT INDEXED"
+    damaged, done = set(), 0
+    for rows in connection.execution_options(yield_per=PAGE).exec_driver_sql(query).partitions(PAGE):
+        damaged |= {key for key, is_damaged in rows if is_damaged}
         done += len(rows)
-        if progress:
-            progress(CONTENT.get(table.name, "settings"), done, total)
-    return sorted(set(damaged), key=str) if table is meta else sorted(set(damaged))
+        progress(CONTENT.get(table.name, "settings"), done, total)
+    return sorted(damaged)
 
 
 def row_problems(
@@ -102,7 +106,7 @@ def damaged_vectors(rows: Iterable[Any], dimensions: int) -> list[int]:
     return [
         number
         for number, vector, checksum in rows
-        if checksum != vector_checksum(number, vector) or len(vector) != 4 * dimensions
+        if vector is None or checksum != vector_checksum(number, vector) or len(vector) != 4 * dimensions
     ]
 
 

@@ -4,6 +4,7 @@ import json
 import shutil
 import sqlite3
 import subprocess
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -100,6 +101,31 @@ def test_damaged_while_serving(writable: Path, ids: list[str]) -> None:
         answer = httpx.get(f"{running.address}/v1/images/{ids[0]}")
         if answer.status_code != 200:  # what SQLite has in memory may still answer
             problem(answer, 503)
+
+
+def test_snapshot_cut_short_while_serving(writable: Path, pictures: list[Path]) -> None:
+    """Reading the mapped file ends the worker; the next one does without the file, and does not end too."""
+    with serving(writable) as running:
+        (snapshot,) = (writable / "snapshots").glob("*.index")
+        with snapshot.open("r+b") as file:
+            file.truncate(100)
+        search = f"{running.address}/v1/search?k=3&rerank=none"
+        answered = 0
+        for _ in range(40):
+            try:
+                sent = httpx.post(search, files={"image": pictures[-1].read_bytes()}, timeout=20)
+            except httpx.HTTPError:
+                time.sleep(0.25)
+                continue
+            assert sent.status_code == 200
+            assert len(sent.json()["results"]) == 3
+            answered += 1
+            if answered == 5:
+                break
+        assert answered == 5
+        assert "snapshot" in httpx.get(f"{running.address}/readyz").json()["warning"]
+    cbir("collection", "compact", "--collection", writable)
+    cbir("collection", "verify", "--collection", writable)
 
 
 def test_nothing_is_written_beside_a_damaged_collection(writable: Path) -> None:

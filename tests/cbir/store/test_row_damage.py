@@ -15,7 +15,7 @@ import pytest
 from cbir.errors import CollectionDamaged
 from cbir.store import Collection, last_good, originals
 from cbir.store.add_transaction import Added, AddTransaction
-from cbir.store.checksums import row_checksum, vector_checksum
+from cbir.store.checksums import NULL, row_checksum, vector_checksum
 from cbir.store.recovery import open_or_fallback
 from cbir.store.repair import repair_rows
 from cbir.store.verify import verify_collection
@@ -308,7 +308,7 @@ def test_progress_covers_all_rows(full: Collection) -> None:
 
 
 def test_a_checksum_depends_on_every_value() -> None:
-    assert row_checksum(b"1", None) != row_checksum(b"1", b"")
+    assert row_checksum(b"1", NULL) != row_checksum(b"1", b"")
     assert row_checksum(b"1", b"2") != row_checksum(b"12", b"")
 
 
