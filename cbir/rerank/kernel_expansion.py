@@ -28,11 +28,16 @@ def kernel(left: Scores, right: Scores, gamma: float, centre: Scores) -> Doubles
     -------
     (m, k) float64
     """
-    left = left.astype(np.float64) - centre
-    right = right.astype(np.float64) - centre
+    left, right = left.astype(np.float64), right.astype(np.float64)  # copies
+    left -= centre
+    right -= centre
     squared = np.einsum("ij,ij->i", left, left)[:, None] + np.einsum("ij,ij->i", right, right)
-    squared -= 2.0 * (left @ right.T)
-    return np.asarray(np.exp(-gamma * np.maximum(squared, 0.0)))
+    products = left @ right.T
+    products *= 2.0
+    squared -= products
+    np.maximum(squared, 0.0, out=squared)
+    squared *= -gamma
+    return np.asarray(np.exp(squared, out=squared))
 
 
 @dataclass(frozen=True, eq=False)

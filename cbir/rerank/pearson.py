@@ -44,19 +44,26 @@ class References:
         """Return rho (k,) in [-1, 1] of `images` (k, d): Huang et al. 2012, eq. 2; 0 for a constant list."""
         differences = images - self.query
         norms = np.einsum("ij,ij->i", differences, differences)[:, None] + self.squared_norms
-        squared = norms - 2.0 * (differences @ self.vectors.T)
-        squared[squared < ROUNDING * norms] = 0.0
-        return np.asarray(np.clip(_standardised(np.sqrt(squared)) @ self.list, -1.0, 1.0))
+        squared = differences @ self.vectors.T
+        squared *= -2.0
+        squared += norms
+        norms *= ROUNDING
+        squared[squared < norms] = 0.0
+        return np.asarray(np.clip(_standardised(np.sqrt(squared, out=squared)) @ self.list, -1.0, 1.0))
 
 
 def _standardised(lists: Doubles) -> Doubles:
     """Scale lists (k, N) to mean 0 and length 1; constant ones become 0."""
     if lists.shape[1] == 0:
         return lists
-    centred = lists - lists.mean(axis=1, keepdims=True)
+    centred: Doubles = lists - lists.mean(axis=1, keepdims=True)
     length = np.sqrt(np.einsum("ij,ij->i", centred, centred))[:, None]
-    constant = np.ptp(lists, axis=1, keepdims=True) <= np.sqrt(ROUNDING) * lists.max(axis=1, keepdims=True)
-    return np.asarray(np.divide(centred, length, out=np.zeros_like(lists), where=~constant))
+    largest = lists.max(axis=1, keepdims=True)
+    constant = largest - lists.min(axis=1, keepdims=True) <= np.sqrt(ROUNDING) * largest
+    length[constant] = 1.0
+    centred /= length
+    centred[constant[:, 0]] = 0.0
+    return centred
 
 
 def update_similarities(

@@ -19,6 +19,7 @@ from cbir.store.dicom_instances import DicomScope
 from cbir.store.disk_full import raise_when_full
 from cbir.store.filter_conditions import Condition
 from cbir.store.idempotency import StoredReply
+from cbir.store.image_rows import rows_matching
 from cbir.store.migration import bring_up_to_date
 from cbir.store.normalisation import Statistics
 from cbir.store.permissions import warn_if_open_to_others
@@ -182,7 +183,10 @@ class Collection(RecordQueries):
             rows = view.rows_of(numbers_where(connection, *matching)) if where else None
             excluded = [np.empty(0, np.int64)]
             if exclude_content:
-                excluded.append(numbers_where(connection, images.c.content_hash == exclude_content))
+                copies = rows_matching(
+                    connection, [images.c.number], images.c.content_hash, [exclude_content]
+                )
+                excluded.append(np.array([row.number for row in copies], np.int64))
             keys = [key for key in (exclude_patient_key, exclude_patient) if key]
             if exclude_patient and (key := hash_patient(self.secret, exclude_patient)):
                 keys.append(key)

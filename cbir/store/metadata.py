@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 from sqlalchemy.dialects.sqlite import insert
 
 from cbir.errors import CollectionDamaged
@@ -17,12 +17,13 @@ UNCHECKED = (
     "format",
     "generation",
 )  # the first is read before anything else, the second changes with every write
+SELECT = "SELECT value, checksum FROM meta WHERE key = ?"
 BUMP = "UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'"
 
 
 def find_value(connection: Connection, key: str) -> str | None:
     """Return a value; None if there is none. Raises CollectionDamaged if it does not match its checksum."""
-    row = connection.execute(select(meta).where(meta.c.key == key)).first()
+    row = connection.exec_driver_sql(SELECT, (key,)).first()
     if row is None:
         return None
     if key not in UNCHECKED and row.checksum != row_checksum(key.encode(), str(row.value).encode()):

@@ -1,5 +1,6 @@
 """Queries for the records, vectors and labels of a collection's images, each a transaction of its own."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -20,6 +21,12 @@ from cbir.store.row_damage import REMEDY
 from cbir.store.schema import images, labels, thumbnails, vectors
 
 PAGE = 2000  # records that `iterate` reads in one transaction
+
+# Constant statements, run by the driver for every search: SQLAlchemy takes several times as long to build them.
+_GIVEN = "number IN (SELECT value FROM json_each(?))"
+_IMAGES_BY_NUMBER = f"SELECT {', '.join(images.columns.keys())} FROM images WHERE {_GIVEN} ORDER BY number"
+_LABELS_BY_NUMBER = f"SELECT number, key, value FROM labels WHERE {_GIVEN} ORDER BY key"
+_FIRST_SHOWING = "SELECT image_id FROM images WHERE content_hash = ? ORDER BY number LIMIT 1"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -116,8 +123,9 @@ class RecordQueries:
 
     def first_id_showing(self, content_hash: str) -> str | None:
         """Return the id of the first image with this content hash; None if there is none."""
-        query = select(images.c.image_id).where(images.c.content_hash == content_hash)
-        return next((row.image_id for row in self._rows(query.order_by(images.c.number).limit(1))), None)
+        with self._engine.connect() as connection:
+            image_id = connection.exec_driver_sql(_FIRST_SHOWING, (content_hash,)).scalar()
+        return None if image_id is None else str(image_id)
 
     def content_hashes(self) -> dict[int, str]:
         """Return the content hash of every image, by number."""
@@ -223,18 +231,20 @@ def _not_found(image_id: str) -> NotFound:
 
 
 def _records_by_number(connection: Connection, numbers: Sequence[int]) -> dict[int, Record]:
-    records: dict[int, Record] = {}
-    for batch in batches([int(number) for number in numbers]):
-        records |= _read_records(connection, select(images).where(images.c.number.in_(batch)))
-    return records
+    numbers_json = json.dumps([int(number) for number in numbers])
+    rows = connection.exec_driver_sql(_IMAGES_BY_NUMBER, (numbers_json,)).all()
+    return _with_labels(connection, rows)
 
 
 def _read_records(connection: Connection, query: Select[Any]) -> dict[int, Record]:
     """Read the rows of `images` that a query selects, in its order, with their labels."""
-    rows = connection.execute(query).all()
+    return _with_labels(connection, connection.execute(query).all())
+
+
+def _with_labels(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, Record]:
+    """Return the records of rows of `images`, in their order."""
     labels_of: dict[int, dict[str, str]] = {row.number: {} for row in rows}
-    label_query = select(labels.c.number, labels.c.key, labels.c.value).where(labels.c.number.in_(labels_of))
-    for number, key, value in connection.execute(label_query.order_by(labels.c.key)):
+    for number, key, value in connection.exec_driver_sql(_LABELS_BY_NUMBER, (json.dumps([*labels_of]),)):
         labels_of[number][key] = value
     return {row.number: _record(row, labels_of[row.number]) for row in rows}
 
