@@ -91,7 +91,7 @@ def main() -> None:
     table = campaign.summary()
     print(table)
     if options.results:
-        options.results.write_text(f"# Faults\n\n{' '.join((__doc__ or '').split())}\n\n{table}\n")
+        options.results.write_text(f"# Faults\n\n{__doc__}\n{table}\n")
     sys.exit(bool(campaign.problems))
 
 

@@ -72,7 +72,7 @@ def main() -> None:
     table = summary(kills, options.seed)
     print(table)
     if options.results:
-        options.results.write_text(f"# Kills\n\n{' '.join((__doc__ or '').split())}\n\n{table}\n")
+        options.results.write_text(f"# Kills\n\n{__doc__}\n{table}\n")
     sys.exit(any(kill["problems"] for kill in kills))
 
 

@@ -8,11 +8,12 @@ import time
 from cbir.store import Collection
 from reliability.forked import ForkedCommands
 from reliability.ledger import Step
-from reliability.pictures import PictureFolder
+from reliability.pictures import PATIENTS, PictureFolder
 from reliability.target import Target, exit_codes, run_to_end
 
 PICTURES = 40
 LONGEST_SECONDS = 3.0
+ERASED_SHARE = 0.2  # of the rounds
 COMPLETE_SHARE = 0.3  # of the runs over changed files are followed by one to the end
 LAST = 4  # an index that was killed so often runs to its end
 
@@ -71,7 +72,7 @@ class IndexTarget(Target):
 
 
 class ReindexTarget(Target):
-    """Pictures change, and some images are deleted; then the folder is indexed again."""
+    """Pictures change, some images are deleted or a patient is erased; then the folder is indexed again."""
 
     name = "re-index"
 
@@ -85,6 +86,7 @@ class ReindexTarget(Target):
             raise RuntimeError("the pictures cannot be indexed")
         self.ledger.labels = {self.own.id_of(name): self.own.values[name] for name in self.own.numbers}
         self.shown = {name: self.own.id_of(name) for name in self.own.numbers}
+        self.erased: set[str] = set()
 
     def command(self) -> list[str]:
         """Return the arguments of the command."""
@@ -102,13 +104,14 @@ class ReindexTarget(Target):
         deleted = [self.own.id_of(name) for name in chosen[:2]]
         if run_to_end([["collection", "delete", *deleted, *folder]]) != [0]:
             raise RuntimeError("images cannot be deleted")
-        for image_id in deleted:
-            self.ledger.labels.pop(image_id)
-            self.ledger.gone.add(image_id)
-        self.ledger.acknowledged["delete"] += len(deleted)
-        for name in chosen[2:5]:
+        self.ledger.begin(Step("delete", tuple(deleted)))
+        self.ledger.acknowledge(Step("delete", tuple(deleted)))
+        if rng.random() < ERASED_SHARE:
+            self.erase(rng.randrange(PATIENTS))
+        chosen = [name for name in chosen if self.own.id_of(name) in self.ledger.labels]
+        for name in chosen[:3]:
             self.own.redraw(name)
-        for name in chosen[2:]:
+        for name in chosen:
             self.own.values[name] = str(rng.randrange(10**9))
         self.own.write_manifest()
         self.begin()
@@ -116,12 +119,24 @@ class ReindexTarget(Target):
             time.sleep(rng.uniform(0, LONGEST_SECONDS))
             self.codes = exit_codes(running.kill())
 
+    def erase(self, patient: int) -> None:
+        """Erase a patient, whose files stay where they are."""
+        names = [name for name in self.own.numbers if self.own.patient(name) == f"patient-{patient}"]
+        ids = tuple(self.shown[name] for name in names if self.shown[name] in self.ledger.labels)
+        command = ["collection", "erase-patient", f"patient-{patient}", "--collection", str(self.collection)]
+        self.ledger.begin(Step("erase", ids))
+        if run_to_end([command]) not in ([0], [1]):  # 1: the patient has no image left
+            raise RuntimeError("the patient cannot be erased")
+        self.ledger.acknowledge(Step("erase", ids))
+        self.erased.update(ids)
+
     def begin(self) -> None:
         """Record what a run has to do: what the last one left, too."""
         for name, value in self.own.values.items():
             image_id = self.own.id_of(name)
-            if self.shown[name] in self.ledger.labels and self.shown[name] != image_id:
-                self.ledger.begin(Step("delete", (self.shown[name],)))
+            if image_id not in self.ledger.labels and image_id not in self.ledger.gone:
+                if self.shown[name] in self.ledger.labels:
+                    self.ledger.begin(Step("delete", (self.shown[name],)))
                 self.ledger.begin(Step("add", (image_id,), value))
             elif self.ledger.labels.get(image_id, value) != value:
                 self.ledger.begin(Step("label", (image_id,), value))
@@ -144,7 +159,8 @@ class ReindexTarget(Target):
         problems = []
         for name, old in self.shown.items():
             new = self.own.id_of(name)
-            if new != old and (old in self.ledger.labels) == (new in self.ledger.labels):
+            both_or_none = (old in self.ledger.labels) == (new in self.ledger.labels)
+            if new != old and old not in self.erased and both_or_none:
                 problems.append("a changed file shows both of its images, or none")
             if new in self.ledger.labels:
                 self.shown[name] = new

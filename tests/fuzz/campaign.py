@@ -70,7 +70,7 @@ def main() -> None:
     table = summary(outcomes, options.seed)
     print(table)
     if options.results:
-        options.results.write_text(f"# Fuzzing\n\n{' '.join((__doc__ or '').split())}\n\n{table}\n")
+        options.results.write_text(f"# Fuzzing\n\n{__doc__}\n{table}\n")
     sys.exit(any(outcome.findings for outcome in outcomes))
 
 
