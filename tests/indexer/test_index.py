@@ -158,8 +158,12 @@ def test_a_patient_told_later_is_taken_over(folder, target, tmp_path):
     run(*proof, code=1)
     run("collection", "erase-patient", "Jane", "--collection", target)
     assert "no problems" in run(*proof)
+    again = index(folder, target)
+    assert (again["indexed"], again["deleted_earlier"]) == (0, 1)
+    assert "no problems" in run(*proof)
     with Collection(target) as collection:
         assert len(collection) == 29
+    assert index(folder, target, "--restore")["indexed"] == 1
 
 
 def test_a_name_that_is_not_utf8_is_refused_and_the_rest_indexed(folder, target, tmp_path):

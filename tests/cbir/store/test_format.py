@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cbir.errors import InvalidInput
+from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection
+from cbir.store.repair import repair_rows
 from cbir.store.schema import FORMAT
 from cbir.store.verify import verify_collection
 from tests.cbir.store.conftest import entry
@@ -66,6 +67,40 @@ def test_it_is_written_to(stored):
             writer.compact()
         assert len(collection) == before + 10
         assert verify_collection(collection) == []
+
+
+def test_an_older_one_is_upgraded_whole_or_not_at_all(tmp_path, monkeypatch):
+    folder = Path(shutil.copytree(STORED[0], tmp_path / "collection"))
+    with monkeypatch.context() as patched:  # as if the process ended before the last statement
+        patched.setattr("cbir.store.migration.metadata.set_value", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            Collection(folder)
+    with closing(sqlite3.connect(folder / "collection.sqlite")) as connection:
+        assert connection.execute("SELECT value FROM meta WHERE key = 'format'").fetchone() == ("1",)
+        with pytest.raises(sqlite3.OperationalError, match="no such column"):
+            connection.execute("SELECT checksum FROM images")
+    with Collection(folder) as collection:
+        assert verify_collection(collection) == []
+        assert collection.info()["format"] == FORMAT
+
+
+def test_damage_from_before_the_upgrade_shows_in_the_snapshot(tmp_path):
+    folder = Path(shutil.copytree(STORED[0], tmp_path / "collection"))
+    with closing(sqlite3.connect(folder / "collection.sqlite")) as connection:
+        (number, stored) = connection.execute("SELECT number, vector FROM vectors LIMIT 1").fetchone()
+        flipped = bytes([stored[0] ^ 0x80]) + stored[1:]
+        connection.execute("UPDATE vectors SET vector = ? WHERE number = ?", (flipped, number))
+        connection.commit()
+    with Collection(folder) as collection, collection.writer() as writer:
+        assert "have changed since the snapshot" in verify_collection(collection)[0]
+        with pytest.raises(CollectionDamaged, match="have changed since the snapshot"):
+            writer.compact()
+        (restored,) = repair_rows(collection).restored
+        assert "from the snapshot" in restored
+        assert verify_collection(collection) == []
+        writer.compact()
+        recovered = collection.vector(collection.page(limit=1)[0][1].image_id)
+    np.testing.assert_allclose(recovered, np.frombuffer(stored, "<f4"), rtol=1e-5)
 
 
 @pytest.mark.parametrize(("other", "advice"), [(0, "use the version of cbir"), (99, "newer")])
