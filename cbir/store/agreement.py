@@ -8,13 +8,15 @@ from sqlalchemy import Connection
 
 from cbir.errors import CollectionDamaged
 from cbir.store import metadata
+from cbir.store.checksums import COLUMN, checksum_sql
 from cbir.store.normalisation import Statistics
 from cbir.store.row_damage import REMEDY, damaged_vectors, describe_damage, name_images
-from cbir.store.schema import AT_ONCE
+from cbir.store.schema import vectors
 from cbir.store.snapshot import Snapshot, file_checksum, open_snapshot
 
 BLOCK = 65_536  # vectors compared at a time
-SAMPLE = 1024  # vectors compared when a snapshot is opened
+SAMPLE = 128  # vectors compared when a snapshot is opened
+RANGES, RANGE = 10, 1000  # of image numbers, whose vectors are compared with their checksums then
 
 Vectors = NDArray[np.float32]
 Numbers = NDArray[np.int64]
@@ -90,7 +92,7 @@ def require_agreement(folder: Path, connection: Connection, raw: Vectors, number
 def sample_problem(
     connection: Connection, folder: Path, snapshot: Snapshot, statistics: Statistics
 ) -> str | None:
-    """Compare a random sample of the vectors; return the problem of the snapshot, None if there is none.
+    """Check up to 10,000 vectors of the database, and compare some with the snapshot; return the snapshot's problem.
 
     Parameters
     ----------
@@ -107,7 +109,11 @@ def sample_problem(
     CollectionDamaged
         If vectors of the database are damaged.
     """
-    size = min(SAMPLE, len(snapshot.ids), AT_ONCE)
+    if damaged := [
+        number for ends in _ranges(snapshot.ids) for number in _damaged_between(connection, *ends)
+    ]:
+        raise CollectionDamaged(describe_damage(connection, "vectors", damaged))
+    size = min(SAMPLE, len(snapshot.ids))
     sample = np.sort(np.random.default_rng().choice(snapshot.ids, size, replace=False, shuffle=False))
     marks = ", ".join("?" * size)
     query = (
@@ -115,7 +121,7 @@ def sample_problem(
         f"WHERE number IN ({marks}) ORDER BY number"
     )
     rows = connection.exec_driver_sql(query, tuple(sample.tolist())).all()
-    if damaged := damaged_vectors(rows, len(statistics.mean)):
+    if damaged := damaged_vectors(rows, len(statistics.mean)):  # also of another length
         raise CollectionDamaged(describe_damage(connection, "vectors", damaged))
     raw = np.frombuffer(b"".join([row[1] for row in rows]), "<f4").reshape(-1, len(statistics.mean))
     numbers = np.array([row[0] for row in rows], np.int64)
@@ -123,3 +129,17 @@ def sample_problem(
     if differing and open_intact_snapshot(folder, connection):
         raise CollectionDamaged(describe_disagreement(connection, differing))
     return "the snapshot contains other vectors than the database" if differing else None
+
+
+def _ranges(ids: Numbers) -> list[tuple[int, int]]:
+    """Return the first and last number of random ranges; of all numbers, if there are not many."""
+    if len(ids) <= RANGES * RANGE:
+        return [(int(ids[0]), int(ids[-1]))] if len(ids) else []
+    starts = np.random.default_rng().integers(0, len(ids) - RANGE, RANGES)
+    return [(int(ids[start]), int(ids[start + RANGE - 1])) for start in starts]
+
+
+def _damaged_between(connection: Connection, first: int, last: int) -> list[int]:
+    differs = f"{COLUMN} IS NOT {checksum_sql(vectors)}"
+    query = f"SELECT number FROM vectors WHERE number BETWEEN ? AND ? AND {differs}"
+    return list(connection.exec_driver_sql(query, (first, last)).scalars())
