@@ -181,7 +181,7 @@ def test_json_that_does_not_fit(client: FlaskClient, body: Any, message: str) ->
     assert message in problem(client.post(SEARCH, json=body), 422)
 
 
-NO_JSON = [b"", b"{", b"\xff\xfe", b"[" * 100_000, b"9" * 5000, b'{"image_id": "\\ud800"}']
+NO_JSON = [b"", b"{", b"\xff\xfe", b"9" * 5000, b'{"image_id": "\\ud800"}']
 
 
 @pytest.mark.parametrize("text", NO_JSON)
