@@ -77,6 +77,7 @@ def main() -> None:
     )
     parser.add_argument("--count", type=int, default=10_000, help="faults in all")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--operations", nargs="+", choices=OPERATIONS, default=list(OPERATIONS))
     parser.add_argument("--results", type=Path, help="Markdown file for the table")
     parser.add_argument("--keep", type=Path, help="folder for copies of collections with problems")
     options = parser.parse_args()
@@ -110,12 +111,14 @@ class Campaign:
 
     def run(self) -> None:
         """Inject faults, and simulate power cuts; Ctrl-C ends that early."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler)
         with suppress(KeyboardInterrupt):
             done, cuts, faults = 0, 0, self.faults()
             while done < self.options.count:
                 if cuts < CUT_SHARE * done:
                     number = min(CUTS_OF_A_RUN, self.options.count - done)
-                    self.cut_power(self.rng.choice(list(OPERATIONS)), number)
+                    self.cut_power(self.rng.choice(self.options.operations), number)
                     cuts += number
                 else:
                     number = 1
@@ -127,7 +130,7 @@ class Campaign:
 
     def faults(self) -> Iterator[Fault]:
         """Yield every fault of every operation in random order, again and again."""
-        calls = {name: self.count_calls(name) for name in OPERATIONS}
+        calls = {name: self.count_calls(name) for name in self.options.operations}
         every = [
             Fault(name, number, *fault)
             for name, count in calls.items()

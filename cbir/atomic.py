@@ -102,6 +102,14 @@ def copy_file(source: Path, target: Path) -> None:
         shutil.copyfileobj(content, file)
 
 
+def rename_durably(partial: Path, folder: Path) -> None:
+    """Rename a finished folder `partial` to `folder`, so that a power cut leaves all of it or nothing."""
+    if hasattr(os, "sync"):  # all file systems, since the folder may hold any number of files
+        os.sync()
+    partial.rename(folder)
+    sync_folder(folder.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames in `folder` durable; Windows has no such call and needs none."""
     if os.name == "nt":

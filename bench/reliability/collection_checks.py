@@ -1,5 +1,6 @@
 """Checks of a folder of bench/faults.py after a fault."""
 
+import shutil
 from pathlib import Path
 
 from cbir.store import Collection
@@ -7,6 +8,7 @@ from cbir.store.erasure_audit import find_traces
 from cbir.store.last_good import NAME
 from cbir.store.originals import original_path
 from cbir.store.records import hash_patient
+from cbir.store.restore import restore_backup
 from cbir.store.verify import verify_collection
 from reliability.ledger import Ledger, Step
 from reliability.workloads import (
@@ -14,12 +16,15 @@ from reliability.workloads import (
     COLLECTION,
     IMAGES,
     PATIENTS,
+    RESTORED,
     add_last,
     entry,
     image_id,
     images_of,
     working,
 )
+
+RESTORED_IMAGES = IMAGES + 2 + 4 + 2  # of the base, and those added
 
 
 def check_folder(folder: Path, ledger: Ledger, done: set[str]) -> list[str]:
@@ -34,13 +39,14 @@ def check_folder(folder: Path, ledger: Ledger, done: set[str]) -> list[str]:
     done : set of str
         Kinds of steps that were acknowledged.
     """
-    others = [step for step in ledger.pending if step.kind in ("backup", "create")]
+    others = [step for step in ledger.pending if step.kind in ("backup", "create", "log", "restore")]
     for step in others:
         ledger.pending.remove(step)
     problems = ledger.settle(folder / COLLECTION)
     problems += copy_problems(folder / COLLECTION / NAME, ledger)
     problems += original_problems(folder / COLLECTION)
     problems += backup_problems(folder / BACKUP, "backup" in done)
+    problems += restored_problems(folder, "log" in done, "restore" in done)
     problems += created_problems(folder / "other", "create" in done)
     if "erase" in done:
         problems += traces(folder / COLLECTION, ledger)
@@ -68,12 +74,28 @@ def backup_problems(backup: Path, done: bool) -> list[str]:
     """A backup that has its name is complete; its snapshot has to be written."""
     if not backup.exists():
         return ["the backup is missing"] if done else []
-    with Collection(backup) as opened:
+    copy = backup.with_name("copy")  # opening one changes it
+    shutil.rmtree(copy, ignore_errors=True)
+    with Collection(shutil.copytree(backup, copy)) as opened:
         with opened.writer() as writer:
             writer.compact()
         return [f"backup: {problem}" for problem in verify_collection(opened)] + (
             [] if len(opened) == IMAGES + 2 else [f"the backup has {len(opened)} images"]
         )
+
+
+def restored_problems(folder: Path, logged: bool, done: bool) -> list[str]:
+    """A collection that was restored has all images, and a backup with an acknowledged log gives them."""
+    target = folder / RESTORED
+    if logged and not target.exists():
+        restore_backup(folder / BACKUP, target)
+    if not target.exists():
+        return ["the restored collection is missing"] if done else []
+    with Collection(target) as opened:
+        problems = [f"restored: {problem}" for problem in verify_collection(opened)]
+        if logged and len(opened) != RESTORED_IMAGES:
+            problems.append(f"the restored collection has {len(opened)} images, not {RESTORED_IMAGES}")
+    return problems + [f"restored: {problem}" for problem in original_problems(target)]
 
 
 def created_problems(folder: Path, done: bool) -> list[str]:

@@ -14,15 +14,17 @@ from cbir.ingest.received_files import ReceivedFile, add_received_files
 from cbir.store import Collection, originals
 from cbir.store import profile as profiles
 from cbir.store.backup import back_up_collection
+from cbir.store.backup_log import append_log
 from cbir.store.idempotency import StoredReply
 from cbir.store.records import Entry, Record, hash_patient
 from cbir.store.recovery import open_or_fallback
+from cbir.store.restore import restore_backup
 from cbir.store.writer import Writer
 from reliability.ledger import LABEL, Ledger, Step
 
 IMAGES = 12
 PATIENTS = 3
-COLLECTION, BACKUP = "collection", "backup"
+COLLECTION, BACKUP, RESTORED = "collection", "backup", "restored"
 PROFILE = "tamura"
 Operation = Callable[["Worker"], None]
 
@@ -192,6 +194,20 @@ def backup(worker: Worker) -> None:
     worker.tell("done", Step("backup", ()))
 
 
+def restore(worker: Worker) -> None:
+    """Back up, add images and an original, log them, and restore the backup with its log."""
+    folder = worker.folder / BACKUP
+    back_up_collection(worker.collection, folder, log=True)
+    add(worker)
+    receive(worker)
+    worker.tell("begin", Step("log", ()))
+    append_log(worker.collection, folder)
+    worker.tell("done", Step("log", ()))
+    worker.tell("begin", Step("restore", ()))
+    restore_backup(folder, worker.folder / RESTORED)
+    worker.tell("done", Step("restore", ()))
+
+
 def create(worker: Worker) -> None:
     """Create another collection, and open it."""
     worker.tell("begin", Step("create", ()))
@@ -203,7 +219,7 @@ def create(worker: Worker) -> None:
 
 OPERATIONS: dict[str, Operation] = {
     operation.__name__: operation
-    for operation in (add, receive, delete, label, finish, compact, erase, reindex, backup, create)
+    for operation in (add, receive, delete, label, finish, compact, erase, reindex, backup, restore, create)
 }
 
 

@@ -1,10 +1,10 @@
 """Back up a collection while other processes read and write it."""
 
-import os
 import shutil
 from contextlib import closing, suppress
 from pathlib import Path
 
+from cbir.atomic import rename_durably
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.models import embedding_card
 from cbir.store import change_log, embedding_model, originals, severity_model
@@ -53,8 +53,7 @@ def back_up_collection(collection: Collection, folder: Path, log: bool = False) 
             _seal_database(partial)
             restrict_files(partial)
             _require_sound(partial)
-            os.sync()
-            partial.rename(folder)
+            rename_durably(partial, folder)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise

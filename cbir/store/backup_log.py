@@ -3,19 +3,19 @@
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Connection
 
-from cbir.atomic import sync_folder
+from cbir.atomic import atomic_binary, sync_folder
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store import change_log, metadata, originals
 from cbir.store.checksums import NULL, row_checksum
 from cbir.store.collection import Collection
 from cbir.store.disk_full import raise_when_full
-from cbir.store.permissions import OWNER_FOLDER, create_private_file
+from cbir.store.permissions import OWNER_FILE, OWNER_FOLDER, create_private_file
 from cbir.store.schema import DATABASE
 
 LOG_FILE = "changes.sqlite"
@@ -126,5 +126,10 @@ def _copy_originals(source: Path, target: Path) -> None:
     target.mkdir(mode=OWNER_FOLDER, exist_ok=True)
     for path in source.iterdir():
         if path.suffix != ".partial" and not (target / path.name).exists():
-            shutil.copy2(path, target / path.name)
+            with (
+                suppress(FileNotFoundError),  # deleted meanwhile
+                path.open("rb") as content,
+                atomic_binary(target / path.name, permissions=OWNER_FILE) as file,
+            ):
+                shutil.copyfileobj(content, file)
     sync_folder(target)

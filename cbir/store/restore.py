@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
+from cbir.atomic import rename_durably
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
 from cbir.store import change_log, metadata
 from cbir.store.backup_log import LOG_FILE, LogEntry, open_log, read_log
@@ -82,7 +83,7 @@ def restore_backup(backup: Path, folder: Path, at: Moment | None = None) -> Rest
                     raise CollectionDamaged(f"{backup} is damaged: {'; '.join(problems)}")
                 newest = collection.history(limit=1)
                 restored = Restored(len(collection), newest[0].change if newest else 0, transactions)
-            partial.rename(folder)
+            rename_durably(partial, folder)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise

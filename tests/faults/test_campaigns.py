@@ -37,6 +37,17 @@ def test_failing_calls_and_power_cuts_harm_no_collection(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="calls are intercepted on Linux only")
+def test_an_acknowledged_backup_outlives_a_power_cut() -> None:
+    from reliability import shim
+
+    if reason := shim.obstacle():
+        pytest.skip(reason)
+    done = run("faults.py", "--count", 41, "--seed", 3, "--operations", "backup")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_kills_harm_no_collection(tmp_path: Path) -> None:
     record, arguments = tmp_path / "kills.jsonl", ("--targets", "compact", "serve", "erase", "--seed", 1)
