@@ -1,6 +1,7 @@
 """Create the files of a collection, and check that a folder holds one that this program can read."""
 
 import secrets
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -41,7 +42,8 @@ def create_files(folder: Path, profile: Profile) -> None:
         raise InvalidInput(f"{folder} is a file; a collection needs a folder")
     with raise_when_full(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(OWNER_FOLDER)
+        with suppress(PermissionError):  # a mounted volume may be someone else's; opening it warns
+            folder.chmod(OWNER_FOLDER)
         with writer_lock(folder):
             if collection_exists(folder):
                 raise InvalidInput(f"{folder} already holds a collection")
