@@ -84,9 +84,9 @@ def append_log(collection: Collection, backup: Path) -> int:
                 f"the log does not continue {backup}: another backup was made with --log, a patient was erased, or "
                 "damage repaired; make a new backup with --log"
             )
-        with raise_when_full(backup):
+        with raise_when_full(backup):  # originals first: an entry in the log must find its own
+            _copy_originals(collection.folder / originals.FOLDER, backup / originals.FOLDER)
             transactions, last = _append_entries(connection, backup, position)
-    _copy_originals(collection.folder / originals.FOLDER, backup / originals.FOLDER)
     with collection._engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM change_log WHERE entry <= ?", (last,))
     return transactions
