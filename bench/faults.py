@@ -170,7 +170,12 @@ class Campaign:
         disk = Disk(self.folder)
         run = self.run_operation(operation, 0, Mode.off, 0, trace=True)
         calls = read_trace(self.trace)
-        moments = sorted(self.rng.randrange(len(calls) + 1) for _ in range(cuts))
+        marks = [number for number, call in enumerate(calls, start=1) if call.kind == "K"]
+        # Half of the cuts come just after something was acknowledged, or begun.
+        moments = sorted(
+            self.rng.choice(marks) if number % 2 else self.rng.randrange(len(calls) + 1)
+            for number in range(cuts)
+        )
         taken = 0
         for moment in moments:
             for call in calls[taken:moment]:

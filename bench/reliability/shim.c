@@ -1,6 +1,6 @@
 /* Preloaded library (LD_PRELOAD): counts the calls that write below a folder, makes one of them fail, and traces them.
 
-   A call counts if its file is below the watched folder. Control it from the same process:
+   A call counts if its file is below the watched folder, or is this folder. Control it from the same process:
      shim_watch(folder)            folder to watch, absolute
      shim_arm(n, mode, error)      the n-th call from now on does what the mode says
      shim_calls(), shim_fired()    calls since shim_arm, and those that did not do what they should
@@ -40,7 +40,7 @@ static void *real(const char *name) {
 }
 
 void shim_watch(const char *folder) {
-    snprintf(root, sizeof root, "%s/", folder);
+    snprintf(root, sizeof root, "%s", folder);
     root_length = strlen(root);
     memset(watched, 0, sizeof watched);
 }
@@ -64,7 +64,9 @@ static enum verdict gate(int writes_data) {
     return FAIL;
 }
 
-static int watches(const char *path) { return root_length && strncmp(path, root, root_length) == 0; }
+static int watches(const char *path) {
+    return root_length && strncmp(path, root, root_length) == 0 && (path[root_length] == '/' || !path[root_length]);
+}
 static int watches_fd(int fd) { return fd >= 0 && fd < DESCRIPTORS && watched[fd]; }
 
 /* Write the absolute path of `path` below the open folder `at` to `out`; return whether it is watched. */
