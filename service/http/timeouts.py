@@ -2,7 +2,7 @@
 
 A thread cannot be stopped from outside. The server answers a request that is older than `request_seconds` itself and
 shuts its connection down. Work is done in stages (wait, decode, describe, search, re-rank); between two stages a
-request whose client has left, or was cut off, ends.
+request whose client has left, or was cut off, ends. Searches end inside stages too (`query_deadline.py`).
 """
 
 import select
@@ -14,8 +14,6 @@ from flask import request
 from werkzeug.exceptions import RequestTimeout
 
 from cbir.search import Stopwatch
-
-CHECK_SECONDS = 0.5  # interval of the search for requests that are too old
 
 Item = TypeVar("Item")
 
