@@ -64,7 +64,9 @@ class Settings(BaseSettings):
     )
     max_upload_bytes: int = Field(64 * 2**20, ge=1, description="maximum size of a query image over HTTP")
     upload_memory_bytes: int = Field(
-        128 * 2**20, ge=1, description="memory for the uploads of all requests together; others get status 429"
+        128 * 2**20,
+        ge=1,
+        description="memory for the uploads of all requests together; others get status 429",
     )
     max_pixels: int = Field(100_000_000, ge=1, description="pixels of a frame; larger images are refused")
     max_frame_bytes: int = Field(

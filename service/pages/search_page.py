@@ -33,7 +33,9 @@ def index() -> tuple[str, HTTPStatus]:
     except (NotFound, NotReady) as error:
         missing = isinstance(error, NotFound)
         status = HTTPStatus.NOT_FOUND if missing else HTTPStatus.SERVICE_UNAVAILABLE
-        page = render_template("unavailable.html", reason=public_text(error), missing=missing, collections=names)
+        page = render_template(
+            "unavailable.html", reason=public_text(error), missing=missing, collections=names
+        )
         return page, status
     collection = searcher.collection
     page = render_template(
