@@ -190,7 +190,7 @@ def load(**options: Any) -> Settings:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         raise InvalidInput(f"setting {name}: {first['msg']} (see `cbir config`)") from error
-    except ValueError as error:  # of the TOML parser
+    except (ValueError, RecursionError) as error:  # of the TOML parser
         raise InvalidInput(f"{settings_file()} cannot be read: {error}") from error
 
 
