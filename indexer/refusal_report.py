@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cbir.csv_cells import harmless_cell
 from cbir.errors import InvalidInput
 from indexer.index_run import ReportRefusal
 
@@ -13,7 +14,8 @@ from indexer.index_run import ReportRefusal
 def refusal_report(path: Path | None) -> Iterator[ReportRefusal]:
     """Yield a function that writes a row `path,reason` at once, or does nothing if `path` is None.
 
-    Raises InvalidInput, before anything is done, if the file cannot be written.
+    A path that a spreadsheet would run as a formula begins with an apostrophe. Raises InvalidInput, before anything
+    is done, if the file cannot be written.
     """
     if path is None:
         yield lambda name, reason: None
@@ -27,7 +29,7 @@ def refusal_report(path: Path | None) -> Iterator[ReportRefusal]:
         rows.writerow(["path", "reason"])
 
         def write_row(name: str, reason: str) -> None:
-            rows.writerow([name, reason])
+            rows.writerow([harmless_cell(name), reason])
             file.flush()
 
         yield write_row

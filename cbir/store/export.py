@@ -3,22 +3,20 @@
 import csv
 import hashlib
 import json
-import math
 import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from cbir.csv_cells import harmless_cell
 from cbir.errors import InvalidInput
 from cbir.store import originals
 from cbir.store.collection import Collection
 from cbir.store.collection_view import load_vectors, vector_length
 
 COLUMNS = ("image_id", "source", "frame", "study", "series", "instance", "patient_key")
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def export_collection(collection: Collection, folder: Path, sources: bool = False) -> int:
@@ -40,7 +38,7 @@ def export_collection(collection: Collection, folder: Path, sources: bool = Fals
     with (partial / "records.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
         header = [*COLUMNS, *(f"label:{key}" if key in COLUMNS else key for key in keys)]
-        table.writerow(map(_harmless, header))
+        table.writerow(map(harmless_cell, header))
         secret = collection.secret
         for number, record in collection.iterate():
             row = int(np.searchsorted(numbers, number))
@@ -49,23 +47,13 @@ def export_collection(collection: Collection, folder: Path, sources: bool = Fals
             if not sources:
                 record = replace(record, source=_hashed(record.source, secret))
             values = [getattr(record, column) for column in COLUMNS]
-            table.writerow(map(_harmless, [*values, *(record.labels.get(key, "") for key in keys)]))
+            table.writerow(map(harmless_cell, [*values, *(record.labels.get(key, "") for key in keys)]))
             exported.append(row)
     np.save(partial / "vectors.npy", raw[exported])
     profile = collection.profile.model_dump() | {"hash": collection.profile.hash}
     (partial / "profile.json").write_text(json.dumps(profile, indent=2) + "\n")
     partial.replace(folder)  # over an empty folder at most
     return len(exported)
-
-
-def _harmless(value: Any) -> Any:
-    """Return a cell that no spreadsheet takes for a formula, with an apostrophe before one; numbers stay."""
-    if not isinstance(value, str) or not value.startswith(FORMULA_STARTS):
-        return value
-    try:
-        return value if math.isfinite(float(value)) and value == value.strip() else f"'{value}"
-    except ValueError:
-        return f"'{value}"
 
 
 def _hashed(source: str, secret: bytes) -> str:
