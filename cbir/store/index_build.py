@@ -4,6 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, delete, func, select, text
 
+from cbir.atomic import sync_folder
 from cbir.gallery import knn, whitening
 from cbir.store import last_good, metadata, normalisation, schema
 from cbir.store import snapshot as snapshots
@@ -85,6 +86,7 @@ def rebuild_index(folder: Path, engine: Engine, refit: bool = False) -> None:
     for path in snapshot_folder.iterdir():
         if path.name not in current and path.is_file():
             path.unlink(missing_ok=True)
+    sync_folder(snapshot_folder)  # else a power cut could bring them back
 
 
 def _drop_index(folder: Path, engine: Engine) -> None:
@@ -96,3 +98,5 @@ def _drop_index(folder: Path, engine: Engine) -> None:
     last_good.drop_last_good(folder)
     for file in (folder / "snapshots").glob("*"):
         file.unlink(missing_ok=True)
+    sync_folder(folder / "snapshots")
+    sync_folder(folder)

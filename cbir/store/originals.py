@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from cbir.atomic import write_bytes
+from cbir.atomic import sync_folder, write_bytes
 from cbir.store.permissions import file_mode, folder_mode
 
 FOLDER = "originals"
@@ -45,3 +45,4 @@ def sweep_originals(folder: Path, needed: set[str]) -> None:
         for file in (folder / FOLDER).iterdir():
             if UPLOAD + file.name not in needed:
                 file.unlink(missing_ok=True)
+        sync_folder(folder / FOLDER)  # else a power cut could bring them back
