@@ -2,11 +2,13 @@
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import BoundedSemaphore, Event
+from threading import Event, Lock
 from typing import cast
+from weakref import WeakKeyDictionary
 
 from pydicom import Dataset
 from pynetdicom import evt
@@ -24,8 +26,8 @@ from indexer.receive.commitment_peers import CommitmentPeers
 MAX_INSTANCES = 10_000
 MAX_REQUEST_BYTES = 3 * 2**19
 ITEM = b"\xfe\xff\x00\xe0"  # tag of an item
-MAX_REPORTS = 64  # that wait to be sent
-SENDERS = 4
+MAX_REPORTS = 128  # that wait to be sent; each has a thread, since it may wait for minutes
+MAX_REPORTS_OF_PEER = 16  # to one IP address
 QUIET_SECONDS = 0.2  # without a message of the peer, before it is sent a report on its own association
 BUSY_SECONDS = 30.0  # for the peer to become quiet
 RETRY_SECONDS = 5.0, 30.0, 120.0
@@ -63,9 +65,11 @@ class StorageCommitment:
     def __init__(self, find_sop_classes: SopClasses, peers: CommitmentPeers) -> None:
         self._find_sop_classes = find_sop_classes
         self._peers = peers
-        self._free = BoundedSemaphore(MAX_REPORTS)
+        self._lock = Lock()
+        self._waiting: Counter[str] = Counter()  # reports, by the peer's IP address
+        self._sending: WeakKeyDictionary[Association, Lock] = WeakKeyDictionary()
         self._closed = Event()
-        self._senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="commitment")
+        self._senders = ThreadPoolExecutor(MAX_REPORTS, thread_name_prefix="commitment")
 
     def close(self) -> None:
         """Send no more reports; return when those being sent are."""
@@ -92,18 +96,31 @@ class StorageCommitment:
         encoded = request.ActionInformation.getvalue() if request.ActionInformation else b""
         if len(encoded) > MAX_REQUEST_BYTES or encoded.count(ITEM) > MAX_INSTANCES:  # before it is parsed
             return RESOURCE_LIMITATION
-        if not self._free.acquire(blocking=False):
+        address = str(event.assoc.requestor.address)
+        if not self._reserve(address):
             return RESOURCE_LIMITATION
         try:
             report = self._report(event)
         except BaseException:
-            self._free.release()
+            self._release(address)
             raise
         if report is None:
-            self._free.release()
+            self._release(address)
             return INVALID_ARGUMENT
-        self._senders.submit(self._send, report).add_done_callback(lambda _: self._free.release())
+        self._senders.submit(self._send, report).add_done_callback(lambda _: self._release(address))
         return SUCCESS
+
+    def _reserve(self, address: str) -> bool:
+        with self._lock:
+            if self._waiting.total() >= MAX_REPORTS or self._waiting[address] >= MAX_REPORTS_OF_PEER:
+                return False
+            self._waiting[address] += 1
+            return True
+
+    def _release(self, address: str) -> None:
+        with self._lock:
+            self._waiting[address] -= 1
+            self._waiting += Counter()  # drops the zeros
 
     def _report(self, event: evt.Event) -> _Report | None:
         """Return the report on the instances of a request; None if the request is not valid."""
@@ -133,9 +150,8 @@ class StorageCommitment:
 
     def _send(self, report: _Report) -> None:
         try:
-            sent = (
-                self._send_to_address(report) if self._peers.knows(report.association) else _send_back(report)
-            )
+            knows = self._peers.knows(report.association)
+            sent = self._send_to_address(report) if knows else self._send_back(report)
         except Exception as error:
             log.warning("a storage commitment could not be reported: %s", type(error).__name__)
             return
@@ -151,16 +167,18 @@ class StorageCommitment:
                     return True
         return False
 
-
-def _send_back(report: _Report) -> bool:
-    """Send a report on the association of the request, between two messages of the peer."""
-    association, until = report.association, time.monotonic() + BUSY_SECONDS
-    connection = association.dul.socket
-    while isinstance(connection, BoundedSocket) and connection.idle_seconds() < QUIET_SECONDS:
-        if time.monotonic() > until:
-            return False
-        time.sleep(QUIET_SECONDS / 4)
-    return association.is_established and _send_on(association, report)
+    def _send_back(self, report: _Report) -> bool:
+        """Send a report on the association of the request, between two messages of the peer."""
+        association, until = report.association, time.monotonic() + BUSY_SECONDS
+        connection = association.dul.socket
+        with self._lock:
+            sending = self._sending.setdefault(association, Lock())
+        with sending:  # pynetdicom would confuse the answers to two reports
+            while isinstance(connection, BoundedSocket) and connection.idle_seconds() < QUIET_SECONDS:
+                if time.monotonic() > until:
+                    return False
+                time.sleep(QUIET_SECONDS / 4)
+            return association.is_established and _send_on(association, report)
 
 
 def _send_on(association: Association, report: _Report) -> bool:

@@ -21,7 +21,7 @@ from indexer.receive.commitment_peers import CommitmentPeers, PeerAddress
 from indexer.receive.peer_policy import PeerPolicy
 from indexer.receive.tls_contexts import client_context, server_context
 from tests.indexer.dicomweb.small_archive import certificate
-from tests.indexer.receive.listening import associate, listening, port_of
+from tests.indexer.receive.listening import OTHER, associate, listening, port_of
 from tests.indexer.receiving import receiver, send, slices
 
 needs_openssl = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
@@ -66,10 +66,12 @@ def ask(association: Association, information: Dataset | None, action: int = 1) 
     return int(status.Status)
 
 
-def ask_for(port: int, references: Sequence[tuple[str, str]]) -> tuple[set[str], dict[str, int]]:
+def ask_for(
+    port: int, references: Sequence[tuple[str, str]], calling: str = "SENDER"
+) -> tuple[set[str], dict[str, int]]:
     """The instances that are reported stored, and the reasons of the others."""
     asker, information = Asker(), request(references)
-    made = associate(port, evt_handlers=[asker.handler()])
+    made = associate(port, calling, evt_handlers=[asker.handler()])
     assert made.is_established
     assert ask(made, information) == 0
     event_type, report = asker.report()
@@ -203,11 +205,28 @@ def test_a_report_is_sent_again_when_the_peer_is_back(
 
 
 def test_a_peer_that_leaves_does_not_hold_anything_up(server: BoundedServer) -> None:
-    for _ in range(storage_commitment.SENDERS + 1):
+    for _ in range(5):
         made = associate(port_of(server))
         assert ask(made, request([(CTImageStorage, "1.2.3")])) == 0
         made.abort()
     assert ask_for(port_of(server), [(CTImageStorage, "1.2.3")]) == (set(), {"1.2.3": 0x0112})
+
+
+# pynetdicom leaves the sockets open that it could not connect
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_peer_that_does_not_listen_holds_up_only_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage_commitment, "MAX_REPORTS_OF_PEER", 5)
+    with asker_listens(Asker()) as closed:
+        pass
+    asked = [(CTImageStorage, "1.2.3")]
+    addresses = CommitmentPeers("CBIR", [PeerAddress("SENDER", "127.0.0.1", closed)])
+    with listening(tmp_path / "collection", PeerPolicy("CBIR"), addresses) as server:
+        made = associate(port_of(server), address=OTHER)
+        assert [ask(made, request(asked)) for _ in range(6)] == [0] * 5 + [0x0213]
+        made.release()
+        assert ask_for(port_of(server), asked, "ANOTHER") == (set(), {"1.2.3": 0x0112})
 
 
 # pynetdicom leaves its socket open when the peer is killed
