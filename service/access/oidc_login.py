@@ -13,7 +13,7 @@ from service.access.caller import Caller
 from service.access.group_rights import rights_of_groups, valid_user_name
 from service.access.login import login_form, next_path, open_session
 from service.access.oidc_client import LoginFailed, OidcClient
-from service.access.pending_logins import LIFETIME_SECONDS
+from service.access.pending_logins import LIFETIME_SECONDS, PendingLogin
 
 ERROR_CODE = re.compile(r"[a-z_]{1,40}")  # RFC 6749, 4.1.2.1
 MAX_CODE_LENGTH = 4096
@@ -43,12 +43,20 @@ def start() -> AnyResponse:
 @blueprint.get("/callback")
 def callback() -> AnyResponse:
     """Open a session for the user whom the provider has authenticated."""
-    client, control = _client(), access_control()
-    login = client.pending.end(request.cookies.get(_cookie_name(), ""), request.args.get("state", ""))
+    login = _client().pending.end(request.cookies.get(_cookie_name(), ""), request.args.get("state", ""))
+    answer: AnyResponse
     if login is None:
-        return login_form(
+        answer = login_form(
             "This login has expired, or began in another browser. Try again.", HTTPStatus.BAD_REQUEST
         )
+    else:
+        answer = _finish(login)
+    answer.delete_cookie(_cookie_name(), secure=request.is_secure, httponly=True, samesite="Lax")
+    return answer
+
+
+def _finish(login: PendingLogin) -> AnyResponse:
+    client, control = _client(), access_control()
     if wait := control.limiter.seconds_to_wait(request.remote_addr or ""):
         return too_many_failures(wait)
     code = request.args.get("code", "")
@@ -68,7 +76,6 @@ def callback() -> AnyResponse:
     g.caller = Caller(rights, user=user.name)
     # The page itself goes on: with a redirect, browsers would withhold the new cookie, since another site began it.
     answer = make_response("", HTTPStatus.OK, {"Refresh": f"0; url={login.next}"})
-    answer.delete_cookie(_cookie_name(), secure=request.is_secure, httponly=True, samesite="Lax")
     open_session(answer, user)
     return answer
 

@@ -2,13 +2,12 @@
 
 import hmac
 import secrets
-import time
-from collections import OrderedDict
-from threading import Lock
 from typing import NamedTuple
 
+from itsdangerous import BadSignature, URLSafeTimedSerializer
+
 LIFETIME_SECONDS = 600
-MAX_PENDING = 10_000
+MAX_COOKIE_LENGTH = 3800  # browsers drop cookies of more than 4096 bytes
 
 
 class PendingLogin(NamedTuple):
@@ -18,29 +17,32 @@ class PendingLogin(NamedTuple):
     nonce: str
     verifier: str
     next: str
-    ends: float
 
 
 class PendingLogins:
-    """Logins that have begun, by the cookie of the browser; beyond 10,000, the oldest is dropped. Thread-safe."""
+    """Logins that have begun, each in a signed cookie of its browser: no number of others can end them. Thread-safe.
+
+    The key is new with each start of the service.
+    """
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._pending: OrderedDict[str, PendingLogin] = OrderedDict()
+        self._serializer = URLSafeTimedSerializer(secrets.token_bytes(32), salt="pending login")
 
     def begin(self, path: str) -> tuple[str, PendingLogin]:
-        """Begin a login that ends at `path`; return the cookie for the browser, and the login."""
-        cookie, state, nonce, verifier = (secrets.token_urlsafe(48) for _ in range(4))
-        login = PendingLogin(state, nonce, verifier, path, time.monotonic() + LIFETIME_SECONDS)
-        with self._lock:
-            self._pending[cookie] = login
-            if len(self._pending) > MAX_PENDING:
-                self._pending.popitem(last=False)
-        return cookie, login
+        """Begin a login that ends at `path`, at / if that is too long; return the browser's cookie, and the login."""
+        state, nonce, verifier = (secrets.token_urlsafe(48) for _ in range(3))
+        login = PendingLogin(state, nonce, verifier, path)
+        cookie = str(self._serializer.dumps(login))
+        return (cookie, login) if len(cookie) <= MAX_COOKIE_LENGTH else self.begin("/")
 
     def end(self, cookie: str, state: str) -> PendingLogin | None:
-        """Return the login of `cookie` once, if its state is `state` and it is not too old; else None."""
-        with self._lock:
-            login = self._pending.pop(cookie, None)
-        same = hmac.compare_digest(login.state if login else "", state.encode("ascii", "replace").decode())
-        return login if login and same and time.monotonic() < login.ends else None
+        """Return the login of `cookie`, if its state is `state` and it is not too old; else None.
+
+        The caller deletes the cookie. The provider accepts the code of a login once.
+        """
+        try:
+            login = PendingLogin(*self._serializer.loads(cookie, max_age=LIFETIME_SECONDS))
+        except BadSignature:
+            return None
+        same = hmac.compare_digest(login.state, state.encode("ascii", "replace").decode())
+        return login if same else None

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 LIFETIME_SECONDS = 12 * 3600  # a working day; the token may expire earlier
 MAX_SESSIONS = 10_000
+MAX_SESSIONS_OF_SUBJECT = 100  # a ward shares a token
 
 
 class User(NamedTuple):
@@ -27,7 +28,9 @@ class Session(NamedTuple):
 
 
 class Sessions:
-    """Sessions by the hash of their cookie; beyond 10,000, the oldest is dropped. Thread-safe.
+    """Sessions by the hash of their cookie. Thread-safe.
+
+    Beyond 100 sessions of a token or user, its oldest is dropped; beyond 10,000 in all, the oldest of all.
 
     A session holds the id of a token, or a user with groups, not rights. Rights are looked up on each request, so a
     session ends with its token.
@@ -42,6 +45,9 @@ class Sessions:
         cookie = secrets.token_urlsafe(32)
         session = Session(subject, secrets.token_urlsafe(32), time.monotonic() + LIFETIME_SECONDS)
         with self._lock:
+            same = [key for key, other in self._sessions.items() if other.subject == subject]
+            if len(same) >= MAX_SESSIONS_OF_SUBJECT:
+                del self._sessions[same[0]]
             self._sessions[_hash(cookie)] = session
             if len(self._sessions) > MAX_SESSIONS:
                 self._sessions.popitem(last=False)

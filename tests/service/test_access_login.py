@@ -254,5 +254,11 @@ def test_sessions_are_bounded_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
     cookies = [kept.open(str(number)) for number in range(5)]
     assert [bool(kept.get(cookie)) for cookie in cookies] == [False, False, True, True, True]
     assert kept.get("") is None
+    monkeypatch.setattr(sessions, "MAX_SESSIONS_OF_SUBJECT", 2)
+    kept = Sessions()
+    other = kept.open("other")
+    cookies = [kept.open("same") for _ in range(5)]
+    assert [bool(kept.get(cookie)) for cookie in cookies] == [False, False, False, True, True]
+    assert kept.get(other), "one token ends no sessions of others"
     monkeypatch.setattr(sessions, "LIFETIME_SECONDS", 0)
     assert kept.get(kept.open("x")) is None
