@@ -26,7 +26,7 @@ from cbir.store.verify import verify_collection
 
 PATIENT_KEY = re.compile("[0-9a-f]{32}")  # identifiers may be so short that they occur anywhere
 
-
+ENDED_LOG = "the log of changes has ended; make a new backup with --log"
 LOST = "not restored: {}; delete them (`cbir collection delete`) and index their sources with --restore"
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Look after a collection.")
@@ -63,11 +63,12 @@ def verify(
                 problems = find_traces(opened, keys)
     if format is OutputFormat.json:
         printed: dict[str, object] = {"ok": not problems, "problems": problems}
-        print_json(printed | ({"restored": repaired.restored, "lost": repaired.lost} if repair else {}))
+        print_json(printed | (asdict(repaired) if repair else {}))
     else:
         lines = [f"restored: {line}" for line in repaired.restored] + [
             LOST.format(line) for line in repaired.lost
         ]
+        lines += [ENDED_LOG] if repaired.ended_log else []
         typer.echo("\n".join([*lines, *(problems or ["no problems"])]))
     raise typer.Exit(1 if problems else 0)
 

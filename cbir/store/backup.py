@@ -1,18 +1,24 @@
 """Back up a collection while other processes read and write it."""
 
 import shutil
-from contextlib import closing, suppress
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
+from sqlalchemy import Connection
+
 from cbir.atomic import rename_durably
-from cbir.errors import CollectionDamaged, InvalidInput
+from cbir.errors import CollectionBusy, CollectionDamaged, InvalidInput
 from cbir.models import embedding_card
 from cbir.store import change_log, embedding_model, originals, severity_model
 from cbir.store.collection import Collection
 from cbir.store.disk_full import raise_when_full
-from cbir.store.permissions import create_private_file, restrict_files
+from cbir.store.permissions import OWNER_FOLDER, create_private_file, restrict_files
 from cbir.store.schema import DATABASE, SECRET, connect
 from cbir.store.verify import verify_content
+
+WAIT_SECONDS = 60.0  # for another writer to end
 
 
 def back_up_collection(collection: Collection, folder: Path, log: bool = False) -> int:
@@ -20,7 +26,7 @@ def back_up_collection(collection: Collection, folder: Path, log: bool = False) 
 
     The copy of the database is consistent. The snapshot is left out: `restore_backup` rebuilds it from the database.
     Raises InvalidInput if `folder` exists, StorageFull if the disk is full, and CollectionDamaged if a row or file of
-    the copy does not match its checksum; then there is no backup.
+    the copy does not match its checksum; then there is no backup, and an earlier one keeps its log.
 
     Parameters
     ----------
@@ -34,40 +40,78 @@ def back_up_collection(collection: Collection, folder: Path, log: bool = False) 
         raise InvalidInput(f"{folder} exists; name a new folder for the backup")
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
+    started = False
     try:
         with raise_when_full(folder):
             if log:
                 with collection.writer(), collection._engine.begin() as transaction:
-                    change_log.start_log(transaction)
-            partial.mkdir(parents=True, mode=0o700)
-            create_private_file(partial / DATABASE)
-            with closing(collection._engine.raw_connection()) as connection:
-                connection.cursor().execute("VACUUM INTO ?", (str(partial / DATABASE),))
-            shutil.copy2(collection.folder / SECRET, partial / SECRET)
-            _copy_files(collection.folder / originals.FOLDER, partial / originals.FOLDER)
-            if embedding_card.has_embedding(collection.folder / embedding_model.FOLDER):
-                embedding_model.copy_model(
-                    collection.folder / embedding_model.FOLDER, partial / embedding_model.FOLDER
-                )
-            severity_model.copy_severity_model(collection.folder, partial)
-            _seal_database(partial)
-            restrict_files(partial)
+                    started = change_log.ensure_log(transaction)
+            _copy_collection(collection, partial)
             _require_sound(partial)
-            rename_durably(partial, folder)
+            if log:
+                _take_over_log(collection, partial, folder)
+            else:
+                rename_durably(partial, folder)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
+        if started:  # no backup needs it
+            with _writer_when_free(collection), collection._engine.begin() as transaction:
+                change_log.stop_log(transaction)
         raise
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _seal_database(folder: Path) -> None:
-    """Take the log out of a copy of the database; a database without one has no room to give back."""
+def _copy_collection(collection: Collection, partial: Path) -> None:
+    partial.mkdir(parents=True, mode=OWNER_FOLDER)
+    create_private_file(partial / DATABASE)
+    with closing(collection._engine.raw_connection()) as connection:
+        connection.cursor().execute("VACUUM INTO ?", (str(partial / DATABASE),))
+    shutil.copy2(collection.folder / SECRET, partial / SECRET)
+    _copy_files(collection.folder / originals.FOLDER, partial / originals.FOLDER)
+    model = collection.folder / embedding_model.FOLDER
+    if embedding_card.has_embedding(model):
+        embedding_model.copy_model(model, partial / embedding_model.FOLDER)
+    severity_model.copy_severity_model(collection.folder, partial)
+    with _transaction(partial) as connection:
+        change_log.seal_copy(connection)
+    restrict_files(partial)
+
+
+def _take_over_log(collection: Collection, partial: Path, folder: Path) -> None:
+    """Rename the finished backup `partial` to `folder`, and let the log continue it instead of an earlier one."""
+    with _writer_when_free(collection), collection._engine.begin() as transaction:
+        with _transaction(partial) as copy:
+            change_log.take_over(transaction, copy)
+        rename_durably(
+            partial, folder
+        )  # before the commit, so that a failure leaves the earlier backup its log
+
+
+@contextmanager
+def _transaction(folder: Path) -> Iterator[Connection]:
+    """Yield a transaction of the copy of a database in `folder`."""
     engine = connect(folder)
     try:
         with engine.begin() as connection:
-            change_log.seal_copy(connection)
+            yield connection
     finally:
         engine.dispose()
+
+
+@contextmanager
+def _writer_when_free(collection: Collection) -> Iterator[None]:
+    """Hold the writer lock; waits for the present writer, since the backup is made already."""
+    give_up = time.monotonic() + WAIT_SECONDS
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(collection.writer())
+                break
+            except CollectionBusy:
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(0.1)
+        yield
 
 
 def _require_sound(folder: Path) -> None:
@@ -81,7 +125,7 @@ def _copy_files(source: Path, target: Path) -> None:
     """Copy the files of a folder; those deleted meanwhile are not needed any more."""
     if not source.is_dir():
         return
-    target.mkdir(mode=0o700)
+    target.mkdir(mode=OWNER_FOLDER)
     for path in source.iterdir():
         with suppress(FileNotFoundError):
             shutil.copy2(path, target / path.name)

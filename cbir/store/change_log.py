@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, LargeBinary, Table, Text
 
+from cbir.errors import InvalidInput
 from cbir.store import metadata
 from cbir.store.schema import (
     changed_images,
@@ -43,6 +44,14 @@ BY_NAME = {table.name: table for table in LOGGED}
 NOT_LOGGED = f"'snapshot', '{CHAIN}', '{POSITION}'"  # keys of `meta`
 
 
+def ensure_log(connection: Connection) -> bool:
+    """Log all further changes, unless a log is kept already; return whether it was started."""
+    if metadata.find_value(connection, CHAIN):
+        return False
+    start_log(connection)
+    return True
+
+
 def start_log(connection: Connection) -> None:
     """Log all further changes, under a new name."""
     stop_log(connection)
@@ -56,26 +65,50 @@ def start_log(connection: Connection) -> None:
             )
 
 
-def stop_log(connection: Connection) -> None:
-    """Log no more, and delete what was logged: it no longer continues any backup."""
+def stop_log(connection: Connection) -> bool:
+    """Log no more, and delete what was logged: it no longer continues any backup. Return whether there was a log."""
     for table in LOGGED:
         for event in ("INSERT", "UPDATE", "DELETE"):
             connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {_trigger(table, event)}")
     connection.exec_driver_sql("DELETE FROM change_log")
-    connection.exec_driver_sql("DELETE FROM meta WHERE key IN (?, ?)", (CHAIN, POSITION))
+    query = "DELETE FROM meta WHERE key IN (?, ?)"
+    return connection.exec_driver_sql(query, (CHAIN, POSITION)).rowcount > 0
 
 
 def seal_copy(connection: Connection) -> None:
     """Turn the copy of a logged collection into a backup that the log continues."""
     chain = metadata.find_value(connection, CHAIN)
-    position = connection.exec_driver_sql("SELECT max(entry) FROM change_log").scalar()
-    if position is None:
-        query = "SELECT seq FROM sqlite_sequence WHERE name = 'change_log'"
-        position = connection.exec_driver_sql(query).scalar() or 0
+    position = _last_entry(connection)
     stop_log(connection)
     if chain:
         metadata.set_value(connection, CHAIN, chain)
         metadata.set_value(connection, POSITION, str(position))
+
+
+def _last_entry(connection: Connection) -> int:
+    """Return the number of the last entry, even if it was deleted."""
+    query = "SELECT seq FROM sqlite_sequence WHERE name = 'change_log'"
+    return connection.exec_driver_sql(query).scalar() or 0
+
+
+def take_over(connection: Connection, copy: Connection) -> None:
+    """Give the log a new name, under which it continues the sealed `copy`, not an earlier backup.
+
+    Raises InvalidInput if it lacks changes since the copy was made.
+    """
+    chain, position = metadata.find_value(copy, CHAIN), int(metadata.required_value(copy, POSITION))
+    first = connection.exec_driver_sql(
+        "SELECT min(entry) FROM change_log WHERE entry > ?", (position,)
+    ).scalar()
+    complete = first == position + 1 or (first is None and _last_entry(connection) == position)
+    if not complete or metadata.find_value(connection, CHAIN) != chain:
+        raise InvalidInput(
+            "the log ended, or was appended elsewhere, while the backup was made; make it again"
+        )
+    name = secrets.token_hex(16)
+    for database in (connection, copy):
+        metadata.set_value(database, CHAIN, name)
+    connection.exec_driver_sql("DELETE FROM change_log WHERE entry <= ?", (position,))
 
 
 def replay(connection: Connection, logged: str) -> None:

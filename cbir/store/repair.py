@@ -28,6 +28,7 @@ class Repair:
 
     restored: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
+    ended_log: bool = False  # of changes, which continued a backup
 
 
 def repair_rows(collection: Collection) -> Repair:
@@ -79,9 +80,11 @@ def _attach_copy(connection: Connection, folder: Path) -> bool:
 
 def _repair(connection: Connection, collection: Collection, copied: bool) -> Repair:
     repair = Repair()
-    change_log.stop_log(connection)  # its triggers would log repairs as changes
     damaged = {table.name: damaged_keys(connection, table) for table in CHECKED}
-    if damaged[labels.name]:
+    if change_log.CHAIN in damaged[meta.name]:
+        repair.ended_log = change_log.stop_log(connection)  # which deletes the row
+        damaged[meta.name].remove(change_log.CHAIN)
+    if rewritten := bool(damaged[labels.name]):
         _repair_labels(connection, damaged[labels.name], copied, repair)
     connection.exec_driver_sql("REINDEX main.labels")
     connection.exec_driver_sql("REINDEX main.images")
@@ -98,6 +101,8 @@ def _repair(connection: Connection, collection: Collection, copied: bool) -> Rep
     report = connection.scalars(text("PRAGMA integrity_check(1)")).all()
     if report != ["ok"]:
         raise CollectionDamaged(f"the database is damaged: {report[0]}; restore it from a backup")
+    if repair.restored or rewritten:
+        repair.ended_log |= change_log.stop_log(connection)  # it has the repairs as changes
     if repair.restored:
         metadata.bump_generation(connection)
     return repair
