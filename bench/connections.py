@@ -58,13 +58,16 @@ CASES = (
 def running_service(collection: Path) -> Iterator[tuple[int, psutil.Process]]:
     """Run the service over `collection`; yield its port and its first process."""
     command = [sys.executable, "-m", "cbir.main", "serve", "--collection", str(collection), "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield int(process.stdout.readline().split(":")[-1].strip().rstrip("/")), psutil.Process(process.pid)
-    finally:
-        process.terminate()
-        process.wait(30)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield (
+                int(process.stdout.readline().split(":")[-1].strip().rstrip("/")),
+                psutil.Process(process.pid),
+            )
+        finally:
+            process.terminate()
+            process.wait(30)
 
 
 def open_connection(port: int, sent: bytes) -> socket.socket:
