@@ -160,14 +160,26 @@ def dicom_of_items(items: int, deflate: bool = True) -> bytes:
     return dicom(b"\xe1\x7f\x10\x10SQ\0\0\xff\xff\xff\xff" + ITEM * items + END_OF_SEQUENCE, deflate)
 
 
-def dicom_of_elements(elements: int) -> bytes:
+def dicom_of_elements(elements: int, deflate: bool = False) -> bytes:
     """A DICOM file with many empty private elements."""
+    return dicom(_private_elements(elements), deflate)
+
+
+def dicom_of_sequence(elements: int) -> bytes:
+    """A DICOM file whose functional groups, a sequence of explicit length, have many empty private elements."""
+    content = _private_elements(elements)
+    item = b"\xfe\xff\x00\xe0" + struct.pack("<I", len(content)) + content
+    return dicom(b"\x00\x52\x30\x92SQ\0\0" + struct.pack("<I", len(item)) + item)
+
+
+def _private_elements(elements: int) -> bytes:
+    """Empty private elements."""
     numbers = np.arange(elements)
     table = np.zeros((elements, 8), np.uint8)
     table[:, 0], table[:, 1] = 0xE1 + 2 * (numbers // 65536 % 8), 0x7F
     table[:, 2], table[:, 3] = numbers % 256, numbers // 256 % 256
     table[:, 4:6] = (ord("L"), ord("O"))
-    return dicom(table.tobytes())
+    return table.tobytes()
 
 
 def dicom_of_stream(stream: bytes, rows: int, columns: int, syntax: str) -> bytes:

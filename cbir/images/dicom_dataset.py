@@ -1,16 +1,20 @@
 """Parsing of DICOM bytes to a data set with pixels and a transfer syntax."""
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from typing import Any
 
 import numpy as np
 import pydicom
 from pydicom import uid
+from pydicom.charset import default_encoding
+from pydicom.dataelem import RawDataElement
 from pydicom.dataset import Dataset
-from pydicom.filereader import read_dataset, read_preamble
+from pydicom.filereader import read_dataset, read_preamble, read_sequence
+from pydicom.hooks import hooks, raw_element_value
 from pydicom.multival import MultiValue
+from pydicom.valuerep import VR
 
 from cbir.errors import NoPixels, UnreadableImage
 from cbir.images.limits import Limits
@@ -32,6 +36,10 @@ class CountingFile(BytesIO):
         self.reads += 1
         self.check()
         return super().read(size)
+
+    def __exit__(self, *_: object) -> None:
+        self.check()
+        self.close()
 
     def check(self) -> None:
         """Raise UnreadableImage if there were too many reads; pydicom replaces what `read` raises."""
@@ -93,33 +101,26 @@ def read_header(data: bytes, limits: Limits, keywords: Sequence[str]) -> Dataset
 
 def _read_bounded(data: bytes, limits: Limits, **options: Any) -> Dataset:
     """Call `dcmread` for data with a bounded number of elements and items, and a bounded size once inflated."""
-    _check_items([data])
-    _check_deflated(data, limits)
-    file = CountingFile(data)
-    try:
-        return pydicom.dcmread(file, force=True, **options)
-    finally:
-        file.check()
-
-
-def _check_items(chunks: Iterable[bytes]) -> None:
-    """Refuse data with more items than MOST_ITEMS."""
-    counts, end = [0, 0], b""
-    for chunk in chunks:
-        for index, tag in enumerate(ITEM_TAGS):
-            counts[index] += chunk.count(tag) + (end + chunk[:3]).count(tag)
-        end = chunk[-3:]
-    if max(counts) > MOST_ITEMS:
+    data = _inflated(data, limits)
+    if max(map(data.count, ITEM_TAGS)) > MOST_ITEMS:
         raise UnreadableImage(f"has more than {MOST_ITEMS} items in DICOM sequences; split it")
+    with CountingFile(data) as file:
+        return pydicom.dcmread(file, force=True, **options)
 
 
-def _check_deflated(data: bytes, limits: Limits) -> None:
-    """Refuse a deflated data set that inflates to too much, or to too many items; keep no inflated data."""
-    file = CountingFile(data)
+def _inflated(data: bytes, limits: Limits) -> bytes:
+    """Return a file with a deflated data set as one in Explicit VR Little Endian, any other unchanged.
+
+    pydicom would inflate it without a limit, to a file of its own whose elements are not counted.
+    """
+    file = BytesIO(data)
     read_preamble(file, force=True)
     meta = read_dataset(file, False, True, stop_when=lambda tag, vr, length: tag.group != 2)
-    if meta.get("TransferSyntaxUID") == uid.DeflatedExplicitVRLittleEndian:
-        _check_items(_inflated_chunks(file.read(), min(limits.bytes, limits.inflated_bytes)))
+    if meta.get("TransferSyntaxUID") != uid.DeflatedExplicitVRLittleEndian:
+        return data
+    syntax = uid.ExplicitVRLittleEndian.ljust(len(uid.DeflatedExplicitVRLittleEndian), "\0")
+    start = data[: file.tell()].replace(uid.DeflatedExplicitVRLittleEndian.encode(), syntax.encode())
+    return b"".join([start, *_inflated_chunks(file.read(), min(limits.bytes, limits.inflated_bytes))])
 
 
 def _inflated_chunks(deflated: bytes, limit: int) -> Iterator[bytes]:
@@ -132,6 +133,21 @@ def _inflated_chunks(deflated: bytes, limit: int) -> Iterator[bytes]:
         yield chunk
     if not inflate.eof:
         raise UnreadableImage("is truncated in its deflated data set; copy or export it again")
+
+
+def _convert_element(raw: RawDataElement, data: dict[str, Any], **options: Any) -> None:
+    """Convert an element on its first use as pydicom does, but count the elements of a sequence."""
+    if data["VR"] != VR.SQ or not raw.value:
+        raw_element_value(raw, data, **options)
+        return
+    encoding = options.get("encoding") or default_encoding
+    with CountingFile(raw.value) as file:
+        data["value"] = read_sequence(
+            file, raw.is_implicit_VR, raw.is_little_endian, len(raw.value), encoding, raw.value_tell
+        )
+
+
+hooks.register_callback("raw_element_value", _convert_element)
 
 
 def _kind(dataset: Dataset) -> str:

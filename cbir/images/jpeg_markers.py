@@ -7,6 +7,7 @@ from cbir.errors import UnreadableImage
 
 MOST_SCANS = 100  # each costs a pass over the whole image; common encoders write up to 10
 MOST_SEGMENTS = 10_000
+MOST_FILL_BYTES = 10_000  # between the segments of the header; Pillow reads them one by one
 
 # ISO/IEC 10918-1, table B.1. TEM (FF01), RSTn (FFD0 to FFD7), fill bytes (FFFF) and stuffed zeros (FF00) have no
 # length; FF02 to FFBF are reserved in headers, and data in the scans of JPEG-LS.
@@ -35,10 +36,10 @@ def read_jpeg_frame(data: bytes) -> JpegFrame:
     """Return the frame header of a JPEG or JPEG-LS stream after a walk through all its segments.
 
     Raises UnreadableImage for a stream without a frame header, with several of them, with reserved markers or with
-    too many segments or scans.
+    too many segments, fill bytes or scans.
     """
     frames: list[JpegFrame] = []
-    position, scans, segments, pattern = 2, 0, 0, IN_HEADER
+    position, scans, segments, fill_bytes, pattern = 2, 0, 0, 0, IN_HEADER
     while (match := pattern.search(data, position)) is not None:
         marker, start = match[1][0], match.end()
         segments += 1
@@ -46,6 +47,10 @@ def read_jpeg_frame(data: bytes) -> JpegFrame:
             raise UnreadableImage(
                 "is damaged: its JPEG data have reserved or too many markers; export it again"
             )
+        if pattern is IN_HEADER:
+            fill_bytes += match.start() - position
+            if fill_bytes > MOST_FILL_BYTES:
+                raise UnreadableImage(f"has more than {MOST_FILL_BYTES} JPEG fill bytes; save it again")
         if marker == EOI:
             break
         position = start if marker == SOI else start + _segment_length(data, start)

@@ -41,10 +41,25 @@ def test_segments_of_a_jpeg_are_limited() -> None:
     assert "too many markers" in refused(hostile.jpeg_of_markers(20_000))
 
 
-def test_long_runs_of_fill_bytes_take_linear_time() -> None:
+@pytest.mark.parametrize("tail", [False, True])
+def test_fill_bytes_of_a_jpeg_are_limited(tail: bool) -> None:
+    """Pillow reads those before the first scan one by one."""
     whole = hostile.saved(np.zeros((8, 8), np.uint8), "JPEG")
-    list(decode(whole[:2] + b"\xff" * 200_000 + whole[2:]))
-    refused(whole[:2] + b"\xff" * 4_000_000 + b"\0")
+    start = whole.index(b"\xff\xda") if tail else 2
+
+    def file(fill: int) -> bytes:
+        return whole[:start] + b"\xff" * fill + whole[start:]
+
+    assert len(list(decode(file(9_000)))) == 1
+    assert "fill bytes" in refused(file(11_000))
+    assert "fill bytes" in refused(file(4_000_000))
+
+
+def test_fill_bytes_of_all_segments_count_together() -> None:
+    whole = hostile.saved(np.zeros((8, 8), np.uint8), "JPEG")
+    comment = b"\xff" * 1000 + b"\xff\xfe\0\2"
+    assert len(list(decode(whole[:2] + comment * 9 + whole[2:]))) == 1
+    assert "fill bytes" in refused(whole[:2] + comment * 11 + whole[2:])
 
 
 @pytest.mark.parametrize("prefix", [b"\xff\x01", b"\xff\xd0", b"\xff\xff\xff", b"\0\1", b""])
@@ -112,10 +127,25 @@ def test_items_of_dicom_sequences_are_limited(deflate: bool) -> None:
 
 
 @pytest.mark.slow
-def test_elements_of_a_dicom_file_are_limited() -> None:
-    assert len(list(decode(hostile.dicom_of_elements(1000)))) == 1
+@pytest.mark.parametrize("deflate", [False, True])
+def test_elements_of_a_dicom_file_are_limited(deflate: bool) -> None:
+    assert len(list(decode(hostile.dicom_of_elements(1000, deflate)))) == 1
     with pytest.raises(UnreadableImage, match="too many DICOM elements"):
-        list(decode(hostile.dicom_of_elements(1_100_000)))
+        list(decode(hostile.dicom_of_elements(1_100_000, deflate)))
+
+
+@pytest.mark.slow
+def test_elements_of_a_dicom_sequence_are_limited() -> None:
+    assert len(list(decode(hostile.dicom_of_sequence(1000)))) == 1
+    with pytest.raises(UnreadableImage, match="too many DICOM elements"):
+        list(decode(hostile.dicom_of_sequence(1_100_000)))
+
+
+def test_a_deflated_file_is_read_as_the_same_file_uncompressed() -> None:
+    tail = hostile.dicom_of_sequence(10)[len(hostile.dicom()) :]
+    (plain,), (deflated,) = decode(hostile.dicom(tail)), decode(hostile.dicom(tail, deflate=True))
+    assert np.array_equal(plain.pixels, deflated.pixels)
+    assert (plain.dicom, plain.windowing) == (deflated.dicom, deflated.windowing)
 
 
 def test_inflated_bytes_are_limited() -> None:
