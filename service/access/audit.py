@@ -11,7 +11,7 @@ from threading import Lock
 from flask import g
 
 from cbir.errors import InvalidInput
-from service.access.audit_chain import chain_line
+from service.access.audit_chain import RESTARTED, chain_line
 from service.access.audit_files import AuditFiles, ChainState
 
 IMAGE_ID = re.compile(r"[0-9a-f]{32}(-[0-9]{1,9})?")
@@ -40,7 +40,8 @@ class AuditLog:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._open_file()
-            self._files.prepare()
+            with self._files.locked() as chain:
+                self._note_restart(chain)
         except OSError as error:
             raise InvalidInput(f"audit_log {self.path} cannot be written: {error.strerror}") from error
 
@@ -89,7 +90,7 @@ class AuditLog:
         """
         ids = list(images)
         fields: dict[str, object] = {
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "time": _now(),
             "token": token_id,
             "address": address,
             "action": action,
@@ -102,6 +103,7 @@ class AuditLog:
         }
         try:
             with self._lock, self._files.locked() as chain:
+                self._note_restart(chain)
                 self._append(chain, fields)
         except (OSError, InvalidInput) as error:
             self._failed = True
@@ -113,6 +115,11 @@ class AuditLog:
     def is_writable(self) -> bool:
         """Return False if the last line could not be written, and another one cannot be either."""
         return not self._failed or self.write(None, "", "audit", (), 200)
+
+    def _note_restart(self, chain: ChainState) -> None:
+        if chain.restarted:
+            log.error("%s is missing, so lines of the audit log may have been removed", self._files.note_file)
+            self._append(chain, {"time": _now(), "action": RESTARTED})
 
     def _append(self, chain: ChainState, fields: dict[str, object]) -> None:
         if self._was_moved():
@@ -129,6 +136,7 @@ class AuditLog:
         if written < len(text):
             raise OSError(f"a line of {self.path} was cut short; is the disk full?")
         chain.save(head, size + written)
+        chain.restarted = False
 
     def _rotate(self) -> None:
         try:
@@ -143,6 +151,10 @@ class AuditLog:
         except OSError:
             return True
         return (current.st_dev, current.st_ino) != (opened.st_dev, opened.st_ino)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def log_images(image_ids: Iterable[str | None]) -> None:

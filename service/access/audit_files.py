@@ -11,7 +11,8 @@ from pathlib import Path
 
 from cbir.errors import InvalidInput
 from cbir.file_lock import wait_lock
-from service.access.audit_chain import ChainHead, ChainReport, LogLine, read_head, start_chain, verify_chain
+from service.access.audit_chain import ChainHead, read_head, start_chain
+from service.access.chain_check import ChainReport, LogLine, verify_chain
 
 KEY_BYTES = 32
 HEAD_BYTES = 160  # fixed, so that the note is written in place
@@ -21,16 +22,21 @@ BLOCK_BYTES = 2**20
 
 @dataclass
 class ChainState:
-    """State of the chain while its lock is held. size: of the log when its last line was noted."""
+    """State of the chain while its lock is held.
+
+    size: of the log when its last line was noted. restarted: the note was missing although there was a chain.
+    """
 
     key: bytes
     head: ChainHead
     size: int
     path: Path
     note: int  # descriptor
+    restarted: bool = False
 
     def save(self, head: ChainHead, size: int) -> None:
         """Note the last line of the log, and the size of the log with it."""
+        self.head, self.size = head, size
         text = json.dumps({"n": head.number, "mac": head.mac, "size": size})
         os.lseek(self.note, 0, os.SEEK_SET)
         os.write(self.note, text.ljust(HEAD_BYTES - 1).encode() + b"\n")
@@ -55,22 +61,27 @@ class AuditFiles:
         self.key_file = path.with_name(f"{path.name}.key")
         self.note_file = path.with_name(f"{path.name}.head")
 
-    def prepare(self) -> None:
-        """Create the key and the note of the last line, unless they exist; raises OSError."""
-        with self.locked():
-            pass
-
     @contextmanager
     def locked(self) -> Iterator[ChainState]:
-        """Yield the state of the chain, for one process at a time; raises OSError and InvalidInput."""
+        """Yield the state of the chain, for one process at a time; raises OSError and InvalidInput.
+
+        Creates the key and the note of the last line, unless they exist.
+        """
+        had_note = self.note_file.exists()
         note = os.open(self.note_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             wait_lock(note)
-            key = self._create_key()
-            state = self._read_state(key, note)
+            had_key = self.key_file.exists()
+            state = self._read_state(self._create_key(), note)
+            if state.restarted and not (had_key and (self._has_lines() or not had_note)):  # the first start
+                state.restarted = False
+                state.save(state.head, state.size)
             yield state
         finally:
             os.close(note)
+
+    def _has_lines(self) -> bool:
+        return any(file.stat().st_size for file in (*self.rotated(), self.path) if file.is_file())
 
     def _read_state(self, key: bytes, note: int) -> ChainState:
         noted, size = _parse_note(os.read(note, HEAD_BYTES))
@@ -79,9 +90,11 @@ class AuditFiles:
         if noted is None:
             state.head = self._last_line(key) or start_chain(key, _earlier_content(self.path))
             state.size = -1  # the last line may be incomplete
-            state.save(state.head, state.size)
-        elif current != size and (last := self._last_line(key)) and last.number == noted.number + 1:
-            state.head = last  # the process stopped between the line and its note
+            state.restarted = True
+        elif current != size and (last := self._last_line(key)) and last.number > noted.number:
+            state.head = (
+                last  # the process stopped between the line and its note, or a power cut lost the note
+            )
         return state
 
     def _create_key(self) -> bytes:
@@ -104,12 +117,15 @@ class AuditFiles:
         return bytes.fromhex(text)
 
     def _last_line(self, key: bytes) -> ChainHead | None:
-        if not self.path.is_file():
-            return None
-        with self.path.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
-            lines = file.read().split(b"\n")
-        return next((head for line in reversed(lines) if (head := read_head(key, line))), None)
+        """Return the last authentic line of the log, or of its newest rotated file."""
+        for path in (self.path, *self.rotated()[-1:]):
+            if path.is_file():
+                with path.open("rb") as file:
+                    file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+                    lines = file.read().split(b"\n")
+                if head := next((head for line in reversed(lines) if (head := read_head(key, line))), None):
+                    return head
+        return None
 
     def rotated(self) -> list[Path]:
         """Return the rotated files, the oldest first."""

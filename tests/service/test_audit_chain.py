@@ -17,8 +17,9 @@ from cbir.errors import InvalidInput
 from cbir.main import app as commands
 from service.access import audit
 from service.access.audit import MAX_IMAGES, AuditLog
-from service.access.audit_chain import ChainHead, ChainReport
+from service.access.audit_chain import ChainHead
 from service.access.audit_files import AuditFiles
+from service.access.chain_check import ChainReport
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from tests.service.conftest import problem
@@ -99,7 +100,7 @@ def test_a_removed_end_is_found(path: Path) -> None:
 
 
 def test_a_removed_end_with_its_note(path: Path) -> None:
-    """Whoever removes lines and their note is found by a head that was noted elsewhere."""
+    """Whoever removes lines and their note leaves a fault for good, and cannot forge a head noted elsewhere."""
     noted = AuditFiles(path).head()
     early = verify(path, known=(noted, ChainHead(5, json.loads(path.read_text().splitlines()[4])["mac"])))
     assert early.faults == []
@@ -107,8 +108,53 @@ def test_a_removed_end_with_its_note(path: Path) -> None:
     (path.parent / "audit.jsonl.head").unlink()
     assert "note of the last line is missing" in verify(path).faults[0]
     write(AuditLog(path), 5)
-    assert verify(path).faults == [], "nothing in the files shows it"
-    assert verify(path, known=(noted,)).faults == ["the noted line 10 is missing or was changed"]
+    assert verify(path).lines == 13
+    (fault,) = verify(path).faults
+    assert fault.startswith("audit.jsonl:8: the note of the last line was missing")
+    assert "the noted line 10 is missing or was changed" in verify(path, known=(noted,)).faults
+
+
+@pytest.mark.parametrize("how", ["remove", "empty", "damage", "while running"])
+def test_a_missing_note_is_reported(path: Path, how: str) -> None:
+    note, log = path.with_name("audit.jsonl.head"), AuditLog(path)
+    if how == "empty":
+        note.write_bytes(b"")
+    elif how == "damage":
+        note.write_bytes(b"?" + note.read_bytes()[1:])
+    else:
+        note.unlink()
+    log = log if how == "while running" else AuditLog(path)
+    write(log, 2)
+    report = verify(path)
+    assert (report.lines, len(report.faults)) == (13, 1)
+    assert report.faults[0].startswith("audit.jsonl:11: the note of the last line was missing")
+    assert json.loads(path.read_text().splitlines()[10])["action"] == "chain restarted"
+
+
+def test_a_missing_note_after_rotation(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    write(AuditLog(path, max_bytes=2000), 40)
+    path.unlink()
+    path.with_name("audit.jsonl.head").unlink()
+    last = json.loads(AuditFiles(path).rotated()[-1].read_text().splitlines()[-1])["n"]
+    write(AuditLog(path), 1)
+    assert json.loads(path.read_text().splitlines()[0])["n"] == last + 1
+    assert len(verify(path).faults) == 1
+
+
+def test_everything_but_the_key_is_missing(path: Path) -> None:
+    path.unlink()
+    path.with_name("audit.jsonl.head").unlink()
+    write(AuditLog(path), 1)
+    assert [fault.split(": ")[0] for fault in verify(path).faults] == ["audit.jsonl:1"]
+
+
+def test_the_process_stopped_before_its_first_note(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    AuditLog(path).close()
+    path.with_name("audit.jsonl.head").write_bytes(b"")
+    write(AuditLog(path), 1)
+    assert (verify(path).lines, verify(path).faults) == (1, [])
 
 
 def test_a_forged_end_is_found(path: Path) -> None:
@@ -163,6 +209,18 @@ def test_the_process_stopped_between_line_and_note(path: Path) -> None:
     assert verify(path).faults == []
     write(AuditLog(path), 2)
     assert (verify(path).lines, verify(path).faults) == (13, [])
+
+
+@pytest.mark.parametrize("max_bytes", [0, 2000])
+def test_a_power_cut_lost_the_last_notes(path: Path, max_bytes: int) -> None:
+    note = path.with_name("audit.jsonl.head").read_bytes()
+    write(AuditLog(path, max_bytes), 5)
+    path.with_name("audit.jsonl.head").write_bytes(note)
+    assert verify(path).faults == []
+    assert "lines 11 to 15 were not noted" in verify(path).notes[-1]
+    write(AuditLog(path, max_bytes), 2)
+    report = verify(path)
+    assert (report.lines, report.faults, report.notes) == (17, [], [])
 
 
 def _write_lines(path: Path, start: int) -> None:

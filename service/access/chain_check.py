@@ -1,0 +1,182 @@
+"""Check of an audit log's chain: finds changed, removed, added and reordered lines."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from service.access.audit_chain import (
+    MAC_AT_END,
+    MAC_LENGTH,
+    RESTARTED,
+    ChainHead,
+    begin_digest,
+    read_head,
+    start_head,
+)
+
+
+class LogLine(NamedTuple):
+    """Line of a log file, with its newline. number: in the file, from 1."""
+
+    file: str
+    number: int
+    content: bytes
+
+    @property
+    def place(self) -> str:
+        """Name of the file and number of the line, for messages."""
+        return f"{self.file}:{self.number}"
+
+
+@dataclass
+class ChainReport:
+    """Result of a check. faults: changed, removed, added and reordered lines; notes: what cannot be checked."""
+
+    lines: int = 0
+    first: int | None = None
+    head: ChainHead | None = None
+    faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def verify_chain(
+    key: bytes,
+    lines: Iterable[LogLine],
+    head: ChainHead | None,
+    first: int = 1,
+    known: Iterable[ChainHead] = (),
+) -> ChainReport:
+    """Check every line of an audit log.
+
+    Parameters
+    ----------
+    key : bytes
+        Key of the chain.
+    lines : iterable of LogLine
+        All lines in order.
+    head : ChainHead or None
+        Last line as the service has noted it beside the log; None if that is missing.
+    first : int
+        Number of the first line; larger than 1 if the lines before it have been archived.
+    known : iterable of ChainHead
+        Heads that were noted elsewhere; their lines must be there unchanged.
+
+    Returns
+    -------
+    ChainReport
+    """
+    check = _ChainCheck(key, first, known)
+    for line in lines:
+        check.read(line)
+    return check.finish(head)
+
+
+class _ChainCheck:
+    def __init__(self, key: bytes, first: int, known: Iterable[ChainHead]) -> None:
+        self.report = ChainReport()
+        self._key, self._first = key, first
+        self._missing = {noted.number: noted.mac for noted in known}
+        self._previous: ChainHead | None = None
+        self._file, self._start = "", begin_digest(key)
+
+    def read(self, line: LogLine) -> None:
+        """Check the next line."""
+        current = _parse(line.content)
+        if self._previous is None and line.file != self._file:
+            self._file, self._start = line.file, begin_digest(self._key)
+        if current is None:
+            _report_unchained(self.report, line, self._previous is not None)
+            if self._previous is None:
+                self._start.update(line.content)
+            return
+        self._previous = self._check_line(line.place, current)
+        if self._missing.get(current.number) == self._previous.mac:
+            del self._missing[current.number]
+        self.report.lines += 1
+
+    def _check_line(self, place: str, current: "_ChainedLine") -> ChainHead:
+        """Compare a line of the chain with the one before it; return the new head."""
+        number, faults = current.number, self.report.faults
+        previous = self._previous or self._begin(place, current)
+        authentic = read_head(self._key, current.content)
+        if authentic is None:
+            faults.append(f"{place}: line {number} was changed")
+        elif number != previous.number + 1:
+            faults.append(f"{place}: line {number} follows line {previous.number}")
+        elif current.previous_mac != previous.mac:
+            faults.append(f"{place}: line {number} does not continue the line before it")
+        elif current.action == RESTARTED:
+            faults.append(
+                f"{place}: the note of the last line was missing, so lines before this one may be too"
+            )
+        return authentic or ChainHead(number, current.mac)
+
+    def _begin(self, place: str, current: "_ChainedLine") -> ChainHead:
+        """Return what the first line of the chain should follow."""
+        self.report.first = current.number
+        if current.number != self._first:
+            self.report.faults.append(
+                f"{place}: the log begins at line {current.number}, not at line {self._first}"
+            )
+        if current.number == 1:
+            return start_head(self._start)
+        return ChainHead(current.number - 1, current.previous_mac)
+
+    def finish(self, head: ChainHead | None) -> ChainReport:
+        """Compare the end with the noted head, and return the report."""
+        self.report.head = self._previous
+        self.report.faults += [
+            f"the noted line {number} is missing or was changed" for number in sorted(self._missing)
+        ]
+        _check_end(self.report, head)
+        return self.report
+
+
+class _ChainedLine(NamedTuple):
+    content: bytes  # without the newline
+    number: int
+    previous_mac: str
+    mac: str
+    action: str
+
+
+def _parse(line: bytes) -> _ChainedLine | None:
+    """Return a line of the chain; None for any other line."""
+    content = line.removesuffix(b"\n")
+    mac = MAC_AT_END.fullmatch(content[-MAC_LENGTH:])
+    if mac is None or not line.endswith(b"\n"):
+        return None
+    try:
+        fields = json.loads(content)
+        number, previous = int(fields["n"]), str(fields["prev"])
+        return _ChainedLine(content, number, previous, mac[1].decode(), str(fields.get("action")))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _report_unchained(report: ChainReport, line: LogLine, in_chain: bool) -> None:
+    if not in_chain:
+        if not report.notes:
+            report.notes.append(f"{line.place}: lines of an earlier version, which had no chain")
+        return
+    try:
+        json.loads(line.content)
+    except (ValueError, RecursionError):
+        report.notes.append(f"{line.place}: a line that was cut short, by a full disk for example")
+    else:
+        report.faults.append(f"{line.place}: a line that is not part of the chain")
+
+
+def _check_end(report: ChainReport, head: ChainHead | None) -> None:
+    last = report.head or ChainHead(0, "")
+    if head is None:
+        report.faults.append("the note of the last line is missing, so lines may be missing at the end")
+    elif last.number < head.number:
+        report.faults.append(f"lines {last.number + 1} to {head.number} are missing at the end")
+    elif last.number == head.number and head.number and last.mac != head.mac:
+        report.faults.append(f"line {last.number}, the last one, is not the one that the service wrote")
+    elif last.number > head.number + 1:  # one more: the machine stopped between the line and its note
+        report.notes.append(
+            f"lines {head.number + 1} to {last.number} were not noted, as after a power failure"
+        )
