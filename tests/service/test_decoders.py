@@ -76,20 +76,21 @@ def test_memory_of_a_decoder_is_limited(indexed: Path, pictures: list[Path]) -> 
 def test_a_crash_is_reported_for_its_image_alone(client: FlaskClient, pictures: list[Path]) -> None:
     good = pictures[-1].read_bytes()
     post(client, SEARCH, good)
+    idle = {process.pid: process.memory_info().rss for process in decoder_processes()}
     with ThreadPoolExecutor(1) as threads:
         victim = threads.submit(post, client, SEARCH, hostile.png_of_zeros(10_000))
-        busy = _busy_decoder()
+        busy = _busy_decoder(idle)
         busy.kill()
         assert "crash" in problem(victim.result(), 422)
     assert [post(client, SEARCH, good).status_code for _ in range(4)] == [200] * 4
 
 
-def _busy_decoder() -> psutil.Process:
-    """Wait for a decoder that works on a large image."""
+def _busy_decoder(idle: dict[int, int]) -> psutil.Process:
+    """Wait for a decoder that has grown by a large image since it had the memory in `idle`."""
     until = time.monotonic() + 10
     while time.monotonic() < until:
         for process in decoder_processes():
-            if process.memory_info().rss > 150 * 2**20:
+            if process.memory_info().rss > idle.get(process.pid, 2**40) + 80 * 2**20:
                 return process
         time.sleep(0.002)
     raise AssertionError("no decoder is busy")
