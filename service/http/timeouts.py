@@ -6,14 +6,17 @@ request whose client has left, or was cut off, ends. Searches end inside stages 
 """
 
 import select
-import socket
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from flask import request
 from werkzeug.exceptions import RequestTimeout
 
 from cbir.search import Stopwatch
+
+PROCESSING = b"HTTP/1.1 102 Processing\r\n\r\n"
+PROBE_MILLISECONDS = 50  # for the reply of the client's system; a later one is noticed by the next check
+HAS_FINISHED_SENDING = getattr(select, "POLLRDHUP", 0)  # Linux only; other systems report less
 
 Item = TypeVar("Item")
 
@@ -23,7 +26,7 @@ class Deadline(Stopwatch):
 
     def __init__(self) -> None:
         super().__init__()
-        self.connection: socket.socket | None = request.environ.get("gunicorn.socket")
+        self.connection = request.environ.get("gunicorn.socket")
         self.check()
 
     def lap(self, stage: str) -> None:
@@ -43,10 +46,31 @@ class Deadline(Stopwatch):
             raise RequestTimeout("the client left, or was cut off, before there was an answer")
 
 
-def is_closed(connection: socket.socket) -> bool:
-    """Return True if either side has closed or shut down `connection`."""
+def is_closed(connection: Any) -> bool:
+    """Return True if either side has closed `connection`, a ClientConnection.
+
+    A client may finish sending and still wait for the answer. To see the difference it is sent an interim response,
+    once: the system of a client that has left refuses it.
+    """
     if connection.fileno() < 0:
         return True
+    events = _events(connection, HAS_FINISHED_SENDING, 0)
+    if events != HAS_FINISHED_SENDING:
+        return bool(events)
+    if connection.probed:
+        return False
+    if connection.request.version < (1, 1):  # knows no interim responses
+        return True
+    connection.probed = True
+    try:
+        connection.send_interim(PROCESSING)
+    except OSError:
+        return True
+    return bool(_events(connection, 0, PROBE_MILLISECONDS))
+
+
+def _events(connection: Any, events: int, milliseconds: int) -> int:
+    """Return which of `events` have occurred, and POLLHUP and POLLERR."""
     poll = select.poll()
-    poll.register(connection, getattr(select, "POLLRDHUP", 0))  # Linux only; other systems report less
-    return bool(poll.poll(0))
+    poll.register(connection, events)
+    return sum(found for _, found in poll.poll(milliseconds))

@@ -64,7 +64,8 @@ class ClientConnection:
         self.missing_bytes = 0
         self.keep_alive = False
         self.watched = 0  # events the selector waits for
-        self.booked_bytes = 0  # in the memory budget
+        self.booked_bytes = 0  # in MemoryLimits
+        self.probed = False  # the client was sent an interim response, to see if it has left
         self._lock = Lock()
         self._output: deque[memoryview] = deque()
         self._file: IO[bytes] | None = None
@@ -81,8 +82,9 @@ class ClientConnection:
 
     @property
     def held_bytes(self) -> int:
-        """Memory that the request's body and the answer take."""
-        return (self.request_bytes.size if self.request_bytes else 0) + self._pending_bytes
+        """Memory that the request, those received after it, and the answer take."""
+        request = self.request_bytes.size if self.request_bytes else 0
+        return request + len(self.received) + self._pending_bytes
 
     @property
     def is_end_unknown(self) -> bool:
@@ -103,7 +105,7 @@ class ClientConnection:
         """Forget the request that was answered."""
         self.request = self.request_bytes = self.chunks = None
         self.missing_bytes = 0
-        self._answer_begun = False
+        self._answer_begun = self.probed = False
 
     def sendall(self, data: bytes) -> None:
         """Send part of an answer; what the client does not read yet is kept.
@@ -117,9 +119,15 @@ class ClientConnection:
             if self._abandoned:
                 raise BrokenPipeError
             self._answer_begun = True
-            self._output.append(memoryview(data))
-            self._pending_bytes += len(data)
+            self._append(data)
             self._send()
+
+    def send_interim(self, data: bytes) -> None:
+        """Send an interim response (1xx), unless the answer has begun."""
+        with self._lock:
+            if not self._answer_begun:
+                self._append(data)
+                self._send()
 
     def answer_if_none(self, answer: bytes) -> None:
         """Send `answer` if the app has not begun its own."""
@@ -145,10 +153,13 @@ class ClientConnection:
     def _read_file(self) -> None:
         block = self._file.read(FILE_BLOCK_BYTES) if self._file else b""
         if block:
-            self._output.append(memoryview(block))
-            self._pending_bytes += len(block)
+            self._append(block)
         else:
             self._close_file()
+
+    def _append(self, data: bytes) -> None:
+        self._output.append(memoryview(data))
+        self._pending_bytes += len(data)
 
     def _send(self) -> None:
         if self._abandoned:
@@ -182,6 +193,9 @@ class ClientConnection:
 
     def end_output(self) -> bool:
         """Tell the client that no more comes; return False if the connection is broken."""
+        if isinstance(self.sock, ssl.SSLSocket):
+            with suppress(OSError, ValueError):
+                self.sock.unwrap()  # sends close_notify; does not wait for the client's
         try:
             self.sock.shutdown(socket.SHUT_WR)
         except OSError:

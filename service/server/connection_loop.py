@@ -10,6 +10,7 @@ from typing import Any
 from service.http.problems import error_location
 from service.server.client_connection import ClientConnection
 from service.server.connection_table import ConnectionTable
+from service.server.memory_limits import MemoryLimits
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
@@ -21,15 +22,18 @@ class ConnectionLoop:
     ----------
     table : ConnectionTable
         The open connections.
+    memory : MemoryLimits
+        Memory that bodies and answers take.
     wake_pipe : tuple of int
         Reading and writing end of a non-blocking pipe; signals write to it too.
     log : logging.Logger
         Log for unexpected errors.
     """
 
-    def __init__(self, table: ConnectionTable, wake_pipe: tuple[int, int], log: Any) -> None:
-        self.table, self.log = table, log
-        self.booked_bytes = 0  # memory that bodies and answers take
+    def __init__(
+        self, table: ConnectionTable, memory: MemoryLimits, wake_pipe: tuple[int, int], log: Any
+    ) -> None:
+        self.table, self.memory, self.log = table, memory, log
         self._reading_end, self._writing_end = wake_pipe
         self._tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._selector = selectors.DefaultSelector()
@@ -106,10 +110,4 @@ class ConnectionLoop:
             self.watch(connection, 0)
         connection.close()
         self.table.remove(connection)
-        self.booked_bytes -= connection.booked_bytes
-        connection.booked_bytes = 0
-
-    def book_memory(self, connection: ClientConnection) -> None:
-        """Count the memory that a connection takes now."""
-        self.booked_bytes += connection.held_bytes - connection.booked_bytes
-        connection.booked_bytes = connection.held_bytes
+        self.memory.book(connection, 0)

@@ -1,7 +1,7 @@
 """All open connections, and which of them to drop when there is no room for more."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from service.server.client_addresses import ClientAddresses
 from service.server.client_connection import ClientConnection, Stage
@@ -75,15 +75,3 @@ class ConnectionTable:
             return None
         _, _, waiting = max(groups, key=lambda entry: entry[:2])
         return min(waiting, key=_drop_order)
-
-    def largest(self, candidates: Iterable[Stage]) -> ClientConnection | None:
-        """Return the connection in the `candidates` stages that holds most memory, of the network that holds most."""
-        stages = frozenset(candidates)
-        groups = [
-            [each for each in group if each.stage in stages and each.booked_bytes]
-            for group in self._by_network.values()
-        ]
-        if not any(groups):
-            return None
-        group = max(groups, key=lambda members: sum(each.booked_bytes for each in members))
-        return max(group, key=lambda each: each.booked_bytes)

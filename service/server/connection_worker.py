@@ -19,6 +19,7 @@ from service.server.acceptor import Acceptor
 from service.server.client_addresses import ClientAddresses
 from service.server.client_connection import ClientConnection, Stage
 from service.server.connection_table import ConnectionTable
+from service.server.memory_limits import MemoryLimits
 from service.server.plain_answers import error_answer, problem_answer
 from service.server.request_loop import RequestLoop
 from service.server.tls import TlsContext
@@ -62,13 +63,14 @@ class ConnectionWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         self.pool = ThreadPoolExecutor(self.cfg.threads)
         self.health_pools = {path: ThreadPoolExecutor(1) for path in HEALTH_PATHS}
         self.at_work = 0
+        addresses = ClientAddresses(settings.trusted_proxies)
         self.loop = RequestLoop(
-            ConnectionTable(ClientAddresses(settings.trusted_proxies)),
+            ConnectionTable(addresses),
+            MemoryLimits(addresses, max(settings.upload_memory_bytes, max_body), max_body),
             self.PIPE,
             self.log,
             config=self.cfg,
             max_body=max_body,
-            max_memory=max(settings.upload_memory_bytes, max_body),
             request_seconds=settings.request_seconds,
             begin_work=self._begin_work,
         )

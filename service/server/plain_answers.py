@@ -16,7 +16,15 @@ from service.http.problems import (
 
 URI_TOO_LONG = HTTPStatus.REQUEST_URI_TOO_LONG, "the address is too long; send long parameters in the body"
 HEADERS_TOO_LARGE = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too long or too many"
-TOO_LONG = {"LimitRequestLine": URI_TOO_LONG, "LimitRequestHeaders": HEADERS_TOO_LARGE}
+UNSUPPORTED_CODING = (
+    HTTPStatus.BAD_REQUEST,
+    "bodies are sent with Content-Length or Transfer-Encoding: chunked",
+)
+ANSWERS = {
+    "LimitRequestLine": URI_TOO_LONG,
+    "LimitRequestHeaders": HEADERS_TOO_LARGE,
+    "UnsupportedTransferCoding": UNSUPPORTED_CODING,
+}
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +43,6 @@ def problem_answer(status: HTTPStatus, detail: str) -> bytes:
 def error_answer(error: BaseException) -> bytes:
     """Return the response to an error of gunicorn's parser, or to a defect, which is logged."""
     if isinstance(error, Exception) and is_not_http(error):
-        return problem_answer(*TOO_LONG.get(type(error).__name__, (HTTPStatus.BAD_REQUEST, NOT_HTTP)))
+        return problem_answer(*ANSWERS.get(type(error).__name__, (HTTPStatus.BAD_REQUEST, NOT_HTTP)))
     log.error("unexpected error: %s", error_location(error))
     return problem_answer(HTTPStatus.INTERNAL_SERVER_ERROR, UNEXPECTED)

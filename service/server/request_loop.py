@@ -9,6 +9,7 @@ from typing import Any
 from service.server.client_connection import ClientConnection, Stage
 from service.server.connection_loop import READ, WRITE, ConnectionLoop
 from service.server.connection_table import ConnectionTable
+from service.server.memory_limits import MemoryLimits
 from service.server.plain_answers import error_answer, problem_answer
 from service.server.request_reader import Progress, read_head, take_body
 
@@ -25,14 +26,12 @@ class RequestLoop(ConnectionLoop):
 
     Parameters
     ----------
-    table, wake_pipe, log
+    table, memory, wake_pipe, log
         As of ConnectionLoop.
     config : gunicorn.config.Config
         Limits of heads, and the seconds that connections are kept alive.
     max_body : int
         Bytes of the largest body.
-    max_memory : int
-        Bytes of all bodies and answers together.
     request_seconds : float
         Time limit of a request.
     begin_work : callable
@@ -42,17 +41,17 @@ class RequestLoop(ConnectionLoop):
     def __init__(
         self,
         table: ConnectionTable,
+        memory: MemoryLimits,
         wake_pipe: tuple[int, int],
         log: Any,
         *,
         config: Any,
         max_body: int,
-        max_memory: int,
         request_seconds: float,
         begin_work: Callable[[ClientConnection], None],
     ) -> None:
-        super().__init__(table, wake_pipe, log)
-        self._config, self._max_body, self._max_memory = config, max_body, max_memory
+        super().__init__(table, memory, wake_pipe, log)
+        self._config, self._max_body = config, max_body
         self._request_seconds, self._begin_work = request_seconds, begin_work
 
     def proceed(self, connection: ClientConnection) -> None:
@@ -95,7 +94,7 @@ class RequestLoop(ConnectionLoop):
         except Exception as error:
             self.answer(connection, error_answer(error))
             return
-        self.book_memory(connection)
+        self.memory.book(connection, connection.held_bytes)
         if progress is Progress.complete:
             self.watch(connection, 0)
             connection.enter(Stage.working)
@@ -104,7 +103,7 @@ class RequestLoop(ConnectionLoop):
             self.answer(connection, problem_answer(HTTPStatus.BAD_REQUEST, SMALL_CHUNKS))
         else:
             self.watch(connection, READ)
-            self._limit_memory()
+            self._limit_memory(connection)
 
     def _add_to_request(self, connection: ClientConnection, data: bytes) -> Progress:
         if connection.stage is Stage.body:
@@ -115,16 +114,13 @@ class RequestLoop(ConnectionLoop):
         connection.received += data
         return read_head(connection, self._config, self._max_body)
 
-    def _limit_memory(self) -> None:
-        """Refuse the largest unfinished uploads, and drop clients that do not read large answers."""
-        while self.booked_bytes > self._max_memory:
-            largest = self.table.largest((Stage.body, Stage.answering))
-            if largest is None:
-                return
-            if largest.stage is Stage.answering:
-                self.close(largest)
+    def _limit_memory(self, connection: ClientConnection) -> None:
+        """End requests that are not at work, and answers that are not read, if `connection` takes too much."""
+        while victim := self.memory.to_end(connection, self.table):
+            if victim.stage is Stage.answering:
+                self.close(victim)
             else:
-                self.answer(largest, problem_answer(HTTPStatus.TOO_MANY_REQUESTS, NO_MEMORY))
+                self.answer(victim, problem_answer(HTTPStatus.TOO_MANY_REQUESTS, NO_MEMORY))
 
     def answer(self, connection: ClientConnection, answer: bytes) -> None:
         """Send an `answer` of the server itself instead of the app's, and close the connection after it."""
@@ -137,12 +133,14 @@ class RequestLoop(ConnectionLoop):
             return
         connection.keep_alive = keep_alive
         connection.next_request()
+        if not keep_alive:
+            connection.received.clear()
         connection.enter(Stage.answering)
         self.guarded(self._flush, connection)
 
     def _flush(self, connection: ClientConnection) -> None:
         sent = connection.flush()
-        self.book_memory(connection)
+        self.memory.book(connection, connection.held_bytes)
         if not sent:
             self.watch(connection, WRITE)
         elif not connection.keep_alive:

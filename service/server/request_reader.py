@@ -4,7 +4,7 @@ from enum import Enum
 from typing import Any
 
 from gunicorn.http.body import ChunkedReader, LengthReader
-from gunicorn.http.errors import LimitRequestHeaders, NoMoreData
+from gunicorn.http.errors import LimitRequestHeaders, NoMoreData, UnsupportedTransferCoding
 from gunicorn.http.message import Request
 from gunicorn.http.parser import RequestParser
 
@@ -57,6 +57,9 @@ def read_head(connection: ClientConnection, config: Any, max_body: int) -> Progr
         request: Request = next(RequestParser(config, request_bytes, connection.client))
     except (NoMoreData, StopIteration):
         raise LimitRequestHeaders("max buffer headers") from None
+    codings = [value.strip().lower() for name, value in request.headers if name == "TRANSFER-ENCODING"]
+    if codings not in ([], ["chunked"]):  # gunicorn's parser accepts others, and does not decode them
+        raise UnsupportedTransferCoding(", ".join(codings))
     connection.request, connection.request_bytes = request, request_bytes
     reader = request.body.reader
     if isinstance(reader, ChunkedReader):
@@ -70,7 +73,7 @@ def read_head(connection: ClientConnection, config: Any, max_body: int) -> Progr
         received += rest
         return Progress.complete
     if request._expected_100_continue and not rest:
-        connection.sock.send(CONTINUE)
+        connection.send_interim(CONTINUE)
     connection.enter(Stage.body)
     return take_body(connection, rest, max_body)
 

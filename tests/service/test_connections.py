@@ -282,6 +282,42 @@ def test_a_client_that_asks_first_is_told_to_continue(served: Served, pictures: 
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
+def test_a_client_that_finishes_sending_is_answered(served: Served, pictures: list[Path]) -> None:
+    data = pictures[0].read_bytes()
+    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
+        connection.sendall(SEARCH + b"Content-Length: %d\r\n\r\n" % len(data) + data)
+        connection.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    interim, _, final = answer.partition(b"\r\n\r\n")
+    assert interim == b"HTTP/1.1 102 Processing"
+    assert final.startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    "codings", [b"gzip, chunked", b"identity, chunked", b"gzip\r\nTransfer-Encoding: chunked"]
+)
+def test_only_the_coding_chunked_is_accepted(served: Served, codings: bytes) -> None:
+    body = b"\r\n\r\n4\r\nbody\r\n0\r\n\r\n"
+    head, _, text = talk(served.port, SEARCH + b"Transfer-Encoding: " + codings + body).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert "Transfer-Encoding: chunked" in json.loads(text)["detail"]
+
+
+@needs_openssl
+def test_answers_over_tls_end_with_close_notify(indexed: Path, tmp_path: Path) -> None:
+    made, key = certificate(tmp_path)
+    with serving(indexed, CBIR_TLS_CERTIFICATE=str(made), CBIR_TLS_KEY=str(key)) as running:
+        context = ssl.create_default_context(cafile=made)
+        plain = socket.create_connection(("127.0.0.1", running.port), timeout=10)
+        # Without suppress_ragged_eofs, a connection that ends without close_notify raises SSLEOFError.
+        with context.wrap_socket(
+            plain, server_hostname="127.0.0.1", suppress_ragged_eofs=False
+        ) as connection:
+            connection.sendall(HEALTH + b"Connection: close\r\n\r\n")
+            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
 def test_a_body_too_large_is_refused_before_it_is_sent(served: Served) -> None:
     request = SEARCH + b"Expect: 100-continue\r\nContent-Length: 100000000\r\n\r\n"
     assert talk(served.port, request).startswith(b"HTTP/1.1 413 ")

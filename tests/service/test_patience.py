@@ -13,7 +13,6 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from service.http.timeouts import is_closed
 from tests.service.conftest import cbir, serving
 
 HEAD = (
@@ -84,17 +83,6 @@ def test_those_that_keep_the_time_are_served(indexed: Path, pictures: list[Path]
             sent = client.post(f"{running.address}/v1/search", files={"image": pictures[0].read_bytes()})
             assert sent.status_code == 200
             time.sleep(0.5)
-
-
-def test_leaving_is_noticed() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        assert not is_closed(ours)
-        theirs.sendall(b"the next request")
-        assert not is_closed(ours)
-        theirs.close()
-        assert is_closed(ours)
-    assert is_closed(ours)
 
 
 def leave(port: int, request: bytes, times: int) -> None:
