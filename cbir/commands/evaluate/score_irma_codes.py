@@ -8,6 +8,7 @@ import typer
 from typer import Option
 
 from cbir.commands.output import OutputFormat, Printed, print_json
+from cbir.csv_cells import harmless_cell
 from cbir.errors import InvalidInput
 from cbir.evaluation.irma.code_error import ErrorRule
 
@@ -39,7 +40,8 @@ def score_irma_codes(
         try:
             with per_image.open("w", newline="", encoding="utf-8") as file:
                 rows = [
-                    (truths.written.get(name, name), repr(error)) for name, error in result.by_image.items()
+                    (harmless_cell(truths.written.get(name, name)), repr(error))
+                    for name, error in result.by_image.items()
                 ]
                 csv.writer(file).writerows([("image_id", "error"), *rows])
         except OSError as error:

@@ -260,6 +260,17 @@ def test_errors_of_images_stand_under_the_ids_of_the_truth(tmp_path, tree):
     assert rows == ["image_id", "00000001", "2"]
 
 
+def test_errors_of_images_are_no_formulas(tmp_path, tree):
+    for name in ("true", "answers"):
+        (tmp_path / name).write_text("=1+1 1121-120-942-700\n-2 1121-120-942-700\n")
+    command(
+        tmp_path, "--truth", tmp_path / "true", "--run", tmp_path / "answers",
+        "--per-image", tmp_path / "errors.csv",
+    )  # fmt: skip
+    rows = [line.partition(",")[0] for line in (tmp_path / "errors.csv").read_text().splitlines()]
+    assert rows == ["image_id", "'=1+1", "-2"]
+
+
 @pytest.mark.parametrize(
     ("truth", "answers"),
     [
