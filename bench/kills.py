@@ -4,7 +4,8 @@
 
 Index, re-index, serve, receive, compact and erase take turns. After every kill nothing that was acknowledged may be
 lost, nothing stored twice, nothing that was deleted come back, and `cbir collection verify` finds no problem. With
-`--record` an interrupted campaign goes on where it stopped, if seed and targets are the same.
+`--record` an interrupted campaign goes on where it stopped, if seed and targets are the same. A kill counts if the
+command was at work: with the collection open, or, of a service and a receiver, after its first answer.
 """
 
 import argparse
@@ -45,35 +46,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--count", type=int, default=1000, help="kills in all")
+    parser.add_argument("--count", type=int, default=1000, help="kills of processes at work")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--targets", nargs="+", choices=TARGETS, default=turns())
-    parser.add_argument("--record", type=Path, help="file of JSON lines, one a kill, to continue from")
+    parser.add_argument("--record", type=Path, help="file of JSON lines, one a round, to continue from")
     parser.add_argument("--results", type=Path, help="Markdown file for the table")
     parser.add_argument("--keep", type=Path, help="folder for copies of collections with problems")
     options = parser.parse_args()
     os.environ.update(ONE_THREAD)  # of the commands, which are forked
     vars(sys.modules["__main__"]).pop("__file__", None)  # else each of them would import this script
-    kills = read_record(options)
+    rounds = read_record(options)
     with tempfile.TemporaryDirectory(dir=scratch()) as name:
         targets = make_targets(Path(name), options.targets)
-        for number in range(len(kills), options.count):
+        while (killed := sum(each["killed"] for each in rounds)) < options.count:
+            print(f"\r{killed} of {options.count} kills", end="", file=sys.stderr, flush=True)
+            number = len(rounds)
             target = targets[options.targets[number % len(options.targets)]]
-            kill = kill_once(target, number, options.seed)
-            kills.append(kill)
-            if kill["problems"]:
-                print(f"kill {number} ({target.name}): {'; '.join(kill['problems'])}", file=sys.stderr)
+            result = kill_once(target, number, options.seed)
+            rounds.append(result)
+            if result["problems"]:
+                print(f"round {number} ({target.name}): {'; '.join(result['problems'])}", file=sys.stderr)
                 if options.keep:
-                    shutil.copytree(target.folder, options.keep / f"kill-{number}", dirs_exist_ok=True)
+                    shutil.copytree(target.folder, options.keep / f"round-{number}", dirs_exist_ok=True)
                 target.start_again()
-            write_record(options, kills)
-            print(f"\r{number + 1} of {options.count} kills", end="", file=sys.stderr, flush=True)
+            write_record(options, rounds)
     print(file=sys.stderr)
-    table = summary(kills, options.seed)
+    table = summary(rounds, options.seed)
     print(table)
     if options.results:
         options.results.write_text(f"# Kills\n\n{__doc__}\n{table}\n")
-    sys.exit(any(kill["problems"] for kill in kills))
+    sys.exit(any(each["problems"] for each in rounds))
 
 
 def turns() -> list[str]:
@@ -102,7 +104,8 @@ def make_targets(folder: Path, names: list[str]) -> dict[str, Target]:
 
 
 def kill_once(target: Target, number: int, seed: int) -> dict[str, Any]:
-    """Kill a target; return what happened."""
+    """Have a target work and be killed; return what happened."""
+    target.killed = False
     ledger, started = target.ledger, time.monotonic()
     before, interrupted = ledger.acknowledged.copy(), ledger.interrupted
     try:
@@ -113,6 +116,7 @@ def kill_once(target: Target, number: int, seed: int) -> dict[str, Any]:
         "number": number,
         "seed": seed,
         "target": target.name,
+        "killed": target.killed,
         "acknowledged": dict(ledger.acknowledged - before),
         "interrupted": ledger.interrupted - interrupted,
         "seconds": round(time.monotonic() - started, 2),
@@ -121,51 +125,53 @@ def kill_once(target: Target, number: int, seed: int) -> dict[str, Any]:
 
 
 def read_record(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return the kills of an earlier run of this campaign."""
+    """Return the rounds of an earlier run of this campaign."""
     if options.record is None or not options.record.exists():
         return []
-    kills = [json.loads(line) for line in options.record.read_text().splitlines()]
+    rounds: list[dict[str, Any]] = [json.loads(line) for line in options.record.read_text().splitlines()]
     if any(
-        kill["seed"] != options.seed
-        or kill["target"] != options.targets[kill["number"] % len(options.targets)]
-        for kill in kills
+        each["seed"] != options.seed
+        or each["target"] != options.targets[each["number"] % len(options.targets)]
+        or "killed" not in each
+        for each in rounds
     ):
         raise SystemExit(f"{options.record} belongs to another campaign; name another file")
-    return kills
+    return rounds
 
 
-def write_record(options: argparse.Namespace, kills: list[dict[str, Any]]) -> None:
-    """Append the last kill to the record."""
+def write_record(options: argparse.Namespace, rounds: list[dict[str, Any]]) -> None:
+    """Append the last round to the record."""
     if options.record is not None:
         with options.record.open("a") as file:
-            print(json.dumps(kills[-1]), file=file)
+            print(json.dumps(rounds[-1]), file=file)
 
 
-def summary(kills: list[dict[str, Any]], seed: int) -> str:
+def summary(rounds: list[dict[str, Any]], seed: int) -> str:
     """Return a Markdown table, one row a target."""
     lines = [
-        "| target | kills | acknowledged | interrupted steps | lost | twice | came back | other | seconds |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| target | rounds | kills | acknowledged | interrupted steps | lost | twice | came back | other | seconds |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
-    rows = [(name, [kill for kill in kills if kill["target"] == name]) for name in TARGETS]
-    for name, some in [*rows, ("all", kills)]:
+    rows = [(name, [each for each in rounds if each["target"] == name]) for name in TARGETS]
+    for name, some in [*rows, ("all", rounds)]:
         if some:
             lines.append(f"| {name} | {' | '.join(cells(some))} |")
     system = f"{platform.system()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     return "\n".join(lines) + f"\n\nSeed {seed}. {system}, SQLite {sqlite3.sqlite_version}."
 
 
-def cells(kills: list[dict[str, Any]]) -> list[str]:
-    """Return the figures of some kills."""
+def cells(rounds: list[dict[str, Any]]) -> list[str]:
+    """Return the figures of some rounds."""
     acknowledged: Counter[str] = Counter()
-    for kill in kills:
-        acknowledged.update(kill["acknowledged"])
-    problems = Counter(column_of(problem) for kill in kills for problem in kill["problems"])
+    for each in rounds:
+        acknowledged.update(each["acknowledged"])
+    problems = Counter(column_of(problem) for each in rounds for problem in each["problems"])
     counts = ", ".join(f"{number:,} {kind}" for kind, number in sorted(acknowledged.items())) or "0"
-    seconds = sum(kill["seconds"] for kill in kills) / len(kills)
-    interrupted = sum(kill["interrupted"] for kill in kills)
+    seconds = sum(each["seconds"] for each in rounds) / len(rounds)
+    interrupted = sum(each["interrupted"] for each in rounds)
+    killed = sum(each["killed"] for each in rounds)
     wrong = [str(problems[name]) for name in COLUMNS]
-    return [f"{len(kills):,}", counts, f"{interrupted:,}", *wrong, f"{seconds:.1f}"]
+    return [f"{len(rounds):,}", f"{killed:,}", counts, f"{interrupted:,}", *wrong, f"{seconds:.1f}"]
 
 
 def column_of(problem: str) -> str:

@@ -37,7 +37,7 @@ class CompactTarget(Target):
             self.ledger.begin(step)
         with ForkedCommands(commands) as running:
             time.sleep(seconds)
-            codes = exit_codes(running.kill())
+            codes = exit_codes(self.kill(running))
         for step, _ in zip(steps, codes[::2], strict=False):
             self.ledger.acknowledge(step)
         self.codes = codes
@@ -85,7 +85,7 @@ class EraseTarget(Target):
         self.ledger.begin(step)
         with ForkedCommands(commands) as running:
             time.sleep(rng.uniform(0, 0.4))
-            self.codes = exit_codes(running.kill())
+            self.codes = exit_codes(self.kill(running))
         if self.codes == [0]:
             self.ledger.acknowledge(step)
 

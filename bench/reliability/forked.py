@@ -9,7 +9,10 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
+
+import psutil
 
 PRELOADED = [
     "cbir.main",
@@ -36,6 +39,7 @@ class ForkedCommands:
     """
 
     def __init__(self, commands: Sequence[Sequence[str]], environment: dict[str, str] | None = None) -> None:
+        self.count = len(commands)
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(PRELOADED)
         reader, writer = os.pipe()
@@ -81,6 +85,15 @@ class ForkedCommands:
         data = self._output.read(1 << 16)
         self._text += data
         return bool(data)
+
+    def uses(self, folder: Path) -> bool:
+        """Return whether a process of the commands has a file below `folder` open, or beside it while it is made."""
+        with suppress(psutil.Error):
+            leader = psutil.Process(self.group)
+            for process in (leader, *leader.children(recursive=True)):
+                if any(file.path.startswith(str(folder)) for file in process.open_files()):
+                    return True
+        return False
 
     def kill(self) -> str:
         """Kill every process of the group, as `kill -9` does; return what they have printed."""

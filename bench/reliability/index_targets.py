@@ -44,7 +44,7 @@ class IndexTarget(Target):
         with ForkedCommands([self.command()]) as running:
             if self.kills < LAST:
                 time.sleep(rng.uniform(0, LONGEST_SECONDS))
-                output = running.kill()
+                output = self.kill(running)
             else:
                 output = running.read_until("\nexit ", 120)
         self.codes, self.done = exit_codes(output), progress(output)
@@ -117,7 +117,7 @@ class ReindexTarget(Target):
         self.begin()
         with ForkedCommands([self.command()]) as running:
             time.sleep(rng.uniform(0, LONGEST_SECONDS))
-            self.codes = exit_codes(running.kill())
+            self.codes = exit_codes(self.kill(running))
 
     def erase(self, patient: int) -> None:
         """Erase a patient, whose files stay where they are."""

@@ -87,6 +87,7 @@ class ReceiveTarget(Target):
                     break
                 time.sleep(0.005)
             time.sleep(rng.uniform(0, LONGEST_SECONDS))
+            self.killed = any(sender.answers for sender in senders) and receiver.process.is_alive()
             receiver.kill()
             for sender in senders:
                 sender.join(90)

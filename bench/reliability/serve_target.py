@@ -140,6 +140,7 @@ class ServeTarget(Target):
                     break
                 time.sleep(0.005)
             time.sleep(rng.uniform(0, LONGEST_SECONDS))
+            self.killed = any(client.answers for client in clients) and service.process.is_alive()
             kill_some(service, rng)
             service.kill()
             for client in clients:

@@ -28,6 +28,7 @@ class Target(ABC):
     """
 
     name: str
+    killed = False  # in the last round, at work: not before, and not after its end
 
     def __init__(self, folder: Path, base: Path, pictures: PictureFolder) -> None:
         self.folder, self.base, self.pictures = folder, base, pictures
@@ -51,6 +52,13 @@ class Target(ABC):
             self.start_again()
         self.work(rng)
         return self.ledger.settle(self.collection) + self.check(rng)
+
+    def kill(self, running: ForkedCommands) -> str:
+        """Kill commands, note whether they were at work on the collection, and return what they have printed."""
+        at_work = running.uses(self.collection)
+        output = running.kill()
+        self.killed = at_work and len(exit_codes(output)) < running.count
+        return output
 
     @abstractmethod
     def work(self, rng: random.Random) -> None:

@@ -55,7 +55,10 @@ def test_kills_harm_no_collection(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     done = run("kills.py", "--count", 4, *arguments, "--record", record)
     assert done.returncode == 0, done.stderr
-    kills = [json.loads(line) for line in record.read_text().splitlines()]
-    assert [kill["target"] for kill in kills] == ["compact", "serve", "erase", "compact"]
-    assert sum(kills[1]["acknowledged"].values()) > 0
+    rounds = [json.loads(line) for line in record.read_text().splitlines()]
+    targets = [each["target"] for each in rounds]
+    assert targets == (["compact", "serve", "erase"] * len(rounds))[: len(rounds)]
+    assert [each["killed"] for each in rounds].count(True) == 4
+    assert rounds[-1]["killed"], "it ends with the last kill that counts"
+    assert sum(rounds[1]["acknowledged"].values()) > 0
     assert run("kills.py", "--count", 4, "--targets", "serve", "--record", record).returncode == 1
