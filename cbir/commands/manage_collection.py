@@ -20,14 +20,18 @@ from cbir.store.erasure_audit import find_traces
 from cbir.store.export import export_collection
 from cbir.store.filter_conditions import parse_filter
 from cbir.store.records import hash_patient
-from cbir.store.repair import Repair, repair_rows
+from cbir.store.repair import Repair, repair_folder, repair_rows
 from cbir.store.restore import parse_moment, restore_backup
 from cbir.store.verify import verify_collection
 
 PATIENT_KEY = re.compile("[0-9a-f]{32}")  # identifiers may be so short that they occur anywhere
 
 ENDED_LOG = "the log of changes has ended; make a new backup with --log"
-LOST = "not restored: {}; delete them (`cbir collection delete`) and index their sources with --restore"
+LOST = "not restored: {}"
+WHEN_LOST = (
+    "set labels that were not restored again; delete images whose records, vectors or thumbnails were not restored "
+    "(`cbir collection delete`) and index their sources with --restore"
+)
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Look after a collection.")
 
@@ -47,13 +51,13 @@ def verify(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Read everything and compare it with its checksums. Exit code 1 if there is a problem."""
-    repaired = Repair()
-    with Collection(collection) as opened, StageBars() as bars:
+    opened_collection, repaired = _open_repaired(collection, repair)
+    with opened_collection as opened, StageBars() as bars:
         progress = bars.show if sys.stderr.isatty() else None
         problems = verify_collection(opened, progress)
         if repair and problems:
             with opened.writer() as writer:
-                repaired = repair_rows(opened)
+                repaired += repair_rows(opened)
                 with suppress(CollectionDamaged):
                     writer.compact()
             problems = verify_collection(opened, progress)
@@ -68,9 +72,21 @@ def verify(
         lines = [f"restored: {line}" for line in repaired.restored] + [
             LOST.format(line) for line in repaired.lost
         ]
+        lines += [WHEN_LOST] if repaired.lost else []
         lines += [ENDED_LOG] if repaired.ended_log else []
         typer.echo("\n".join([*lines, *(problems or ["no problems"])]))
     raise typer.Exit(1 if problems else 0)
+
+
+def _open_repaired(folder: Path, repair: bool) -> tuple[Collection, Repair]:
+    """Open a collection; if it is too damaged for that, and `repair` is set, repair it first."""
+    try:
+        return Collection(folder), Repair()
+    except CollectionDamaged:
+        if not repair:
+            raise
+    repaired = repair_folder(folder)
+    return Collection(folder), repaired
 
 
 @app.command()
@@ -213,5 +229,5 @@ def restore(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Make a collection from a backup and verify it; `--at` needs a backup with a log."""
-    restored = restore_backup(backup, out, parse_moment(at) if at else None)
+    restored = restore_backup(backup, out, None if at is None else parse_moment(at))
     print_values({"folder": str(out), **asdict(restored), "verified": True}, format)

@@ -1,11 +1,11 @@
 """Result of adding images, and further writes in the same transaction."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, insert
 
-from cbir.store import idempotency, schema
+from cbir.store import idempotency, originals, schema
 from cbir.store.checksums import row_checksum
 from cbir.store.idempotency import StoredReply
 
@@ -40,6 +40,10 @@ class AddTransaction:
         ]
         if rows:
             self._connection.execute(insert(schema.thumbnails), rows)
+
+    def note_originals(self, sources: Iterable[str]) -> None:
+        """Note that the originals of these sources are stored."""
+        originals.note_originals(self._connection, sources)
 
     def store_reply(self, key: str, reply: StoredReply) -> None:
         """Store the reply to the request with this idempotency key."""

@@ -3,17 +3,18 @@
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from sqlalchemy import Connection
 
 from cbir.atomic import rename_durably
 from cbir.errors import CollectionBusy, CollectionDamaged, InvalidInput
-from cbir.models import embedding_card
-from cbir.store import change_log, embedding_model, originals, severity_model
+from cbir.store import change_log
 from cbir.store.collection import Collection
 from cbir.store.disk_full import raise_when_full
+from cbir.store.folder_copy import copy_models, copy_originals
 from cbir.store.permissions import OWNER_FOLDER, create_private_file, restrict_files
 from cbir.store.schema import DATABASE, SECRET, connect
 from cbir.store.verify import verify_content
@@ -63,17 +64,16 @@ def back_up_collection(collection: Collection, folder: Path, log: bool = False) 
 
 def _copy_collection(collection: Collection, partial: Path) -> None:
     partial.mkdir(parents=True, mode=OWNER_FOLDER)
+    copy_originals(collection.folder, partial)  # before any is deleted
     create_private_file(partial / DATABASE)
     with closing(collection._engine.raw_connection()) as connection:
         connection.cursor().execute("VACUUM INTO ?", (str(partial / DATABASE),))
+    made_at = datetime.now(UTC).isoformat(timespec="microseconds")
     shutil.copy2(collection.folder / SECRET, partial / SECRET)
-    _copy_files(collection.folder / originals.FOLDER, partial / originals.FOLDER)
-    model = collection.folder / embedding_model.FOLDER
-    if embedding_card.has_embedding(model):
-        embedding_model.copy_model(model, partial / embedding_model.FOLDER)
-    severity_model.copy_severity_model(collection.folder, partial)
+    copy_originals(collection.folder, partial)
+    copy_models(collection.folder, partial)
     with _transaction(partial) as connection:
-        change_log.seal_copy(connection)
+        change_log.seal_copy(connection, made_at)
     restrict_files(partial)
 
 
@@ -119,13 +119,3 @@ def _require_sound(folder: Path) -> None:
     with Collection(folder) as copy:
         if problems := verify_content(copy):
             raise CollectionDamaged(f"the backup was not kept, since it is damaged: {'; '.join(problems)}")
-
-
-def _copy_files(source: Path, target: Path) -> None:
-    """Copy the files of a folder; those deleted meanwhile are not needed any more."""
-    if not source.is_dir():
-        return
-    target.mkdir(mode=OWNER_FOLDER)
-    for path in source.iterdir():
-        with suppress(FileNotFoundError):
-            shutil.copy2(path, target / path.name)

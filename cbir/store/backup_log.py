@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from sqlalchemy import Connection
@@ -22,6 +23,7 @@ LOG_FILE = "changes.sqlite"
 TABLE = (
     "CREATE TABLE IF NOT EXISTS change_log (entry INTEGER PRIMARY KEY, at TEXT, row TEXT, checksum INTEGER)"
 )
+APPENDED = "CREATE TABLE IF NOT EXISTS appended (at TEXT)"  # times up to which the log has all changes
 
 
 @dataclass(frozen=True)
@@ -89,14 +91,17 @@ def append_log(collection: Collection, backup: Path) -> int:
             transactions, last = _append_entries(connection, backup, position)
     with collection._engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM change_log WHERE entry <= ?", (last,))
+        originals.sweep_originals(connection, collection.folder)
     return transactions
 
 
 def _append_entries(connection: Connection, backup: Path, position: int) -> tuple[int, int]:
     """Copy entries into the log and read them back; return the number of transactions and the last entry."""
+    now = datetime.now(UTC).isoformat(timespec="microseconds")
     create_private_file(backup / LOG_FILE)
     with closing(open_log(backup / LOG_FILE)) as log:
         log.execute(TABLE)
+        log.execute(APPENDED)
         position = max(position, log.execute("SELECT max(entry) FROM change_log").fetchone()[0] or 0)
         query = "SELECT entry, at, row FROM change_log WHERE entry > ? ORDER BY entry"
         rows = connection.execution_options(yield_per=4096).exec_driver_sql(query, (position,))
@@ -112,6 +117,7 @@ def _append_entries(connection: Connection, backup: Path, position: int) -> tupl
             log.execute("INSERT INTO change_log VALUES (?, ?, ?, ?)", values)
             expected, last = expected + 1, row.entry
             transactions += row.at is not None
+        log.execute("INSERT INTO appended VALUES (?)", (now,))
         log.execute("COMMIT")
         if sum(entry.is_sound() for entry in read_log(log, position)) != last - position:
             raise CollectionDamaged(f"{backup / LOG_FILE} cannot be read back; make a new backup with --log")

@@ -22,12 +22,14 @@ from cbir.store.schema import (
     instance_copies,
     labels,
     meta,
+    original_files,
     thumbnails,
     vectors,
 )
 
 CHAIN = "change_log"  # key in `meta`: name of the log that a collection and its backup have in common
 POSITION = "change_log_position"  # key in `meta` of a backup: last entry that it contains
+MADE_AT = "backup_at"  # key in `meta` of a backup: time when it was made, UTC, ISO 8601
 LOGGED = (
     meta,
     images,
@@ -39,17 +41,23 @@ LOGGED = (
     changes,
     changed_images,
     instance_copies,
+    original_files,
 )
 BY_NAME = {table.name: table for table in LOGGED}
-NOT_LOGGED = f"'snapshot', '{CHAIN}', '{POSITION}'"  # keys of `meta`
+NOT_LOGGED = f"'snapshot', '{CHAIN}', '{POSITION}', '{MADE_AT}'"  # keys of `meta`
 
 
 def ensure_log(connection: Connection) -> bool:
     """Log all further changes, unless a log is kept already; return whether it was started."""
-    if metadata.find_value(connection, CHAIN):
+    if is_logged(connection):
         return False
     start_log(connection)
     return True
+
+
+def is_logged(connection: Connection) -> bool:
+    """Return whether the changes of a collection are logged, for a backup."""
+    return metadata.find_value(connection, CHAIN) is not None
 
 
 def start_log(connection: Connection) -> None:
@@ -71,15 +79,16 @@ def stop_log(connection: Connection) -> bool:
         for event in ("INSERT", "UPDATE", "DELETE"):
             connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {_trigger(table, event)}")
     connection.exec_driver_sql("DELETE FROM change_log")
-    query = "DELETE FROM meta WHERE key IN (?, ?)"
-    return connection.exec_driver_sql(query, (CHAIN, POSITION)).rowcount > 0
+    query = "DELETE FROM meta WHERE key IN (?, ?, ?)"
+    return connection.exec_driver_sql(query, (CHAIN, POSITION, MADE_AT)).rowcount > 0
 
 
-def seal_copy(connection: Connection) -> None:
-    """Turn the copy of a logged collection into a backup that the log continues."""
+def seal_copy(connection: Connection, made_at: str) -> None:
+    """Turn the copy of a collection, made at this time, into a backup, which the log continues if there is one."""
     chain = metadata.find_value(connection, CHAIN)
     position = _last_entry(connection)
     stop_log(connection)
+    metadata.set_value(connection, MADE_AT, made_at)
     if chain:
         metadata.set_value(connection, CHAIN, chain)
         metadata.set_value(connection, POSITION, str(position))
@@ -125,6 +134,11 @@ def replay(connection: Connection, logged: str) -> None:
         marks = ", ".join("?" * len(names))
         insert = f"INSERT OR REPLACE INTO {table.name} ({', '.join(names)}) VALUES ({marks})"
         connection.exec_driver_sql(insert, parameters)
+
+
+def logged_text(text: str) -> str:
+    """Return a text as it stands in the log."""
+    return text.encode().hex().upper()
 
 
 def _decode(column: Column[Any], value: str | int | None) -> str | bytes | int | None:

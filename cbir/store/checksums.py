@@ -1,12 +1,12 @@
 """Checksums of stored rows, which distinguish damage of a disk from data."""
 
 import zlib
+from collections.abc import Container, Mapping
+from typing import Any
 
 from sqlalchemy import Table
 
 COLUMN = "checksum"
-
-
 NULL = b"\1"
 
 
@@ -15,16 +15,36 @@ def row_checksum(*values: bytes) -> int:
     return zlib.crc32(b"\0".join(values))
 
 
+def values_checksum(*values: str | int | None) -> int:
+    """Return the checksum of a row of texts and integers; None for NULL."""
+    texts = ("\1" if value is None else str(value) for value in values)
+    return zlib.crc32("\0".join(texts).encode())
+
+
+def with_checksum(table: Table, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a row of `table`, texts and integers by column, with their checksum."""
+    ordered = (values[column.name] for column in table.c if column.name != COLUMN)
+    return {**values, COLUMN: values_checksum(*ordered)}
+
+
 def vector_checksum(number: int, vector: bytes) -> int:
     """Return the checksum of the row of `vectors` of an image number."""
     return row_checksum(b"%d" % number, vector)
 
 
-def checksum_sql(table: Table, prefix: str = "") -> str:
+def checksum_sql(table: Table, prefix: str = "", given: Container[str] = ()) -> str:
     """Return the SQL expression for the checksum of a row of `table`.
 
-    `prefix` precedes the names of columns: ":" for named parameters, "other." for another table with these columns.
+    Parameters
+    ----------
+    table : Table
+    prefix : str
+        Precedes the names of columns: ":" for named parameters, "other." for another table with these columns.
+    given : container of str
+        Columns whose values are named parameters.
     """
     names = [column.name for column in table.c if column.name != COLUMN]
-    values = (f"ifnull(CAST({prefix}{name} AS BLOB), x'{NULL.hex()}')" for name in names)
+    values = (
+        f"ifnull(CAST({':' if name in given else prefix}{name} AS BLOB), x'{NULL.hex()}')" for name in names
+    )
     return f"row_checksum({', '.join(values)})"

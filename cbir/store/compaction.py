@@ -3,10 +3,9 @@
 from contextlib import closing
 from pathlib import Path
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
 
-from cbir.store import change_history, index_build, originals
-from cbir.store.schema import images
+from cbir.store import change_history, change_log, index_build, originals
 
 
 def compact_files(
@@ -42,15 +41,15 @@ def compact_files(
         If rows do not match their checksums; the snapshot and the last good copy stay as they are.
     """
     with engine.begin() as connection:
+        originals.forget_unused(connection)
         if history_days is not None:
             change_history.prune_changes(connection, history_days)
         if deleted_days is not None:
             change_history.prune_deletions(connection, deleted_days)
     index_build.rebuild_index(folder, engine, refit)
     with engine.connect() as connection:
-        uploaded = images.c.source.startswith(originals.UPLOAD)
-        needed = set(connection.scalars(select(images.c.source).where(uploaded)))
-    originals.sweep_originals(folder, needed)
+        if not change_log.is_logged(connection):  # else the backup has to get them first
+            originals.sweep_originals(connection, folder)
     with closing(engine.raw_connection()) as raw_connection:  # neither may run inside a transaction
         raw_connection.cursor().execute("VACUUM")
         (busy, *_) = raw_connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

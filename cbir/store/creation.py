@@ -12,8 +12,10 @@ from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store import embedding_model, metadata, schema
 from cbir.store.damage import is_damage
 from cbir.store.disk_full import raise_when_full
+from cbir.store.last_good import drop_last_good
 from cbir.store.permissions import OWNER_FILE, OWNER_FOLDER, create_private_file
 from cbir.store.profile import Profile
+from cbir.store.row_totals import start_totals
 from cbir.store.schema import SECRET, meta
 from cbir.store.writer_lock import writer_lock
 
@@ -51,6 +53,7 @@ def create_files(folder: Path, profile: Profile) -> None:
             embedding_model.store_embedding_model(folder, profile)
             if not (folder / SECRET).exists():
                 write_bytes(folder / SECRET, secrets.token_hex(SECRET_BYTES).encode(), permissions=OWNER_FILE)
+            drop_last_good(folder)  # of an earlier collection in this folder
             _create_database(folder, profile)
 
 
@@ -65,6 +68,7 @@ def _create_database(folder: Path, profile: Profile) -> None:
     }
     with engine.begin() as connection:
         schema.tables.create_all(connection)
+        start_totals(connection)
         for key, value in values.items():
             metadata.set_value(connection, key, value)
     engine.dispose()

@@ -9,6 +9,7 @@ from datetime import date, timedelta
 from sqlalchemy import ColumnElement, Connection, and_, false, func, or_, select
 from sqlalchemy.dialects.sqlite import insert
 
+from cbir.store.checksums import with_checksum
 from cbir.store.image_rows import batches, rows_matching
 from cbir.store.records import Record
 from cbir.store.schema import images, instance_copies, labels
@@ -69,12 +70,15 @@ def store_copies(connection: Connection, copies: Iterable[tuple[Record, str]]) -
     image_ids = {image_id for _, image_id in by_image}
     rows = {row.image_id: row for row in rows_matching(connection, columns, images.c.image_id, image_ids)}
     values = [
-        {
-            "instance": record.instance,
-            "sop_class": record.sop_class,
-            "patient_key": record.patient_key,
-            "number": rows[image_id].number,
-        }
+        with_checksum(
+            instance_copies,
+            {
+                "instance": record.instance,
+                "sop_class": record.sop_class,
+                "patient_key": record.patient_key,
+                "number": rows[image_id].number,
+            },
+        )
         for record, image_id in by_image
         if rows[image_id].instance != record.instance
     ]

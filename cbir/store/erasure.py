@@ -9,6 +9,7 @@ from cbir.errors import CollectionDamaged
 from cbir.store import change_history, change_log, grade_models, idempotency, severity_model
 from cbir.store.image_rows import delete_images, delete_rows, store_erased_marks
 from cbir.store.row_damage import row_problems
+from cbir.store.row_totals import store_totals
 from cbir.store.schema import changed_images, forgotten, images, instance_copies
 
 
@@ -47,6 +48,7 @@ def erase_rows(connection: Connection, keys: Sequence[str], folder: Path) -> int
     connection.execute(delete(forgotten).where(forgotten.c.patient_key.in_(keys)))
     idempotency.delete_replies(connection)
     change_log.stop_log(connection)
+    store_totals(connection)  # the patient's own rows may have been damaged
     if rows:
         severity_model.drop_severity_model(folder)
         grade_models.delete_grade_models(connection)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, select
 
-from cbir.store import last_good, metadata, originals, schema
+from cbir.store import change_log, last_good, metadata, originals, schema
 from cbir.store.collection import Collection
 from cbir.store.schema import images
 
@@ -27,7 +27,9 @@ def find_traces(collection: Collection, keys: Sequence[str]) -> list[str]:
     traces += _surplus_in_copy(folder / last_good.NAME, image_ids)
     if (folder / last_good.PARTIAL).exists():
         traces.append(f"{last_good.PARTIAL} is what an interrupted snapshot left; {COMPACT}")
-    patterns = [key.encode() for key in keys if key]
+    patterns = [
+        pattern for key in keys if key for pattern in (key.encode(), change_log.logged_text(key).encode())
+    ]
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if any(_contains(path, pattern) for pattern in patterns):
             traces.append(
@@ -59,7 +61,10 @@ def _unused_originals(folder: Path, connection: Connection) -> Iterator[str]:
     needed = set(connection.scalars(select(images.c.source).where(uploaded)))
     count = sum(originals.UPLOAD + path.name not in needed for path in originals_folder.iterdir())
     if count:
-        yield f"{count} files in {originals.FOLDER} belong to no image of the collection; {COMPACT}"
+        remedy = (
+            "`cbir collection backup --append` removes them" if change_log.is_logged(connection) else COMPACT
+        )
+        yield f"{count} files in {originals.FOLDER} belong to no image of the collection; {remedy}"
 
 
 def _surplus_in_copy(copy: Path, image_ids: set[str]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from cbir.errors import InvalidInput
 from cbir.store import originals
 from cbir.store.collection import Collection
 from cbir.store.collection_view import load_vectors, vector_length
+from cbir.store.permissions import OWNER_FOLDER, restrict_files
 
 COLUMNS = ("image_id", "source", "frame", "study", "series", "instance", "patient_key")
 
@@ -24,13 +25,14 @@ def export_collection(collection: Collection, folder: Path, sources: bool = Fals
 
     Labels become columns of records.csv; its rows have the order of the vectors. A cell that a spreadsheet would run
     as a formula begins with an apostrophe. Paths of files, which may be names of patients, are replaced by keyed
-    hashes unless `sources` is set. Raises InvalidInput if `folder` exists and is not empty.
+    hashes unless `sources` is set. Only their owner can read the files. Raises
+    InvalidInput if `folder` exists and is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInput(f"{folder} exists and is not an empty folder; name another")
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    partial.mkdir(parents=True, mode=OWNER_FOLDER)
     keys = list(collection.label_keys())
     with collection._engine.connect() as connection:
         raw, numbers = load_vectors(connection, 0, vector_length(collection.profile))
@@ -52,6 +54,7 @@ def export_collection(collection: Collection, folder: Path, sources: bool = Fals
     np.save(partial / "vectors.npy", raw[exported])
     profile = collection.profile.model_dump() | {"hash": collection.profile.hash}
     (partial / "profile.json").write_text(json.dumps(profile, indent=2) + "\n")
+    restrict_files(partial)
     partial.replace(folder)  # over an empty folder at most
     return len(exported)
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from sqlalchemy import Column, Connection, delete, insert, select, text, update
+from sqlalchemy import Column, Connection, delete, insert, select, text
 from sqlalchemy.dialects.sqlite import insert as insert_or
 
 from cbir.errors import CollectionDamaged
-from cbir.store.checksums import COLUMN, checksum_sql, row_checksum, vector_checksum
+from cbir.store.checksums import COLUMN, checksum_sql, values_checksum, vector_checksum, with_checksum
 from cbir.store.creation import read_secret
 from cbir.store.records import Entry
 from cbir.store.row_damage import describe_damage
@@ -49,10 +49,7 @@ def insert_entries(connection: Connection, entries: Sequence[Entry]) -> dict[str
 
 def insert_labels(connection: Connection, rows: Iterable[tuple[str, str, int]]) -> None:
     """Insert labels: keys, values and image numbers."""
-    values = [
-        (key, value, number, row_checksum(key.encode(), value.encode(), b"%d" % number))
-        for key, value, number in rows
-    ]
+    values = [(key, value, number, values_checksum(key, value, number)) for key, value, number in rows]
     if values:
         insert_sql = "INSERT INTO labels (key, value, number, checksum) VALUES (?, ?, ?, ?)"
         connection.exec_driver_sql(insert_sql, values)
@@ -69,14 +66,17 @@ def update_images(connection: Connection, numbers: Sequence[int], values: Mappin
     values : mapping
         New values by column.
     """
-    checksum = checksum_sql(images)
+    assigned = {**{name: f":{name}" for name in values}, COLUMN: checksum_sql(images, given=values)}
+    query = (
+        f"UPDATE images SET {', '.join(f'{name} = {value}' for name, value in assigned.items())} "
+        "WHERE number IN (SELECT value FROM json_each(:numbers))"
+    )
     for batch in batches(numbers):
         among = images.c.number.in_(batch)
-        damaged = text(f"{COLUMN} IS NOT {checksum}")
+        damaged = text(f"{COLUMN} IS NOT {checksum_sql(images)}")
         if wrong := list(connection.scalars(select(images.c.number).where(among, damaged))):
             raise CollectionDamaged(describe_damage(connection, "records", wrong))
-        connection.execute(update(images).where(among).values(**values))
-        connection.execute(update(images).where(among).values(checksum=text(checksum)))
+        connection.exec_driver_sql(query, {**values, "numbers": json.dumps(list(batch))})
 
 
 def rows_matching(
@@ -146,7 +146,9 @@ def mark_content(folder: Path, content_hash: str) -> str:
 
 def store_erased_marks(connection: Connection, hashes: Iterable[str], folder: Path) -> None:
     """Store the marks of erased content; `folder` is that of the collection."""
-    rows = [{"mark": mark_content(folder, content_hash)} for content_hash in set(hashes)]
+    rows = [
+        with_checksum(erased, {"mark": mark_content(folder, content_hash)}) for content_hash in set(hashes)
+    ]
     if rows:
         connection.execute(insert_or(erased).on_conflict_do_nothing(), rows)
 

@@ -8,11 +8,25 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NoReturn
 
-from sqlalchemy import ColumnElement, Engine, FromClause, MetaData, event, exists, false, func, select, text
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Engine,
+    FromClause,
+    MetaData,
+    event,
+    exists,
+    false,
+    func,
+    literal_column,
+    select,
+    text,
+)
 from sqlalchemy.dialects import sqlite
 
 from cbir.errors import InvalidInput
 from cbir.store import schema
+from cbir.store.checksums import COLUMN, checksum_sql
 from cbir.store.collection import Collection
 from cbir.store.collection_view import View
 from cbir.store.filter_conditions import COMPARISONS, Condition
@@ -136,10 +150,17 @@ def _view_statements(conditions: Sequence[Condition]) -> list[str]:
 
 
 def _holds(condition: Condition, number: ColumnElement[int], labels: FromClause) -> ColumnElement[bool]:
-    """Return the SQL condition that the image `number` fulfils `condition`; faster for one image than a set."""
+    """Return the SQL condition that the image `number` fulfils `condition`; faster for one image than a set.
+
+    Labels that do not match their checksums show no image.
+    """
+    sound = literal_column(f"condition.{COLUMN} = {checksum_sql(schema.labels, 'condition.')}", Boolean)
     having_key = exists().where(labels.c.number == number, labels.c.key == condition.key)
     if condition.operator in COMPARISONS:
         compare = COMPARISONS[condition.operator]
-        return having_key.where(compare(func.as_number(labels.c.value), float(condition.value)))
+        return having_key.where(compare(func.as_number(labels.c.value), float(condition.value)), sound)
     equal = having_key.where(labels.c.value == condition.value)
-    return ~equal if condition.operator == "!=" else equal
+    if condition.operator != "!=":
+        return equal.where(sound)
+    damaged = exists().where(labels.c.number == number, ~sound)  # may have been the label
+    return ~equal & ~damaged

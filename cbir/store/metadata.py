@@ -13,12 +13,12 @@ from cbir.store.profile import Profile
 from cbir.store.schema import meta
 from cbir.store.snapshot import SnapshotInfo
 
-UNCHECKED = (
-    "format",
-    "generation",
-)  # the first is read before anything else, the second changes with every write
+UNCHECKED = "generation"  # only tells that something has changed
 SELECT = "SELECT value, checksum FROM meta WHERE key = ?"
-BUMP = "UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'"
+NEXT = "CAST(value AS INTEGER) + 1"
+BUMP = f"""
+    UPDATE meta SET value = {NEXT}, checksum = row_checksum(CAST(key AS BLOB), CAST({NEXT} AS BLOB))
+    WHERE key = '{UNCHECKED}'"""
 
 
 def find_value(connection: Connection, key: str) -> str | None:
@@ -26,7 +26,7 @@ def find_value(connection: Connection, key: str) -> str | None:
     row = connection.exec_driver_sql(SELECT, (key,)).first()
     if row is None:
         return None
-    if key not in UNCHECKED and row.checksum != row_checksum(key.encode(), str(row.value).encode()):
+    if key != UNCHECKED and row.checksum != row_checksum(key.encode(), str(row.value).encode()):
         raise CollectionDamaged(f"{key} in the collection's database does not match its checksum")
     return str(row.value)
 

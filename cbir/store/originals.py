@@ -1,11 +1,21 @@
-"""Original files of uploaded images, named by a hash of their bytes, never by the client."""
+"""Original files of uploaded images, named by a hash of their bytes, never by the client.
+
+The table `originals` notes each of them, in the transaction of its image, so that a lost one is noticed. While
+changes are logged, those of deleted images stay until they are in the backup too.
+"""
 
 import hashlib
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from sqlalchemy import Connection, select
+from sqlalchemy.dialects.sqlite import insert
+
 from cbir.atomic import sync_folder, write_bytes
+from cbir.store.checksums import with_checksum
 from cbir.store.permissions import file_mode, folder_mode
+from cbir.store.schema import images, original_files
 
 FOLDER = "originals"
 UPLOAD = "upload:"  # prefix of the sources of uploaded images
@@ -21,14 +31,69 @@ def original_path(folder: Path, source: str) -> Path | None:
     return folder / FOLDER / source.removeprefix(UPLOAD) if source.startswith(UPLOAD) else None
 
 
-def store_original(folder: Path, data: bytes) -> None:
-    """Store an uploaded file in the collection `folder`, unless it is there."""
-    target = original_path(folder, source_of(data))
+def is_intact(path: Path) -> bool:
+    """Return whether an original has the content that it is named by."""
+    return source_of(path.read_bytes()) == UPLOAD + path.name
+
+
+def store_original(folder: Path, data: bytes) -> str:
+    """Store an uploaded file in the collection `folder`, unless it is there; return its source."""
+    source = source_of(data)
+    target = original_path(folder, source)
     assert target is not None
-    if target.exists():
-        return
-    target.parent.mkdir(mode=folder_mode(folder), exist_ok=True)
-    write_bytes(target, data, permissions=file_mode(folder))
+    if not target.exists():
+        target.parent.mkdir(mode=folder_mode(folder), exist_ok=True)
+        write_bytes(target, data, permissions=file_mode(folder))
+    return source
+
+
+def note_originals(connection: Connection, sources: Iterable[str]) -> None:
+    """Note that the originals of these sources are stored."""
+    rows = [with_checksum(original_files, {"name": source.removeprefix(UPLOAD)}) for source in sources]
+    if rows:
+        connection.execute(insert(original_files).on_conflict_do_nothing(), rows)
+
+
+def note_files(connection: Connection, folder: Path) -> None:
+    """Note the originals that are in the collection `folder`."""
+    if (folder / FOLDER).is_dir():
+        note_originals(connection, sorted(path.name for path in (folder / FOLDER).glob("[0-9a-f]" * 32)))
+
+
+def missing_originals(connection: Connection, folder: Path) -> list[str]:
+    """Return the ids of the images in the collection `folder` whose original was stored and is gone."""
+    noted = UPLOAD + original_files.c.name
+    query = select(images.c.image_id, images.c.source).join(original_files, images.c.source == noted)
+    there = {path.name for path in (folder / FOLDER).glob("*")}
+    rows = connection.execute(query.order_by(images.c.number))
+    return [row.image_id for row in rows if row.source.removeprefix(UPLOAD) not in there]
+
+
+def forget_missing(connection: Connection, folder: Path) -> int:
+    """Delete the notes of originals that are gone, and return the number of their images."""
+    count = len(missing_originals(connection, folder))
+    there = json.dumps([path.name for path in (folder / FOLDER).glob("*")])
+    connection.exec_driver_sql(
+        "DELETE FROM originals WHERE name NOT IN (SELECT value FROM json_each(?))", (there,)
+    )
+    return count
+
+
+def forget_sources(connection: Connection, sources: Iterable[str]) -> set[str]:
+    """Delete the notes of those uploaded `sources` that no image has any more, and return these sources."""
+    uploads = json.dumps([source for source in sources if source.startswith(UPLOAD)])
+    query = "SELECT value FROM json_each(?) WHERE NOT EXISTS (SELECT 1 FROM images WHERE source = value)"
+    unused = set(connection.exec_driver_sql(query, (uploads,)).scalars())
+    query = "DELETE FROM originals WHERE name IN (SELECT value FROM json_each(?))"
+    connection.exec_driver_sql(query, (json.dumps([source.removeprefix(UPLOAD) for source in unused]),))
+    return unused
+
+
+def forget_unused(connection: Connection) -> None:
+    """Delete the notes of all originals that no image needs."""
+    connection.exec_driver_sql(
+        f"DELETE FROM originals WHERE NOT EXISTS (SELECT 1 FROM images WHERE source = '{UPLOAD}' || name)"
+    )
 
 
 def erase_originals(folder: Path, sources: Iterable[str]) -> None:
@@ -39,9 +104,11 @@ def erase_originals(folder: Path, sources: Iterable[str]) -> None:
             target.unlink(missing_ok=True)
 
 
-def sweep_originals(folder: Path, needed: set[str]) -> None:
-    """Delete every original in the collection `folder` but those of the `needed` sources, as crashes leave some."""
+def sweep_originals(connection: Connection, folder: Path) -> None:
+    """Delete every original in the collection `folder` that no image needs, as crashes leave some."""
     if (folder / FOLDER).is_dir():
+        uploaded = images.c.source.startswith(UPLOAD)
+        needed = set(connection.scalars(select(images.c.source).where(uploaded)))
         for file in (folder / FOLDER).iterdir():
             if UPLOAD + file.name not in needed:
                 file.unlink(missing_ok=True)

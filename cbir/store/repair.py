@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Table, text
+from sqlalchemy import Connection, Engine, Table, text
 from sqlalchemy.exc import DatabaseError
 
 from cbir.errors import CbirError, CollectionDamaged
@@ -16,10 +16,15 @@ from cbir.store.agreement import differing_numbers, open_intact_snapshot
 from cbir.store.checksums import COLUMN, checksum_sql, vector_checksum
 from cbir.store.collection import Collection
 from cbir.store.collection_view import load_vectors, vector_length
+from cbir.store.creation import read_secret
+from cbir.store.damage import raise_when_damaged
+from cbir.store.lost_rows import SAME_IMAGE, insert_row, repair_list, restore_missing, restore_vectors
 from cbir.store.profile import Profile
 from cbir.store.row_damage import CONTENT, damaged_keys, name_images
-from cbir.store.schema import CHECKED, DATABASE, images, labels, meta, thumbnails, vectors
+from cbir.store.row_totals import read_totals, start_totals, stop_totals
+from cbir.store.schema import CHECKED, DATABASE, LISTS, connect, images, labels, meta, thumbnails, vectors
 from cbir.store.vector_recovery import recover_vector
+from cbir.store.writer_lock import writer_lock
 
 
 @dataclass
@@ -30,21 +35,41 @@ class Repair:
     lost: list[str] = field(default_factory=list)
     ended_log: bool = False  # of changes, which continued a backup
 
+    def __add__(self, other: "Repair") -> "Repair":
+        """Return the result of two repairs in turn."""
+        return Repair(
+            self.restored + other.restored, self.lost + other.lost, self.ended_log or other.ended_log
+        )
+
 
 def repair_rows(collection: Collection) -> Repair:
-    """Restore the rows that do not match their checksums; the caller holds the writer lock.
+    """Restore the rows that do not match their checksums, or are missing; the caller holds the writer lock.
 
     Rows that never change (vectors, thumbnails) are taken by their image; others only if the checksum proves that the
     copy is what was stored. Raises CollectionDamaged, and changes nothing, if the database stays damaged otherwise.
     """
-    with suppress(CbirError), Collection(collection.folder / last_good.NAME):
+    return _repair_database(collection.folder, collection._engine)
+
+
+def repair_folder(folder: Path) -> Repair:
+    """Do the same for a collection that cannot be opened, for instance since its profile is damaged."""
+    engine = connect(folder)
+    try:
+        with raise_when_damaged(folder), writer_lock(folder):
+            return _repair_database(folder, engine)
+    finally:
+        engine.dispose()
+
+
+def _repair_database(folder: Path, engine: Engine) -> Repair:
+    with suppress(CbirError), Collection(folder / last_good.NAME):
         pass  # brings the copy to the present format
-    with collection._engine.connect() as connection:
-        copied = _attach_copy(connection, collection.folder)
+    with engine.connect() as connection:
+        copied = _attach_copy(connection, folder)
         try:
             connection.exec_driver_sql("PRAGMA foreign_keys = OFF")  # else rows are not deleted as a whole
             connection.exec_driver_sql("BEGIN IMMEDIATE")
-            repair = _repair(connection, collection, copied)
+            repair = _repair(connection, folder, copied)
             connection.exec_driver_sql("COMMIT")
         except DatabaseError as error:
             connection.exec_driver_sql("ROLLBACK")
@@ -63,10 +88,10 @@ def repair_rows(collection: Collection) -> Repair:
 
 
 def _attach_copy(connection: Connection, folder: Path) -> bool:
-    """Attach the database of the last good copy as `good`; False if there is none that can be read."""
+    """Attach the database of the last good copy as `good`; False if there is none of this collection to read."""
     connection.exec_driver_sql("ROLLBACK")  # attaching is not possible inside a transaction
     path = folder / last_good.NAME / DATABASE
-    if not path.is_file():
+    if not path.is_file() or read_secret(path.parent) != read_secret(folder):
         return False
     try:
         connection.exec_driver_sql("ATTACH DATABASE ? AS good", (str(path),))
@@ -78,13 +103,17 @@ def _attach_copy(connection: Connection, folder: Path) -> bool:
     return True
 
 
-def _repair(connection: Connection, collection: Collection, copied: bool) -> Repair:
+def _repair(connection: Connection, folder: Path, copied: bool) -> Repair:
     repair = Repair()
     damaged = {table.name: damaged_keys(connection, table) for table in CHECKED}
-    if change_log.CHAIN in damaged[meta.name]:
-        repair.ended_log = change_log.stop_log(connection)  # which deletes the row
-        damaged[meta.name].remove(change_log.CHAIN)
-    if rewritten := bool(damaged[labels.name]):
+    if (
+        change_log.CHAIN in damaged[meta.name] or damaged[labels.name]
+    ):  # whose table cannot be emptied with triggers
+        repair.ended_log = change_log.stop_log(connection)
+        damaged[meta.name] = damaged_keys(connection, meta)
+    totals = read_totals(connection)
+    stop_totals(connection)
+    if damaged[labels.name]:
         _repair_labels(connection, damaged[labels.name], copied, repair)
     connection.exec_driver_sql("REINDEX main.labels")
     connection.exec_driver_sql("REINDEX main.images")
@@ -95,13 +124,20 @@ def _repair(connection: Connection, collection: Collection, copied: bool) -> Rep
             connection, repair.restored, table, set(damaged[table.name]) - set(rest), "the last good copy"
         )
         damaged[table.name] = rest
-    _repair_vectors(connection, collection, damaged[vectors.name], copied, repair)
+    known = [table for table in CHECKED if table not in (vectors, *LISTS)]
+    known += [t for t in LISTS if repair_list(connection, t, copied, repair.restored, repair.lost)]
+    for table in known:
+        restore_missing(connection, table, copied, totals.get(table.name), repair.restored, repair.lost)
+    if copied:
+        restore_vectors(connection, repair.restored)
+    _repair_vectors(connection, folder, damaged[vectors.name], copied, repair)
     for table in (meta, images, thumbnails):
         _report(connection, repair.lost, table, damaged[table.name])
+    start_totals(connection)
     report = connection.scalars(text("PRAGMA integrity_check(1)")).all()
     if report != ["ok"]:
         raise CollectionDamaged(f"the database is damaged: {report[0]}; restore it from a backup")
-    if repair.restored or rewritten:
+    if repair.restored:
         repair.ended_log |= change_log.stop_log(connection)  # it has the repairs as changes
     if repair.restored:
         metadata.bump_generation(connection)
@@ -125,7 +161,7 @@ def _copy_row(connection: Connection, table: Table, key: Any) -> bool:
     """Copy a row from the last good copy if that is sound and is the row that was stored."""
     names = [column.name for column in table.c]
     by = "key" if table is meta else "number"
-    same = "1" if table in (vectors, thumbnails) else _equal_row(names)
+    same = SAME_IMAGE if table in (vectors, thumbnails) else _equal_row(names)
     query = (
         f"SELECT {', '.join(f'g.{name}' for name in names)} FROM good.{table.name} AS g, main.{table.name} AS m "
         f"WHERE g.{by} = ? AND m.{by} = g.{by} AND g.{COLUMN} = {checksum_sql(table, 'g.')} AND {same}"
@@ -133,8 +169,8 @@ def _copy_row(connection: Connection, table: Table, key: Any) -> bool:
     row = connection.exec_driver_sql(query, (key,)).first()
     if row is None:
         return False
-    values = ", ".join(f"{name} = ?" for name in names)
-    connection.exec_driver_sql(f"UPDATE main.{table.name} SET {values} WHERE {by} = ?", (*row, key))
+    connection.exec_driver_sql(f"DELETE FROM main.{table.name} WHERE {by} = ?", (key,))
+    insert_row(connection, table, row)
     return True
 
 
@@ -156,7 +192,7 @@ def _repair_labels(connection: Connection, numbers: list[int], copied: bool, rep
         original = None if sound or not copied else _original_label(connection, key, value, number, checksum)
         if original is None and not sound:
             lost.add(number)
-        kept.append(original or (key, value, number, checksum))
+        kept.append(original or (key, value, number, checksum or 0))
     insert = f"""
         INSERT OR IGNORE INTO main.labels (key, value, number, {COLUMN})
         SELECT CAST(?1 AS TEXT), CAST(?2 AS TEXT), ?3, ?4
@@ -179,11 +215,11 @@ def _original_label(
 
 
 def _repair_vectors(
-    connection: Connection, collection: Collection, damaged: list[int], copied: bool, repair: Repair
+    connection: Connection, folder: Path, damaged: list[int], copied: bool, repair: Repair
 ) -> None:
     """Restore vectors from the snapshot, and those that changed before they had a checksum."""
     profile = Profile.model_validate_json(metadata.required_value(connection, "profile"))
-    intact = open_intact_snapshot(collection.folder, connection)
+    intact = open_intact_snapshot(folder, connection)
     if intact is None:
         _report(connection, repair.lost, vectors, damaged)
         return

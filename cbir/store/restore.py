@@ -1,5 +1,6 @@
 """Restore a backup, as of any moment that its log covers."""
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -7,18 +8,20 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 from sqlalchemy import Connection
 
 from cbir.atomic import rename_durably
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
-from cbir.store import change_log, metadata
+from cbir.store import change_log, last_good, metadata, originals
 from cbir.store.backup_log import LOG_FILE, LogEntry, open_log, read_log
 from cbir.store.collection import Collection
 from cbir.store.damage import raise_when_damaged
 from cbir.store.disk_full import raise_when_full
-from cbir.store.permissions import restrict_files
-from cbir.store.schema import DATABASE
+from cbir.store.folder_copy import copy_models, copy_originals
+from cbir.store.permissions import OWNER_FOLDER, create_private_file, restrict_files
+from cbir.store.schema import DATABASE, SECRET
 from cbir.store.verify import verify_collection
 
 Moment = int | datetime  # number of a change in the history, or a time with its zone
@@ -26,20 +29,28 @@ Moment = int | datetime  # number of a change in the history, or a time with its
 
 @dataclass(frozen=True)
 class Restored:
-    """Result of `restore_backup`. change: the last one in the history. transactions: replayed from the log."""
+    """Result of `restore_backup`.
+
+    change: the last one in the history. transactions: replayed from the log. missing_originals: images of a last good
+    copy whose original is lost or damaged.
+    """
 
     images: int
     change: int
     transactions: int
+    missing_originals: int
 
 
 def parse_moment(text: str) -> Moment:
     """Read the number of a change, or a time in ISO 8601, which is UTC unless it names its zone."""
-    if text.isascii() and text.isdigit():
-        return int(text)
+    is_number = text.isascii() and text.isdigit()
     try:
         moment = datetime.fromisoformat(text)
+        if is_number:
+            raise InvalidInput(f"{text} is a change or a date; write the date {moment.date()}")
     except ValueError:
+        if is_number:
+            return int(text)
         raise InvalidInput(
             f"{text} is neither the number of a change nor a time such as 2030-01-31T12:00:00"
         ) from None
@@ -61,7 +72,7 @@ def restore_backup(backup: Path, folder: Path, at: Moment | None = None) -> Rest
     Raises
     ------
     InvalidInput
-        If `folder` exists, or the backup is of a later moment.
+        If `folder` exists, or backup and log do not cover the moment.
     CollectionDamaged
         If backup or log do not match their checksums; nothing is restored then.
     """
@@ -71,18 +82,20 @@ def restore_backup(backup: Path, folder: Path, at: Moment | None = None) -> Rest
         raise NotFound(f"there is no backup in {backup}")
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
+    from_copy = backup.name == last_good.NAME
     try:
         with raise_when_full(folder):
-            shutil.copytree(backup, partial, ignore=shutil.ignore_patterns(f"{LOG_FILE}*"))
-            restrict_files(partial)
+            _copy_backup(backup, partial)
             with Collection(partial) as collection:
                 transactions = _replay_log(collection, backup / LOG_FILE, at)
+                missing = _drop_lost_originals(collection) if from_copy else 0
                 with collection.writer() as writer:
                     writer.compact()
                 if problems := verify_collection(collection):
                     raise CollectionDamaged(f"{backup} is damaged: {'; '.join(problems)}")
                 newest = collection.history(limit=1)
-                restored = Restored(len(collection), newest[0].change if newest else 0, transactions)
+                change = newest[0].change if newest else 0
+                restored = Restored(len(collection), change, transactions, missing)
             rename_durably(partial, folder)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
@@ -90,10 +103,48 @@ def restore_backup(backup: Path, folder: Path, at: Moment | None = None) -> Rest
     return restored
 
 
+def _copy_backup(backup: Path, partial: Path) -> None:
+    """Copy what cannot be rebuilt; a last good copy has its originals and models in the folder that it lies in."""
+    with_files = backup.parent if backup.name == last_good.NAME else backup
+    partial.mkdir(parents=True, mode=OWNER_FOLDER)
+    copy_originals(
+        with_files, partial
+    )  # before and after the database, in case that a collection is restored
+    with raise_when_damaged(backup):
+        _copy_database(backup, partial)
+    copy_originals(with_files, partial)
+    copy_models(with_files, partial)
+    if (backup / SECRET).is_file():
+        shutil.copy2(backup / SECRET, partial / SECRET)
+    restrict_files(partial)
+
+
+def _copy_database(backup: Path, partial: Path) -> None:
+    """Copy a database as of one moment, also if it is in use, or in a folder that cannot be written to."""
+    address = (backup / DATABASE).absolute().as_uri()
+    if not os.access(backup, os.W_OK) and not (backup / f"{DATABASE}-wal").exists():
+        address += "?immutable=1"  # else SQLite creates files beside it
+    create_private_file(partial / DATABASE)
+    with (
+        closing(sqlite3.connect(address, uri=True)) as source,
+        closing(sqlite3.connect(partial / DATABASE)) as target,
+    ):
+        source.backup(target)
+
+
+def _drop_lost_originals(collection: Collection) -> int:
+    """Accept that originals are lost or damaged, rather than lose all; return the number of their images."""
+    for path in (collection.folder / originals.FOLDER).glob("*"):
+        if not originals.is_intact(path):
+            path.unlink()
+    with collection._engine.begin() as connection:
+        return originals.forget_missing(connection, collection.folder)
+
+
 def _replay_log(collection: Collection, log: Path, at: Moment | None) -> int:
     """Replay the transactions up to a moment; return their number."""
     with collection._engine.connect() as connection:
-        _require_earlier(connection, at)
+        _require_covered(connection, log, at)
         position = int(metadata.find_value(connection, change_log.POSITION) or 0)
         connection.exec_driver_sql("ROLLBACK")
         connection.exec_driver_sql("PRAGMA foreign_keys = OFF")  # the log has what follows from a deletion
@@ -105,6 +156,11 @@ def _replay_log(collection: Collection, log: Path, at: Moment | None) -> int:
                     if not _replay(connection, entries, at):
                         break
                     count += 1
+        last = _last_change(connection)
+        if isinstance(at, int) and at > last:
+            raise InvalidInput(
+                f"the backup and its log end with change {last}; leave out --at for the latest state"
+            )
         change_log.stop_log(connection)
         connection.exec_driver_sql("DELETE FROM meta WHERE key = 'snapshot'")
         connection.exec_driver_sql("DELETE FROM tombstones")
@@ -114,18 +170,34 @@ def _replay_log(collection: Collection, log: Path, at: Moment | None) -> int:
     return count
 
 
-def _last_change(connection: Connection) -> tuple[int, str]:
-    row = connection.exec_driver_sql("SELECT change, at FROM changes ORDER BY change DESC LIMIT 1").first()
-    return (row[0], row[1]) if row else (0, "")
+def _last_change(connection: Connection) -> int:
+    """Return the number of the last change, also if it was deleted from the history."""
+    query = "SELECT seq FROM sqlite_sequence WHERE name = 'changes'"
+    return connection.exec_driver_sql(query).scalar() or 0
 
 
-def _require_earlier(connection: Connection, at: Moment | None) -> None:
-    change, time = _last_change(connection)
-    later = isinstance(at, int) and at < change
-    if isinstance(at, datetime) and time:
-        later = at < datetime.fromisoformat(time)
-    if later:
-        raise InvalidInput(f"the backup is of change {change}, {time}; earlier states need an earlier backup")
+def _require_covered(connection: Connection, log: Path, at: Moment | None) -> None:
+    """Raise InvalidInput for a moment before the backup, or a time after what its log covers."""
+    if at is None:
+        return
+    change, made_at = _last_change(connection), metadata.find_value(connection, change_log.MADE_AT)
+    if made_at is None:
+        raise InvalidInput(f"{log.parent} is no backup, so only its latest state can be restored")
+    if at < change if isinstance(at, int) else at < datetime.fromisoformat(made_at):
+        raise InvalidInput(
+            f"the backup is of change {change}, {made_at}; earlier states need an earlier backup"
+        )
+    end = _covered_until(log) or made_at
+    if isinstance(at, datetime) and at > datetime.fromisoformat(end):
+        raise InvalidInput(f"the backup and its log end at {end}; leave out --at for the latest state")
+
+
+def _covered_until(log: Path) -> str | None:
+    """Return the time of the last append; None if there was none."""
+    if not log.is_file():
+        return None
+    with raise_when_damaged(log.parent), closing(open_log(log)) as opened:
+        return cast(str | None, opened.execute("SELECT max(at) FROM appended").fetchone()[0])
 
 
 def _transactions(log: sqlite3.Connection, position: int) -> Iterator[list[LogEntry]]:
@@ -150,7 +222,7 @@ def _replay(connection: Connection, entries: list[LogEntry], at: Moment | None) 
     for entry in entries:
         if entry.row is not None:
             change_log.replay(connection, entry.row)
-    if isinstance(at, int) and _last_change(connection)[0] > at:
+    if isinstance(at, int) and _last_change(connection) > at:
         connection.exec_driver_sql("ROLLBACK TO logged")
         return False
     connection.exec_driver_sql("RELEASE logged")

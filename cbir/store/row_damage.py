@@ -5,22 +5,34 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection, Table, select
 
 from cbir.errors import CollectionDamaged
 from cbir.store.checksums import COLUMN, checksum_sql, vector_checksum
-from cbir.store.schema import CHECKED, meta, vectors
+from cbir.store.metadata import UNCHECKED
+from cbir.store.row_totals import current_total, read_totals
+from cbir.store.schema import CHECKED, LISTS, images, meta, vectors
 
 Progress = Callable[[str, int, int], None]  # stage, rows done, rows in all
 
 REMEDY = "`cbir collection verify --repair` restores what a sound copy holds"
 LISTED = 5  # images named in a message
 PAGE = 8192
-CONTENT = {"images": "records", "vectors": "vectors", "labels": "labels", "thumbnails": "thumbnails"}
+CONTENT = {
+    "meta": "settings",
+    "images": "records",
+    "vectors": "vectors",
+    "labels": "labels",
+    "thumbnails": "thumbnails",
+    "forgotten": "the list of deleted images",
+    "erased": "the list of erased images",
+    "instance_copies": "the list of further DICOM instances",
+    "originals": "the list of originals",
+}
 
 
 def damaged_keys(connection: Connection, table: Table, progress: Progress | None = None) -> list[Any]:
-    """Return the image numbers of damaged rows, or for `meta` their keys; once each, in order.
+    """Return the image numbers of damaged rows, keys in `meta`, hexadecimal keys in lists; once each, in order.
 
     Parameters
     ----------
@@ -31,7 +43,10 @@ def damaged_keys(connection: Connection, table: Table, progress: Progress | None
         Called with stage, rows done and rows in all.
     """
     key = "CAST(key AS TEXT)" if table is meta else "number"
-    exempt = "key NOT IN ('format', 'generation') AND" if table is meta else ""
+    if table in LISTS:
+        (column,) = table.primary_key
+        key = f"hex({column.name})"
+    exempt = f"key <> '{UNCHECKED}' AND" if table is meta else ""
     differs = f"{exempt} {COLUMN} IS NOT {checksum_sql(table)}"
     if progress is None:
         # Without ORDER BY, for which SQLite would use an index: that does not lead to rows with a damaged key.
@@ -43,7 +58,7 @@ def damaged_keys(connection: Connection, table: Table, progress: Progress | None
     for rows in connection.execution_options(yield_per=PAGE).exec_driver_sql(query).partitions(PAGE):
         damaged |= {key for key, is_damaged in rows if is_damaged}
         done += len(rows)
-        progress(CONTENT.get(table.name, "settings"), done, total)
+        progress(CONTENT[table.name].removeprefix("the "), done, total)
     return sorted(damaged)
 
 
@@ -65,10 +80,17 @@ def row_problems(
     progress : callable, optional
         Called with stage, rows done and rows in all.
     """
-    problems, exempt = [], set(apart_from)
+    problems, exempt, totals = [], set(apart_from), read_totals(connection)
     for table in tables:
-        keys = [key for key in damaged_keys(connection, table, progress) if key not in exempt]
-        if keys and table is meta:
+        damaged = damaged_keys(connection, table, progress)
+        keys = [key for key in damaged if key not in exempt]
+        if not damaged and totals.get(table.name) != current_total(connection, table):
+            problems.append(f"rows of {CONTENT[table.name]} are missing from the database; {REMEDY}")
+        elif keys and table in LISTS:
+            problems.append(
+                f"{len(keys)} entries of {CONTENT[table.name]} do not match their checksums; {REMEDY}"
+            )
+        elif keys and table is meta:
             problems.append(f"{', '.join(keys)} in the database: the checksum differs; {REMEDY}")
         elif keys:
             problems.append(describe_damage(connection, CONTENT[table.name], keys))
@@ -137,8 +159,22 @@ def name_images(connection: Connection, numbers: Sequence[int]) -> str:
     return ", ".join(names) + (", ..." if len(numbers) > LISTED else "")
 
 
+def missing_vectors(connection: Connection) -> list[str]:
+    """Describe the images that have no vector, in one line."""
+    query = (
+        select(images.c.number).outerjoin(vectors).where(vectors.c.number.is_(None)).order_by(images.c.number)
+    )
+    numbers = connection.scalars(query).all()
+    if not numbers:
+        return []
+    return [
+        f"{len(numbers)} images ({name_images(connection, numbers)}) have no vector; {REMEDY}, or delete them and "
+        "index their sources again"
+    ]
+
+
 def require_sound_rows(connection: Connection, apart_from: Iterable[int] = ()) -> None:
     """Raise CollectionDamaged if rows do not match their checksums, vectors apart; `apart_from`: image numbers."""
     tables = [table for table in CHECKED if table is not vectors]
-    if problems := row_problems(connection, tables, apart_from):
+    if problems := row_problems(connection, tables, apart_from) + missing_vectors(connection):
         raise CollectionDamaged("; ".join(problems))

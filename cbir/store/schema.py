@@ -18,10 +18,9 @@ from sqlalchemy import (
     Text,
     create_engine,
     event,
-    inspect,
 )
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DatabaseError, OperationalError
+from sqlalchemy.exc import DatabaseError
 
 from cbir.cancellation import checkpoint
 from cbir.store.checksums import COLUMN, row_checksum
@@ -31,7 +30,14 @@ DATABASE = "collection.sqlite"
 AT_ONCE = 10_000  # bound parameters of one statement; SQLite takes 32,766
 SECRET = "patient.key"
 CHECKED_STEPS = 100_000  # of SQLite's virtual machine between two checkpoints: a few milliseconds
-PRAGMAS = "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON", "busy_timeout=10000"
+PRAGMAS = (
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "foreign_keys=ON",
+    "recursive_triggers=ON",  # else those of a deleted row would not run if the row is replaced
+    "secure_delete=ON",
+    "busy_timeout=10000",
+)
 
 tables = MetaData()
 
@@ -101,10 +107,11 @@ forgotten = Table(
     Column("content_hash", Text, primary_key=True),
     Column("patient_key", Text, index=True),  # so that erasing the patient removes this too
     Column("at", Text),  # UTC, ISO 8601
+    _checksum(),
 )
 
 # Content of erased patients: keyed hashes, from which neither image nor patient can be found.
-erased = Table("erased", tables, Column("mark", Text, primary_key=True), sqlite_with_rowid=False)
+erased = Table("erased", tables, Column("mark", Text, primary_key=True), _checksum(), sqlite_with_rowid=False)
 
 # History of changes. Images added together have consecutive numbers.
 changes = Table(
@@ -147,6 +154,7 @@ instance_copies = Table(
     Column("sop_class", Text, nullable=False),
     Column("patient_key", Text, index=True),  # so that erasing the patient erases this too
     Column("number", ForeignKey("images.number", ondelete="CASCADE"), nullable=False, index=True),
+    _checksum(),
     sqlite_with_rowid=False,
 )
 
@@ -171,7 +179,20 @@ change_log = Table(
     sqlite_autoincrement=True,
 )
 
-CHECKED = (meta, images, vectors, labels, thumbnails)  # tables whose rows have a checksum
+# Sum of the checksums of each table below, which triggers keep: it shows missing rows. See `row_totals`.
+row_totals = Table(
+    "row_totals",
+    tables,
+    Column("name", Text, primary_key=True),
+    Column("total", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# Files in the folder `originals` that images need, so that a lost one is noticed.
+original_files = Table("originals", tables, Column("name", Text, primary_key=True), _checksum())
+
+LISTS = (forgotten, erased, instance_copies, original_files)
+CHECKED = (meta, images, vectors, labels, thumbnails, *LISTS)  # tables whose rows have a checksum
 
 
 def _as_number(text: str) -> float | None:
@@ -190,24 +211,6 @@ def _is_cancelled() -> bool:
     except Exception:
         return True
     return False
-
-
-def complete(engine: Engine) -> None:
-    """Create the tables and columns that an older collection of this format may lack."""
-    if set(tables.tables) - set(inspect(engine).get_table_names()):
-        tables.create_all(engine)
-    if not _has_sop_class(engine):
-        try:
-            with engine.begin() as connection:
-                connection.exec_driver_sql("CREATE INDEX IF NOT EXISTS ix_images_study ON images (study)")
-                connection.exec_driver_sql("ALTER TABLE images ADD COLUMN sop_class TEXT DEFAULT '' NOT NULL")
-        except OperationalError:
-            if not _has_sop_class(engine):  # unless another process was faster
-                raise
-
-
-def _has_sop_class(engine: Engine) -> bool:
-    return any(column["name"] == "sop_class" for column in inspect(engine).get_columns(images.name))
 
 
 def connect(folder: Path) -> Engine:

@@ -1,6 +1,6 @@
 """Integrity check of a collection's files."""
 
-import hashlib
+from collections.abc import Sequence
 from contextlib import closing
 
 import numpy as np
@@ -12,7 +12,7 @@ from cbir.store import embedding_model, last_good, metadata, originals
 from cbir.store.agreement import describe_disagreement, differing_numbers, open_intact_snapshot
 from cbir.store.collection import Collection
 from cbir.store.collection_view import load_vectors, vector_length
-from cbir.store.row_damage import Progress, row_problems
+from cbir.store.row_damage import Progress, missing_vectors, row_problems
 from cbir.store.schema import CHECKED, DATABASE, images, tombstones, vectors
 from cbir.store.snapshot import Snapshot, SnapshotInfo, file_checksum, open_snapshot
 
@@ -65,17 +65,12 @@ def _database_problems(collection: Collection, progress: Progress | None = None)
     with collection._engine.connect() as connection:
         report = connection.scalars(text("PRAGMA integrity_check(10)")).all()
         orphans = connection.execute(text("PRAGMA foreign_key_check")).all()
-        query = select(func.count()).select_from(images.outerjoin(vectors)).where(vectors.c.number.is_(None))
-        without_vector = connection.scalar(query) or 0
         problems = [
             f"the database is damaged: {line}; restore it from a backup" for line in report if line != "ok"
         ]
         if orphans:
             problems.append(f"{len(orphans)} rows of the database belong to no image")
-        if without_vector:
-            problems.append(
-                f"{without_vector} images have no vector; delete them and index their sources again"
-            )
+        problems += missing_vectors(connection)
         if not problems:
             problems += _size_problems(connection, vector_length(collection.profile))
         return problems + row_problems(connection, CHECKED, progress=progress)
@@ -132,13 +127,22 @@ def _original_problems(collection: Collection, progress: Progress | None) -> lis
     paths = sorted(folder.iterdir()) if folder.is_dir() else []
     changed = []
     for done, path in enumerate(paths, start=1):
-        digest = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
-        if path.suffix != ".partial" and digest != path.name:
+        if path.suffix != ".partial" and not originals.is_intact(path):
             changed.append(path.name)
         if progress:
             progress("originals", done, len(paths))
-    names = ", ".join(changed[:LISTED]) + (", ..." if len(changed) > LISTED else "")
-    return [f"{len(changed)} originals ({names}) have changed; restore them from a backup"] if changed else []
+    problems = [f"{_listed(changed)} have changed; restore them from a backup"] if changed else []
+    with collection._engine.connect() as connection:
+        missing = originals.missing_originals(connection, collection.folder)
+    if missing:
+        problems.append(
+            f"{_listed(missing)} are missing; restore them from a backup, or delete the images with these ids"
+        )
+    return problems
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{len(names)} originals ({', '.join(names[:LISTED])}{', ...' if len(names) > LISTED else ''})"
 
 
 def _copy_problems(collection: Collection) -> list[str]:

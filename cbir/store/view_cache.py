@@ -13,6 +13,7 @@ from cbir.store.agreement import sample_problem
 from cbir.store.collection_view import View, build_view
 from cbir.store.knn_file import read_knn
 from cbir.store.profile import Profile
+from cbir.store.row_damage import REMEDY
 from cbir.store.snapshot import Snapshot, SnapshotInfo, open_snapshot
 
 ATTEMPTS = 3  # to open a snapshot, which a writer may just have replaced
@@ -82,7 +83,10 @@ class ViewCache:
             return True
         self._neighbourhood = self._neighbours_problem = None
         statistics = metadata.read_statistics(connection)
-        assert statistics is not None, "a snapshot is only ever written with statistics"
+        if statistics is None:
+            raise CollectionDamaged(
+                f"the collection's database does not contain the statistics of its snapshot; {REMEDY}"
+            )
         dimensions = len(statistics.mean)
         path = self._folder / "snapshots" / info.file
         try:

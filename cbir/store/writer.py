@@ -1,7 +1,7 @@
 """Writing side of a collection: every call is one transaction, on the disk when it returns."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from sqlalchemy.dialects.sqlite import insert as insert_or
 from cbir.errors import CbirError, CollectionBusy
 from cbir.store import (
     change_history,
+    change_log,
     dicom_instances,
     grade_models,
     index_build,
@@ -21,6 +22,7 @@ from cbir.store import (
     schema,
 )
 from cbir.store.add_transaction import Added, AddTransaction
+from cbir.store.checksums import values_checksum, with_checksum
 from cbir.store.compaction import compact_files
 from cbir.store.damage import DAMAGE
 from cbir.store.erasure import erase_rows, require_others_sound
@@ -40,6 +42,7 @@ from cbir.store.profile import Profile
 from cbir.store.records import Entry, Record
 from cbir.store.schema import forgotten, images, labels
 
+DAMAGED = object()  # label that differs from all values, so that it is written again
 UNCHANGED = ("image_id", "content_hash", "labels")  # when a changed source still shows the image
 
 
@@ -246,8 +249,12 @@ class Writer:
     def _relabel(
         self, connection: Connection, numbers: Sequence[int], changed: Mapping[str, str | None]
     ) -> bool:
-        query = select(labels.c.number, labels.c.key, labels.c.value).where(labels.c.number.in_(numbers))
-        current = {(number, key): value for number, key, value in connection.execute(query)}
+        columns = labels.c.number, labels.c.key, labels.c.value, labels.c.checksum
+        rows = connection.execute(select(*columns).where(labels.c.number.in_(numbers)))
+        current = {
+            (number, key): value if checksum == values_checksum(key, value, number) else DAMAGED
+            for number, key, value, checksum in rows
+        }
         new = [
             (key, value, number)
             for number in numbers
@@ -275,14 +282,20 @@ class Writer:
             if rows:
                 at = datetime.now(UTC).isoformat(timespec="seconds")
                 contents = [
-                    {"content_hash": row.content_hash, "patient_key": row.patient_key, "at": at}
+                    with_checksum(
+                        forgotten,
+                        {"content_hash": row.content_hash, "patient_key": row.patient_key, "at": at},
+                    )
                     for row in rows
                 ]
                 connection.execute(insert_or(forgotten).on_conflict_do_nothing(), contents)
                 delete_images(connection, [row.number for row in rows])
                 change_history.record_change(connection, self.who, "deleted", len(deleted), deleted)
                 metadata.bump_generation(connection)
-        self._erase_originals({row.source for row in rows})
+            unused = originals.forget_sources(connection, {row.source for row in rows})
+            logged = change_log.is_logged(connection)
+        if not logged:  # else the backup has to get them first
+            originals.erase_originals(self.folder, unused)
         return deleted
 
     def _delete_in_copy(self, image_ids: Sequence[str]) -> None:
@@ -327,13 +340,6 @@ class Writer:
                 "again when it has ended"
             )
         return count
-
-    def _erase_originals(self, sources: Collection[str]) -> None:
-        """Delete the original files of those sources that no image refers to any more."""
-        uploads = [source for source in sources if source.startswith(originals.UPLOAD)]
-        with self._engine.connect() as connection:
-            used = set(connection.scalars(select(images.c.source).where(images.c.source.in_(uploads))))
-        originals.erase_originals(self.folder, set(uploads) - used)
 
     def set_profile(self, profile: Profile) -> None:
         """Store a profile with other re-ranking settings."""

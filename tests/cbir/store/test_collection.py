@@ -11,6 +11,7 @@ import pytest
 from cbir.errors import CollectionBusy, CollectionDamaged, InvalidInput, NotFound
 from cbir.store import Collection
 from cbir.store import profile as profiles
+from cbir.store.checksums import row_checksum
 from cbir.store.export import export_collection
 from cbir.store.filter_conditions import parse_filter
 from cbir.store.records import add_labels
@@ -187,7 +188,8 @@ def test_a_damaged_database_is_named_as_such(collection):
 
 def test_another_storage_format_is_refused_with_what_to_do(collection):
     with sqlite3.connect(collection.folder / "collection.sqlite") as database:
-        database.execute("UPDATE meta SET value = '99' WHERE key = 'format'")
+        checksum = row_checksum(b"format", b"99")
+        database.execute("UPDATE meta SET value = '99', checksum = ? WHERE key = 'format'", (checksum,))
     with pytest.raises(InvalidInput, match="format 99"):
         Collection(collection.folder)
 

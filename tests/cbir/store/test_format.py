@@ -4,6 +4,7 @@ import csv
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection
+from cbir.store.checksums import row_checksum
 from cbir.store.repair import repair_rows
 from cbir.store.schema import FORMAT
 from cbir.store.verify import verify_collection
@@ -106,9 +108,28 @@ def test_damage_from_before_the_upgrade_shows_in_the_snapshot(tmp_path):
 @pytest.mark.parametrize(("other", "advice"), [(0, "use the version of cbir"), (99, "newer")])
 def test_another_format_is_refused_and_left_alone(stored, other, advice):
     with closing(sqlite3.connect(stored / "collection.sqlite")) as connection:
-        connection.execute("UPDATE meta SET value = ? WHERE key = 'format'", (str(other),))
+        (sql,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'meta'").fetchone()
+        checksum = f", checksum = {row_checksum(b'format', b'%d' % other)}" if "checksum" in sql else ""
+        connection.execute(f"UPDATE meta SET value = ? {checksum} WHERE key = 'format'", (str(other),))
         connection.commit()
     with pytest.raises(InvalidInput, match=rf"storage format {other}.*{advice}"):
         Collection(stored)
     with closing(sqlite3.connect(stored / "collection.sqlite")) as connection:
         assert connection.execute("SELECT value FROM meta WHERE key = 'format'").fetchone() == (str(other),)
+
+
+def test_one_of_format_1_gets_the_tables_and_columns_it_lacks(tmp_path):
+    folder = Path(shutil.copytree(STORED[0], tmp_path / "collection"))
+    with closing(sqlite3.connect(folder / "collection.sqlite")) as connection:
+        for table in ("changed_images", "changes", "thumbnails", "replies"):
+            connection.execute(f"DROP TABLE {table}")
+    record, vector = entry(100)
+    with Collection(folder) as collection, collection.writer() as writer:
+        assert collection.history() == []
+        assert next(collection.iterate())[1].sop_class == ""
+        (added,) = writer.add([(replace(record, instance="1.2", sop_class="1.3"), vector)]).ids
+        writer.add([(replace(record, instance="1.4", source="/copy.png"), vector)])
+        assert collection.record(added).sop_class == "1.3"
+        assert collection.known_instances(["1.2", "1.4"]) == {"1.2", "1.4"}
+        assert [change.what for change in collection.history()] == ["added"]
+        assert verify_collection(collection) == []

@@ -1,6 +1,6 @@
 """What a collection remembers of its changes, of files sent to it and of answers given."""
 
-from cbir.store import Collection, idempotency, originals, schema
+from cbir.store import Collection, idempotency, originals
 from cbir.store.change_history import Change
 
 
@@ -94,11 +94,3 @@ def test_replies_are_kept_for_a_day(collection, monkeypatch):
         assert idempotency.find_reply(connection, "other") is None
         monkeypatch.setattr(idempotency, "LIFETIME_SECONDS", -1)
         assert idempotency.find_reply(connection, "key") is None
-
-
-def test_older_collection_gets_the_tables_it_lacks(collection):
-    with collection._engine.begin() as connection:
-        for table in (schema.changed_images, schema.changes, schema.thumbnails, schema.replies):
-            table.drop(connection)
-    with Collection(collection.folder) as opened:
-        assert told(opened) == []

@@ -42,12 +42,3 @@ def test_an_erased_patient_leaves_no_copies(collection: Collection) -> None:
         assert writer.known_instances([FIRST, COPY, OTHER]) == set()
     kept = b"".join(path.read_bytes() for path in collection.folder.rglob("*") if path.is_file())
     assert OTHER.encode() not in kept
-
-
-def test_an_older_collection_is_opened_and_added_to(collection: Collection) -> None:
-    with collection._engine.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE instance_copies")
-    with Collection(collection.folder) as opened:
-        assert opened.known_instances([FIRST]) == set()
-        add_copies(opened)
-        assert opened.known_instances([COPY]) == {COPY}
