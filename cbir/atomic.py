@@ -96,6 +96,11 @@ def write_bytes(
         file.write(content)
 
 
+def open_private(path: str, flags: int) -> int:
+    """Opener for `open`: a new file can be read by its owner alone."""
+    return os.open(path, flags, 0o600)
+
+
 def copy_file(source: Path, target: Path) -> None:
     """Copy the content of `source` to `target`."""
     with source.open("rb") as content, atomic_binary(target) as file:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cbir.atomic import open_private
 from cbir.csv_cells import harmless_cell
 from cbir.errors import InvalidInput
 from indexer.index_run import ReportRefusal
@@ -14,6 +15,7 @@ from indexer.index_run import ReportRefusal
 def refusal_report(path: Path | None) -> Iterator[ReportRefusal]:
     """Yield a function that writes a row `path,reason` at once, or does nothing if `path` is None.
 
+    Paths may be names of patients, so only its owner can read a new file.
     A path that a spreadsheet would run as a formula begins with an apostrophe. Raises InvalidInput, before anything
     is done, if the file cannot be written.
     """
@@ -21,7 +23,7 @@ def refusal_report(path: Path | None) -> Iterator[ReportRefusal]:
         yield lambda name, reason: None
         return
     try:
-        file = path.open("w", newline="", encoding="utf-8")
+        file = open(path, "w", newline="", encoding="utf-8", opener=open_private)  # noqa: SIM115 - closed below
     except OSError as error:
         raise InvalidInput(f"the report {path} cannot be written: {error.strerror}") from error
     with file:

@@ -8,6 +8,7 @@ from typer import Argument, Option
 
 from cbir import settings
 from cbir.archive_client import ArchiveClient
+from cbir.atomic import open_private
 from cbir.commands import options
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.images import Limits, read_images
@@ -75,7 +76,8 @@ def report_hits(
             f"the header of {image} cannot be copied into a report: a value does not fit its VR"
         ) from error
     if out:
-        out.write_bytes(data)
+        with open(out, "wb", opener=open_private) as file:  # it names the patient
+            file.write(data)
         typer.echo(f"{out}: {len(answers)} results")
     if store and archive_client:
         archive_client.store(data)

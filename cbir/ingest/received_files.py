@@ -68,7 +68,7 @@ def add_received_files(
 
     def attach(transaction: AddTransaction, added: Added) -> None:
         outcomes = iter(added.outcomes)
-        thumbnails = {}
+        thumbnails, kept = {}, set()
         for file in files:
             new_ids = [
                 image_id if outcome == "added" else None
@@ -78,7 +78,8 @@ def add_received_files(
                 if image_id:
                     thumbnails[added.numbers[image_id]] = thumbnail
             if keep_originals and any(new_ids):
-                originals.store_original(writer.folder, file.data)
+                kept.add(originals.store_original(writer.folder, file.data))
+        transaction.note_originals(kept)
         transaction.store_thumbnails(thumbnails)
         if in_transaction is not None:
             in_transaction(transaction, added)

@@ -1,7 +1,11 @@
 """The csv of refused files."""
 
 import csv
+import os
+import stat
 from pathlib import Path
+
+import pytest
 
 from indexer.refusal_report import refusal_report
 
@@ -13,3 +17,14 @@ def test_a_path_is_no_formula(tmp_path: Path) -> None:
         report("images/=.png", "is empty")
     rows = list(csv.reader(path.read_text().splitlines()))
     assert rows == [["path", "reason"], ["'=HYPERLINK.png", "is empty"], ["images/=.png", "is empty"]]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
+def test_only_the_owner_reads_a_new_report(tmp_path: Path) -> None:
+    previous = os.umask(0)
+    try:
+        with refusal_report(tmp_path / "report.csv"):
+            pass
+    finally:
+        os.umask(previous)
+    assert stat.S_IMODE((tmp_path / "report.csv").stat().st_mode) == 0o600

@@ -142,6 +142,7 @@ def test_repairing_a_row_ends_the_log_and_says_so(collection: Collection, tmp_pa
     assert repair.restored
     assert repair.ended_log
     assert not is_logged(collection)
+    assert verify_collection(collection) == []
     with pytest.raises(InvalidInput, match="make a new backup"):
         append(collection, tmp_path / "first")
 

@@ -11,6 +11,7 @@ import pytest
 from cbir.store import Collection, originals
 from cbir.store import profile as profiles
 from cbir.store.backup import back_up_collection
+from cbir.store.export import export_collection
 from tests.cbir.store.conftest import MakeEntries
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
@@ -42,8 +43,10 @@ def use(folder: Path, entries: MakeEntries) -> None:
         assert len(collection.view()) == 18
         assert rights(folder) == {}
         back_up_collection(collection, folder.with_name("backup"))
+        export_collection(collection, folder.with_name("export"))
     assert rights(folder) == {}
     assert rights(folder.with_name("backup")) == {}
+    assert rights(folder.with_name("export")) == {}
 
 
 def test_nobody_else_reads_a_collection(tmp_path: Path, entries: MakeEntries, loose_umask: None) -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from cbir.store import Collection, originals, severity_model
 from cbir.store.add_transaction import Added, AddTransaction
+from cbir.store.backup import back_up_collection
+from cbir.store.backup_log import append_log
 from cbir.store.erasure_audit import find_traces
 from cbir.store.last_good import NAME as COPY
 from cbir.store.records import hash_patient
@@ -124,3 +126,30 @@ def test_what_is_left_is_told_and_compacting_removes_it(
         assert isinstance(writer, Writer)
         writer.compact()
     assert find_traces(full, [key]) == []
+
+
+def test_a_key_in_the_log_of_changes_is_found(full: Collection, key: str, tmp_path: Path) -> None:
+    back_up_collection(full, tmp_path / "backup", log=True)
+    with full.writer() as writer:
+        writer.add([entry(50, key)])
+    with full._engine.connect() as connection:
+        logged = "\n".join(
+            connection.exec_driver_sql("SELECT row FROM change_log WHERE row NOT NULL").scalars()
+        )
+    with full.writer() as writer:
+        assert writer.erase_patient([key]) == 2
+    assert find_traces(full, [key]) == []
+    assert key not in logged
+    (full.folder / "left.sqlite").write_text(logged)
+    (trace,) = find_traces(full, [key])
+    assert trace.startswith("left.sqlite")
+
+
+def test_originals_that_wait_for_an_append_are_told(full: Collection, tmp_path: Path) -> None:
+    back_up_collection(full, tmp_path / "backup", log=True)
+    with full.writer() as writer:
+        writer.delete([entry(40)[0].content_hash])
+        (trace,) = find_traces(full, [])
+        assert "backup --append" in trace
+        append_log(full, tmp_path / "backup")
+        assert find_traces(full, []) == []
