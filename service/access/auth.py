@@ -191,7 +191,7 @@ def identify(control: AccessControl, text: str) -> tuple[Caller | None, str | No
     token = control.tokens.find(text)
     if token is None:
         control.limiter.record_failure(request.remote_addr or "")
-        g.failed = True
+        g.failed = g.unknown_token = True
         return None, "the token is unknown"
     if token.state != "valid":
         g.failed = True
@@ -265,12 +265,18 @@ def too_many_failures(wait: int) -> Response:
     return response
 
 
+def _action_to_log() -> str | None:
+    rule = scopes.rule_of_request(request)
+    if g.get("not_logged"):
+        return None
+    # Unknown tokens may be guesses, so they are logged at every address.
+    return (rule and rule.action) or ("authenticate" if g.get("unknown_token") else None)
+
+
 def _write_audit_line(response: Response) -> Response:
     """Log what an authenticated caller did, and attempts with a wrong token."""
-    control = access_control()
-    rule = scopes.rule_of_request(request)
-    caller = current_caller()
-    if not control.audit or not rule or not rule.action or g.get("not_logged"):
+    control, caller, action = access_control(), current_caller(), _action_to_log()
+    if not control.audit or not action:
         return response
     if control.required and not caller and not g.get("failed"):
         return response
@@ -279,7 +285,7 @@ def _write_audit_line(response: Response) -> Response:
     written = control.audit.write(
         caller.token.token_id if caller and caller.token else None,
         request.remote_addr or "",
-        rule.action,
+        action,
         g.get("audit_images", ()),
         response.status_code,
         g.get("audit_job"),

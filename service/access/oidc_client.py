@@ -33,6 +33,10 @@ class LoginFailed(Exception):
     """The provider does not answer, or its answer is not valid. The text names no person and no secret."""
 
 
+class LoginRejected(LoginFailed):
+    """The provider does not accept the code, or the ID token is not valid: someone may be guessing."""
+
+
 class OidcClient:
     """This service as a client of the OpenID Connect provider in `settings`. Thread-safe."""
 
@@ -77,8 +81,10 @@ class OidcClient:
 
         Raises
         ------
+        LoginRejected
+            If the provider does not accept the code, or the token is not valid.
         LoginFailed
-            If the provider does not answer, or the token is not valid.
+            If the provider does not answer, or the token lacks a claim.
         """
         from authlib.common.errors import AuthlibBaseError
         from requests import RequestException
@@ -87,8 +93,10 @@ class OidcClient:
         try:
             with self._session(redirect_uri) as session:
                 answer = session.fetch_token(endpoint, code=code, code_verifier=verifier, timeout=SECONDS)
-        except (AuthlibBaseError, RequestException, ValueError) as error:
-            raise LoginFailed(f"the provider did not accept the code: {type(error).__name__}") from error
+        except AuthlibBaseError as error:
+            raise LoginRejected(f"the provider did not accept the code: {type(error).__name__}") from error
+        except (RequestException, ValueError) as error:
+            raise LoginFailed(f"the provider did not exchange the code: {type(error).__name__}") from error
         return self._user(self._claims(answer, nonce))
 
     def _claims(self, answer: dict[str, Any], nonce: str) -> dict[str, Any]:
@@ -113,7 +121,7 @@ class OidcClient:
             claims = CodeIDToken(token.claims, token.header, options, params)
             claims.validate(leeway=CLOCK_SECONDS)
         except (JoseError, ValueError, TypeError, KeyError) as error:
-            raise LoginFailed(f"the ID token is not valid: {type(error).__name__}") from error
+            raise LoginRejected(f"the ID token is not valid: {type(error).__name__}") from error
         return dict(claims)
 
     def _user(self, claims: dict[str, Any]) -> User:

@@ -6,13 +6,14 @@ from http import HTTPStatus
 
 from flask import Blueprint, Response, g, make_response, redirect, request
 from werkzeug.exceptions import NotFound
+from werkzeug.urls import iri_to_uri
 from werkzeug.wrappers import Response as AnyResponse
 
 from service.access.auth import access_control, too_many_failures
 from service.access.caller import Caller
 from service.access.group_rights import rights_of_groups, valid_user_name
 from service.access.login import login_form, next_path, open_session
-from service.access.oidc_client import LoginFailed, OidcClient
+from service.access.oidc_client import LoginFailed, LoginRejected, OidcClient
 from service.access.pending_logins import LIFETIME_SECONDS, PendingLogin
 
 ERROR_CODE = re.compile(r"[a-z_]{1,40}")  # RFC 6749, 4.1.2.1
@@ -66,7 +67,8 @@ def _finish(login: PendingLogin) -> AnyResponse:
     try:
         user = client.fetch_user(code, _callback_url(), login.nonce, login.verifier)
     except LoginFailed as error:
-        control.limiter.record_failure(request.remote_addr or "")
+        if isinstance(error, LoginRejected):
+            control.limiter.record_failure(request.remote_addr or "")
         return _refused(error)
     rights = rights_of_groups(control.groups, user.groups)
     if rights is None or not valid_user_name(user.name):
@@ -75,7 +77,7 @@ def _finish(login: PendingLogin) -> AnyResponse:
         )
     g.caller = Caller(rights, user=user.name)
     # The page itself goes on: with a redirect, browsers would withhold the new cookie, since another site began it.
-    answer = make_response("", HTTPStatus.OK, {"Refresh": f"0; url={login.next}"})
+    answer = make_response("", HTTPStatus.OK, {"Refresh": f"0; url={iri_to_uri(login.next)}"})
     open_session(answer, user)
     return answer
 

@@ -19,6 +19,12 @@ class ClientAddresses:
     def _network(address: str) -> str:
         return network_of(str(parse_address(address) or ""))
 
+    @staticmethod
+    @lru_cache(4096)
+    def site(network: str) -> str:
+        """Return the /48 network that an IPv6 `network` belongs to: providers give a customer up to as many."""
+        return str(ip_network(f"{network}/48", strict=False)) if ":" in network else network
+
     def is_proxy(self, address: str) -> bool:
         """Return True if `address` belongs to a trusted proxy, whose connections are those of many clients."""
         parsed = parse_address(address)

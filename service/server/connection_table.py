@@ -1,19 +1,23 @@
 """All open connections, and which of them to drop when there is no room for more."""
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator
+from itertools import chain
 
 from service.server.client_addresses import ClientAddresses
 from service.server.client_connection import ClientConnection, Stage
 
 MAX_WAITING_PER_NETWORK = 256
+FEW = 8  # connections of a browser; clients with no more than these count alike
 YOUNG_SECONDS = 1.0
+SPARED = {Stage.body: 1, Stage.idle: 2}
 
 
-def _drop_order(connection: ClientConnection) -> tuple[bool, bool, float]:
-    """Sort the oldest first, but not just those of clients that are about to send, and those kept alive last."""
+def _drop_order(connection: ClientConnection) -> tuple[bool, int, float]:
+    """Sort the oldest first, but first those that have sent no request, and last those of clients about to send."""
     is_young = time.monotonic() - connection.since < YOUNG_SECONDS
-    return is_young, not is_young and connection.stage is Stage.idle, connection.since
+    return is_young, 0 if is_young else SPARED.get(connection.stage, 0), connection.since
 
 
 class ConnectionTable:
@@ -62,16 +66,20 @@ class ConnectionTable:
         return min(waiting, key=_drop_order) if len(waiting) > MAX_WAITING_PER_NETWORK else None
 
     def to_drop(self) -> ClientConnection | None:
-        """Return the connection to drop first for lack of room: of the network with most that have no request.
+        """Return the connection to drop first for lack of room: of the site with most that have no request at work.
 
-        None if every connection has one at work. Trusted proxies come last.
+        None if every connection has one. Trusted proxies come last.
         """
-        groups = [
-            (not self._trusted[network], len(waiting), waiting)
-            for network, group in self._by_network.items()
-            if (waiting := [each for each in group if each.stage < Stage.working])
-        ]
+        sites: dict[bool, defaultdict[str, list[ClientConnection]]] = {
+            False: defaultdict(list),
+            True: defaultdict(list),
+        }
+        for network, group in self._by_network.items():
+            if waiting := [each for each in group if each.stage < Stage.working]:
+                sites[self._trusted[network]][self._addresses.site(network)] += waiting
+        groups = list((sites[False] or sites[True]).values())
         if not groups:
             return None
-        _, _, waiting = max(groups, key=lambda entry: entry[:2])
-        return min(waiting, key=_drop_order)
+        largest = max(groups, key=len)
+        candidates = largest if len(largest) > FEW else chain.from_iterable(groups)
+        return min(candidates, key=_drop_order)

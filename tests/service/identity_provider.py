@@ -34,6 +34,7 @@ class Provider(ThreadingHTTPServer):
         self.codes: dict[str, dict[str, str]] = {}
         self.asked: list[str] = []
         self.refused: list[str] = []
+        self.failing = False  # its token endpoint
 
     def id_token(self, nonce: str) -> str:
         """Return a signed ID token."""
@@ -88,7 +89,9 @@ class _Handler(BaseHTTPRequestHandler):
         form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
         sent = {name: values[0] for name, values in form.items()}
         begun = provider.codes.pop(sent.get("code", ""), None)
-        if reason := self._refusal(begun, sent):
+        if provider.failing:
+            self._answer({"error": "temporarily_unavailable"}, 503)
+        elif reason := self._refusal(begun, sent):
             provider.refused.append(reason)
             self._answer({"error": "invalid_grant"}, 400)
         else:

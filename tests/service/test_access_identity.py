@@ -197,10 +197,10 @@ def app(indexed: Path, state: Path, provider: Provider, tmp_path: Path) -> Flask
     return create_app(indexed, active)
 
 
-def begin(client: FlaskClient, base: str = "http://localhost") -> str:
+def begin(client: FlaskClient, base: str = "http://localhost", page: str = "/?k=7") -> str:
     """Follow the link on the login page to the provider; the address that it sends the browser back to."""
-    page = client.get("/login?next=/?k=7", base_url=base).text
-    link = re.search(r'href="(/login/oidc[^"]*)"', page)
+    shown = client.get("/login", query_string={"next": page}, base_url=base).text
+    link = re.search(r'href="(/login/oidc[^"]*)"', shown)
     assert link
     to_provider = client.get(link[1].replace("&amp;", "&"), base_url=base)
     assert to_provider.status_code == 303, to_provider.text
@@ -237,6 +237,14 @@ def test_a_login(app: Flask, state: Path) -> None:
     assert client.post("/v1/search", json={"image_id": items[0]["image_id"]}, headers=sent).status_code == 200
     assert client.post("/logout", headers=sent).status_code == 303
     problem(client.get("/v1/images"), 401)
+
+
+def test_a_login_for_a_page_of_any_script(app: Flask) -> None:
+    client = app.test_client()
+    answer = client.get(begin(client, page="/?where=label=白"))
+    assert answer.status_code == 200
+    assert answer.headers["Refresh"] == "0; url=/?where=label=%E7%99%BD"
+    assert client.get("/v1/images").status_code == 200
 
 
 def test_the_request_to_the_provider(app: Flask, provider: Provider) -> None:
@@ -397,6 +405,27 @@ def test_guessing_codes_is_limited(indexed: Path, state: Path, provider: Provide
     )  # fmt: skip
     assert [log_in(app.test_client()).status_code for _ in range(3)] == [401, 401, 429]
     assert provider.refused == ["wrong client"] * 2
+
+
+def test_failures_of_the_provider_do_not_count(
+    indexed: Path, state: Path, provider: Provider, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text(SECRET)
+    app = create_app(
+        indexed,
+        settings.load(
+            state_folder=state, oidc_issuer=provider.issuer, oidc_client_id=CLIENT, failed_attempts=2,
+            oidc_client_secret_file=tmp_path / "secret", groups=GROUPS,
+        ),
+    )  # fmt: skip
+    provider.failing = True
+    assert [log_in(app.test_client()).status_code for _ in range(4)] == [401] * 4
+    provider.failing = False
+    provider.overrides = {"preferred_username": None}  # a mistake in the settings, not of the user
+    assert [log_in(app.test_client()).status_code for _ in range(4)] == [401] * 4
+    provider.overrides = {}
+    client = app.test_client()
+    assert log_in(client).status_code == 200
 
 
 def test_without_a_provider_there_is_no_such_login(indexed: Path, state: Path) -> None:

@@ -153,6 +153,20 @@ def test_logins_and_attempts(closed: Flask, tokens: TokenStore) -> None:
     assert detail[3][:2] == (token.token_id, "search")
 
 
+def test_guessed_tokens_at_any_address(closed: Flask, tokens: TokenStore) -> None:
+    client, wrong = closed.test_client(), {"Authorization": "Bearer cbir_wrong_secret"}
+    for path in ("/metrics", "/v1/collections", "/openapi.json", "/none-such", "/readyz"):
+        client.get(path, headers=wrong)
+    client.post("/v1/search", headers=wrong)
+    token, text = tokens.create([Scope.search])
+    tokens.revoke(token.token_id)
+    client.get("/v1/collections", headers={"Authorization": f"Bearer {text}"})  # nobody guesses
+    client.get("/v1/collections")
+    detail = [(line["token"], line["action"], line["status"]) for line in lines(tokens)]
+    expected = [(None, "authenticate", 401)] * 4 + [(None, "authenticate", 200), (None, "search", 401)]
+    assert detail == expected
+
+
 def test_those_who_bring_nothing_cannot_fill_it(closed: Flask, tokens: TokenStore) -> None:
     client = closed.test_client()
     for _ in range(20):
