@@ -8,6 +8,7 @@ and one is repeated beside a search without re-ranking, whose result must not ch
 
 import argparse
 import json
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -94,7 +95,7 @@ def disturbed(gallery: Gallery, searches: int) -> int:
 
 
 def main() -> None:
-    """Measure all methods and print a table and one JSON line."""
+    """Measure all methods and print a table and one JSON line; exit code 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--images", type=int, default=1_000_000)
     parser.add_argument("--dimensions", type=int, default=168)
@@ -112,6 +113,7 @@ def main() -> None:
     print(f"searches beside cancelled ones: {options.limits}, with another result: {different}")
     facts = {"bench": "cancel", "images": options.images, "target_ms": TARGET_MS, "disturbed": different}
     print(json.dumps(facts | {"results": rows}))
+    sys.exit(different > 0 or not all(row["reached"] for row in rows))
 
 
 if __name__ == "__main__":

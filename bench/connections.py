@@ -175,8 +175,14 @@ def build_collection(folder: Path) -> tuple[Path, bytes]:
     return folder / "collection", next((folder / "images").rglob("*.png")).read_bytes()
 
 
+def reaches_targets(result: dict[str, Any]) -> bool:
+    """Return whether a case let the service answer, in time and in its memory."""
+    bounded = all(result[name] <= most for name, most in TARGETS.items())
+    return bounded and result["survived"] and not result["failed"]
+
+
 def main() -> None:
-    """Run the cases and print a table and one line of JSON."""
+    """Run the cases and print a table and one line of JSON; exit code 1 if a target is missed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -205,6 +211,7 @@ def main() -> None:
     print(
         json.dumps({"bench": "connections", "cores": os.cpu_count(), "targets": TARGETS, "results": results})
     )
+    sys.exit(not all(map(reaches_targets, results)))
 
 
 if __name__ == "__main__":
