@@ -1,7 +1,7 @@
 # Container image of the service; see docs/operations.md.
 #   docker build --tag cbir .        # with FAISS for NVIDIA GPUs: --build-arg FAISS=faiss-gpu-cu12
-# Packages are those of the lock files, by hash. A tag can move: for a build that can be repeated, give the base image by
-# digest, --build-arg BASE=python:3.11-slim-bookworm@sha256:... (`docker buildx imagetools inspect` prints it).
+# Packages are those of the lock files, by hash; a FAISS for GPUs is not, it is the newest. A tag can move: for a build that
+# can be repeated, give the base image by digest, --build-arg BASE=python:3.11-slim-bookworm@sha256:... (`docker buildx imagetools inspect` prints it).
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS build

@@ -73,10 +73,9 @@ coverage: $(VENV)/installed-test
 	$(PYTEST) $(PARALLEL) --cov=cbir --cov-report=term tests/cbir tests/service
 
 # Unit tests with the lowest versions that pyproject.toml allows.
-test-lowest:
+test-lowest: $(TOOLS)/installed
 	$(PYTHON) -m venv $(VENV)-lowest
-	$(VENV)-lowest/bin/pip install --quiet uv
-	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct --editable '.[unit]'
+	$(TOOLS)/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct --editable '.[unit]'
 	$(VENV)-lowest/bin/python -m pytest --quiet $(PARALLEL) -m "not slow and not e2e and not deep and not pacs"
 
 # Build wheel and sdist, install the wheel in an empty environment, index and search with it.
@@ -96,19 +95,20 @@ bench: $(VENV)/installed-test
 fuzz: $(VENV)/installed-test
 	$(VENV)/bin/python -m tests.fuzz.campaign --seconds $(SECONDS)
 
-$(TOOLS)/installed:
+$(TOOLS)/installed: requirements-tools.lock
 	$(PYTHON) -m venv $(TOOLS)
-	$(TOOLS)/bin/pip install --quiet uv pip-audit cyclonedx-bom
+	$(TOOLS)/bin/pip install --quiet --require-hashes --requirement requirements-tools.lock
 	touch $@
 
-# Versions and hashes of what the container installs. Keeps versions that still fit; UPGRADE=--upgrade takes the newest.
+# Versions and hashes of what the container installs, and of the tools. Keeps versions that still fit; UPGRADE=--upgrade takes the newest.
 lock: $(TOOLS)/installed
 	$(UV) $(UPGRADE) --output-file requirements.lock pyproject.toml
 	sed -n 's/^requires = \["\(.*\)"\]/\1/p' pyproject.toml | $(UV) $(UPGRADE) --output-file requirements-build.lock -
+	$(UV) $(UPGRADE) --output-file requirements-tools.lock --group tools
 
 # Asks PyPI for known vulnerabilities of the versions in the lock files.
 audit-deps: $(TOOLS)/installed
-	$(TOOLS)/bin/pip-audit --strict --require-hashes --disable-pip --requirement requirements.lock --requirement requirements-build.lock
+	$(TOOLS)/bin/pip-audit --strict --require-hashes --disable-pip --requirement requirements.lock --requirement requirements-build.lock --requirement requirements-tools.lock
 
 # Software bill of materials of the container, CycloneDX.
 sbom: $(TOOLS)/installed
