@@ -16,6 +16,7 @@ from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store import Collection
 from cbir.store.backup import back_up_collection
 from cbir.store.backup_log import append_log
+from cbir.store.damage import raise_when_damaged
 from cbir.store.erasure_audit import find_traces
 from cbir.store.export import export_collection
 from cbir.store.filter_conditions import parse_filter
@@ -61,10 +62,8 @@ def verify(
                 with suppress(CollectionDamaged):
                     writer.compact()
             problems = verify_collection(opened, progress)
-        if erased and not problems:
-            with opened.writer():  # no one writes meanwhile
-                keys = [key for key in _patient_keys(opened, erased) if PATIENT_KEY.fullmatch(key)]
-                problems = find_traces(opened, keys)
+        if erased:
+            problems += _find_traces(opened, erased)
     if format is OutputFormat.json:
         printed: dict[str, object] = {"ok": not problems, "problems": problems}
         print_json(printed | (asdict(repaired) if repair else {}))
@@ -76,6 +75,15 @@ def verify(
         lines += [ENDED_LOG] if repaired.ended_log else []
         typer.echo("\n".join([*lines, *(problems or ["no problems"])]))
     raise typer.Exit(1 if problems else 0)
+
+
+def _find_traces(collection: Collection, patient: str) -> list[str]:
+    try:
+        with raise_when_damaged(collection.folder), collection.writer():  # no one writes meanwhile
+            keys = [key for key in _patient_keys(collection, patient) if PATIENT_KEY.fullmatch(key)]
+            return find_traces(collection, keys)
+    except CollectionDamaged as damage:
+        return [f"the search for traces of the patient did not end: {damage}"]
 
 
 def _open_repaired(folder: Path, repair: bool) -> tuple[Collection, Repair]:

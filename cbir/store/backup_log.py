@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from cbir.atomic import atomic_binary, sync_folder
+from cbir.atomic import SUFFIX, atomic_binary, sync_folder
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store import change_log, metadata, originals
 from cbir.store.checksums import NULL, row_checksum
@@ -131,7 +131,7 @@ def _copy_originals(source: Path, target: Path) -> None:
         return
     target.mkdir(mode=OWNER_FOLDER, exist_ok=True)
     for path in source.iterdir():
-        if path.suffix != ".partial" and not (target / path.name).exists():
+        if path.suffix != SUFFIX and not (target / path.name).exists():
             with (
                 suppress(FileNotFoundError),  # deleted meanwhile
                 path.open("rb") as content,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cbir.errors import CollectionDamaged, NotFound
 from cbir.gallery.vector_blocks import Rows
-from cbir.store import change_history, grade_models, idempotency, image_counts, metadata, schema
+from cbir.store import change_history, grade_models, idempotency, image_counts, last_good, metadata, schema
 from cbir.store.change_history import Change
 from cbir.store.collection_view import View, load_vectors, vector_length
 from cbir.store.creation import collection_exists, create_files, read_secret
@@ -54,7 +54,8 @@ class Collection(RecordQueries):
         except BaseException:
             self._engine.dispose()
             raise
-        warn_if_open_to_others(self.folder)
+        if self.folder.name != last_good.NAME:  # which lies inside the collection
+            warn_if_open_to_others(self.folder)
         self._views = ViewCache(self.folder, self._engine, profile)
         self.fallback_for: str | None = None
 

@@ -4,6 +4,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
+from cbir.atomic import SUFFIX
 from cbir.models import embedding_card
 from cbir.store import embedding_model, severity_model
 from cbir.store.originals import FOLDER as ORIGINALS
@@ -24,6 +25,6 @@ def copy_originals(folder: Path, target: Path) -> None:
     (target / ORIGINALS).mkdir(mode=OWNER_FOLDER, exist_ok=True)
     for path in (folder / ORIGINALS).iterdir():
         copy = target / ORIGINALS / path.name
-        if path.suffix != ".partial" and not copy.exists():
+        if path.suffix != SUFFIX and not copy.exists():
             with suppress(FileNotFoundError):  # deleted meanwhile
                 shutil.copy2(path, copy)

@@ -35,8 +35,6 @@ def restrict_files(folder: Path) -> None:
 
 
 def warn_if_open_to_others(folder: Path) -> None:
-    """Log a warning if users outside the group can enter the collection in `folder`; its copies are inside it."""
-    if folder.name == "last-good":
-        return
+    """Log a warning if users outside the group can enter the collection in `folder`."""
     if os.name == "posix" and folder.stat().st_mode & stat.S_IRWXO:
         log.warning("every user of this machine can read %s; `chmod -R o= %s` prevents it", folder, folder)

@@ -7,6 +7,7 @@ import numpy as np
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import DatabaseError
 
+from cbir.atomic import SUFFIX
 from cbir.errors import CbirError, CollectionDamaged
 from cbir.store import embedding_model, last_good, metadata, originals
 from cbir.store.agreement import describe_disagreement, differing_numbers, open_intact_snapshot
@@ -127,7 +128,7 @@ def _original_problems(collection: Collection, progress: Progress | None) -> lis
     paths = sorted(folder.iterdir()) if folder.is_dir() else []
     changed = []
     for done, path in enumerate(paths, start=1):
-        if path.suffix != ".partial" and not originals.is_intact(path):
+        if path.suffix != SUFFIX and not originals.is_intact(path):
             changed.append(path.name)
         if progress:
             progress("originals", done, len(paths))

@@ -4,7 +4,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from cbir.main import app as commands
 from cbir.store import Collection, originals, severity_model
 from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.backup import back_up_collection
@@ -153,3 +155,29 @@ def test_originals_that_wait_for_an_append_are_told(full: Collection, tmp_path: 
         assert "backup --append" in trace
         append_log(full, tmp_path / "backup")
         assert find_traces(full, []) == []
+
+
+def verify_erased(collection: Collection) -> tuple[int, str]:
+    options = ["collection", "verify", "--collection", str(collection.folder), "--erased", "Jane Doe"]
+    result = CliRunner().invoke(commands, options)
+    return result.exit_code, result.stdout
+
+
+def test_traces_are_searched_for_beside_other_problems(full: Collection, key: str) -> None:
+    erase(full, key)
+    assert verify_erased(full) == (0, "no problems\n")
+    with full._engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE vectors SET vector = zeroblob(24) WHERE number = 3")
+    (full.folder / "left").write_text(key)
+    code, said = verify_erased(full)
+    assert code == 1
+    assert "do not match their checksums" in said
+    assert "left still contains the patient's key" in said
+
+
+def test_a_search_for_traces_that_damage_ends_says_so(full: Collection, key: str) -> None:
+    erase(full, key)
+    (full.folder / "patient.key").write_text("no key")
+    code, said = verify_erased(full)
+    assert code == 1
+    assert "the search for traces of the patient did not end" in said
