@@ -8,7 +8,7 @@ import numpy as np
 
 from cbir.dicom_levels import Combination, ImageGroup, Level, group_hits
 from cbir.errors import NotFound
-from cbir.search import MOST_EXAMPLES, Request, RerankFacts, Searcher, Stopwatch
+from cbir.search import MAX_EXAMPLES, Request, RerankFacts, Searcher, Stopwatch
 from cbir.store import Record
 from cbir.store.dicom_instances import DicomScope
 
@@ -53,7 +53,7 @@ class SimilarGroups:
 def find_similar(
     searcher: Searcher, scope: DicomScope, request: SimilarRequest, watch: Stopwatch
 ) -> SimilarGroups:
-    """Search with at most MOST_EXAMPLES images of a scope, evenly spread, each by itself, and combine the lists.
+    """Search with at most MAX_EXAMPLES images of a scope, evenly spread, each by itself, and combine the lists.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def find_similar(
 
 def _query_records(searcher: Searcher, scope: DicomScope) -> list[Record]:
     numbers = np.array(searcher.collection.numbers_in(scope), np.int64)
-    spread = np.linspace(0, len(numbers) - 1, min(len(numbers), MOST_EXAMPLES)).round().astype(int)
+    spread = np.linspace(0, len(numbers) - 1, min(len(numbers), MAX_EXAMPLES)).round().astype(int)
     queries = numbers[np.unique(spread)].tolist()
     records = searcher.collection.records(queries)
     if not records:

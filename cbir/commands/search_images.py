@@ -16,8 +16,8 @@ from cbir.evaluation.trec import run_lines
 from cbir.hardware import Device
 from cbir.images import Limits, read_images
 from cbir.search import (
-    MOST_EXAMPLES,
-    MOST_JUDGEMENTS,
+    MAX_EXAMPLES,
+    MAX_JUDGEMENTS,
     Answer,
     Judgement,
     Request,
@@ -53,8 +53,8 @@ def search_images(
     loaded = settings.load(device=device)
     if loaded.device == "auto":  # a GPU takes longer to start than one search on the CPU
         loaded = loaded.model_copy(update={"device": "cpu"})
-    if len(images) > MOST_EXAMPLES:
-        raise InvalidInput(f"at most {MOST_EXAMPLES} examples can be used, not {len(images)}")
+    if len(images) > MAX_EXAMPLES:
+        raise InvalidInput(f"at most {MAX_EXAMPLES} examples can be used, not {len(images)}")
     request = Request(
         k=k,
         rerank=rerank,
@@ -93,7 +93,7 @@ def parse_judgements(relevant: list[str], irrelevant: list[str], file: Path | No
     Raises
     ------
     InvalidInput
-        If the file is not such a list, or there are more than MOST_JUDGEMENTS.
+        If the file is not such a list, or there are more than MAX_JUDGEMENTS.
     """
     judgements = [Judgement(image_id=name.removeprefix("id:"), relevance=1.0) for name in relevant]
     judgements += [Judgement(image_id=name.removeprefix("id:"), relevance=-1.0) for name in irrelevant]
@@ -106,8 +106,8 @@ def parse_judgements(relevant: list[str], irrelevant: list[str], file: Path | No
             first = error.errors(include_url=False, include_context=False)[0]
             where = ".".join(map(str, first["loc"]))
             raise InvalidInput(f"--feedback {file}: {where}: {first['msg']}".replace(": : ", ": ")) from None
-    if len(judgements) > MOST_JUDGEMENTS:
-        raise InvalidInput(f"at most {MOST_JUDGEMENTS} images can be judged, not {len(judgements)}")
+    if len(judgements) > MAX_JUDGEMENTS:
+        raise InvalidInput(f"at most {MAX_JUDGEMENTS} images can be judged, not {len(judgements)}")
     return judgements
 
 

@@ -21,13 +21,13 @@ from cbir.images.limits import Limits
 
 PIXELS = ("PixelData", "FloatPixelData", "DoubleFloatPixelData")
 CHUNK_BYTES = 2**20  # inflated at a time
-MOST_ITEMS = 200_000  # of all sequences, fragments of pixel data included; enough for 10,000 enhanced frames
-MOST_READS = 1_000_000  # two for an element, and one more for a long one
+MAX_ITEMS = 200_000  # of all sequences, fragments of pixel data included; enough for 10,000 enhanced frames
+MAX_READS = 1_000_000  # two for an element, and one more for a long one
 ITEM_TAGS = b"\xfe\xff\x00\xe0", b"\xff\xfe\xe0\x00"  # (FFFE,E000) in either byte order
 
 
 class CountingFile(BytesIO):
-    """File that ends with UnreadableImage after MOST_READS reads: pydicom reads each element and item by itself."""
+    """File that ends with UnreadableImage after MAX_READS reads: pydicom reads each element and item by itself."""
 
     reads = 0
 
@@ -43,7 +43,7 @@ class CountingFile(BytesIO):
 
     def check(self) -> None:
         """Raise UnreadableImage if there were too many reads; pydicom replaces what `read` raises."""
-        if self.reads > MOST_READS:
+        if self.reads > MAX_READS:
             raise UnreadableImage("has too many DICOM elements; export it without private ones")
 
 
@@ -102,8 +102,8 @@ def read_header(data: bytes, limits: Limits, keywords: Sequence[str]) -> Dataset
 def _read_bounded(data: bytes, limits: Limits, **options: Any) -> Dataset:
     """Call `dcmread` for data with a bounded number of elements and items, and a bounded size once inflated."""
     data = _inflated(data, limits)
-    if max(map(data.count, ITEM_TAGS)) > MOST_ITEMS:
-        raise UnreadableImage(f"has more than {MOST_ITEMS} items in DICOM sequences; split it")
+    if max(map(data.count, ITEM_TAGS)) > MAX_ITEMS:
+        raise UnreadableImage(f"has more than {MAX_ITEMS} items in DICOM sequences; split it")
     with CountingFile(data) as file:
         return pydicom.dcmread(file, force=True, **options)
 

@@ -16,7 +16,7 @@ from cbir.images.image import Window, Windowing, row_blocks
 
 Values = NDArray[np.float64]
 
-MOST_DISTINCT = 65536  # distinct values that are mapped by a table; above, each pixel is computed
+MAX_DISTINCT = 65536  # distinct values that are mapped by a table; above, each pixel is computed
 
 
 def display_pixels(
@@ -125,7 +125,7 @@ def _distinct_values(stored: Stored) -> tuple[NDArray[np.generic], int | None]:
     if stored.dtype.kind == "f":
         return stored, None
     low, high = int(stored.min()), int(stored.max())
-    if high - low >= MOST_DISTINCT:
+    if high - low >= MAX_DISTINCT:
         return stored, None
     return np.arange(low, high + 1), low
 

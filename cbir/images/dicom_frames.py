@@ -21,7 +21,7 @@ Stored = NDArray[np.generic]
 
 JPEGS = {*uid.JPEGTransferSyntaxes, *uid.JPEGLSTransferSyntaxes}
 JPEG_2000S = {*uid.JPEG2000TransferSyntaxes, uid.HTJ2K, uid.HTJ2KLossless, uid.HTJ2KLosslessRPCL}
-MOST_COMPONENTS, MOST_TILES = 4, 4096  # of a JPEG or JPEG 2000 stream
+MAX_COMPONENTS, MAX_TILES = 4, 4096  # of a JPEG or JPEG 2000 stream
 
 
 def stored_frames(dataset: Dataset) -> Iterator[Stored]:
@@ -98,7 +98,7 @@ def _check_size(coded: bytes, dataset: Dataset, syntax: UID) -> None:
             f"has a compressed frame of {actual[0]} x {actual[1]} pixels where its header says "
             f"{expected[0]} x {expected[1]}; export it again"
         )
-    if components > MOST_COMPONENTS or tiles > MOST_TILES:
+    if components > MAX_COMPONENTS or tiles > MAX_TILES:
         raise UnreadableImage(
             f"has a compressed frame of {components} components and {tiles} tiles; export it as RGB, untiled"
         )

@@ -6,7 +6,7 @@ from cbir.errors import UnreadableImage
 
 START = b"\xff\x4f\xff\x51"  # SOC, and SIZ, which must follow it: ISO/IEC 15444-1, A.4.1 and A.5.1
 BOXES = b"\0\0\0\x0cjP  \r\n\x87\n"  # I.5.1
-MOST_BOXES = 1000
+MAX_BOXES = 1000
 
 
 class Jpeg2000Size(NamedTuple):
@@ -40,7 +40,7 @@ def read_jpeg_2000_size(data: bytes) -> Jpeg2000Size:
 def _find_codestream(data: bytes) -> tuple[int, tuple[int, int] | None]:
     """Return the start of the codestream in a JP2 file, and the size in the file's image header (I.5.3.1)."""
     position, declared = 0, None
-    for _ in range(MOST_BOXES if data.startswith(BOXES) else 0):
+    for _ in range(MAX_BOXES if data.startswith(BOXES) else 0):
         length, kind = int.from_bytes(data[position : position + 4], "big"), data[position + 4 : position + 8]
         content = position + 8
         if length == 1:  # I.4: the length is in the next 8 bytes

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from cbir.errors import UnreadableImage
 
-MOST_SCANS = 100  # each costs a pass over the whole image; common encoders write up to 10
-MOST_SEGMENTS = 10_000
-MOST_FILL_BYTES = 10_000  # between the segments of the header; Pillow reads them one by one
+MAX_SCANS = 100  # each costs a pass over the whole image; common encoders write up to 10
+MAX_SEGMENTS = 10_000
+MAX_FILL_BYTES = 10_000  # between the segments of the header; Pillow reads them one by one
 
 # ISO/IEC 10918-1, table B.1. TEM (FF01), RSTn (FFD0 to FFD7), fill bytes (FFFF) and stuffed zeros (FF00) have no
 # length; FF02 to FFBF are reserved in headers, and data in the scans of JPEG-LS.
@@ -43,14 +43,14 @@ def read_jpeg_frame(data: bytes) -> JpegFrame:
     while (match := pattern.search(data, position)) is not None:
         marker, start = match[1][0], match.end()
         segments += 1
-        if marker < 0xC0 or segments > MOST_SEGMENTS:
+        if marker < 0xC0 or segments > MAX_SEGMENTS:
             raise UnreadableImage(
                 "is damaged: its JPEG data have reserved or too many markers; export it again"
             )
         if pattern is IN_HEADER:
             fill_bytes += match.start() - position
-            if fill_bytes > MOST_FILL_BYTES:
-                raise UnreadableImage(f"has more than {MOST_FILL_BYTES} JPEG fill bytes; save it again")
+            if fill_bytes > MAX_FILL_BYTES:
+                raise UnreadableImage(f"has more than {MAX_FILL_BYTES} JPEG fill bytes; save it again")
         if marker == EOI:
             break
         position = start if marker == SOI else start + _segment_length(data, start)
@@ -60,8 +60,8 @@ def read_jpeg_frame(data: bytes) -> JpegFrame:
             raise UnreadableImage("declares its size outside the JPEG-LS frame header; export it again")
         elif marker == SOS:
             pattern, scans = IN_SCAN, scans + 1
-            if scans > MOST_SCANS:
-                raise UnreadableImage(f"has more than {MOST_SCANS} JPEG scans; save it as a baseline JPEG")
+            if scans > MAX_SCANS:
+                raise UnreadableImage(f"has more than {MAX_SCANS} JPEG scans; save it as a baseline JPEG")
     if len(frames) != 1:
         raise UnreadableImage(f"is damaged: a JPEG with {len(frames)} frame headers; export it again")
     return frames[0]

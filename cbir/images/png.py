@@ -16,7 +16,7 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}  # by colour type, 11.2.1
 CHANNELS = {0: 1, 2: 3, 3: 3, 4: 4, 6: 4}  # once decoded
 GREY, RGB, PALETTE = 0, 2, 3
-MOST_CHUNKS = 100_000
+MAX_CHUNKS = 100_000
 PIXEL_CHUNKS = (b"IHDR", b"PLTE", b"IDAT", b"IEND")  # libpng complains about some others
 
 
@@ -62,8 +62,8 @@ def _chunks(data: bytes) -> list[tuple[bytes, memoryview]]:
         chunks.append((kind, view[position:end]))
         if kind == b"IEND":
             return chunks
-        if len(chunks) == MOST_CHUNKS:
-            raise UnreadableImage(f"has more than {MOST_CHUNKS} PNG chunks; save it again")
+        if len(chunks) == MAX_CHUNKS:
+            raise UnreadableImage(f"has more than {MAX_CHUNKS} PNG chunks; save it again")
         position = end
     raise UnreadableImage("is truncated; copy or export it again")
 

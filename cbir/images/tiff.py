@@ -21,7 +21,7 @@ STRIP_OFFSETS, SAMPLES, STRIP_ROWS, TILE_WIDTH, TILE_HEIGHT, TILE_OFFSETS = (
     323,
     324,
 )  # 8, 15
-MOST_STRIPS = 100_000  # or tiles, of a page
+MAX_STRIPS = 100_000  # or tiles, of a page
 WHITE_IS_ZERO, UNSIGNED, SIGNED = 0, 1, 2
 
 
@@ -58,8 +58,8 @@ def _check_page(tags: Any, limits: Limits) -> None:
     else:
         parts = -(-height // max(rows, 1)) if rows else 1
     offsets = (len(tags.get(tag, ())) for tag in (STRIP_OFFSETS, TILE_OFFSETS))
-    if max(parts, *offsets) > MOST_STRIPS:
-        raise UnreadableImage(f"has a TIFF page of more than {MOST_STRIPS} strips or tiles; save it again")
+    if max(parts, *offsets) > MAX_STRIPS:
+        raise UnreadableImage(f"has a TIFF page of more than {MAX_STRIPS} strips or tiles; save it again")
 
 
 def _seek_page(data: bytes, picture: Any, index: int) -> Any:

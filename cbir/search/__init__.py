@@ -3,8 +3,8 @@
 from cbir.search.image_links import Links, image_links, record_links
 from cbir.search.query_image import QueryImage, describe_query
 from cbir.search.search_models import (
-    MOST_EXAMPLES,
-    MOST_JUDGEMENTS,
+    MAX_EXAMPLES,
+    MAX_JUDGEMENTS,
     Answer,
     DicomPlace,
     Examples,
@@ -20,7 +20,7 @@ from cbir.search.searcher import RankedImages, Searcher, select_frame
 from cbir.search.stopwatch import Stopwatch
 
 __all__ = [
-    "MOST_EXAMPLES", "MOST_JUDGEMENTS", "Answer", "DicomPlace", "Examples", "Hit", "ImageId", "Judgement",
+    "MAX_EXAMPLES", "MAX_JUDGEMENTS", "Answer", "DicomPlace", "Examples", "Hit", "ImageId", "Judgement",
     "Judgements", "Links", "QueryFacts", "QueryImage", "RankedImages", "Request", "RerankFacts", "Searcher",
     "Stopwatch", "describe_query", "image_links", "record_links", "select_frame",
 ]  # fmt: skip

@@ -8,8 +8,8 @@ from cbir.search.image_links import Links
 from cbir.store import Record
 from cbir.store.dicom_instances import DicomScope
 
-MOST_EXAMPLES = 20
-MOST_JUDGEMENTS = 300
+MAX_EXAMPLES = 20
+MAX_JUDGEMENTS = 300
 
 
 MAX_ID_CHARACTERS = 100
@@ -26,8 +26,8 @@ class Judgement(BaseModel):
     relevance: float = Field(ge=-1.0, le=1.0, allow_inf_nan=False)
 
 
-Examples = Annotated[list[ImageId], Field(max_length=MOST_EXAMPLES)]
-Judgements = Annotated[list[Judgement], Field(max_length=MOST_JUDGEMENTS)]
+Examples = Annotated[list[ImageId], Field(max_length=MAX_EXAMPLES)]
+Judgements = Annotated[list[Judgement], Field(max_length=MAX_JUDGEMENTS)]
 
 
 class Request(BaseModel):

@@ -20,7 +20,7 @@ from cbir.rerank.seeded_diffusion import RelevanceFeedback
 from cbir.rerank.top_hits import TopHits, rerank_top, select_hits
 from cbir.search.image_links import record_links
 from cbir.search.query_image import QueryImage
-from cbir.search.search_models import MOST_EXAMPLES, Answer, DicomPlace, Hit, QueryFacts, Request, RerankFacts
+from cbir.search.search_models import MAX_EXAMPLES, Answer, DicomPlace, Hit, QueryFacts, Request, RerankFacts
 from cbir.search.stopwatch import Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection
@@ -125,9 +125,9 @@ class Searcher:
             Without any query image, or with too many.
         """
         count = len(images) + len(request.examples)
-        if not 1 <= count <= MOST_EXAMPLES + 1:
+        if not 1 <= count <= MAX_EXAMPLES + 1:
             raise InvalidInput(
-                f"image_id, examples: 1 to {MOST_EXAMPLES + 1} images are needed to search with, not {count}"
+                f"image_id, examples: 1 to {MAX_EXAMPLES + 1} images are needed to search with, not {count}"
             )
         records = [self.collection.record(image_id) for image_id in request.examples]
         watch.lap("decode")

@@ -20,7 +20,7 @@ from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
 
 from cbir.errors import InvalidInput
 from cbir.images import Region
-from cbir.search import MOST_EXAMPLES, Examples, ImageId, Judgements, Request
+from cbir.search import MAX_EXAMPLES, Examples, ImageId, Judgements, Request
 from cbir.settings import Settings
 from service.http import request_body
 from service.http.problems import Malformed
@@ -236,10 +236,10 @@ def _first_error(error: ValidationError, names: Iterable[str]) -> str:
 
 
 def uploaded_examples(settings: Settings) -> list[bytes]:
-    """Return the image files of a search, at most MOST_EXAMPLES; `settings` limit their size."""
+    """Return the image files of a search, at most MAX_EXAMPLES; `settings` limit their size."""
     files = uploaded_files(settings)
-    if len(files) > MOST_EXAMPLES:
-        raise InvalidInput(f"image: at most {MOST_EXAMPLES} files, not {len(files)}")
+    if len(files) > MAX_EXAMPLES:
+        raise InvalidInput(f"image: at most {MAX_EXAMPLES} files, not {len(files)}")
     return files
 
 
