@@ -81,21 +81,29 @@ def locked(lock: Lock) -> Iterator[None]:
         lock.release()
 
 
-def run_to_end(work: Callable[[], T]) -> T:
-    """Return work(), which is not cancelled with its caller: others need its result too, or it has no checkpoints.
+def run_to_end(work: Callable[[], T], lock: Lock) -> T:
+    """Return work(), done under `lock`; it is not cancelled with its caller, since others need its result too.
 
-    Under a time limit it runs in a thread of its own, which goes on after the caller was cancelled.
+    Under a time limit it runs in a thread of its own, which goes on after the caller was cancelled. Those who wait
+    for the lock pass checkpoints, so cancelled callers leave one thread for each lock at most.
     """
     if _limit.get() is None:
-        return work()
+        with lock:
+            return work()
     future: Future[T] = Future()
 
     def run() -> None:
         try:
-            future.set_result(work())
+            result = work()
         except BaseException as error:
+            lock.release()
             future.set_exception(error)
+        else:
+            lock.release()
+            future.set_result(result)
 
+    while not lock.acquire(timeout=CHECK_SECONDS):
+        checkpoint()
     Thread(target=Context().run, args=(run,), daemon=True).start()
     while not wait([future], CHECK_SECONDS).done:
         checkpoint()

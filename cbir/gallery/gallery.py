@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property, partial
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from cbir.gallery.whitening import SAMPLE, Space, fit_space
 from cbir.threads import cores, for_each
 
 ROWS_PER_THREAD = 32_768  # for fewer, a thread costs more than it saves in a matrix-vector product
+
+_fitting = Lock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +53,7 @@ class Gallery(VectorBlocks):
     def space_of(self, rows: Rows) -> Space:
         """Fit a whitened space to `rows` alone, of which at most SAMPLE are read."""
         sample = self.vectors(rows[spread_rows(len(rows), SAMPLE)])
-        return run_to_end(partial(fit_space, sample, self.parts))
+        return run_to_end(partial(fit_space, sample, self.parts), _fitting)
 
     def distances(self, query: Floats, rows: Rows | None = None) -> Floats:
         """Return Euclidean distances (m,) float32 of `query` (d,) to all rows or to ascending `rows`.

@@ -32,19 +32,18 @@ class Neighbourhood:
         """Return a graph of at least all rows of `gallery`, and its vectors' lengths (see `Space.transform`)."""
         state = self._state
         if state is None or len(state[0]) < len(gallery):
-            state = run_to_end(partial(self._follow, gallery))
+            state = run_to_end(partial(self._follow, gallery), self._lock)
         return state
 
     def _follow(self, gallery: VectorBlocks) -> tuple[Graph, Floats]:
-        with self._lock:
-            if self._neighbours is not None:
-                self._state = build_graph(self._neighbours), self._neighbours.lengths
-                self._neighbours = None  # the graph has all its information
-            assert self._state is not None
-            graph, lengths = self._state
-            if len(graph) < len(gallery):
-                self._state = graph, lengths = self._extended(graph, lengths, gallery)
-            return graph, lengths
+        if self._neighbours is not None:
+            self._state = build_graph(self._neighbours), self._neighbours.lengths
+            self._neighbours = None  # the graph has all its information
+        assert self._state is not None
+        graph, lengths = self._state
+        if len(graph) < len(gallery):
+            self._state = graph, lengths = self._extended(graph, lengths, gallery)
+        return graph, lengths
 
     def _extended(self, graph: Graph, lengths: Floats, gallery: VectorBlocks) -> tuple[Graph, Floats]:
         count = len(gallery)

@@ -76,7 +76,7 @@ class Accelerator:
         if not count:
             return None
         if not self.vectors.has(gallery):
-            run_to_end(partial(self._follow, gallery))
+            run_to_end(partial(self._follow, gallery), self._lock)
         with locked(self._lock), torch.inference_mode(), _report_out_of_memory(gallery):
             self.vectors.follow(gallery)  # again: another query may have followed an older gallery meanwhile
             allowed = None if rows is None else self._mask(rows, len(gallery))
@@ -91,7 +91,7 @@ class Accelerator:
             return TopHits(hits, reranked.scores[top], gallery.exact_distances(query, hits), reranked)
 
     def _follow(self, gallery: Gallery) -> None:
-        with self._lock, torch.inference_mode(), _report_out_of_memory(gallery):
+        with torch.inference_mode(), _report_out_of_memory(gallery):
             self.vectors.follow(gallery)
 
     def _graph_of(self, gallery: Gallery) -> TorchGraph:

@@ -68,7 +68,7 @@ class NearestIndex:
         share = allowed / max(len(gallery), 1)
         if count and (count + SLACK) / share <= MOST_FETCHED:
             if not self._covers(gallery):
-                run_to_end(partial(self._follow_locked, gallery))
+                run_to_end(partial(self._follow, gallery), self._lock)
             with locked(self._lock):
                 self._follow(gallery)  # again: another query may have followed an older gallery meanwhile
                 nearest = self._fetch(query, gallery, rows, count)
@@ -104,10 +104,6 @@ class NearestIndex:
         far = float(np.square(self._sample[allowed] - query).sum(axis=1).max(initial=0.0)) ** 0.5
         scaled = similarities(np.append(distances, np.float32(max(far, float(distances.max())))))
         return RankingList(nearest, distances, scaled[:-1])
-
-    def _follow_locked(self, gallery: Gallery) -> None:
-        with self._lock:
-            self._follow(gallery)
 
     def _covers(self, gallery: Gallery) -> bool:
         """Return whether all rows of `gallery` are indexed."""

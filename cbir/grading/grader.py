@@ -105,14 +105,13 @@ class Grader:
                 f"no ranker was fitted to the label {self.column!r} yet; "
                 f"`cbir grade fit --grade-column {self.column}` does it"
             )
-        return run_to_end(partial(self._load, text, generation))
+        return run_to_end(partial(self._load, text, generation), self._loading)
 
     def _load(self, text: str, generation: int) -> _GradingState:
-        with self._loading:
-            state = self._state
-            if state is None or state.generation != generation or state.text != text:
-                state = self._state = self._read(text, generation)
-            return state
+        state = self._state
+        if state is None or state.generation != generation or state.text != text:
+            state = self._state = self._read(text, generation)
+        return state
 
     def _read(self, text: str, generation: int) -> _GradingState:
         stored = read_stored_grading(text, self.column)

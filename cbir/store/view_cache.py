@@ -46,18 +46,17 @@ class ViewCache:
         current = self._view
         if current is not None and current.generation == generation:
             return current
-        return run_to_end(self._latest)
+        return run_to_end(self._latest, self._lock)
 
     def _latest(self) -> View:
-        with self._lock:
-            for attempt in range(1, ATTEMPTS + 1):
-                with self._engine.connect() as connection:
-                    generation = int(metadata.required_value(connection, "generation"))
-                    if self._view is not None and self._view.generation == generation:
-                        return self._view
-                    if self._open_snapshot(connection) or attempt == ATTEMPTS:
-                        self._view = self._build(connection, generation)
-                        return self._view
+        for attempt in range(1, ATTEMPTS + 1):
+            with self._engine.connect() as connection:
+                generation = int(metadata.required_value(connection, "generation"))
+                if self._view is not None and self._view.generation == generation:
+                    return self._view
+                if self._open_snapshot(connection) or attempt == ATTEMPTS:
+                    self._view = self._build(connection, generation)
+                    return self._view
         raise AssertionError("the last attempt returns")
 
     def _build(self, connection: Connection, generation: int) -> View:

@@ -142,7 +142,7 @@ def test_graph_is_built_although_the_first_query_is_cancelled(monkeypatch):
 def test_nothing_is_cancelled_without_a_limit():
     checkpoint()
     assert list(with_checkpoints(range(10_000))) == list(range(10_000))
-    assert run_to_end(threading.get_ident) == threading.get_ident()
+    assert run_to_end(threading.get_ident, threading.Lock()) == threading.get_ident()
 
 
 def test_limit_ends_with_its_block():
@@ -202,7 +202,7 @@ def test_shared_work_is_done_although_its_caller_is_cancelled():
         done.set()
 
     with pytest.raises(QueryCancelled), time_limit(0.05):
-        run_to_end(work)
+        run_to_end(work, threading.Lock())
     proceed.set()
     assert done.wait(5)
 
@@ -211,5 +211,22 @@ def test_errors_of_shared_work_reach_the_caller():
     def fail() -> None:
         raise TimeoutError("of the work itself")
 
+    lock = threading.Lock()
     with pytest.raises(TimeoutError, match="itself"), time_limit(5):
-        run_to_end(fail)
+        run_to_end(fail, lock)
+    assert not lock.locked()
+
+
+def test_cancelled_callers_leave_one_thread():
+    lock, proceed, threads = threading.Lock(), threading.Event(), threading.active_count()
+
+    def leave() -> None:
+        raise ConnectionAbortedError
+
+    for _ in range(50):
+        with pytest.raises(ConnectionAbortedError), time_limit(5, leave):
+            run_to_end(proceed.wait, lock)
+    assert threading.active_count() <= threads + 1
+    proceed.set()
+    with time_limit(5):
+        assert run_to_end(lambda: "next", lock) == "next"
