@@ -15,6 +15,8 @@ DEBIAN := chromium fonts-dejavu-core orthanc orthanc-dicomweb dcmtk dicom3tools
 PYTEST := $(VENV)/bin/python -m pytest
 # One process per core; more BLAS threads would only compete for the cores.
 PARALLEL := -n auto --dist loadgroup
+# One more for the whole suite: many of its tests wait for a process or a deadline.
+WHOLE := -n $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)") --dist loadgroup
 
 .PHONY: demo check lint unit test coverage test-lowest test-wheel format bench clean debian axe fuzz lock audit-deps sbom
 
@@ -66,7 +68,7 @@ unit: $(VENV)/installed-test
 	$(PYTEST) --quiet $(PARALLEL) -m "not slow and not e2e and not deep and not pacs"
 
 test: $(VENV)/installed-test debian axe
-	$(PYTEST) $(PARALLEL)
+	$(PYTEST) $(WHOLE) --durations=25
 
 # Branch coverage of the library by the tests that run in one process; fails below the floor in pyproject.toml.
 coverage: $(VENV)/installed-test
