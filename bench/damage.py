@@ -1,8 +1,9 @@
 """Damage copies of a collection at random, and see what the commands and a search make of each.
 
 After each damage, `verify`, `info`, `search`, `compact` and `verify --repair` run, and a search opens the collection
-as the service does. Counted are tracebacks, crashes, and answers that differ from those of the sound collection
-without any error or warning.
+as the service does. Counted are tracebacks, crashes, answers (hits, labels and thumbnails) that differ from those of
+the sound collection without any error or warning, and rows that differ from the sound ones though `verify --repair` ended
+with exit code 0 and named nothing as lost.
 
     python bench/damage.py [--count 300] [--seed 0] [--images 300]
 """
@@ -33,6 +34,7 @@ from cbir.store import Collection, DatabaseError
 from cbir.store import profile as profiles
 from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.recovery import open_or_fallback
+from cbir.store.schema import CHECKED, meta, vectors
 
 PAGE = 4096
 SECONDS = 120.0
@@ -105,7 +107,7 @@ def _misplace(content: bytearray, choose: random.Random) -> None:
     content[target : target + PAGE] = content[source : source + PAGE]
 
 
-def answers(folder: Path) -> tuple[str, list[list[str]]]:
+def answers(folder: Path) -> tuple[str, list[Any]]:
     """Open a collection as the service does and search; return a state ("sound", "warned", "refused") and hits."""
     try:
         with open_or_fallback(folder) as collection:
@@ -117,10 +119,33 @@ def answers(folder: Path) -> tuple[str, list[list[str]]]:
                 rows = np.arange(len(view.gallery)) if view.rows is None else view.rows
                 nearest = rows[np.argsort(distances[rows], kind="stable")[:HITS]]
                 records = collection.records(view.gallery.ids[nearest].tolist())
-                ids.append([records[number].image_id for number in view.gallery.ids[nearest].tolist()])
+                shown = [records[number] for number in view.gallery.ids[nearest].tolist()]
+                ids.append([(r.image_id, r.labels, collection.thumbnail(r.image_id)) for r in shown])
             return "warned" if collection.snapshot_problem else "sound", ids
     except (CbirError, DatabaseError):
         return "refused", []
+
+
+def stored_rows(folder: Path) -> dict[str, Any]:
+    """Return the rows of the checked tables apart from `meta`, and the vectors by image number."""
+    with closing(sqlite3.connect(folder / "collection.sqlite")) as database:
+        rows = {
+            table.name: set(database.execute(f"SELECT * FROM {table.name}"))
+            for table in CHECKED
+            if table not in (meta, vectors)
+        }
+        stored = database.execute("SELECT number, vector FROM vectors ORDER BY number").fetchall()
+    return rows | {"vectors": {number: np.frombuffer(vector, "<f4") for number, vector in stored}}
+
+
+def differing_tables(sound: dict[str, Any], repaired: dict[str, Any]) -> list[str]:
+    """Return the tables whose rows differ; vectors from a snapshot may differ by rounding."""
+    names = [name for name in sound if name != "vectors" and sound[name] != repaired[name]]
+    left, right = sound["vectors"], repaired["vectors"]
+    same = left.keys() == right.keys() and all(
+        np.allclose(left[number], right[number], 1e-4, 1e-4) for number in left
+    )
+    return names if same else [*names, "vectors"]
 
 
 def run(arguments: list[str]) -> tuple[str, str]:
@@ -150,6 +175,8 @@ def work(folder: Path, image_id: str, results: Connection) -> None:
     found["search"] = run(["search", f"id:{image_id}", "--rerank", "none", "--format", "json", *at])
     found["compact"] = run(["collection", "compact", *at])
     found["repair"] = run(["collection", "verify", "--repair", *at])
+    if found["repair"][0] == "exit 0" and "not restored" not in found["repair"][1]:
+        found["repaired rows"] = stored_rows(folder)
     results.send(found)
 
 
@@ -178,13 +205,18 @@ def campaign(count: int, seed: int, images: int) -> dict[str, Any]:
         make_collection(sound, images)
         state, expected = answers(sound)
         assert state == "sound"
-        image_id = expected[0][0]
+        image_id, rows = expected[0][0][0], stored_rows(sound)
         for number in range(count):
             choose = random.Random(seed * 1_000_000 + number)
             folder = Path(scratch) / f"copy-{number}"
             shutil.copytree(sound, folder)
             kind = damage(folder, choose)
             found = examine(folder, image_id)
+            repaired = found.pop("repaired rows", None)
+            if repaired is not None and (tables := differing_tables(rows, repaired)):
+                outcomes["repaired wrongly"] += 1
+                failures.append(f"{number} {kind}: {', '.join(tables)} differ after the repair")
+            outcomes["all rows as before after the repair"] += repaired is not None
             state, hits = found["answers"]
             if state == "sound" and hits != expected:
                 outcomes["wrong answers without a word"] += 1

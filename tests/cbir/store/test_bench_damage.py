@@ -1,5 +1,10 @@
 """A sample of bench/damage.py."""
 
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
 from tests import benches
@@ -10,3 +15,23 @@ def test_no_damage_ends_in_a_traceback_or_a_wrong_answer() -> None:
     result = benches.loaded("damage").campaign(count=12, seed=1, images=60)
     assert result["failures"] == []
     assert result["outcomes"]["opened: warned"] > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "table"),
+    [
+        ("UPDATE labels SET value = 'other' WHERE number = 1", "labels"),
+        ("DELETE FROM thumbnails WHERE number = 1", "thumbnails"),
+        ("UPDATE vectors SET vector = zeroblob(672) WHERE number = 1", "vectors"),
+    ],
+)
+def test_rows_that_a_repair_left_differently_are_noticed(tmp_path: Path, change: str, table: str) -> None:
+    bench = benches.loaded("damage")
+    bench.make_collection(tmp_path / "sound", 40)
+    shutil.copytree(tmp_path / "sound", tmp_path / "repaired")
+    sound = bench.stored_rows(tmp_path / "sound")
+    assert bench.differing_tables(sound, bench.stored_rows(tmp_path / "repaired")) == []
+    with closing(sqlite3.connect(tmp_path / "repaired" / "collection.sqlite")) as database:
+        database.execute(change)
+        database.commit()
+    assert bench.differing_tables(sound, bench.stored_rows(tmp_path / "repaired")) == [table]
