@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from math import inf
 from multiprocessing import connection, parent_process
 from multiprocessing.connection import Connection
@@ -35,10 +36,6 @@ class WorkerDied(Exception):
 
 class WorkerTimedOut(WorkerDied):
     """The process was killed because its task took too long."""
-
-
-class WorkersBusy(Exception):
-    """No process was free in time."""
 
 
 def _always_wanted() -> None:
@@ -89,9 +86,7 @@ class ProcessPool(Generic[Task, Result]):
         while worker := self._new_worker():
             self._idle.put(worker)
 
-    def run(
-        self, task: Task, check: Callable[[], None] = _always_wanted, wait_seconds: float = inf
-    ) -> Result:
+    def run(self, task: Task, check: Callable[[], None] = _always_wanted) -> Result:
         """Run a task and wait for its result.
 
         Parameters
@@ -100,19 +95,15 @@ class ProcessPool(Generic[Task, Result]):
             Passed to the function.
         check : callable
             Called again and again while the task waits or runs; if it raises, the task is killed.
-        wait_seconds : float
-            Time to wait for a free process.
 
         Raises
         ------
-        WorkersBusy
-            If no process became free in time.
         WorkerDied, WorkerTimedOut
-            If the process died or took too long.
+            If the process died or took too long. Its replacement has started when the call returns.
         Exception
             What the function or `check` raises.
         """
-        worker = self._take_worker(check, wait_seconds)
+        worker = self._take_worker(check)
         try:
             if not worker.process.is_alive():  # killed while it was idle
                 worker = self._replace(worker)
@@ -141,8 +132,7 @@ class ProcessPool(Generic[Task, Result]):
         for _ in range(self._started):
             self._idle.get().end()
 
-    def _take_worker(self, check: Callable[[], None], wait_seconds: float) -> "_WorkerProcess":
-        until = time.monotonic() + wait_seconds
+    def _take_worker(self, check: Callable[[], None]) -> "_WorkerProcess":
         while True:
             try:
                 return self._idle.get_nowait()
@@ -153,8 +143,6 @@ class ProcessPool(Generic[Task, Result]):
                 return self._idle.get(timeout=CHECK_SECONDS)
             except Empty:
                 check()
-                if time.monotonic() > until:
-                    raise WorkersBusy from None
 
     def _new_worker(self) -> "_WorkerProcess | None":
         with self._lock:
@@ -165,8 +153,12 @@ class ProcessPool(Generic[Task, Result]):
             return worker
 
     def _replace(self, worker: "_WorkerProcess") -> "_WorkerProcess":
+        """Kill a process and return another that has started: who comes next does not wait for its imports."""
         worker.kill()
-        return _WorkerProcess(*self._arguments)
+        worker = _WorkerProcess(*self._arguments)
+        with suppress(WorkerDied, EOFError, OSError):
+            worker.wait_ready()
+        return worker
 
 
 class _WorkerProcess:
@@ -181,11 +173,15 @@ class _WorkerProcess:
         child_end.close()  # so that the pipe breaks when the process dies
         self._ready = False
 
-    def call(self, task: Any, seconds: float, check: Callable[[], None]) -> tuple[bool, Any]:
-        """Return whether the task succeeded, and its result or exception. EOFError, OSError: the process died."""
+    def wait_ready(self) -> None:
+        """Wait until the process has imported its modules."""
         if not self._ready:
             self._receive(START_SECONDS, _always_wanted)
             self._ready = True
+
+    def call(self, task: Any, seconds: float, check: Callable[[], None]) -> tuple[bool, Any]:
+        """Return whether the task succeeded, and its result or exception. EOFError, OSError: the process died."""
+        self.wait_ready()
         self._pipe.send(task)
         return cast(tuple[bool, Any], self._receive(seconds, check))
 

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from flask import g, has_request_context
+from flask import g, has_request_context, request
 
 from cbir.access_rights import ALL_RIGHTS, Rights, Scope
+from service.access.limiter import network_of
 from service.access.sessions import Session
 from service.access.tokens import Token
 
@@ -60,3 +61,14 @@ def actor_name() -> str:
     """
     caller = current_caller()
     return caller.actor if caller else "service"
+
+
+def caller_key() -> str:
+    """Return the name that the sender of the current request has in shared limits, "" outside of requests.
+
+    It is that of the token or user, or the network of the address if no token was needed.
+    """
+    if not has_request_context():
+        return ""
+    caller = current_caller()
+    return caller.actor if caller else network_of(request.remote_addr or "")

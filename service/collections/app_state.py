@@ -13,7 +13,7 @@ from cbir.images import Image
 from cbir.images.thumbnail import encode_image
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
-from service.access.caller import current_rights
+from service.access.caller import caller_key, current_rights
 from service.collections.archive_thumbnails import ArchiveThumbnails
 from service.collections.grader_cache import GraderCache
 from service.collections.lru_cache import LruCache
@@ -39,7 +39,9 @@ class AppState:
     def __init__(self, folders: Sequence[Path], settings: Settings) -> None:
         check_unique_names(folders)
         self.settings = settings
-        self.concurrency = ConcurrencyLimit(settings.threads, settings.queue, settings.queue_seconds)
+        self.concurrency = ConcurrencyLimit(
+            settings.threads, settings.queue, settings.queue_seconds, caller_key
+        )
         self.thumbnails = LruCache(CACHE_BYTES)
         self.collections = {folder.name: CollectionHandle(folder, settings) for folder in folders}
         self.default = next(iter(self.collections))

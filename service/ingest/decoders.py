@@ -12,11 +12,12 @@ from cbir.ingest.description import DescribeTask
 from cbir.ingest.process_pool import (
     ProcessPool,
     WorkerDied,
-    WorkersBusy,
     WorkerTimedOut,
     use_one_thread_silently,
 )
 from cbir.settings import Settings
+from service.access.caller import caller_key
+from service.http.fair_turns import FairTurns, NoTurn
 from service.http.problems import TooManyRequests
 
 Result = TypeVar("Result")
@@ -34,10 +35,12 @@ class Decoders:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.limits = Limits.from_settings(settings)
-        self._pool = _shared_pool(settings.decoders, settings.decoder_bytes, settings.decode_seconds)
+        self._pool, self._turns = _shared_pool(
+            settings.decoders, settings.decoder_bytes, settings.decode_seconds
+        )
 
     def run(self, task: Callable[[], Result], check: Callable[[], None] = lambda: None) -> Result:
-        """Run a task and wait for its result.
+        """Run a task and wait for its result; callers take turns (see `FairTurns`).
 
         Parameters
         ----------
@@ -55,8 +58,9 @@ class Decoders:
         """
         seconds = self.settings.decode_seconds
         try:
-            return cast(Result, self._pool.run(task, check, wait_seconds=seconds))
-        except WorkersBusy:
+            with self._turns.turn(caller_key(), check, seconds):
+                return cast(Result, self._pool.run(task, check))
+        except NoTurn:
             raise TooManyRequests("all decoders are busy with other images; try again in a moment") from None
         except WorkerTimedOut:
             log.warning("an image was not decoded in %g seconds (decode_seconds)", seconds)
@@ -79,7 +83,7 @@ class Decoders:
 
 
 @cache
-def _shared_pool(jobs: int, memory_bytes: int, seconds: float) -> ProcessPool[Task, Any]:
-    """Return the decoders of this process; apps with equal settings share them."""
+def _shared_pool(jobs: int, memory_bytes: int, seconds: float) -> tuple[ProcessPool[Task, Any], FairTurns]:
+    """Return the decoders of this process and the turns at them; apps with equal settings share them."""
     run = partial(run_limited, memory_bytes=memory_bytes)
-    return ProcessPool(run, jobs, use_one_thread_silently, seconds)
+    return ProcessPool(run, jobs, use_one_thread_silently, seconds), FairTurns(jobs)

@@ -2,8 +2,9 @@
 
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,29 @@ def occupy(limit: ConcurrencyLimit, seconds: float, clock: Clock, times: int = 6
         with limit.admit(), limit.slot():
             clock.now += seconds
         clock.now += 1000  # an idle service says nothing about waits
+
+
+@contextmanager
+def at_work(limit: ConcurrencyLimit, requests: int) -> Iterator[None]:
+    """Have some requests in their slots, or waiting for one."""
+    end, before = threading.Event(), limit.waiting + limit.working
+
+    def work() -> None:
+        with limit.admit(), limit.slot():
+            end.wait(10)
+
+    threads = [threading.Thread(target=work) for _ in range(requests)]
+    for number, thread in enumerate(threads):
+        thread.start()
+        while limit.waiting + limit.working <= before + number:
+            time.sleep(0.001)
+    time.sleep(0.02)
+    try:
+        yield
+    finally:
+        end.set()
+        for thread in threads:
+            thread.join()
 
 
 def test_requests_have_their_turn_in_order() -> None:
@@ -89,9 +113,7 @@ def test_slot_is_free_after_an_error() -> None:
 def test_long_waits_are_refused(clock: Clock) -> None:
     limit = ConcurrencyLimit(threads=4, queue=1000, queue_seconds=1.05)
     occupy(limit, 0.1, clock)
-    with ExitStack() as admitted:
-        for _ in range(4 + 9 + 1):
-            admitted.enter_context(limit.admit())
+    with at_work(limit, 4 + 9 + 1):
         with pytest.raises(TooManyRequests, match=r"wait about 1\.1 seconds") as refused, limit.admit():
             pass
         assert refused.value.retry_after == 2
@@ -103,19 +125,59 @@ def test_requests_side_by_side_count_once(clock: Clock) -> None:
     """Two requests of 2 seconds each end at the same time: one second for each."""
     limit = ConcurrencyLimit(threads=2, queue=1000, queue_seconds=2.5)
     for _ in range(60):
-        with limit.admit(), limit.admit():
+        with limit.admit(), limit.slot(), limit.admit(), limit.slot():
             clock.now += 2
+    with at_work(limit, 4), pytest.raises(TooManyRequests, match=r"about 2\.8"), limit.admit():
+        pass
+
+
+def test_requests_that_wait_for_something_else_delay_nobody(clock: Clock) -> None:
+    """For a decoder, for instance, or for their body."""
+    limit = ConcurrencyLimit(threads=1, queue=1000, queue_seconds=1)
+    occupy(limit, 10, clock)
     with ExitStack() as admitted:
-        for _ in range(4):
+        for _ in range(20):
             admitted.enter_context(limit.admit())
-        with pytest.raises(TooManyRequests, match=r"about 2\.8"), limit.admit():
+        with limit.admit(), limit.slot():
+            assert limit.waiting == 20
+
+
+def test_one_caller_cannot_have_all_requests() -> None:
+    callers = ["many"]
+    limit = ConcurrencyLimit(threads=2, queue=6, caller=lambda: callers[0])
+    with ExitStack() as admitted:
+        for _ in range(6):
+            admitted.enter_context(limit.admit())
+        with pytest.raises(TooManyRequests, match="limit of 6 requests"), limit.admit():
+            pass
+        callers[0] = "other"
+        with limit.admit(), limit.slot():
+            assert limit.working == 1
+
+
+def test_long_waits_of_one_caller_are_not_those_of_another(clock: Clock) -> None:
+    callers = ["many"]
+    limit = ConcurrencyLimit(threads=2, queue=1000, queue_seconds=1, caller=lambda: callers[0])
+    occupy(limit, 0.5, clock)
+    with at_work(limit, 4):
+        with pytest.raises(TooManyRequests), limit.admit():
+            pass
+        callers[0] = "other"
+        with limit.admit():
             pass
 
 
 def test_free_threads_are_used_however_slow_requests_are(clock: Clock) -> None:
     limit = ConcurrencyLimit(threads=2, queue=1000, queue_seconds=1)
     occupy(limit, 1000, clock)
-    with limit.admit(), limit.admit(), pytest.raises(TooManyRequests), limit.admit():
+    with (
+        limit.admit(),
+        limit.slot(),
+        limit.admit(),
+        limit.slot(),
+        pytest.raises(TooManyRequests),
+        limit.admit(),
+    ):
         pass
 
 
@@ -123,7 +185,7 @@ def test_mean_follows_the_requests(clock: Clock) -> None:
     limit = ConcurrencyLimit(threads=1, queue=10, queue_seconds=0.01)
     occupy(limit, 1000, clock)
     occupy(limit, 0, clock, times=200)
-    with limit.admit(), limit.admit():
+    with limit.admit(), limit.slot(), limit.admit():
         pass
 
 
@@ -131,7 +193,7 @@ def test_refusal_says_when_to_come_back(indexed: Path, ids: list[str], clock: Cl
     app = create_app(indexed, settings.load(threads=1, queue=10))
     limit = app.extensions[EXTENSION].concurrency
     occupy(limit, 3.2, clock)
-    with limit.admit():
+    with limit.admit(), limit.slot():
         refused = app.test_client().post("/v1/search", json={"image_id": ids[0]})
     assert "wait about 3.2 seconds" in problem(refused, 429)
     assert refused.headers["Retry-After"] == "4"

@@ -170,3 +170,23 @@ def test_burned_in_text_is_refused_by_setting(writable: Path, tmp_path: Path) ->
     open_ = create_app(writable, settings.load()).test_client()
     other = hostile.dicom(BurnedInAnnotation="YES", SOPInstanceUID="1.2.4", PixelData=bytes(256))
     assert post(open_, "/v1/images", other, "application/dicom").status_code == 201
+
+
+@pytest.mark.slow
+def test_many_slow_images_of_one_caller_do_not_delay_another(indexed: Path, pictures: list[Path]) -> None:
+    app = create_app(indexed, settings.load(threads=2, decoders=2, decode_seconds=20))
+    slow, good = hostile.png_of_zeros(10_000), pictures[-1].read_bytes()
+
+    def search(data: bytes, address: str) -> int:
+        client = app.test_client()
+        base = {"REMOTE_ADDR": address}
+        return client.post(SEARCH, data=data, content_type="image/png", environ_base=base).status_code
+
+    assert search(good, "127.0.0.2") == 200
+    with ThreadPoolExecutor(8) as threads:
+        many = [threads.submit(search, slow, "127.0.0.1") for _ in range(8)]
+        time.sleep(0.3)
+        for _ in range(3):
+            assert search(good, "127.0.0.2") == 200
+        assert sum(not future.done() for future in many) >= 5
+        assert {future.result() for future in many} <= {200, 429}

@@ -13,7 +13,6 @@ from cbir.ingest.memory_limit import memory_limit
 from cbir.ingest.process_pool import (
     ProcessPool,
     WorkerDied,
-    WorkersBusy,
     WorkerTimedOut,
     extend_deadline,
 )
@@ -76,17 +75,18 @@ def test_a_task_that_is_not_wanted_any_more_is_killed(pool: Pool) -> None:
 
     with pytest.raises((ConnectionAbortedError, WorkerDied)):
         pool.run(("sleep", 60), check)
-    assert time.monotonic() - until < 0.35
+    assert time.monotonic() - until < 5  # for the start of a new process
 
 
 @pytest.mark.slow
-def test_waiting_for_a_process_ends(pool: Pool) -> None:
-    with ThreadPoolExecutor(2) as threads:
-        running = [threads.submit(pool.run, ("sleep", 0.9)) for _ in range(2)]
-        time.sleep(0.2)
-        with pytest.raises(WorkersBusy):
-            pool.run(("sleep", 0), wait_seconds=0.1)
-        assert all(future.result() for future in running)
+def test_no_other_task_waits_for_the_start_of_a_replacement(pool: Pool) -> None:
+    """Its imports are at the expense of the task that was killed."""
+    with pytest.raises(WorkerTimedOut):
+        pool.run(("sleep", 60))
+    started = time.monotonic()
+    running = [pool.submit(("sleep", 0.01)) for _ in range(2)]
+    assert all(future.result() for future in running)
+    assert time.monotonic() - started < 0.2
 
 
 @pytest.mark.slow
