@@ -1,7 +1,10 @@
 """What a collection remembers of its changes, of files sent to it and of answers given."""
 
+from dataclasses import replace
+
 from cbir.store import Collection, idempotency, originals
 from cbir.store.change_history import Change
+from tests.cbir.store.conftest import entry
 
 
 def told(collection: Collection, **given) -> list[Change]:
@@ -71,19 +74,22 @@ def test_pages_follow_each_other(collection, entries):
     assert found == ids
 
 
-def test_originals_are_kept_and_swept(tmp_path):
-    originals.store_original(tmp_path, b"one")
-    originals.store_original(tmp_path, b"one")
-    originals.store_original(tmp_path, b"two")
-    one, two = originals.source_of(b"one"), originals.source_of(b"two")
-    kept = originals.original_path(tmp_path, one)
+def test_originals_are_kept_and_swept(collection):
+    folder = collection.folder
+    one, two = originals.store_original(folder, b"one"), originals.store_original(folder, b"two")
+    assert originals.store_original(folder, b"one") == one == originals.source_of(b"one")
+    record, vector = entry(1)
+    kept = originals.original_path(folder, one)
     assert kept is not None
     assert kept.read_bytes() == b"one"
-    assert originals.original_path(tmp_path, "/archive/a.png") is None
-    originals.sweep_originals(tmp_path, {two})
+    assert originals.original_path(folder, "/archive/a.png") is None
+    with collection.writer() as writer:
+        writer.add([(replace(record, source=two), vector)])
+    with collection._engine.connect() as connection:
+        originals.sweep_originals(connection, folder)
     assert not kept.exists()
-    originals.erase_originals(tmp_path, [two, two, "/archive/a.png"])
-    assert list((tmp_path / originals.FOLDER).iterdir()) == []
+    originals.erase_originals(folder, [two, two, "/archive/a.png"])
+    assert list((folder / originals.FOLDER).iterdir()) == []
 
 
 def test_replies_are_kept_for_a_day(collection, monkeypatch):
