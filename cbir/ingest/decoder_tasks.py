@@ -1,13 +1,16 @@
 """Tasks of decoder processes: they read untrusted files, and return results that are small."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.images import Image, Limits, Region, crop, decode, read_images
+from cbir.images.bit_depth import apply_window
 from cbir.images.dicom_dataset import read_header
 from cbir.images.image import Window, Windowing
 from cbir.images.pad_resize import pad_resize
@@ -85,6 +88,28 @@ def reduce_choice(choice: ImageChoice, side: int) -> QueryImage:
 def render_choice(choice: ImageChoice, side: int) -> RenderedImage:
     """Render an image as a PNG with a longest side of at most `side` pixels."""
     image = _decode_choice(choice)
+    return RenderedImage(encode_view(image, side), image.width, image.height, image.windowing)
+
+
+def render_in_window(choice: ImageChoice, side: int, window: Window | None) -> RenderedImage:
+    """Render an image as a PNG, in a window that an image of any kind may have.
+
+    Parameters
+    ----------
+    choice : ImageChoice
+        The image, without a window of its own.
+    side : int
+        Longest side of the picture in pixels.
+    window : (float, float) or None
+        Center and width: of the stored values for grey DICOM, of the grey values from 0 to 255 for other images.
+    """
+    image = _decode_choice(choice)
+    if window and image.windowing:  # from the stored values, so that no bit depth is lost
+        return render_choice(replace(choice, window=window, content_hash=None), side)
+    if window:
+        center, width = window
+        pixels = apply_window(image.pixels.astype(np.float64), center - width / 2, center + width / 2)
+        image = Image(pixels, format=image.format)
     return RenderedImage(encode_view(image, side), image.width, image.height, image.windowing)
 
 

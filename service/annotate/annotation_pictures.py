@@ -1,18 +1,16 @@
 """Pictures of the images to judge, in a window that both images of a pair share."""
 
+from functools import partial
 from typing import Annotated
 
-import numpy as np
 from flask import Blueprint, Response
 from pydantic import Field, FiniteFloat
 
-from cbir.images import Image, decode
-from cbir.images.bit_depth import apply_window
-from cbir.images.image import Windowing
-from cbir.images.thumbnail import encode_view
+from cbir.images.image import Window, Windowing
+from cbir.ingest.decoder_tasks import ImageChoice, RenderedImage, render_in_window
 from cbir.store import Collection, Record
 from service.collections.app_state import AppState, current_state
-from service.collections.image_sources import read_source_image
+from service.collections.image_sources import decode_source
 from service.http import request_params
 from service.http.etag import picture_response
 from service.http.problems import SourceGone
@@ -45,37 +43,29 @@ def get_annotation_picture(image_id: str) -> Response:
     record = collection.record(image_id)
 
     def render(response: Response) -> None:
-        with state.concurrency.admit(), state.concurrency.slot():
+        with state.concurrency.admit():
             image = _render(state, collection, record, window)
-            response.set_data(encode_view(image, MAX_SIDE))
-        _set_headers(response, image, window)
+        response.set_data(image.data)
+        _set_headers(response, image.windowing, window)
 
     return picture_response(f"{record.content_hash}-{MAX_SIDE}-{window}", render)
 
 
-def _render(
-    state: AppState, collection: Collection, record: Record, window: tuple[float, float] | None
-) -> Image:
+def _render(state: AppState, collection: Collection, record: Record, window: Window | None) -> RenderedImage:
+    render, decoders = partial(render_in_window, side=MAX_SIDE, window=window), state.decoders
     try:
-        image = read_source_image(collection, record, state.settings.max_pixels, Deadline())
+        return decode_source(decoders, collection, record, render)
     except SourceGone:
         thumbnail = collection.thumbnail(record.image_id)
         if thumbnail is None:
             raise
-        image = next(decode(thumbnail))
-    if not window:
-        return image
-    if image.windowing:
-        # from the stored values, so that no bit depth is lost
-        return read_source_image(collection, record, state.settings.max_pixels, Deadline(), window)
-    center, width = window
-    pixels = apply_window(image.pixels.astype(np.float64), center - width / 2, center + width / 2)
-    return Image(pixels, format=image.format)
+    choice = ImageChoice(thumbnail, "the thumbnail", decoders.limits)
+    return decoders.run(partial(render, choice), Deadline().check)
 
 
-def _set_headers(response: Response, image: Image, window: tuple[float, float] | None) -> None:
-    default = image.windowing or EIGHT_BIT_WINDOW
+def _set_headers(response: Response, windowing: Windowing | None, window: Window | None) -> None:
+    default = windowing or EIGHT_BIT_WINDOW
     center, width = window or default[:2]
     response.headers["Image-Window"] = f"{center:.10g},{width:.10g}"
     response.headers["Image-Values"] = f"{default.least:.10g},{default.greatest:.10g}"
-    response.headers["Image-Scale"] = "stored" if image.windowing else "shown"
+    response.headers["Image-Scale"] = "stored" if windowing else "shown"

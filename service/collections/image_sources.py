@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from cbir.errors import UnreadableImage
-from cbir.images import Image, Limits, Region, read_images
+from cbir.images import Region
 from cbir.ingest.decoder_tasks import ImageChoice, OtherPicture
-from cbir.search import select_frame
 from cbir.store import Collection, Record, originals
 from service.http.problems import SourceGone
 from service.http.timeouts import Deadline
@@ -64,41 +63,3 @@ def _source_path(collection: Collection, record: Record) -> Path:
     if not path.is_file():
         raise SourceGone(NO_FILE)
     return path
-
-
-def read_source_image(
-    collection: Collection,
-    record: Record,
-    max_pixels: int,
-    deadline: Deadline,
-    window: tuple[float, float] | None = None,
-) -> Image:
-    """Read the image of a record from its source file.
-
-    Parameters
-    ----------
-    collection : Collection
-        Collection of the record.
-    record : Record
-        Record of the image.
-    max_pixels : int
-        Largest image that is decoded.
-    deadline : Deadline
-        Checked after each decoded frame.
-    window : (float, float), optional
-        Center and width for a grey DICOM frame, else as it was indexed.
-
-    Raises
-    ------
-    SourceGone
-        If the file is missing, unreadable, or shows another picture than when it was indexed.
-    """
-    path = _source_path(collection, record)
-    try:
-        frames = deadline.iterate(read_images(path, limits=Limits(pixels=max_pixels), window=window))
-        image = select_frame(frames, record.frame, "the file")
-    except UnreadableImage as error:
-        raise SourceGone(UNREADABLE) from error
-    if window is None and image.content_hash != record.content_hash:
-        raise SourceGone(CHANGED)
-    return image

@@ -299,3 +299,14 @@ def test_weights_that_no_longer_fit_are_told_before_people_judge(indexed: Path, 
         serve_study(collection=indexed, study_dir=study)
     with pytest.raises(InvalidInput, match="strategy"):  # the weights are no reason any more
         serve_study(collection=indexed, study_dir=study, weights="none", strategy="magic")
+
+
+def test_pictures_are_read_in_decoders(
+    client: FlaskClient, ids: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def decode_here(*_: object, **__: object) -> None:
+        raise AssertionError("this process must not decode files")
+
+    monkeypatch.setattr("cbir.images.reading._images", decode_here)
+    assert shown(client, ids[0])[0].size
+    assert shown(client, ids[0], "100,50")[0].size
