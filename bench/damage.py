@@ -2,8 +2,8 @@
 
 After each damage, `verify`, `info`, `search`, `compact` and `verify --repair` run, and a search opens the collection
 as the service does. Counted are tracebacks, crashes, answers (hits, labels and thumbnails) that differ from those of
-the sound collection without any error or warning, and rows that differ from the sound ones though `verify --repair` ended
-with exit code 0 and named nothing as lost.
+the sound collection without any error or warning, and rows that differ from the sound ones though `verify --repair`
+ended with exit code 0 and named nothing as lost.
 
     python bench/damage.py [--count 300] [--seed 0] [--images 300]
 """

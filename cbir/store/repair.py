@@ -106,9 +106,8 @@ def _attach_copy(connection: Connection, folder: Path) -> bool:
 def _repair(connection: Connection, folder: Path, copied: bool) -> Repair:
     repair = Repair()
     damaged = {table.name: damaged_keys(connection, table) for table in CHECKED}
-    if (
-        change_log.CHAIN in damaged[meta.name] or damaged[labels.name]
-    ):  # whose table cannot be emptied with triggers
+    # With triggers, a damaged table cannot be emptied.
+    if change_log.CHAIN in damaged[meta.name] or damaged[labels.name]:
         repair.ended_log = change_log.stop_log(connection)
         damaged[meta.name] = damaged_keys(connection, meta)
     totals = read_totals(connection)
