@@ -212,11 +212,20 @@ def test_a_request_that_is_worked_on_too_long_is_told_so(indexed: Path) -> None:
         assert httpx.get(f"{running.address}/healthz").status_code == 200
 
 
-def test_uploads_have_one_memory_together(indexed: Path, pictures: list[Path]) -> None:
+@pytest.mark.parametrize(
+    ("count", "part"),
+    [
+        (12, SEARCH + b"Content-Length: 1048576\r\n\r\n" + bytes(2**20 - 1)),
+        (60, HEALTH + (b"X: " + b"a" * 8000 + b"\r\n") * 6),
+    ],
+    ids=["bodies", "heads"],
+)
+def test_requests_have_one_memory_together(
+    indexed: Path, pictures: list[Path], count: int, part: bytes
+) -> None:
     size = 2**20
-    part = SEARCH + b"Content-Length: %d\r\n\r\n" % size + bytes(size - 1)
     limits = {"CBIR_MAX_UPLOAD_BYTES": str(size), "CBIR_UPLOAD_MEMORY_BYTES": str(4 * size)}
-    with serving(indexed, **limits) as running, crowd(running.port, 12, part) as uploads:
+    with serving(indexed, **limits) as running, crowd(running.port, count, part) as uploads:
         time.sleep(1)
         refused = []
         for upload in uploads:

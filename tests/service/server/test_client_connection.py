@@ -58,6 +58,12 @@ def test_leaving_is_noticed(pair: tuple[ClientConnection, socket.socket], finish
     assert is_closed(ours)
 
 
+def test_requests_that_wait_take_memory(pair: tuple[ClientConnection, socket.socket]) -> None:
+    ours, _ = pair
+    ours.received += b"the next request"
+    assert ours.held_bytes == 16
+
+
 def test_old_clients_get_no_interim_response(pair: tuple[ClientConnection, socket.socket]) -> None:
     ours, theirs = pair
     ours.request.version = (1, 0)
