@@ -3,9 +3,7 @@
 import json
 import re
 import signal
-from pathlib import Path
 from threading import Event
-from typing import Annotated
 
 import typer
 
@@ -17,6 +15,7 @@ from indexer.dicom import intake_options
 from indexer.dicom.describe_instance import Fate
 from indexer.dicom.instance_filter import InstanceFilter
 from indexer.dicom.intake import Intake
+from indexer.dicomweb import crawl_options
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
 from indexer.index_request import open_collection
 from indexer.refusal_report import refusal_report
@@ -27,50 +26,28 @@ FETCHES_A_PROCESS = 2
 
 
 def crawl_dicomweb(
-    url: Annotated[
-        str, typer.Argument(help="Address of the archive's DICOMweb service, before /studies.", metavar="URL")
-    ],
+    url: crawl_options.Url,
     collection: intake_options.CollectionOption,
-    modality: Annotated[
-        list[str] | None, typer.Option(help="Only this modality, for instance CT. Repeatable.")
-    ] = None,
-    body_part: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this body part, for instance CHEST, if the series names one. Repeatable."),
-    ] = None,
-    since: Annotated[str, typer.Option(help="Only studies of this day (YYYYMMDD) and later.")] = "",
-    until: Annotated[str, typer.Option(help="Only studies of this day (YYYYMMDD) and earlier.")] = "",
-    watch: Annotated[bool, typer.Option(help="Keep running, and add new studies as they come.")] = False,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two checks, with --watch.")] = 60.0,
-    changes: Annotated[
-        str | None,
-        typer.Option(help="Orthanc's own address: --watch reads stable studies from its /changes."),
-    ] = None,
-    qido_prefix: Annotated[
-        str | None, typer.Option(help="Path after URL for QIDO-RS, if there is one.")
-    ] = None,
-    wado_prefix: Annotated[
-        str | None, typer.Option(help="Path after URL for WADO-RS, if there is one.")
-    ] = None,
-    header: Annotated[
-        list[str] | None, typer.Option(help="'Name: value', sent with every request. Repeatable.")
-    ] = None,
-    authority: Annotated[
-        Path | None, typer.Option(help="PEM file of the authority that signed the archive's certificate.")
-    ] = None,
-    certificate: Annotated[
-        Path | None, typer.Option(help="PEM file with the client's certificate and key.")
-    ] = None,
+    modality: crawl_options.Modality = None,
+    body_part: crawl_options.BodyPart = None,
+    since: crawl_options.Since = "",
+    until: crawl_options.Until = "",
+    watch: crawl_options.Watch = False,
+    every: crawl_options.Every = 60.0,
+    changes: crawl_options.Changes = None,
+    qido_prefix: crawl_options.QidoPrefix = None,
+    wado_prefix: crawl_options.WadoPrefix = None,
+    header: crawl_options.Header = None,
+    authority: crawl_options.Authority = None,
+    certificate: crawl_options.Certificate = None,
     frames: intake_options.FramesOption = "all",
     burned_in: intake_options.BurnedInOption = None,
     secondary_captures: intake_options.SecondaryCapturesOption = True,
     study_dates: intake_options.StudyDatesOption = "drop",
     jobs: intake_options.JobsOption = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Write refused instances and the reasons to this CSV file.")
-    ] = None,
+    report: crawl_options.Report = None,
     profile: intake_options.ProfileOption = None,
-    format: Annotated[OutputFormat, typer.Option(help="Format of the summary.")] = OutputFormat.text,
+    format: crawl_options.Format = OutputFormat.text,
 ) -> None:
     """Add the images of a DICOMweb archive to a collection. Run an interrupted command again to continue it.
 
@@ -82,9 +59,7 @@ def crawl_dicomweb(
     from indexer.dicomweb.dicomweb_archive import DicomwebArchive
     from indexer.dicomweb.orthanc_changes import OrthancChanges
 
-    for day in (since, until):
-        if not DAY.fullmatch(day):
-            raise InvalidInput(f"{day!r} is not a day; write it as 20240131")
+    _check_days(since, until)
     if changes and not watch:
         raise InvalidInput("--changes says what is new for --watch; use both")
     study_filter = StudyFilter(_code_strings(modality), _code_strings(body_part), since, until)
@@ -120,10 +95,18 @@ def crawl_dicomweb(
         finally:
             intake.close()
             _print_counts(intake, format)
-    if stop.is_set() and not watch:
-        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(INTERRUPTED if stop.is_set() and not watch else _exit_code(intake))
+
+
+def _check_days(*days: str) -> None:
+    for day in days:
+        if not DAY.fullmatch(day):
+            raise InvalidInput(f"{day!r} is not a day; write it as 20240131")
+
+
+def _exit_code(intake: Intake) -> int:
     refused = sum(intake.counts[fate] for fate in (Fate.unreadable, Fate.full, Fate.failed))
-    raise typer.Exit(SOME_REFUSED if refused else DONE)
+    return SOME_REFUSED if refused else DONE
 
 
 def _code_strings(values: list[str] | None) -> tuple[str, ...]:

@@ -8,8 +8,7 @@ import signal
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -21,6 +20,10 @@ from indexer.dicom import intake_options
 from indexer.dicom.instance_filter import InstanceFilter
 from indexer.dicom.intake import Intake
 from indexer.index_request import open_collection
+from indexer.receive import receive_options
+
+if TYPE_CHECKING:
+    from indexer.receive.bounded_server import BoundedServer
 
 END_SECONDS = 5.0  # for an association to end
 FILES = 256  # besides those of associations: connections without one, database, describing processes
@@ -29,52 +32,22 @@ FILES_PER_ASSOCIATION = 4
 
 def receive(
     collection: intake_options.CollectionOption,
-    aet: Annotated[
-        str, typer.Option(help="Own AE title; associations that call another are rejected.")
-    ] = "CBIR",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one. It is printed.")
-    ] = 11112,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; any but loopback needs --peer or --allow.")
-    ] = "127.0.0.1",
-    peer: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="AE title that may send, and its address or network. Repeatable. [default: any]",
-            metavar="AETITLE@NETWORK",
-        ),
-    ] = None,
-    allow: Annotated[
-        list[str] | None, typer.Option(help="AE title that may send from any address. Repeatable.")
-    ] = None,
-    associations: Annotated[
-        int, typer.Option(min=1, max=256, help="Associations at a time; more are rejected.")
-    ] = 8,
-    per_address: Annotated[
-        int | None,
-        typer.Option(min=1, max=256, help="Associations of one address. [default: 3/4 of all, at least 2]"),
-    ] = None,
-    commitment: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Where a peer listens for storage commitment reports. Repeatable. [default: on its association]",
-            metavar="AETITLE=HOST:PORT",
-        ),
-    ] = None,
-    tls_certificate: Annotated[
-        Path | None, typer.Option(help="PEM file with the certificate chain for DICOM TLS.")
-    ] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="PEM file with its private key.")] = None,
-    tls_ca: Annotated[
-        Path | None,
-        typer.Option(help="PEM file of the authorities that sign the certificates that peers must show."),
-    ] = None,
+    aet: receive_options.Aet = "CBIR",
+    port: receive_options.Port = 11112,
+    host: receive_options.Host = "127.0.0.1",
+    peer: receive_options.Peer = None,
+    allow: receive_options.Allow = None,
+    associations: receive_options.Associations = 8,
+    per_address: receive_options.PerAddress = None,
+    commitment: receive_options.Commitment = None,
+    tls_certificate: receive_options.TlsCertificate = None,
+    tls_key: receive_options.TlsKey = None,
+    tls_ca: receive_options.TlsCa = None,
     frames: intake_options.FramesOption = "all",
     burned_in: intake_options.BurnedInOption = None,
     secondary_captures: intake_options.SecondaryCapturesOption = True,
     study_dates: intake_options.StudyDatesOption = "drop",
-    most_megabytes: Annotated[int, typer.Option(min=1, help="Largest instance, in MiB.")] = 512,
+    most_megabytes: receive_options.MostMegabytes = 512,
     jobs: intake_options.JobsOption = None,
     profile: intake_options.ProfileOption = None,
 ) -> None:
@@ -114,17 +87,22 @@ def receive(
             server = start_storage_service(
                 intake, host, port, network.peers, commitment=storage_commitment, tls=network.tls
             )
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
-            gc.freeze()  # pynetdicom collects everything every few seconds; what is loaded now stays
-            typer.echo(f"receiving as {aet} on {host} port {server.server_address[1]}")
-            server.serve_forever(poll_interval=0.2)
-            server.server_close()
-            _end_associations(server.active_associations)
+            _serve(server, f"receiving as {aet} on {host} port {server.server_address[1]}")
         finally:
             storage_commitment.close()
             intake.close()
     typer.echo(json.dumps({fate.value: number for fate, number in sorted(intake.counts.items(), key=str)}))
+
+
+def _serve(server: "BoundedServer", announcement: str) -> None:
+    """Serve until a signal; then end the associations."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
+    gc.freeze()  # pynetdicom collects everything every few seconds; what is loaded now stays
+    typer.echo(announcement)
+    server.serve_forever(poll_interval=0.2)
+    server.server_close()
+    _end_associations(server.active_associations)
 
 
 def _check_host(host: str, peers: Sequence[str]) -> None:

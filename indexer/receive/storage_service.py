@@ -72,29 +72,10 @@ def start_storage_service(
     InvalidInput
         If the address is not available.
     """
-    entity = AE(peers.called_title)
-    entity.maximum_pdu_size = PDU_BYTES
-    entity.maximum_associations = NO_LIMIT
-    entity.network_timeout, entity.acse_timeout = NETWORK_SECONDS, ACSE_SECONDS
-    entity.dimse_timeout = DIMSE_SECONDS
-    entity.require_called_aet = True
-    for context in AllStoragePresentationContexts:
-        entity.add_supported_context(str(context.abstract_syntax), list(decodable_syntaxes()))
-    entity.add_supported_context(Verification)
-    handlers: list[evt.EventHandlerType] = [
-        (evt.EVT_C_STORE, _handle_store, [intake]),
-        (evt.EVT_RELEASED, _log_end, ["ended"]),
-        (evt.EVT_ABORTED, _log_end, ["was aborted"]),
-        (evt.EVT_CONN_CLOSE, _log_end, ["was cut"]),
-    ]
-    if commitment is not None:
-        plain = [ExplicitVRLittleEndian, ImplicitVRLittleEndian]  # a deflated request might be a bomb
-        entity.add_supported_context(StorageCommitmentPushModel, plain)
-        handlers.append((evt.EVT_N_ACTION, commitment.handle))
     try:
-        server = entity.make_server(
+        server = _entity(peers.called_title, commitment).make_server(
             (host, port),
-            evt_handlers=handlers,
+            evt_handlers=_handlers(intake, commitment),
             ssl_context=tls,
             server_class=BoundedServer,
             max_bytes=intake.limits.bytes + EXTRA_BYTES,
@@ -104,6 +85,34 @@ def start_storage_service(
         raise InvalidInput(f"cannot listen on {host}, port {port}: {error}") from error
     assert isinstance(server, BoundedServer)
     return server
+
+
+def _entity(title: str, commitment: StorageCommitment | None) -> AE:
+    entity = AE(title)
+    entity.maximum_pdu_size = PDU_BYTES
+    entity.maximum_associations = NO_LIMIT
+    entity.network_timeout, entity.acse_timeout = NETWORK_SECONDS, ACSE_SECONDS
+    entity.dimse_timeout = DIMSE_SECONDS
+    entity.require_called_aet = True
+    for context in AllStoragePresentationContexts:
+        entity.add_supported_context(str(context.abstract_syntax), list(decodable_syntaxes()))
+    entity.add_supported_context(Verification)
+    if commitment is not None:
+        plain = [ExplicitVRLittleEndian, ImplicitVRLittleEndian]  # a deflated request might be a bomb
+        entity.add_supported_context(StorageCommitmentPushModel, plain)
+    return entity
+
+
+def _handlers(intake: Intake, commitment: StorageCommitment | None) -> list[evt.EventHandlerType]:
+    handlers: list[evt.EventHandlerType] = [
+        (evt.EVT_C_STORE, _handle_store, [intake]),
+        (evt.EVT_RELEASED, _log_end, ["ended"]),
+        (evt.EVT_ABORTED, _log_end, ["was aborted"]),
+        (evt.EVT_CONN_CLOSE, _log_end, ["was cut"]),
+    ]
+    if commitment is not None:
+        handlers.append((evt.EVT_N_ACTION, commitment.handle))
+    return handlers
 
 
 def _handle_store(event: Event, intake: Intake) -> int:
