@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cbir.errors import UnreadableImage
-from cbir.images.image import Image, Window
+from cbir.images.image import Image, Window, row_blocks
 
 Samples = NDArray[np.generic]
 Pixels = NDArray[np.uint8]
@@ -134,6 +134,8 @@ def apply_window(values: NDArray[np.float64], low: float, high: float) -> Pixels
 
 
 def _alpha(alpha: Samples) -> Pixels:
+    if alpha.dtype == np.uint8:
+        return to_bytes(alpha)
     if alpha.dtype.kind == "u" and alpha.dtype.itemsize == 2:
         return np.rint(alpha.astype(np.float64) / 257).astype(np.uint8)
     maximum = 1 if alpha.dtype.kind == "f" else 255
@@ -146,15 +148,23 @@ def _alpha(alpha: Samples) -> Pixels:
 
 
 def _onto_black(pixels: Pixels, alpha: Pixels) -> Pixels:
-    product = pixels.astype(np.uint16) * alpha[:, :, np.newaxis]
-    return ((product + np.uint16(127)) // np.uint16(255)).astype(np.uint8)
+    blended = np.empty(pixels.shape, np.uint8)
+    for rows in row_blocks(*alpha.shape):
+        product = pixels[rows].astype(np.uint16) * alpha[rows, :, np.newaxis]
+        blended[rows] = (product + np.uint16(127)) // np.uint16(255)
+    return blended
 
 
 def drop_equal_channels(pixels: Pixels) -> Pixels:
     """Reduce three equal channels to (height, width); return other pixels unchanged; C-contiguous."""
     sample = pixels[::16, ::16]
     if pixels.ndim == 3 and (sample == sample[:, :, :1]).all():  # most colour images end here
-        red, green, blue = cv2.split(pixels)
-        if cv2.norm(red, green, cv2.NORM_INF) == 0 and cv2.norm(green, blue, cv2.NORM_INF) == 0:
-            return np.asarray(red, np.uint8)
+        blocks = (pixels[rows] for rows in row_blocks(*pixels.shape[:2]))
+        if all(map(_has_equal_channels, blocks)):
+            return np.ascontiguousarray(pixels[:, :, 0])
     return np.ascontiguousarray(pixels)
+
+
+def _has_equal_channels(pixels: Pixels) -> bool:
+    red, green, blue = cv2.split(pixels)
+    return cv2.norm(red, green, cv2.NORM_INF) == 0 and cv2.norm(green, blue, cv2.NORM_INF) == 0

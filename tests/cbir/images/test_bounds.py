@@ -2,6 +2,7 @@
 
 import logging
 import time
+import tracemalloc
 from io import StringIO
 
 import numpy as np
@@ -10,6 +11,7 @@ from pydicom.uid import JPEG2000Lossless, JPEGBaseline8Bit
 
 from cbir.errors import UnreadableImage
 from cbir.images import Limits, decode
+from cbir.images.bit_depth import to_pixels
 from cbir.images.suppress_logs import suppress_decoder_logs
 from tests import hostile_images as hostile
 
@@ -167,3 +169,19 @@ def test_loggers_below_pydicom_are_silent_too() -> None:
     finally:
         root.removeHandler(handler)
     assert stream.getvalue() == "afterwards\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("channels", [3, 4])
+def test_memory_beside_a_large_picture_is_small(channels: int) -> None:
+    """Whether it turns out to be grey, or is blended onto black."""
+    samples = np.zeros((5000, 5000, channels), np.uint8)
+    samples[::7] = 90
+    tracemalloc.start()
+    try:
+        pixels = to_pixels(samples)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert pixels.shape == (5000, 5000)
+    assert peak < samples[:, :, 0].size * (1 if channels == 3 else 4) + 2**25
