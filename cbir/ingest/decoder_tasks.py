@@ -11,7 +11,6 @@ import numpy as np
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.images import Image, Limits, Region, crop, decode, read_images
 from cbir.images.bit_depth import apply_window
-from cbir.images.dicom_dataset import read_header
 from cbir.images.image import Window, Windowing
 from cbir.images.pad_resize import pad_resize
 from cbir.images.reading import is_out_of_memory, recognise_format
@@ -20,7 +19,7 @@ from cbir.images.thumbnail import encode_view, make_thumbnail
 from cbir.ingest.description import DescribedFile, DescribeTask, describe_images, with_deadline
 from cbir.ingest.memory_limit import memory_limit, private_memory
 from cbir.ingest.shared_bytes import SharedBytes, load_shared_bytes
-from cbir.search import QueryImage, describe_query, select_frame
+from cbir.query_image import QueryImage, describe_query, select_frame
 
 Result = TypeVar("Result")
 
@@ -148,6 +147,8 @@ def read_uids(shared: SharedBytes, limits: Limits) -> tuple[str, str]:
     data, keywords = load_shared_bytes(shared), ("SOPClassUID", "SOPInstanceUID")
     if recognise_format(data) != "dicom":
         raise UnreadableImage("is not a DICOM file")
+    from cbir.images.dicom_dataset import read_header
+
     try:
         with suppress_decoder_logs():
             header = read_header(data, limits, keywords)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cbir.descriptors.descriptor import Descriptor
 from cbir.errors import NoPixels, UnreadableImage
@@ -14,9 +14,11 @@ from cbir.images.reading import is_out_of_memory
 from cbir.images.thumbnail import make_thumbnail
 from cbir.ingest.process_pool import extend_deadline
 from cbir.settings import Settings
-from cbir.store import Collection
 from cbir.store.profile import Profile
 from cbir.store.records import Entry, Record, describe_record
+
+if TYPE_CHECKING:  # the database is not needed where images are described
+    from cbir.store import Collection
 
 FILE_FRAMES = 10  # frames' worth of time for a file, however many it has
 
@@ -50,7 +52,7 @@ class DescribeTask:
 
     @staticmethod
     def of_collection(
-        collection: Collection, settings: Settings, limits: Limits, seconds: float
+        collection: "Collection", settings: Settings, limits: Limits, seconds: float
     ) -> "DescribeTask":
         """Return the task for a collection.
 

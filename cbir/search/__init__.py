@@ -1,7 +1,7 @@
 """The one query path, for command line, HTTP and evaluation: image or image id in, ranked answer out."""
 
+from cbir.query_image import QueryImage, describe_query, select_frame
 from cbir.search.image_links import Links, image_links, record_links
-from cbir.search.query_image import QueryImage, describe_query
 from cbir.search.search_models import (
     MAX_EXAMPLES,
     MAX_JUDGEMENTS,
@@ -16,7 +16,7 @@ from cbir.search.search_models import (
     Request,
     RerankFacts,
 )
-from cbir.search.searcher import RankedImages, Searcher, select_frame
+from cbir.search.searcher import RankedImages, Searcher
 from cbir.search.stopwatch import Stopwatch
 
 __all__ = [

@@ -1,6 +1,6 @@
 """Search in a collection: query vectors, ranking list, re-ranking, hits."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -8,18 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir import rerank
-from cbir.errors import InvalidInput, NotFound, UnreadableImage
+from cbir.errors import InvalidInput, NotFound
 from cbir.gallery.candidate_list import rank_candidates
 from cbir.gallery.ranking import RankingList
 from cbir.gallery.vector_blocks import Floats, Rows, Scores
 from cbir.gpu.device_search import DeviceSearch
 from cbir.images import Image
+from cbir.query_image import QueryImage
 from cbir.rerank.feedback import Feedback, apply_judgements
 from cbir.rerank.none import NoReranking
 from cbir.rerank.seeded_diffusion import RelevanceFeedback
 from cbir.rerank.top_hits import TopHits, rerank_top, select_hits
 from cbir.search.image_links import record_links
-from cbir.search.query_image import QueryImage
 from cbir.search.search_models import MAX_EXAMPLES, Answer, DicomPlace, Hit, QueryFacts, Request, RerankFacts
 from cbir.search.stopwatch import Stopwatch
 from cbir.settings import Settings
@@ -304,30 +304,3 @@ def _ranked_images(
         notes=hits.reranked.notes,
     )
     return RankedImages(view.gallery.ids[hits.rows], hits.scores, hits.reported, hits.distances, facts)
-
-
-def select_frame(frames: Iterable[Image], number: int | None, name: str) -> Image:
-    """Return one frame of a query file.
-
-    Parameters
-    ----------
-    frames : iterable of Image
-        Frames of the file; no more of them than needed are decoded.
-    number : int or None
-        Frame, counted from 1; None for the first.
-    name : str
-        Name of the file, for messages.
-
-    Raises
-    ------
-    InvalidInput
-        If `number` is below 1.
-    UnreadableImage
-        If there is no such frame.
-    """
-    if number is not None and number < 1:
-        raise InvalidInput(f"frames are counted from 1; there is no frame {number}")
-    for count, image in enumerate(frames, start=1):
-        if count == (number or 1):
-            return image
-    raise UnreadableImage(f"{name} has no frame {number or 1}")

@@ -1,6 +1,7 @@
 """A query image from outside, described where it was decoded."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.descriptors.descriptor import Batched, Descriptor
+from cbir.errors import InvalidInput, UnreadableImage
 from cbir.images import Image
 from cbir.images.image import Windowing
 
@@ -52,3 +54,30 @@ def describe_query(image: Image, descriptor: Descriptor) -> QueryImage:
         image.windowing,
         describe_ms=(time.perf_counter() - started) * 1000,
     )
+
+
+def select_frame(frames: Iterable[Image], number: int | None, name: str) -> Image:
+    """Return one frame of a query file.
+
+    Parameters
+    ----------
+    frames : iterable of Image
+        Frames of the file; no more of them than needed are decoded.
+    number : int or None
+        Frame, counted from 1; None for the first.
+    name : str
+        Name of the file, for messages.
+
+    Raises
+    ------
+    InvalidInput
+        If `number` is below 1.
+    UnreadableImage
+        If there is no such frame.
+    """
+    if number is not None and number < 1:
+        raise InvalidInput(f"frames are counted from 1; there is no frame {number}")
+    for count, image in enumerate(frames, start=1):
+        if count == (number or 1):
+            return image
+    raise UnreadableImage(f"{name} has no frame {number or 1}")
