@@ -104,7 +104,11 @@ def run_to_end(work: Callable[[], T], lock: Lock) -> T:
 
     while not lock.acquire(timeout=CHECK_SECONDS):
         checkpoint()
-    Thread(target=Context().run, args=(run,), daemon=True).start()
+    try:
+        Thread(target=Context().run, args=(run,), daemon=True).start()
+    except RuntimeError:  # no more threads can be started
+        lock.release()
+        raise
     while not wait([future], CHECK_SECONDS).done:
         checkpoint()
     return future.result()

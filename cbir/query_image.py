@@ -16,7 +16,7 @@ from cbir.images.image import Windowing
 
 @dataclass(frozen=True, eq=False)
 class QueryImage:
-    """What a search needs of an image, without its pixels: small enough to come from another process.
+    """Features and facts of an image to search with, without its pixels: small enough to come from another process.
 
     features: raw vector (d,) float32, or the input of the network for a descriptor that works in batches.
     content_hash, width, height, format, frame, windowing: as of the `Image`. decode_ms, describe_ms: time that it

@@ -41,7 +41,7 @@ def parse_filter(text: str) -> Condition:
         raise InvalidInput(
             f"the filter '{text[:20]}...' has {len(text)} characters; {MAX_CHARACTERS} are allowed"
         )
-    start = next((place for place, character in enumerate(text) if character in "=!<>"), len(text))
+    start = next((index for index, character in enumerate(text) if character in "=!<>"), len(text))
     key, rest = text[:start].strip(), text[start:]
     symbol = next((symbol for symbol in OPERATORS if rest.startswith(symbol)), None)
     if not key or symbol is None:

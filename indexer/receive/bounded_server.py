@@ -1,4 +1,4 @@
-"""Association server that admits known peers only, and lets nobody take all connections or associations."""
+"""Association server that admits known peers only, and limits the connections and associations of each address."""
 
 import logging
 import socket

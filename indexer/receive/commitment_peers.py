@@ -1,4 +1,4 @@
-"""Addresses of peers that are told by an association of our own which instances are stored."""
+"""Addresses of peers that get their storage commitment reports on a new association."""
 
 import re
 import ssl

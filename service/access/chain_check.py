@@ -24,7 +24,7 @@ class LogLine(NamedTuple):
     content: bytes
 
     @property
-    def place(self) -> str:
+    def file_and_line(self) -> str:
         """Name of the file and number of the line, for messages."""
         return f"{self.file}:{self.number}"
 
@@ -90,34 +90,34 @@ class _ChainCheck:
             if self._previous is None:
                 self._start.update(line.content)
             return
-        self._previous = self._check_line(line.place, current)
+        self._previous = self._check_line(line.file_and_line, current)
         if self._missing.get(current.number) == self._previous.mac:
             del self._missing[current.number]
         self.report.lines += 1
 
-    def _check_line(self, place: str, current: "_ChainedLine") -> ChainHead:
+    def _check_line(self, file_and_line: str, current: "_ChainedLine") -> ChainHead:
         """Compare a line of the chain with the one before it; return the new head."""
         number, faults = current.number, self.report.faults
-        previous = self._previous or self._begin(place, current)
+        previous = self._previous or self._begin(file_and_line, current)
         authentic = read_head(self._key, current.content)
         if authentic is None:
-            faults.append(f"{place}: line {number} was changed")
+            faults.append(f"{file_and_line}: line {number} was changed")
         elif number != previous.number + 1:
-            faults.append(f"{place}: line {number} follows line {previous.number}")
+            faults.append(f"{file_and_line}: line {number} follows line {previous.number}")
         elif current.previous_mac != previous.mac:
-            faults.append(f"{place}: line {number} does not continue the line before it")
+            faults.append(f"{file_and_line}: line {number} does not continue the line before it")
         elif current.action == RESTARTED:
             faults.append(
-                f"{place}: the note of the last line was missing, so lines before this one may be too"
+                f"{file_and_line}: the note of the last line was missing, so lines before this one may be too"
             )
         return authentic or ChainHead(number, current.mac)
 
-    def _begin(self, place: str, current: "_ChainedLine") -> ChainHead:
+    def _begin(self, file_and_line: str, current: "_ChainedLine") -> ChainHead:
         """Return what the first line of the chain should follow."""
         self.report.first = current.number
         if current.number != self._first:
             self.report.faults.append(
-                f"{place}: the log begins at line {current.number}, not at line {self._first}"
+                f"{file_and_line}: the log begins at line {current.number}, not at line {self._first}"
             )
         if current.number == 1:
             return start_head(self._start)
@@ -158,14 +158,14 @@ def _parse(line: bytes) -> _ChainedLine | None:
 def _report_unchained(report: ChainReport, line: LogLine, in_chain: bool) -> None:
     if not in_chain:
         if not report.notes:
-            report.notes.append(f"{line.place}: lines of an earlier version, which had no chain")
+            report.notes.append(f"{line.file_and_line}: lines of an earlier version, which had no chain")
         return
     try:
         json.loads(line.content)
     except (ValueError, RecursionError):
-        report.notes.append(f"{line.place}: a line that was cut short, by a full disk for example")
+        report.notes.append(f"{line.file_and_line}: a line that was cut short, by a full disk for example")
     else:
-        report.faults.append(f"{line.place}: a line that is not part of the chain")
+        report.faults.append(f"{line.file_and_line}: a line that is not part of the chain")
 
 
 def _check_end(report: ChainReport, head: ChainHead | None) -> None:

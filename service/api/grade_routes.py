@@ -11,7 +11,7 @@ from service.api.operations import IMAGE_FILES, json_response, operation
 from service.collections.app_state import current_state
 from service.http import request_params
 from service.http.query_deadline import query_deadline
-from service.ingest.uploads import describe_query
+from service.ingest.uploads import describe_upload
 
 blueprint = Blueprint("grade", __name__, url_prefix="/v1")
 
@@ -66,7 +66,7 @@ def post_grade() -> Response:
         collection = state.searcher(params.collection).collection
         grader = state.graders.get(collection, params.grade_column)
         if isinstance(params, GradeByImage):
-            query = describe_query(state.decoders, collection, data, params, grader.picture_side())
+            query = describe_upload(state.decoders, collection, data, params, grader.picture_side())
         with state.concurrency.slot(), query_deadline(state.settings.query_seconds):
             if isinstance(params, GradeById):
                 grade = grader.by_id(params.image_id)

@@ -15,7 +15,7 @@ from service.collections.app_state import AppState, current_state
 from service.collections.image_sources import decode_source
 from service.http import request_params
 from service.http.query_deadline import query_deadline
-from service.ingest.uploads import describe_query, describe_task, render_upload
+from service.ingest.uploads import describe_task, describe_upload, render_upload
 
 blueprint = Blueprint("api", __name__, url_prefix="/v1")
 
@@ -86,7 +86,7 @@ def _search_by_upload(state: AppState, files: list[bytes], params: request_param
     patient = patient_key(state.searcher(params.collection).collection, params.exclude_patient)
     search_request = params.to_request(state.settings, patient)
     searcher = state.searcher(params.collection)
-    queries = [describe_query(state.decoders, searcher.collection, data, params) for data in files]
+    queries = [describe_upload(state.decoders, searcher.collection, data, params) for data in files]
     with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
         return searcher.by_examples(queries, search_request, deadline)
 

@@ -31,7 +31,7 @@ def describe_task(decoders: Decoders, collection: Collection) -> DescribeTask:
     return DescribeTask.of_collection(collection, decoders.settings, decoders.limits, seconds)
 
 
-def describe_query(
+def describe_upload(
     decoders: Decoders, collection: Collection, data: bytes, params: Rendering, side: int | None = None
 ) -> QueryImage:
     """Decode and describe the image of an upload to search with.
@@ -85,7 +85,7 @@ def render_upload(decoders: Decoders, data: bytes, params: Rendering, side: int)
     Raises
     ------
     UnreadableImage, InvalidInput
-        As `describe_query` does.
+        As `describe_upload` does.
     """
     with share_bytes(data) as shared:
         task = partial(render_choice, _choice(decoders, shared, params), side)

@@ -105,7 +105,7 @@ class ConnectionLoop:
         connection.watched = events
 
     def close(self, connection: ClientConnection) -> None:
-        """Close a connection, whatever its stage."""
+        """Close a connection in any stage."""
         if connection.fileno() >= 0:
             self.watch(connection, 0)
         connection.close()

@@ -230,3 +230,14 @@ def test_cancelled_callers_leave_one_thread():
     proceed.set()
     with time_limit(5):
         assert run_to_end(lambda: "next", lock) == "next"
+
+
+def test_the_lock_is_free_if_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    lock = threading.Lock()
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with time_limit(10), pytest.raises(RuntimeError, match="new thread"):
+        run_to_end(lambda: 1, lock)
+    assert not lock.locked()
