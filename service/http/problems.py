@@ -1,5 +1,6 @@
 """Errors as RFC 9457 problem details."""
 
+import errno
 import json
 import logging
 import traceback
@@ -18,6 +19,11 @@ RETRY_SECONDS = 1
 UNEXPECTED = "unexpected error; the log of the service says where"
 
 NOT_HTTP = "the request is not valid HTTP"
+
+OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+NO_RESOURCES = (
+    "the service cannot open more files, or has no free memory, at the moment; try again in a moment"
+)
 
 log = logging.getLogger(__name__)
 
@@ -160,6 +166,8 @@ def _handle_http_error(error: HTTPException) -> Response | HTTPException:
 
 
 def _handle_database_error(error: DatabaseError) -> Response:
+    if getattr(error.orig, "sqlite_errorname", None) == "SQLITE_CANTOPEN":
+        return _no_resources(error)
     log.error("the database cannot be read: %s", error_location(error))
     detail = "the collection's database cannot be read at the moment"
     return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, detail, "collection-damaged")
@@ -173,8 +181,15 @@ def is_not_http(error: Exception) -> bool:
 def _handle_unexpected_error(error: Exception) -> Response:
     if is_not_http(error):
         return problem_response(HTTPStatus.BAD_REQUEST, NOT_HTTP)
+    if isinstance(error, OSError) and error.errno in OUT_OF_RESOURCES:
+        return _no_resources(error)
     log.error("unexpected error: %s", error_location(error))
     return problem_response(HTTPStatus.INTERNAL_SERVER_ERROR, UNEXPECTED)
+
+
+def _no_resources(error: Exception) -> Response:
+    log.error("no more files can be opened, or no memory is left: %s", error_location(error))
+    return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, NO_RESOURCES, "no-resources")
 
 
 def error_location(error: BaseException) -> str:

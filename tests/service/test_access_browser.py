@@ -86,6 +86,7 @@ def test_revoked_while_the_page_is_open(
     page.goto(address(served))
     token_id = log_in(page, tokens)
     expect(page.locator(".examples .card").first).to_be_visible()
+    page.wait_for_load_state()  # before its scripts have run, the card is a plain link
     tokens.revoke(token_id)
     page.locator(".examples .card").first.click()
     expect(page.get_by_role("alert").filter(has_text="no longer logged in")).to_be_visible()

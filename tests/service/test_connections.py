@@ -177,7 +177,7 @@ def test_the_limit_of_files_is_lowered_meanwhile(indexed: Path, pictures: list[P
                 executor.submit(httpx.post, url, content=data, headers=kind, timeout=60) for _ in range(60)
             ]
             resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (process.num_fds() - 50, hard))
-            assert {task.result().status_code for task in busy} == {200}
+            assert {task.result().status_code for task in busy} <= {200, 503}
             assert_answers(running, pictures[0])
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (8, hard))  # not even one more can be opened
         with pytest.raises(httpx.TransportError):
@@ -201,7 +201,7 @@ def test_a_slow_request_is_told_so(indexed: Path, sent: bytes) -> None:
 def test_a_request_that_is_worked_on_too_long_is_told_so(indexed: Path) -> None:
     data, kind = large_png(), {"Content-Type": "image/png"}
     with (
-        serving(indexed, CBIR_REQUEST_SECONDS="0.5", CBIR_THREADS="1") as running,
+        serving(indexed, CBIR_REQUEST_SECONDS="0.5", CBIR_THREADS="1", CBIR_QUEUE="20") as running,
         ThreadPoolExecutor(20) as executor,
     ):
         url = f"{running.address}/v1/search"

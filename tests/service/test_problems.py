@@ -1,7 +1,10 @@
 """Errors that are not about one request's contents."""
 
 import logging
+import resource
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from cbir import settings
+from cbir.store import schema
 from service.app import create_app
 from service.collections.app_state import EXTENSION, AppState
 from service.http.concurrency import ConcurrencyLimit
@@ -42,6 +46,35 @@ def test_unexpected_error_tells_nothing(app: Flask, caplog: pytest.LogCaptureFix
     assert "ValueError" in caplog.text
     assert "test_problems.py" in caplog.text
     assert "Jane" not in caplog.text
+
+
+def test_no_more_files_can_be_opened(app: Flask, indexed: Path) -> None:
+    @app.get("/file")
+    def open_file() -> str:
+        return str(len((indexed / schema.DATABASE).read_bytes()))
+
+    @app.get("/database")
+    def open_database() -> str:
+        with schema.connect(indexed).connect():
+            return ""
+
+    client = app.test_client()
+    assert client.get("/database").status_code == 200
+    for path in ("/file", "/database"):
+        with no_more_files():
+            answer = client.get(path)
+        assert "more files" in problem(answer, 503)
+        assert int(answer.headers["Retry-After"]) >= 1
+
+
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_one_request_too_many(indexed: Path, ids: list[str]) -> None:

@@ -7,8 +7,9 @@ from threading import Thread
 from typing import Any
 
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian
-from pynetdicom import AE
+from pynetdicom import AE, evt
 from pynetdicom.association import Association
+from pynetdicom.pdu import A_ASSOCIATE_RJ
 from pynetdicom.sop_class import StorageCommitmentPushModel, Verification
 
 from cbir import settings
@@ -69,4 +70,16 @@ def associate(
     entity.add_requested_context(Verification)
     entity.add_requested_context(CTImageStorage, ExplicitVRLittleEndian)
     entity.add_requested_context(StorageCommitmentPushModel)
-    return entity.associate("127.0.0.1", port, ae_title=called, bind_address=(address, 0), **options)
+    rejections = []
+
+    def note(event: evt.Event) -> None:
+        if isinstance(event.pdu, A_ASSOCIATE_RJ):
+            rejections.append(event.pdu)
+
+    handlers = [(evt.EVT_PDU_RECV, note), *options.pop("evt_handlers", [])]
+    result = entity.associate(
+        "127.0.0.1", port, ae_title=called, bind_address=(address, 0), evt_handlers=handlers, **options
+    )
+    # pynetdicom overlooks a rejection that comes before its thread is awake
+    result.is_rejected = result.is_rejected or bool(rejections)
+    return result
