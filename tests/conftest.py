@@ -30,6 +30,8 @@ MARKED = {
     "cbir/evaluation/test_irma_run.py": "slow",
     "cbir/evaluation/test_rerank_quality.py": "slow",
     "cbir/evaluation/test_run_command.py": "slow",
+    "cbir/evaluation/test_run_options.py": "slow",
+    "cbir/evaluation/test_run_output.py": "slow",
     "cbir/store/test_kill.py": "slow",
     "indexer/test_index.py": "e2e",
     "service/test_access_browser.py": "e2e",
