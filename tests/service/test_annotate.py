@@ -24,7 +24,7 @@ from service.annotate.annotation_app import create_app
 from service.annotate.annotation_scopes import ANNOTATION_RULES
 from service.annotate.annotation_state import EXTENSION
 from service.annotate.serve_command import serve_study
-from tests.cbir.images.test_dicom import dicom_set, written
+from tests.cbir.images.synthetic_dicom import dicom_set, written
 from tests.service.conftest import cbir, problem
 
 

@@ -9,7 +9,7 @@ from pydicom.uid import JPEG2000Lossless, JPEGBaseline8Bit, RLELossless
 
 from cbir.errors import UnreadableImage
 from cbir.images import Limits, decode
-from tests.cbir.images.test_dicom import COLOUR, STORED, compressed, dicom_set, item, lut, written
+from tests.cbir.images.synthetic_dicom import COLOUR, STORED, compressed, dicom_set, item, lut, written
 from tests.cbir.images.test_rasters import GREY, chunk, coded, saved, with_chunk
 
 LIMITS = Limits(pixels=1_000_000, bytes=1_000_000, frames=50)
