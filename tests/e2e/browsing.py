@@ -43,3 +43,14 @@ def until(page: sync_api.Page, expression: str, seconds: float = PATIENCE_SECOND
 def settle(page: sync_api.Page) -> None:
     """Wait for the answers to the search that was just begun; it takes the earlier ones away at once."""
     page.wait_for_selector(f"{SETTLED} .card")
+
+
+def crop_by_mouse(page: sync_api.Page, start: float = 0.3, end: float = 0.7) -> None:
+    """Drag from one part of the picture to another, both from 0 to 1."""
+    page.locator("#crop:enabled").wait_for()
+    box = page.locator("#drop").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + start * box["width"], box["y"] + start * box["height"])
+    page.mouse.down()
+    page.mouse.move(box["x"] + end * box["width"], box["y"] + end * box["height"], steps=4)
+    page.mouse.up()

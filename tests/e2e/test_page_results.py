@@ -1,0 +1,208 @@
+"""What a reader can do with the results on the page, by mouse and by keys."""
+
+from pathlib import Path
+
+import pytest
+from playwright import sync_api
+
+from tests.e2e.browsing import SETTLED, choose, crop_by_mouse, ids, key_of, show, until
+
+# Comparing
+
+
+def test_compare(page: sync_api.Page, pictures: list[Path]) -> None:
+    choose(page, pictures[-1])
+    answers = ids(page)
+    page.locator(".column .card").nth(1).click()
+    dialog = page.get_by_role("dialog")
+    assert "rank 2 of 20" in dialog.get_by_role("heading").inner_text()
+    until(page, "['left', 'right'].every(id => document.getElementById(id).naturalWidth > 0)")
+    until(page, "document.getElementById('right').src.endsWith('/picture')")
+    transforms = "['left', 'right'].map(id => document.getElementById(id).style.transform.trim())"
+
+    pane = page.locator(".pane").first.bounding_box()
+    assert pane
+    page.mouse.move(pane["x"] + 20, pane["y"] + 20)
+    page.mouse.wheel(0, -240)
+    until(page, "document.getElementById('zoom').innerText === '200 %'")
+    left, right = page.evaluate(transforms)
+    assert left == right
+    assert "scale(2)" in left
+    page.mouse.down()
+    page.mouse.move(pane["x"] + 5, pane["y"] + 5, steps=3)
+    page.mouse.up()
+    moved = page.evaluate(transforms)
+    assert moved[0] == moved[1] != left
+
+    page.keyboard.press("f")
+    assert page.get_by_role("button", name="Flip result").get_attribute("aria-pressed") == "true"
+    left, right = page.evaluate(transforms)
+    assert right == f"{left} scaleX(-1)"
+    page.keyboard.press("Shift+ArrowRight")
+    assert page.evaluate(transforms)[0] != left
+    page.keyboard.press("0")
+    assert page.inner_text("#zoom") == "100 %"
+    page.keyboard.press("+")
+    page.keyboard.press("-")
+    assert page.inner_text("#zoom") == "100 %"
+
+    page.keyboard.press("ArrowRight")
+    assert "rank 3 of 20" in dialog.get_by_role("heading").inner_text()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert "rank 1 of 20" in dialog.get_by_role("heading").inner_text()
+    assert page.get_by_role("button", name="Previous result").is_disabled()
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="hidden")
+    until(page, f"document.activeElement.dataset.image === '{answers[0]}'")
+
+
+def test_search_from_the_comparison(page: sync_api.Page, pictures: list[Path]) -> None:
+    choose(page, pictures[-1])
+    third = ids(page)[2]
+    page.locator(".column .card").nth(2).press("Enter")
+    page.get_by_role("link", name="Search with this image").click()
+    page.wait_for_url(f"**/?image={third}")
+    page.wait_for_selector(f"{SETTLED} .move")
+    assert not page.get_by_role("dialog").is_visible()
+
+
+def test_metadata(page: sync_api.Page, pictures: list[Path]) -> None:
+    choose(page, pictures[-1])
+    card = page.locator(".column .card").first
+    card.hover()
+    page.locator(".column [data-act=about]").first.click()
+    metadata = page.get_by_role("region", name="Metadata")
+    metadata.get_by_text(str(card.get_attribute("data-image"))).wait_for()
+    assert "severity" in metadata.inner_text()
+    page.keyboard.press("ArrowRight")
+    metadata.get_by_text(ids(page)[1]).wait_for()
+    page.keyboard.press("i")
+    assert not metadata.is_visible()
+
+
+def test_the_region_is_what_is_compared(page: sync_api.Page, pictures: list[Path]) -> None:
+    choose(page, pictures[-1])
+    crop_by_mouse(page)
+    page.get_by_text("· region").wait_for()
+    page.wait_for_selector(f"{SETTLED} .move")
+    page.locator(".column .card").first.click()
+    page.get_by_role("dialog").wait_for()
+    until(page, "document.getElementById('left').naturalWidth > 0")
+    width = page.evaluate("document.getElementById('left').naturalWidth")
+    assert f"region {width} ×" in page.inner_text("#left-words")
+
+
+# Recent queries, addresses
+
+
+def test_recent_queries(page: sync_api.Page, pictures: list[Path]) -> None:
+    choose(page, pictures[-1])
+    page.get_by_text("Your image ·").wait_for()
+    first = ids(page)
+    page.locator(".column .card").first.press("s")
+    page.wait_for_url("**/?image=*")
+    page.wait_for_selector(f"{SETTLED} .move")
+    recent = page.get_by_role("region", name="Recent queries").get_by_role("listitem")
+    until(page, "document.querySelectorAll('#recent-list li').length === 2")
+    recent.nth(1).get_by_role("button").click()
+    page.get_by_text("Your image ·").wait_for()
+    page.wait_for_selector(f"{SETTLED} .move")
+    assert ids(page) == first
+    assert recent.count() == 2
+    page.reload()  # what was a file is gone with the page, the image of the collection stays
+    until(page, "document.querySelectorAll('#recent-list li').length === 1")
+    page.get_by_role("button", name="Clear").click()
+    assert not page.get_by_role("region", name="Recent queries").is_visible()
+    page.reload()
+    assert not page.get_by_role("region", name="Recent queries").is_visible()
+
+
+def test_address_of_a_file_says_that_the_image_is_not_in_it(
+    page: sync_api.Page, pictures: list[Path]
+) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    choose(page, pictures[-1])
+    show(page, "Side by side")
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_text("not your image").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    assert page.url.endswith("?view=both")
+    page.locator('section[aria-label="After re-ranking"] .card').first.press("s")
+    page.wait_for_url("**/?image=*")
+    page.wait_for_selector(f"{SETTLED} .move")
+    assert not page.get_by_text("not your image").is_visible()
+    page.goto(page.url)
+    page.wait_for_selector(f"{SETTLED} .move")
+    assert page.get_by_role("radio", name="Side by side").is_checked()
+    assert page.locator(".column").count() == 2
+
+
+# Keyboard, colours
+
+
+def test_letters(page: sync_api.Page, pictures: list[Path]) -> None:
+    with page.expect_file_chooser() as chooser:
+        page.evaluate("0")  # answered once the browser knows that a chooser is waited for
+        page.keyboard.press("o")
+    chooser.value.set_files(pictures[-1])
+    page.wait_for_selector(f"{SETTLED} .move")
+    page.keyboard.press("3")
+    assert page.locator(".column").count() == 2
+    page.keyboard.press("1")
+    page.keyboard.press("g")
+    assert page.evaluate("document.activeElement.dataset.image") == ids(page, "Before re-ranking")[0]
+    for key, control in {"r": "rerank", "f": "add-filter", "k": "k"}.items():
+        page.evaluate("document.activeElement.blur()")
+        page.keyboard.press(key)
+        assert key_of(page) == control
+
+
+def test_arrows_go_through_the_answers(page: sync_api.Page, pictures: list[Path]) -> None:
+    choose(page, pictures[-1])
+    answers = ids(page)
+    focused = "document.activeElement.dataset.image"
+    page.keyboard.press("g")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate(focused) == answers[1]
+    page.keyboard.press("ArrowDown")
+    row = answers.index(page.evaluate(focused)) - 1
+    assert row > 1
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate(focused) == answers[1]
+    page.keyboard.press("End")
+    assert page.evaluate(focused) == answers[-1]
+    page.keyboard.press("Home")
+    assert page.evaluate(focused) == answers[0]
+
+
+def test_help_and_letters_switched_off(page: sync_api.Page) -> None:
+    page.keyboard.press("?")
+    page.get_by_role("heading", name="Keyboard").wait_for()
+    page.get_by_label("Use single keys as shortcuts").uncheck()
+    page.keyboard.press("Escape")
+    page.keyboard.press("r")
+    assert key_of(page) != "rerank"
+    page.reload()
+    page.get_by_role("button", name="Keyboard").click()
+    assert not page.get_by_label("Use single keys as shortcuts").is_checked()
+
+
+@pytest.mark.parametrize("system", ["dark", "light"])
+def test_colours(page: sync_api.Page, system: str) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    page.emulate_media(color_scheme="dark")
+    dark = page.evaluate(ground)
+    page.emulate_media(color_scheme="light")
+    light = page.evaluate(ground)
+    assert dark != light
+    page.emulate_media(color_scheme="dark" if system == "dark" else "light")
+    page.get_by_role("button", name="Colours: system").click()
+    assert page.evaluate(ground) == dark
+    page.reload()
+    assert page.evaluate(ground) == dark
+    page.keyboard.press("l")
+    assert page.evaluate(ground) == light
+    page.keyboard.press("l")
+    assert page.evaluate(ground) == (dark if system == "dark" else light)
