@@ -63,6 +63,11 @@ def writable(indexed: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
 def app(indexed: Path) -> Flask:
     return create_app(indexed, settings.load())
 

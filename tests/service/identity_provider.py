@@ -15,6 +15,12 @@ from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
 
 CLIENT, SECRET = "cbir", "client secret/+:"
+# Rights of its groups, for the settings.
+GROUPS: dict[str, Any] = {
+    "chief": {"scopes": ["admin"]},
+    "radiology": {"scopes": ["search", "annotate"], "where": ["label=even"]},
+    "students": {"scopes": ["search"], "collections": ["none"]},
+}
 
 
 class Provider(ThreadingHTTPServer):
