@@ -27,3 +27,10 @@ def make(temporary: pytest.TempPathFactory) -> tuple[Path, list[Dataset]]:
         cbir("index", images, "--collection", folder / "collection", "--jobs", "1")
         _cache.append((folder / "collection", ct))
     return _cache[0]
+
+
+def dicom_with_name() -> bytes:
+    """Return a DICOM file with a patient's name and identifier."""
+    (item,) = slices(1, 48, seed=77)
+    item.PatientName, item.PatientID = "Doe^Jane", "4711"
+    return file_of(item)

@@ -19,7 +19,7 @@ from service.app import create_app
 from service.collections.app_state import EXTENSION
 from service.http.problems import NotReady
 from tests.service.conftest import problem
-from tests.service.test_access_rights import dicom_with_name
+from tests.service.dicom_collection import dicom_with_name
 
 
 @pytest.fixture

@@ -1,0 +1,207 @@
+"""Every operation of the API with a limited token: nothing else may show anywhere."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cbir.store import Record
+from service.access.tokens import Scope
+from tests.service import wards
+from tests.service.wards import HIDDEN, UNKNOWN, VISIBLE, Ward
+
+
+@pytest.fixture(scope="session")
+def ward(tmp_path_factory: pytest.TempPathFactory) -> Ward:
+    return wards.make(tmp_path_factory)
+
+
+def secrets_of(ward: Ward) -> set[str]:
+    """Return texts that only the hidden images, or the other collection, have."""
+    facts: dict[str, set[str]] = {}
+    for site, records in ((VISIBLE, ward.visible), (HIDDEN, ward.hidden)):
+        facts[site] = {value for r in records for value in (r.image_id, r.study, r.series, r.instance)}
+        facts[site] |= {r.patient_key or "" for r in records} | {r.source for r in records}
+        facts[site] |= {text for r in records for pair in r.labels.items() for text in pair if "ward" in text}
+    return (facts[HIDDEN] - facts[VISIBLE] - {""}) | {ward.other.name, str(ward.folder.parent)}
+
+
+def secrets_in(answer: Any, secret: set[str], sent: str) -> set[str]:
+    """Return the secrets in an answer, but for those that the request has sent."""
+    return {text for text in secret if text.encode() in answer.data and text not in sent}
+
+
+def walk(ward: Ward, image: Record, seen: Record) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+    """Return requests about `image` for every operation of the API; `seen` is a visible image."""
+    picture = Path(image.source).read_bytes()
+    name, key = image.image_id, image.patient_key or UNKNOWN
+    uids = f"studies/{image.study}/series/{image.series}/instances/{image.instance}"
+    study, series = f"studies/{image.study}", f"studies/{image.study}/series/{image.series}"
+    upload = {"data": picture, "content_type": "application/octet-stream"}
+    two = f"collection={ward.other.name}"
+    judged = [{"image_id": name, "relevance": 1}]
+    everything = "level=instance&limit=1000&includefield=all"
+    return {
+        "health": [("/healthz", {})],
+        "alive": [("/livez", {})],
+        "ready": [("/readyz", {})],
+        "metrics": [("/metrics", {})],
+        "openapi": [("/openapi.json", {})],
+        "search": [
+            ("/v1/search", {"json": {"image_id": name, "k": 1000}}),
+            ("/v1/search", {"json": {"image_id": seen.image_id, "k": 1000}}),
+            ("/v1/search", {"json": {"image_id": seen.image_id, "k": 1000, "rerank": "none"}}),
+            ("/v1/search", {"json": {"image_id": seen.image_id, "k": 1000, "where": [f"site={HIDDEN}"]}}),
+            ("/v1/search", {"json": {"image_id": seen.image_id, "where": [f"site!={VISIBLE}"]}}),
+            ("/v1/search", {"json": {"image_id": seen.image_id, "exclude_patient": key, "k": 1000}}),
+            ("/v1/search", {"json": {"examples": [seen.image_id, name]}}),
+            ("/v1/search", {"json": {"image_id": seen.image_id, "feedback": judged}}),
+            ("/v1/search", {"json": {"image_id": name, "region": [0, 0, 8, 8]}}),
+            ("/v1/search", {"json": {"image_id": seen.image_id, "collection": ward.other.name}}),
+            ("/v1/search?k=1000", upload),
+            ("/v1/search", {"data": {"image": (io.BytesIO(picture), "a"), "feedback": json.dumps(judged)}}),
+        ],
+        "render": [("/v1/render", upload)],
+        "grade": [
+            ("/v1/grade", {"json": {"image_id": name}}),
+            ("/v1/grade", {"json": {"image_id": seen.image_id}}),
+            ("/v1/grade", {"json": {"image_id": seen.image_id, "grade_column": f"key-{HIDDEN}"}}),
+            ("/v1/grade", upload),
+            (f"/v1/grade?{two}", upload),
+        ],
+        "images": [
+            ("/v1/images?limit=1000", {}),
+            ("/v1/images?limit=2&cursor=1", {}),
+            (f"/v1/images?where=site={HIDDEN}", {}),
+            ("/v1/images?where=severity>=0", {}),
+            (f"/v1/images?{two}", {}),
+        ],
+        "image": [(f"/v1/images/{name}", {}), (f"/v1/images/{seen.image_id}?{two}", {})],
+        "thumbnail": [
+            (f"/v1/images/{name}/thumbnail", {}),
+            (f"/v1/images/{seen.image_id}/thumbnail?{two}", {}),
+        ],
+        "picture": [
+            (f"/v1/images/{name}/picture", {}),
+            (f"/v1/images/{name}/picture?region=0,0,8,8", {}),
+            (f"/v1/images/{seen.image_id}/picture?{two}", {}),
+        ],
+        "original": [(f"/v1/images/{name}/original", {}), (f"/v1/images/{seen.image_id}/original?{two}", {})],
+        "set_labels": [(f"/v1/images/{name}", {"json": {"labels": {"note": "x"}}})],
+        "delete": [(f"/v1/images/{name}", {})],
+        "add": [("/v1/images", upload)],
+        "store_instances": [("/dicomweb/studies", upload)],
+        "collections": [("/v1/collections", {})],
+        "collection": [("/v1/collection", {}), (f"/v1/collection?{two}", {})],
+        "profile": [("/v1/collection/profile", {}), (f"/v1/collection/profile?{two}", {})],
+        "statistics": [("/v1/collection/statistics", {}), (f"/v1/collection/statistics?{two}", {})],
+        "history": [("/v1/collection/history", {}), (f"/v1/collection/history?{two}", {})],
+        "jobs": [("/v1/jobs", {})],
+        "job": [(f"/v1/jobs/{name}", {})],
+        "index": [("/v1/jobs", {"json": {"folder": "/", "collection": ward.other.name}})],
+        "cancel": [(f"/v1/jobs/{name}/cancel", {})],
+        "erase_patient": [(f"/v1/patients/{key}", {}), (f"/v1/patients/{key}?{two}", {})],
+        "similar": [
+            (f"/v1/similar?study={image.study}&series={image.series}&instance={image.instance}", {}),
+            (f"/v1/similar?study={image.study}&level=study&limit=1000", {}),
+            (f"/v1/similar?study={seen.study}&exclude=instance&limit=1000", {}),
+            (f"/v1/similar?study={seen.study}&level=study&limit=1000&where=site={HIDDEN}", {}),
+            (f"/v1/similar?study={seen.study}&{two}", {}),
+        ],
+        "similar_to_instance": [(f"/dicomweb/{uids}/similar?{everything}", {})],
+        "similar_to_series": [(f"/dicomweb/{series}/similar?{everything}", {})],
+        "similar_to_study": [
+            (f"/dicomweb/{study}/similar?{everything}", {}),
+            (f"/dicomweb/studies/{seen.study}/similar?{everything}", {}),
+            (f"/dicomweb/studies/{seen.study}/similar?level=study&limit=1000&exclude=instance", {}),
+        ],
+    }
+
+
+PAGES = (
+    "/",
+    "/?collection=secret-collection",
+    "/similar?study={study}&level=instance&limit=100",
+    "/docs",
+    "/login",
+)
+
+
+def methods(ward: Ward) -> dict[str, tuple[str, str]]:
+    """Return method and path of every operation of the API."""
+    document = ward.client(Scope.admin).get("/openapi.json").json
+    return {
+        operation["operationId"]: (method.upper(), path)
+        for path, entries in document["paths"].items()
+        for method, operation in entries.items()
+    }
+
+
+@pytest.mark.slow
+def test_no_operation_shows_anything_outside_of_the_filter(ward: Ward) -> None:
+    operations, secret, client = methods(ward), secrets_of(ward), ward.limited()
+    assert len(secret) > 30
+    answered = 0
+    for image in (next(r for r in ward.hidden if r.instance), next(r for r in ward.hidden if not r.instance)):
+        seen = next(r for r in ward.visible if r.instance)
+        requests = walk(ward, image, seen)
+        assert requests.keys() == operations.keys(), "the walk lacks an operation, or has one that is gone"
+        for name, calls in requests.items():
+            for address, options in calls:
+                answer = client.open(address, method=operations[name][0], **options)
+                shown = secrets_in(answer, secret, address + str(options))
+                assert not shown, (name, address, options.get("json"), shown)
+                assert answer.status_code < 500, (name, address, answer.text)
+                answered += answer.status_code == 200
+        for page in PAGES:
+            for study in (image.study, seen.study):
+                answer = client.get(page.format(study=study))
+                shown = secrets_in(answer, secret, page.format(study=study))
+                assert not shown, (page, shown)
+    assert answered > 30
+
+
+@pytest.mark.slow
+def test_the_walk_finds_secrets_without_a_limit(ward: Ward) -> None:
+    operations, secret, client = methods(ward), secrets_of(ward), ward.client(Scope.admin)
+    image, seen = (next(r for r in records if r.instance) for records in (ward.hidden, ward.visible))
+    leaking = set()
+    for name, calls in walk(ward, image, seen).items():
+        if operations[name][0] != "GET" and name not in ("search", "grade"):
+            continue
+        for address, options in calls:
+            answer = client.open(address, method=operations[name][0], **options)
+            if secrets_in(answer, secret, address + str(options)):
+                leaking.add(name)
+    assert leaking >= {
+        "search", "grade", "images", "image", "collections", "collection", "statistics", "history", "ready",
+        "metrics", "similar", "similar_to_instance", "similar_to_series", "similar_to_study",
+    }  # fmt: skip
+
+
+def test_unknown_and_forbidden_are_the_same(ward: Ward) -> None:
+    operations, client = methods(ward), ward.limited()
+    image = next(r for r in ward.hidden if r.instance)
+    no_such = image.image_id[::-1]
+    for name in ("image", "thumbnail", "picture", "original", "set_labels", "search", "grade"):
+        for address, options in walk(ward, image, ward.visible[0])[name]:
+            text = json.dumps(options.get("json"))
+            if image.image_id not in address + text:
+                continue
+            masked = (
+                {"json": json.loads(text.replace(image.image_id, no_such))} if "json" in options else options
+            )
+            method = operations[name][0]
+            real = client.open(address, method=method, **options)
+            unknown = client.open(address.replace(image.image_id, no_such), method=method, **masked)
+            assert real.status_code == unknown.status_code == 404, (name, address, real.text)
+            assert real.text.replace(image.image_id, "") == unknown.text.replace(no_such, "")
+            assert set(real.headers.keys()) == set(unknown.headers.keys())
+    assert "secret" in client.get("/v1/collection?collection=secret-collection").text
+    real, unknown = (client.get(f"/v1/images?collection={name}") for name in ("secret-collection", "none"))
+    assert (real.status_code, real.text.replace("secret-collection", "")) == (
+        404,
+        unknown.text.replace("none", ""),
+    )
