@@ -13,6 +13,8 @@ TOOLS := $(VENV)-tools
 UV := $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command 'make lock'
 DEBIAN := chromium fonts-dejavu-core orthanc orthanc-dicomweb dcmtk dicom3tools
 PYTEST := $(VENV)/bin/python -m pytest
+# Kept bytecode: tests start many processes, each of which would compile all modules again.
+export PYTHONDONTWRITEBYTECODE :=
 # One process per core; more BLAS threads would only compete for the cores.
 PARALLEL := -n auto --dist loadgroup
 # One more for the whole suite: many of its tests wait for a process or a deadline.

@@ -51,19 +51,22 @@ def _marks(path: Path) -> set[str]:
     return {mark for prefix, mark in MARKED.items() if f"{relative}/".startswith(f"{prefix}/")}
 
 
-def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Skip files whose extra is not installed: they may import it at their top."""
-    missing = [mark for mark in _marks(collection_path) if mark in MODULES and not find_spec(MODULES[mark])]
-    return True if missing and collection_path.suffix == ".py" else None
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Skip files whose extra is not installed, and files that `-m` leaves out: importing them takes long."""
+    marks = _marks(collection_path)
+    missing = [mark for mark in marks if mark in MODULES and not find_spec(MODULES[mark])]
+    left_out = [mark for mark in marks if f"not {mark}" in config.option.markexpr.split(" and ")]
+    return True if (missing or left_out) and collection_path.suffix == ".py" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Add the marks of each test's file, and `e2e` to tests of a running service."""
+    """Add the marks of each test's file, and `e2e` to tests of a running service, which one process shares."""
     for item in items:
         for mark in _marks(item.path):
             item.add_marker(mark)
         if SERVED & set(getattr(item, "fixturenames", ())):
             item.add_marker("e2e")
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 def pytest_report_header() -> list[str]:

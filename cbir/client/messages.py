@@ -4,8 +4,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from cbir.grading.grade import Grade as Grade
-from cbir.grading.grade import GradedNeighbour as GradedNeighbour
+from cbir.grade import Grade as Grade
+from cbir.grade import GradedNeighbour as GradedNeighbour
 from cbir.search import Hit, Links, RerankFacts
 
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from cbir.cancellation import checkpoint, run_to_end
 from cbir.errors import InvalidInput, NotFound
+from cbir.grade import Grade, GradedNeighbour
 from cbir.grading.cnn_ranker import CnnRanker
-from cbir.grading.grade import Grade, GradedNeighbour
 from cbir.grading.graded_cases import GradedCases, read_graded_cases, require_grades
 from cbir.grading.graded_list import GradedList, Smoothing
 from cbir.grading.grading_features import case_features, image_features, picture_side, record_features

@@ -3,7 +3,7 @@
 from flask import Blueprint, Response, request
 from pydantic import Field
 
-from cbir.grading.grade import Grade
+from cbir.grade import Grade
 from cbir.search import ImageId, record_links
 from service.access.audit import log_images
 from service.access.patient_identifiers import check_patient, patient_key
