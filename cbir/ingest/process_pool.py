@@ -202,9 +202,10 @@ class _WorkerProcess:
             until = time.monotonic() + reply
 
     def end(self) -> None:
-        """End the process, by force after `END_SECONDS`."""
+        """End the process: an unused one at once, another by force after `END_SECONDS`."""
         self._pipe.close()
-        self.process.join(END_SECONDS)
+        if self._ready:
+            self.process.join(END_SECONDS)
         self.kill()
 
     def kill(self) -> None:

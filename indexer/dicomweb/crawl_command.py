@@ -4,6 +4,7 @@ import json
 import re
 import signal
 from threading import Event
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,13 +13,14 @@ from cbir.commands.output import OutputFormat
 from cbir.errors import InvalidInput
 from cbir.images import Limits
 from indexer.dicom import intake_options
-from indexer.dicom.describe_instance import Fate
 from indexer.dicom.instance_filter import InstanceFilter
-from indexer.dicom.intake import Intake
 from indexer.dicomweb import crawl_options
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
 from indexer.index_request import open_collection
 from indexer.refusal_report import refusal_report
+
+if TYPE_CHECKING:
+    from indexer.dicom.intake import Intake
 
 DAY = re.compile(r"(\d{8})?")
 CODE_STRING = re.compile(r"[A-Z0-9 _]{1,16}")  # VR CS
@@ -54,6 +56,7 @@ def crawl_dicomweb(
     Credentials come from the environment: CBIR_DICOMWEB_USER and CBIR_DICOMWEB_PASSWORD, or CBIR_DICOMWEB_TOKEN. Exit
     code 0: all done; 3: done, but some were refused; 2: wrong use, or the archive failed; 130: interrupted.
     """
+    from indexer.dicom.intake import Intake
     from indexer.dicomweb.archive_session import check_url, open_session
     from indexer.dicomweb.crawl import Crawl, StudyFilter
     from indexer.dicomweb.dicomweb_archive import DicomwebArchive
@@ -104,7 +107,9 @@ def _check_days(*days: str) -> None:
             raise InvalidInput(f"{day!r} is not a day; write it as 20240131")
 
 
-def _exit_code(intake: Intake) -> int:
+def _exit_code(intake: "Intake") -> int:
+    from indexer.dicom.describe_instance import Fate
+
     refused = sum(intake.counts[fate] for fate in (Fate.unreadable, Fate.full, Fate.failed))
     return SOME_REFUSED if refused else DONE
 
@@ -118,7 +123,7 @@ def _code_strings(values: list[str] | None) -> tuple[str, ...]:
     return upper
 
 
-def _print_counts(intake: Intake, format: OutputFormat) -> None:
+def _print_counts(intake: "Intake", format: OutputFormat) -> None:
     counts = dict(sorted((fate.value, number) for fate, number in intake.counts.items()))
     if format is OutputFormat.json:
         typer.echo(json.dumps(counts))
