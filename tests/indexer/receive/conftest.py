@@ -19,6 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _collect_sockets() -> Iterator[None]:
     """Collect the sockets that pynetdicom leaves open; else a later test fails."""
+    gc.freeze()  # what was there before need not be searched
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
