@@ -15,10 +15,12 @@ DEBIAN := chromium fonts-dejavu-core orthanc orthanc-dicomweb dcmtk dicom3tools
 PYTEST := $(VENV)/bin/python -m pytest
 # Kept bytecode: tests start many processes, each of which would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
+# A file is run by one process, which sets up its fixtures once (pytest-xdist 3.8 ignores groups with pytest 9.2).
+FILES := --dist loadfile --no-loadscope-reorder
 # One process per core; more BLAS threads would only compete for the cores.
-PARALLEL := -n auto --dist loadgroup
+PARALLEL := -n auto $(FILES)
 # One more for the whole suite: many of its tests wait for a process or a deadline.
-WHOLE := -n $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)") --dist loadgroup
+WHOLE := -n $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)") $(FILES)
 
 .PHONY: demo check lint unit test coverage test-lowest test-wheel format bench clean debian axe fuzz lock audit-deps sbom
 

@@ -60,13 +60,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Add the marks of each test's file, and `e2e` to tests of a running service, which one process shares."""
+    """Add the marks of each test's file, and `e2e` to tests of a running service."""
     for item in items:
         for mark in _marks(item.path):
             item.add_marker(mark)
         if SERVED & set(getattr(item, "fixturenames", ())):
             item.add_marker("e2e")
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 def pytest_report_header() -> list[str]:
