@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
@@ -119,6 +118,8 @@ def encode_neighbours(scaled: Floats, neighbours: NDArray[np.int64], k1: int) ->
     (m, m) float32
         V, a row with sum 1 for each image.
     """
+    from scipy.sparse import csr_array  # only now: it takes longer to import than a query
+
     wide = reciprocal(neighbours, k1)
     narrow = csr_array(reciprocal(neighbours, round(k1 / 2)), dtype=np.int32)
     # Sparse: a set has k1 + 1 images at most.

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import pdist
 
 from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
@@ -43,6 +41,10 @@ class PostRetrievalClustering(Reranker):
         top = top_k(ranking.similarities, self.M)
         if len(top) < 2:
             return Reranked(ranking.similarities, scope="top")
+        # Only now: they take longer to import than a query.
+        from scipy.cluster.hierarchy import fcluster, linkage
+        from scipy.spatial.distance import pdist
+
         offsets = gallery.vectors(ranking.rows[top]).astype(np.float64) - query
         distances = pdist(offsets)
         checkpoint()
