@@ -8,6 +8,7 @@ import numpy as np
 from typer.testing import CliRunner
 
 from cbir.descriptors import get as descriptor
+from cbir.errors import CbirError
 from cbir.images import read_images
 from cbir.main import app
 from cbir.store import Collection
@@ -57,6 +58,15 @@ def run(*arguments, code=0):
     if done.exception and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == code, done.output
+    return done.output
+
+
+def refused(*arguments):
+    """Run `cbir evaluate run` in this process; the reason why it refuses."""
+    done = CliRunner().invoke(app, ["evaluate", "run", *map(str, arguments)])
+    if isinstance(done.exception, CbirError):
+        return str(done.exception)
+    assert done.exit_code == 2, done.output
     return done.output
 
 

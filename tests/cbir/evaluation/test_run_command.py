@@ -11,13 +11,14 @@ from cbir import settings
 from cbir.errors import CollectionBusy
 from cbir.evaluation.search_pool import SearchTask, open_search_pool
 from cbir.search import Request
-from tests.cbir.evaluation.small_run import FAST, index, run, summary
+from tests.cbir.evaluation.small_run import FAST, index, refused, run, summary
 
 
 def test_finished_runs_are_used_again_while_nothing_has_changed(tmp_path):
     own = index(tmp_path / "own", tmp_path)
     out = tmp_path / "out"
-    common = ("--collection", own.folder, "--out", out, "--rerank", "none pearson", *FAST)
+    common = ("--collection", own.folder, "--out", out, "--rerank", "none pearson")
+    common += ("--sample", "6", *FAST)
 
     def reused():
         return [one["reused"] for one in summary(out)["runs"]]
@@ -67,14 +68,8 @@ def test_a_collection_that_changes_meanwhile_stops_it(collection):
         (("--relevance", "label:number"), "needs: number"),
     ],
 )
-def test_wrong_use_is_one_line(collection, tmp_path, arguments, said):
-    command = [sys.executable, "-m", "cbir.main", "evaluate", "run", "--collection", collection.folder]
-    done = subprocess.run(
-        [*command, "--out", tmp_path / "out", *FAST, *arguments], capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 2, done.stderr
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+def test_wrong_use_is_refused_with_a_reason(collection, tmp_path, arguments, said):
+    assert said in refused("--collection", collection.folder, "--out", tmp_path / "out", *FAST, *arguments)
     assert not list(tmp_path.glob("out/runs/*"))
 
 
@@ -82,17 +77,10 @@ def test_query_files_that_cannot_be_read_are_named(collection, tmp_path):
     (tmp_path / "damaged.png").write_bytes(b"no picture")
     path = tmp_path / "queries.csv"
     path.write_text("path,label\ndamaged.png,fine\nmissing.png,fine\n")
-    command = [sys.executable, "-m", "cbir.main", "evaluate", "run", "--collection", collection.folder]
-    done = subprocess.run(
-        [*command, "--queries", path, "--out", tmp_path / "out", *FAST],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 2
-    assert "2 query files" in done.stderr
-    assert "damaged.png" in done.stderr
-    assert "missing.png" in done.stderr
+    said = refused("--collection", collection.folder, "--queries", path, "--out", tmp_path / "out", *FAST)
+    assert "2 query files" in said
+    assert "damaged.png" in said
+    assert "missing.png" in said
 
 
 def test_interrupted_it_keeps_what_was_finished_and_nothing_half(collection, tmp_path):
@@ -123,7 +111,8 @@ def test_out_must_be_a_folder(collection, tmp_path):
     (tmp_path / "file").touch()
     command = [sys.executable, "-m", "cbir.main", "evaluate", "run", "--collection", collection.folder]
     done = subprocess.run([*command, "--out", tmp_path / "file"], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, "need a folder" in done.stderr) == (2, True)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "need a folder" in done.stderr
 
 
 def test_other_commands_do_not_load_it():
