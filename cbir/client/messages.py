@@ -140,7 +140,10 @@ class CollectionInfo(BaseModel):
 
 
 class ProfileInfo(BaseModel):
-    """Settings that turn images into vectors; only vectors with equal hashes can be compared."""
+    """Settings that turn images into vectors; only vectors with equal hashes can be compared.
+
+    components: principal components that the values of an encoder are projected to; null for other descriptors.
+    """
 
     name: str
     hash: str
@@ -148,15 +151,22 @@ class ProfileInfo(BaseModel):
     dimensions: int
     parts: dict[str, int]
     normalisation: str
+    components: int | None
     weights: dict[str, float]
     metric: str
     rerank: dict[str, Any]
 
 
 class Normalisation(BaseModel):
-    """normalised = (raw - mean) * scale. fitted_on: number of images that mean and scale were fitted on."""
+    """normalised = (raw - mean) * scale. fitted_on: number of images that mean and scale were fitted on.
+
+    The values of an encoder, which `scale` leaves out, are projected to `components` principal components of the
+    collection instead (null if there are too few images, or no encoder) and scaled to length 1. version: of the fit.
+    """
 
     fitted_on: int
+    components: int | None
+    version: int
     mean: list[float]
     scale: list[float]
 

@@ -11,11 +11,15 @@ from cbir.images import Image
 
 @dataclass(frozen=True)
 class Part:
-    """A named range of dimensions, [start, stop), that can have a weight of its own."""
+    """A named range of dimensions, [start, stop), that can have a weight of its own.
+
+    half: the values are stored as float16; of encoders, whose other digits are noise.
+    """
 
     name: str
     start: int
     stop: int
+    half: bool = False
 
 
 Parts = tuple[Part, ...]

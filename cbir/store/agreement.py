@@ -1,5 +1,6 @@
 """Comparison of a snapshot's vectors with those of the database, which they were computed from."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from cbir.store.normalisation import Statistics
 from cbir.store.row_damage import REMEDY, damaged_vectors, describe_damage, name_images
 from cbir.store.schema import vectors
 from cbir.store.snapshot import Snapshot, file_checksum, open_snapshot
+from cbir.store.vector_format import VectorFormat
 
 BLOCK = 65_536  # vectors compared at a time
 SAMPLE = 128  # vectors compared when a snapshot is opened
@@ -25,7 +27,7 @@ Numbers = NDArray[np.int64]
 def differing_numbers(
     snapshot: Snapshot, statistics: Statistics, raw: Vectors, numbers: Numbers
 ) -> list[int]:
-    """Return the numbers of images whose vector in the snapshot is not their normalised vector, bit by bit.
+    """Return the numbers of images whose vector in the snapshot is not their normalised vector.
 
     Parameters
     ----------
@@ -44,9 +46,8 @@ def differing_numbers(
         block = numbers[start : start + BLOCK]
         rows = np.minimum(np.searchsorted(snapshot.ids, block), len(snapshot.ids) - 1)
         inside = snapshot.ids[rows] == block
-        expected = statistics.normalise(raw[start : start + BLOCK][inside])
-        equal = (expected == snapshot.vectors[rows[inside]]).all(axis=1)
-        differing += block[inside][~equal].tolist()
+        close = statistics.is_close(snapshot.vectors[rows[inside]], raw[start : start + BLOCK][inside])
+        differing += block[inside][~close].tolist()
     return differing
 
 
@@ -57,7 +58,7 @@ def open_intact_snapshot(folder: Path, connection: Connection) -> tuple[Snapshot
         return None
     path = folder / "snapshots" / info.file
     try:
-        snapshot = open_snapshot(path, info, len(statistics.mean))
+        snapshot = open_snapshot(path, info, statistics.dimensions)
         return (snapshot, statistics) if file_checksum(path) == info.checksum else None
     except (CollectionDamaged, OSError):
         return None
@@ -71,7 +72,7 @@ def describe_disagreement(connection: Connection, numbers: list[int]) -> str:
     )
 
 
-def require_agreement(folder: Path, connection: Connection, raw: Vectors, numbers: Numbers) -> None:
+def require_agreement(folder: Path, connection: Connection, pages: Iterable[tuple[Vectors, Numbers]]) -> None:
     """Raise CollectionDamaged if an intact snapshot of the collection contains other vectors than the database.
 
     Parameters
@@ -79,18 +80,21 @@ def require_agreement(folder: Path, connection: Connection, raw: Vectors, number
     folder : Path
         Folder of the collection.
     connection : Connection
-    raw : (n, d) float32
-        All raw vectors of the database.
-    numbers : (n,) int64
-        Their image numbers, ascending.
+    pages : iterable of ((n, d) float32, (n,) int64)
+        All raw vectors of the database with their image numbers, ascending.
     """
     intact = open_intact_snapshot(folder, connection)
-    if intact and (differing := differing_numbers(*intact, raw, numbers)):
+    differing = [number for page in pages for number in differing_numbers(*intact, *page)] if intact else []
+    if differing:
         raise CollectionDamaged(describe_disagreement(connection, differing))
 
 
 def sample_problem(
-    connection: Connection, folder: Path, snapshot: Snapshot, statistics: Statistics
+    connection: Connection,
+    folder: Path,
+    snapshot: Snapshot,
+    statistics: Statistics,
+    stored_format: VectorFormat,
 ) -> str | None:
     """Check up to 10,000 vectors of the database, and compare some with the snapshot; return the snapshot's problem.
 
@@ -103,6 +107,8 @@ def sample_problem(
         The collection's snapshot.
     statistics : Statistics
         Its statistics.
+    stored_format : VectorFormat
+        Format of the database's vectors.
 
     Raises
     ------
@@ -121,9 +127,9 @@ def sample_problem(
         f"WHERE number IN ({marks}) ORDER BY number"
     )
     rows = connection.exec_driver_sql(query, tuple(sample.tolist())).all()
-    if damaged := damaged_vectors(rows, len(statistics.mean)):  # also of another length
+    if damaged := damaged_vectors(rows, stored_format.size):  # also of another length
         raise CollectionDamaged(describe_damage(connection, "vectors", damaged))
-    raw = np.frombuffer(b"".join([row[1] for row in rows]), "<f4").reshape(-1, len(statistics.mean))
+    raw = stored_format.decode([row[1] for row in rows])
     numbers = np.array([row[0] for row in rows], np.int64)
     differing = differing_numbers(snapshot, statistics, raw, numbers)
     if differing and open_intact_snapshot(folder, connection):

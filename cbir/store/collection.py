@@ -12,7 +12,7 @@ from cbir.errors import CollectionDamaged, NotFound
 from cbir.gallery.vector_blocks import Rows
 from cbir.store import change_history, grade_models, idempotency, image_counts, last_good, metadata, schema
 from cbir.store.change_history import Change
-from cbir.store.collection_view import View, load_vectors, vector_length
+from cbir.store.collection_view import View, load_vectors
 from cbir.store.creation import collection_exists, create_files, read_secret
 from cbir.store.damage import raise_when_damaged
 from cbir.store.dicom_instances import DicomScope
@@ -27,6 +27,7 @@ from cbir.store.profile import Profile
 from cbir.store.record_queries import LabelledImage, RecordQueries, numbers_where, read_labelled_images
 from cbir.store.records import hash_patient
 from cbir.store.schema import images
+from cbir.store.vector_format import vector_format
 from cbir.store.view_cache import ViewCache
 from cbir.store.writer import Writer
 from cbir.store.writer_lock import writer_lock
@@ -197,11 +198,15 @@ class Collection(RecordQueries):
                 excluded.append(numbers_where(connection, outside.excludes()))
         return view.select(rows, view.rows_of(np.concatenate(excluded)))
 
+    def vector(self, image_id: str) -> NDArray[np.float32]:
+        """Return the raw vector (d,) float32 of one image; raises NotFound, CollectionDamaged."""
+        return np.array(vector_format(self.profile).decode([self.stored_vector(image_id)])[0])
+
     def labelled_vectors(
         self, key: str, where: Sequence[Condition] = ()
     ) -> tuple[list[LabelledImage], NDArray[np.float32]]:
         """Return the images with a value of the label `key` for which `where` holds, and their raw vectors (n, d)."""
         with self._engine.connect() as connection:
             labelled = read_labelled_images(connection, key, where)
-            vectors, numbers = load_vectors(connection, 0, vector_length(self.profile))
+            vectors, numbers = load_vectors(connection, 0, vector_format(self.profile))
         return labelled, vectors[np.searchsorted(numbers, [image.number for image in labelled])]

@@ -1,12 +1,12 @@
 """View of a collection for queries: the vectors of one generation, normalised and ready to compare."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, LargeBinary, cast, func, select
 
-from cbir import descriptors
 from cbir.errors import CollectionDamaged
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
@@ -22,6 +22,9 @@ from cbir.store.row_damage import (
 )
 from cbir.store.schema import tombstones, vectors
 from cbir.store.snapshot import Snapshot, SnapshotInfo
+from cbir.store.vector_format import VectorFormat, vector_format
+
+PAGE = 4096  # vectors read from the database at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +74,7 @@ class View:
 def load_vectors(
     connection: Connection,
     after: int,
-    dimensions: int,
+    stored_format: VectorFormat,
     into: NDArray[np.float32] | None = None,
     *,
     require_finite: bool = True,
@@ -83,8 +86,8 @@ def load_vectors(
     connection : Connection
     after : int
         Only images with larger numbers.
-    dimensions : int
-        Length d of a vector.
+    stored_format : VectorFormat
+        Format of vectors of d values.
     into : (n, d) float32, optional
         Array to fill.
     require_finite : bool
@@ -103,29 +106,36 @@ def load_vectors(
     """
     above = vectors.c.number > after
     count = connection.scalar(select(func.count()).select_from(vectors).where(above)) or 0
-    matrix = np.empty((count, dimensions), np.float32) if into is None else into
+    matrix = np.empty((count, stored_format.dimensions), np.float32) if into is None else into
     numbers = np.empty(count, np.int64)
-    columns = vectors.c.number, cast(vectors.c.vector, LargeBinary), vectors.c.checksum
-    rows = connection.execution_options(yield_per=4096).execute(
-        select(*columns).where(above).order_by(vectors.c.number)
-    )
     start = 0
-    damaged, not_finite = list[int](), list[int]()
-    for part in rows.partitions():
-        stop = start + len(part)
-        numbers[start:stop] = [row[0] for row in part]
-        damaged += damaged_vectors(part, dimensions)
-        if not damaged:
-            matrix[start:stop] = np.frombuffer(b"".join([row[1] for row in part]), "<f4").reshape(
-                -1, dimensions
-            )
-            not_finite += numbers[start:stop][vectors_not_finite(matrix[start:stop])].tolist()
+    for block, block_numbers in vector_pages(connection, after, stored_format, require_finite=require_finite):
+        stop = start + len(block)
+        matrix[start:stop], numbers[start:stop] = block, block_numbers
         start = stop
+    return matrix, numbers
+
+
+def vector_pages(
+    connection: Connection, after: int, stored_format: VectorFormat, *, require_finite: bool = True
+) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
+    """Yield the raw vectors of images with numbers above `after`, a few thousand at a time; see `load_vectors`."""
+    columns = vectors.c.number, cast(vectors.c.vector, LargeBinary), vectors.c.checksum
+    rows = connection.execution_options(yield_per=PAGE).execute(
+        select(*columns).where(vectors.c.number > after).order_by(vectors.c.number)
+    )
+    damaged, not_finite = list[int](), list[int]()
+    for page in rows.partitions():
+        damaged += damaged_vectors(page, stored_format.size)
+        if not damaged:
+            numbers = np.array([row[0] for row in page], np.int64)
+            raw = stored_format.decode([row[1] for row in page])
+            not_finite += numbers[vectors_not_finite(raw)].tolist()
+            yield raw, numbers
     if damaged:
         raise CollectionDamaged(describe_damage(connection, "vectors", damaged))
     if not_finite and require_finite:
         raise CollectionDamaged(describe_not_finite(connection, not_finite))
-    return matrix, numbers
 
 
 def build_view(
@@ -156,39 +166,31 @@ def build_view(
         k-NN graph of the snapshot.
     """
     snapshot, info = opened or (None, None)
-    size = vector_length(profile)
-    tail, tail_ids = np.empty((0, size), np.float32), np.empty(0, np.int64)
+    tail, tail_ids = np.empty((0, 0), np.float32), np.empty(0, np.int64)
     last = info.last_number if info else 0
     if statistics and previous and snapshot is not None and previous.snapshot is snapshot:
         tail_ids = previous.gallery.ids[len(snapshot.ids) :]
         if len(tail_ids):
             tail, last = previous.gallery.blocks[-1], int(tail_ids[-1])
-    raw, numbers = load_vectors(connection, last, size)
+    raw, numbers = load_vectors(connection, last, vector_format(profile))
     statistics = statistics or normalisation.fit_statistics(raw, profile)
-    if len(numbers):
-        statistics.normalise(raw, out=raw)
-        tail = np.concatenate([tail, raw]) if len(tail) else raw
-        tail_ids = np.concatenate([tail_ids, numbers])
+    added = statistics.normalise(raw, overwrite=True)
+    if not len(tail_ids):
+        tail = added
+    elif len(numbers):
+        tail = np.concatenate([tail, added])
+    tail_ids = np.concatenate([tail_ids, numbers])
+    parts = normalisation.part_bounds(profile, statistics)
     if snapshot is None or not len(snapshot.ids):
-        gallery = Gallery((tail,), tail_ids, part_bounds(profile))
+        gallery = Gallery((tail,), tail_ids, parts)
     elif not len(tail):
-        gallery = Gallery((snapshot.vectors,), snapshot.ids, part_bounds(profile), neighbourhood)
+        gallery = Gallery((snapshot.vectors,), snapshot.ids, parts, neighbourhood)
     else:
         ids = np.concatenate([snapshot.ids, tail_ids])
-        gallery = Gallery((snapshot.vectors, tail), ids, part_bounds(profile), neighbourhood)
+        gallery = Gallery((snapshot.vectors, tail), ids, parts, neighbourhood)
     deleted = np.fromiter(connection.scalars(select(tombstones.c.number)), np.int64)
     rows = None
     if len(deleted):
         rows = np.flatnonzero(~np.isin(gallery.ids, deleted))
         rows = None if len(rows) == len(gallery) else rows
     return View(generation, gallery, rows, statistics, snapshot, info.generation if info else None)
-
-
-def part_bounds(profile: Profile) -> tuple[tuple[int, int], ...]:
-    """Return start and stop of each part of a vector of this profile."""
-    return tuple((part.start, part.stop) for part in descriptors.get(profile.descriptor).parts)
-
-
-def vector_length(profile: Profile) -> int:
-    """Return the length of a vector of this profile."""
-    return descriptors.get(profile.descriptor).dimensions

@@ -14,8 +14,9 @@ from cbir.csv_cells import harmless_cell
 from cbir.errors import InvalidInput
 from cbir.store import originals
 from cbir.store.collection import Collection
-from cbir.store.collection_view import load_vectors, vector_length
+from cbir.store.collection_view import load_vectors
 from cbir.store.permissions import OWNER_FOLDER, restrict_files
+from cbir.store.vector_format import vector_format
 
 COLUMNS = ("image_id", "source", "frame", "study", "series", "instance", "patient_key")
 
@@ -35,7 +36,7 @@ def export_collection(collection: Collection, folder: Path, sources: bool = Fals
     partial.mkdir(parents=True, mode=OWNER_FOLDER)
     keys = list(collection.label_keys())
     with collection._engine.connect() as connection:
-        raw, numbers = load_vectors(connection, 0, vector_length(collection.profile))
+        raw, numbers = load_vectors(connection, 0, vector_format(collection.profile))
     exported: list[int] = []
     with (partial / "records.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 from sqlalchemy import Column, Connection, delete, insert, select, text
 from sqlalchemy.dialects.sqlite import insert as insert_or
 
@@ -16,6 +15,7 @@ from cbir.store.creation import read_secret
 from cbir.store.records import Entry
 from cbir.store.row_damage import describe_damage
 from cbir.store.schema import AT_ONCE, erased, forgotten, images, tombstones
+from cbir.store.vector_format import VectorFormat
 
 T = TypeVar("T")
 
@@ -26,8 +26,23 @@ _INSERT_IMAGE = (
 )
 
 
-def insert_entries(connection: Connection, entries: Sequence[Entry]) -> dict[str, int]:
-    """Insert records and vectors with the next numbers; return the numbers by image id."""
+def insert_entries(
+    connection: Connection, entries: Sequence[Entry], stored_format: VectorFormat
+) -> dict[str, int]:
+    """Insert records and vectors with the next numbers.
+
+    Parameters
+    ----------
+    connection : Connection
+    entries : sequence of (Record, (d,) float32)
+    stored_format : VectorFormat
+        Format of the vectors.
+
+    Returns
+    -------
+    dict of str to int
+        Numbers by image id.
+    """
     if not entries:
         return {}
     last = connection.exec_driver_sql("SELECT seq FROM sqlite_sequence WHERE name = 'images'").scalar()
@@ -38,7 +53,7 @@ def insert_entries(connection: Connection, entries: Sequence[Entry]) -> dict[str
         values = dict(record.__dict__)
         label_rows += [(key, value, number) for key, value in values.pop("labels").items()]
         image_rows.append({"number": number, **values})
-        stored = np.asarray(vector, "<f4").tobytes()
+        stored = stored_format.encode(vector)
         vector_rows.append((number, stored, vector_checksum(number, stored)))
     # The many small rows go to the driver as they are: otherwise a quarter of the time of an indexing run.
     connection.exec_driver_sql(_INSERT_IMAGE, image_rows)

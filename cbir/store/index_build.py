@@ -2,20 +2,28 @@
 
 from pathlib import Path
 
-from sqlalchemy import Engine, delete, func, select, text
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Engine, delete, func, select, text
 
 from cbir.atomic import sync_folder
 from cbir.gallery import knn, whitening
 from cbir.store import last_good, metadata, normalisation, schema
 from cbir.store import snapshot as snapshots
 from cbir.store.agreement import require_agreement
-from cbir.store.collection_view import load_vectors, part_bounds, vector_length
+from cbir.store.collection_view import load_vectors, vector_pages
 from cbir.store.knn_file import write_knn
+from cbir.store.normalisation import Statistics
 from cbir.store.permissions import folder_mode
 from cbir.store.profile import Profile
+from cbir.store.projection import Projection, fit_projection
 from cbir.store.row_damage import require_sound_rows
 from cbir.store.schema import tombstones, vectors
 from cbir.store.snapshot import SnapshotInfo
+from cbir.store.vector_format import vector_format
+
+Matrix = NDArray[np.float32]
 
 STALE_SHARE = 0.05  # of the snapshot, added or deleted since: then an indexing run makes a new one
 
@@ -28,6 +36,14 @@ def index_is_stale(folder: Path, engine: Engine) -> bool:
         added = connection.scalar(select(func.count()).select_from(vectors).where(after)) or 0
         deleted = connection.scalar(select(func.count()).select_from(tombstones)) or 0
     return not info or not _intact(folder, info) or added + deleted > STALE_SHARE * info.images
+
+
+def statistics_are_outgrown(engine: Engine) -> bool:
+    """Return True if the collection has grown so much that its statistics are to be fitted again."""
+    with engine.connect() as connection:
+        statistics = metadata.read_statistics(connection)
+        count = connection.scalar(select(func.count()).select_from(vectors)) or 0
+    return statistics is not None and normalisation.needs_refit(statistics, count)
 
 
 def _intact(folder: Path, info: SnapshotInfo) -> bool:
@@ -59,14 +75,11 @@ def rebuild_index(folder: Path, engine: Engine, refit: bool = False) -> None:
         count = connection.scalar(select(func.count()).select_from(vectors)) or 0
         require_sound_rows(connection)
         if count or statistics:
-            flat, matrix = snapshots.allocate_index(count, vector_length(profile))
-            _, numbers = load_vectors(connection, 0, matrix.shape[1], into=matrix)
-            require_agreement(folder, connection, matrix, numbers)
-    if not count and not statistics:
+            normalise = _project if profile.is_projected else _standardise
+            statistics, flat, matrix, numbers = normalise(folder, connection, profile, statistics, count)
+    if statistics is None:
         _drop_index(folder, engine)  # nothing to fit statistics to, and old ones must not outlive the images
         return
-    statistics = statistics or normalisation.fit_statistics(matrix, profile)
-    statistics.normalise(matrix, out=matrix)
     snapshot_folder = folder / "snapshots"
     snapshot_folder.mkdir(mode=folder_mode(folder), exist_ok=True)
     name = f"{generation}.index"
@@ -74,7 +87,8 @@ def rebuild_index(folder: Path, engine: Engine, refit: bool = False) -> None:
     info = SnapshotInfo(
         file=name, generation=generation, images=count, last_number=last, size=size, checksum=checksum
     )
-    neighbours = knn.find_neighbours(matrix, whitening.fit_space(matrix, part_bounds(profile)))
+    parts = normalisation.part_bounds(profile, statistics)
+    neighbours = knn.find_neighbours(matrix, whitening.fit_space(matrix, parts))
     info.neighbours_checksum = write_knn(snapshot_folder / info.neighbours, neighbours)
     with engine.begin() as connection:
         metadata.set_value(connection, "statistics", statistics.to_json())
@@ -87,6 +101,43 @@ def rebuild_index(folder: Path, engine: Engine, refit: bool = False) -> None:
         if path.name not in current and path.is_file():
             path.unlink(missing_ok=True)
     sync_folder(snapshot_folder)  # else a power cut could bring them back
+
+
+_Normalised = tuple[Statistics, faiss.Index, Matrix, NDArray[np.int64]]
+
+
+def _standardise(
+    folder: Path, connection: Connection, profile: Profile, statistics: Statistics | None, count: int
+) -> _Normalised:
+    """Return statistics, index with its matrix (n, d), and image numbers (n,); normalised in the index's memory."""
+    stored_format = vector_format(profile)
+    flat, matrix = snapshots.allocate_index(count, stored_format.dimensions)
+    _, numbers = load_vectors(connection, 0, stored_format, into=matrix)
+    require_agreement(folder, connection, [(matrix, numbers)])
+    statistics = statistics or normalisation.fit_statistics(matrix, profile)
+    statistics.normalise(matrix, overwrite=True)
+    return statistics, flat, matrix, numbers
+
+
+def _project(
+    folder: Path, connection: Connection, profile: Profile, statistics: Statistics | None, count: int
+) -> _Normalised:
+    """Do the same page by page: raw vectors are many times as long as projected ones."""
+    stored_format = vector_format(profile)
+    require_agreement(folder, connection, vector_pages(connection, 0, stored_format))
+    if statistics is None:
+        before = metadata.read_statistics(connection)
+        version = 1 + (before.version if isinstance(before, Projection) else 0)
+        pages = (raw for raw, _ in vector_pages(connection, 0, stored_format))
+        statistics = fit_projection(pages, profile, count, version)
+    flat, matrix = snapshots.allocate_index(count, statistics.dimensions)
+    numbers = np.empty(count, np.int64)
+    start = 0
+    for raw, page in vector_pages(connection, 0, stored_format):
+        stop = start + len(page)
+        matrix[start:stop], numbers[start:stop] = statistics.normalise(raw), page
+        start = stop
+    return statistics, flat, matrix, numbers
 
 
 def _drop_index(folder: Path, engine: Engine) -> None:

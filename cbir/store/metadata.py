@@ -6,6 +6,7 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects.sqlite import insert
 
 from cbir.errors import CollectionDamaged
+from cbir.store import normalisation
 from cbir.store.checksums import row_checksum
 from cbir.store.embedding_model import with_model
 from cbir.store.normalisation import Statistics
@@ -69,7 +70,7 @@ def read_profile(connection: Connection, folder: Path) -> Profile:
 def read_statistics(connection: Connection) -> Statistics | None:
     """Return the statistics that normalise vectors; None until an indexing run has ended."""
     text = find_value(connection, "statistics")
-    return Statistics.from_json(text) if text else None
+    return normalisation.read_statistics(text) if text else None
 
 
 def read_snapshot_info(connection: Connection) -> SnapshotInfo | None:

@@ -1,80 +1,41 @@
-"""Normalisation of raw descriptor values with statistics of a collection."""
+"""Normalisation of raw descriptor values with statistics of a collection, in the way that its profile names."""
 
 import json
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbir import descriptors
 from cbir.store.profile import Profile
+from cbir.store.projection import Projection, fit_projection
+from cbir.store.standardisation import Standardisation, fit_standardisation
 
-CONSTANT = 1e-6  # deviations below this share of the mean are rounding, not information
+Statistics = Standardisation | Projection
 
 
-@dataclass(frozen=True, eq=False)
-class Statistics:
-    """normalised = (raw - mean) * scale, with scale = sqrt(weight of the part) / deviation.
-
-    mean, scale: (d,) float32. fitted_on: number of images that they were computed from.
-    """
-
-    mean: NDArray[np.float32]
-    scale: NDArray[np.float32]
-    fitted_on: int
-
-    def normalise(
-        self, raw: NDArray[np.float32], out: NDArray[np.float32] | None = None
-    ) -> NDArray[np.float32]:
-        """Normalise raw vectors, (d,) or (n, d) float32: a copy, or in place with `out=raw`."""
-        centred = np.subtract(raw, self.mean, out=out)
-        return np.multiply(centred, self.scale, out=centred)
-
-    def to_json(self) -> str:
-        """Serialise to text that `from_json` reads back bit by bit."""
-        return json.dumps(
-            {"mean": self.mean.tolist(), "scale": self.scale.tolist(), "fitted_on": self.fitted_on}
-        )
-
-    @classmethod
-    def from_json(cls, text: str) -> "Statistics":
-        """Read the text of `to_json`."""
-        value = json.loads(text)
-        return cls(
-            np.array(value["mean"], np.float32), np.array(value["scale"], np.float32), value["fitted_on"]
-        )
+def read_statistics(text: str) -> Statistics:
+    """Read the text of `to_json`."""
+    fields = json.loads(text)
+    if fields.pop("kind", None) == "projection":
+        return Projection.from_fields(fields)
+    mean, scale = np.array(fields["mean"], np.float32), np.array(fields["scale"], np.float32)
+    return Standardisation(mean, scale, fields["fitted_on"])
 
 
 def fit_statistics(raw: NDArray[np.float32], profile: Profile) -> Statistics:
-    """Compute the statistics of raw vectors (n, d) for a profile; a constant dimension is not scaled."""
-    descriptor = descriptors.get(profile.descriptor)
-    mean = np.zeros(descriptor.dimensions)
-    deviation = np.ones(descriptor.dimensions)
-    if profile.normalisation == "standardise" and len(raw):
-        mean, deviation = _mean_and_deviation(raw)
-    if profile.normalisation == "beside":
-        start = descriptor.parts[0].stop  # of the descriptors that follow the embedding
-        if len(raw):
-            mean[start:], deviation[start:] = _mean_and_deviation(raw[:, start:])
-        deviation[start:] *= np.sqrt(descriptor.dimensions - start)
-        deviation /= np.sqrt(descriptor.dimensions)
-    weight = np.ones(descriptor.dimensions)
-    for part in descriptor.parts:
-        weight[part.start : part.stop] = profile.weights.get(part.name, 1.0)
-    return Statistics(mean.astype(np.float32), (np.sqrt(weight) / deviation).astype(np.float32), len(raw))
+    """Compute the statistics of raw vectors (n, d) for a profile."""
+    if profile.is_projected:
+        return fit_projection([raw], profile, len(raw))
+    return fit_standardisation(raw, profile)
 
 
-def _mean_and_deviation(raw: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean and standard deviation of each column, deviation 1 for a constant one."""
-    mean = raw.mean(axis=0, dtype=np.float64)
-    deviation = _deviation(raw, mean)
-    deviation[deviation <= CONSTANT * np.maximum(np.abs(mean), 1.0)] = 1.0
-    return mean, deviation
+def part_bounds(profile: Profile, statistics: Statistics) -> tuple[tuple[int, int], ...]:
+    """Return start and stop of each part of a normalised vector of this profile."""
+    if isinstance(statistics, Projection):
+        return statistics.parts
+    return tuple((part.start, part.stop) for part in descriptors.get(profile.descriptor).parts)
 
 
-def _deviation(raw: NDArray[np.float32], mean: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the standard deviation of each column, block by block to avoid a second copy of `raw`."""
-    total = np.zeros(raw.shape[1])
-    for start in range(0, len(raw), 65536):
-        total += ((raw[start : start + 65536] - mean) ** 2).sum(axis=0)
-    return np.sqrt(total / len(raw))
+def needs_refit(statistics: Statistics, images: int) -> bool:
+    """Return whether the statistics of a collection of so many images are to be fitted again without being asked."""
+    return isinstance(statistics, Projection) and statistics.needs_refit(images)

@@ -23,7 +23,10 @@ class Profile(BaseModel):
     descriptor: name of a descriptor.
     normalisation: "standardise" (each dimension to mean 0, deviation 1 over the collection), "none", or "beside": the
     first part, an embedding, to a squared length of d, the number of all dimensions, as standardised vectors have it
-    on average; the others standardised, then scaled to that together (less, where some values never vary).
+    on average; the others standardised, then scaled to that together (less, where some values never vary). "project":
+    the first part, an encoder's values, centred, projected to `components` principal directions of the collection and
+    scaled to length 1; the others standardised, then scaled to that together.
+    components: of "project"; those of the encoder if it has fewer.
     weights: factor of each part's share of the squared distance, 1 by default.
     metric: of the normalised vectors.
     rerank: parameters of the re-rankers that differ from their defaults, for instance a tuned C and gamma.
@@ -34,7 +37,8 @@ class Profile(BaseModel):
 
     name: str
     descriptor: str
-    normalisation: Literal["standardise", "none", "beside"] = "standardise"
+    normalisation: Literal["standardise", "none", "beside", "project"] = "standardise"
+    components: int = Field(default=128, ge=2, le=4096)
     weights: dict[str, float] = {}
     metric: Literal["euclidean"] = "euclidean"
     rerank: dict[str, Any] = {}
@@ -57,6 +61,11 @@ class Profile(BaseModel):
             raise ValueError("with all weights 0 every image is at distance 0")
         return self
 
+    @property
+    def is_projected(self) -> bool:
+        """Whether the vectors are an encoder's, projected to principal directions of the collection."""
+        return self.normalisation == "project"
+
     def load_descriptor(self, device: Device = "auto") -> Descriptor:
         """Return the descriptor, with its model on `device` if it is a trained embedding."""
         return descriptors.get(self.descriptor, self.model, device)
@@ -65,9 +74,9 @@ class Profile(BaseModel):
     def hash(self) -> str:
         """Hash of everything that determines the vectors, 16 hexadecimal digits; re-ranking settings do not count."""
         weights = {part: weight for part, weight in sorted(self.weights.items()) if weight != 1.0}
-        text = self.model_copy(update={"weights": weights}).model_dump_json(
-            include={"descriptor", "normalisation", "weights", "metric"}
-        )
+        fields = {"descriptor", "normalisation", "weights", "metric"}
+        fields |= {"components"} if self.is_projected else set()
+        text = self.model_copy(update={"weights": weights}).model_dump_json(include=fields)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
@@ -79,9 +88,15 @@ def get(name: str, weights: dict[str, float] | None = None) -> Profile:
     """
     try:
         descriptor, title, model = descriptors.resolve_descriptor(name)
+        parts = descriptors.get(descriptor).parts
+        if parts[0].half:
+            beside = {part.name: BESIDE_WEIGHT for part in parts[1:]}
+            return Profile(
+                name=title, descriptor=descriptor, normalisation="project", weights=beside | (weights or {})
+            )
         if not embedding_descriptor.NAME.fullmatch(descriptor):
             return Profile(name=title, descriptor=descriptor, weights=weights or {})
-        others = descriptors.get(descriptor).parts[1:]
+        others = parts[1:]
         return Profile(
             name=title,
             descriptor=descriptor,

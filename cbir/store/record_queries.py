@@ -113,14 +113,14 @@ class RecordQueries:
         query = select(thumbnails.c.picture).join(images).where(images.c.image_id == image_id)
         return next((row.picture for row in self._rows(query)), None)
 
-    def vector(self, image_id: str) -> NDArray[np.float32]:
-        """Return the raw vector (d,) float32 of one image; raises NotFound, CollectionDamaged."""
+    def stored_vector(self, image_id: str) -> bytes:
+        """Return the raw vector of one image as it is stored; raises NotFound, CollectionDamaged."""
         rows = self._rows(select(vectors).join(images).where(images.c.image_id == image_id))
         if not rows:
             raise _not_found(image_id)
         if rows[0].checksum != vector_checksum(rows[0].number, rows[0].vector):
             raise CollectionDamaged(f"the vector of image {image_id} does not match its checksum; {REMEDY}")
-        return np.frombuffer(rows[0].vector, "<f4").astype(np.float32)
+        return bytes(rows[0].vector)
 
     def first_id_showing(self, content_hash: str) -> str | None:
         """Return the id of the first image with this content hash; None if there is none."""

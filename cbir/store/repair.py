@@ -15,14 +15,16 @@ from cbir.store import change_log, last_good, metadata
 from cbir.store.agreement import differing_numbers, open_intact_snapshot
 from cbir.store.checksums import COLUMN, checksum_sql, vector_checksum
 from cbir.store.collection import Collection
-from cbir.store.collection_view import load_vectors, vector_length
+from cbir.store.collection_view import load_vectors
 from cbir.store.creation import read_secret
 from cbir.store.damage import raise_when_damaged
 from cbir.store.lost_rows import SAME_IMAGE, insert_row, repair_list, restore_missing, restore_vectors
 from cbir.store.profile import Profile
+from cbir.store.projection import Projection
 from cbir.store.row_damage import CONTENT, damaged_keys, name_images
 from cbir.store.row_totals import read_totals, start_totals, stop_totals
 from cbir.store.schema import CHECKED, DATABASE, LISTS, connect, images, labels, meta, thumbnails, vectors
+from cbir.store.vector_format import vector_format
 from cbir.store.vector_recovery import recover_vector
 from cbir.store.writer_lock import writer_lock
 
@@ -223,8 +225,11 @@ def _repair_vectors(
         _report(connection, repair.lost, vectors, damaged)
         return
     snapshot, statistics = intact
+    if isinstance(statistics, Projection):  # no vector can be computed back from a shorter one
+        _report(connection, repair.lost, vectors, damaged)
+        return
     if not damaged:
-        load = partial(load_vectors, connection, 0, vector_length(profile), require_finite=False)
+        load = partial(load_vectors, connection, 0, vector_format(profile), require_finite=False)
         differing = differing_numbers(*intact, *load())
         copies = [number for number in differing if copied and _copy_row(connection, vectors, number)]
         if copies:

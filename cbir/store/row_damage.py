@@ -9,9 +9,11 @@ from sqlalchemy import Connection, Table, select
 
 from cbir.errors import CollectionDamaged
 from cbir.store.checksums import COLUMN, checksum_sql, vector_checksum
-from cbir.store.metadata import UNCHECKED
+from cbir.store.metadata import UNCHECKED, required_value
+from cbir.store.profile import Profile
 from cbir.store.row_totals import current_total, read_totals
 from cbir.store.schema import CHECKED, LISTS, images, meta, vectors
+from cbir.store.vector_format import vector_format
 
 Progress = Callable[[str, int, int], None]  # stage, rows done, rows in all
 
@@ -118,17 +120,21 @@ def describe_damage(connection: Connection, content: str, numbers: Sequence[int]
 
 def _count_not_finite(connection: Connection, numbers: Sequence[int]) -> int:
     query = "SELECT CAST(vector AS BLOB) FROM vectors WHERE number = ?"
+    try:
+        stored_format = vector_format(Profile.model_validate_json(required_value(connection, "profile")))
+    except (CollectionDamaged, ValueError):
+        return 0
     stored = (connection.exec_driver_sql(query, (number,)).scalar() or b"" for number in numbers)
-    values = (np.frombuffer(vector[: len(vector) // 4 * 4], "<f4") for vector in stored)
-    return sum(len(vectors_not_finite(vector[np.newaxis])) for vector in values)
+    whole = [vector for vector in stored if len(vector) == stored_format.size]
+    return len(vectors_not_finite(stored_format.decode(whole)))
 
 
-def damaged_vectors(rows: Iterable[Any], dimensions: int) -> list[int]:
-    """Return the numbers of those (number, vector, checksum) whose vector, bytes, is not what was stored."""
+def damaged_vectors(rows: Iterable[Any], size: int) -> list[int]:
+    """Return the numbers of those (number, vector, checksum) whose vector, `size` bytes, is not what was stored."""
     return [
         number
         for number, vector, checksum in rows
-        if vector is None or checksum != vector_checksum(number, vector) or len(vector) != 4 * dimensions
+        if vector is None or checksum != vector_checksum(number, vector) or len(vector) != size
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.store.normalisation import Statistics
+from cbir.store.standardisation import Standardisation
 
 NEAR = 16  # neighbouring float32 values tried on either side of the computed one
 MAX_TRIED = 100_000  # combinations of values compared with the checksum
@@ -15,7 +15,7 @@ MAX_TRIED = 100_000  # combinations of values compared with the checksum
 
 def recover_vector(
     normalised: NDArray[np.float32],
-    statistics: Statistics,
+    statistics: Standardisation,
     damaged: bytes,
     is_original: Callable[[bytes], bool],
 ) -> bytes:
@@ -28,7 +28,7 @@ def recover_vector(
     ----------
     normalised : (d,) float32
         Vector of the snapshot.
-    statistics : Statistics
+    statistics : Standardisation
         Statistics that it was normalised with.
     damaged : bytes
         Vector of the database.
@@ -57,14 +57,14 @@ def recover_vector(
     return raw.astype("<f4").tobytes()
 
 
-def _computed(normalised: NDArray[np.float32], statistics: Statistics) -> NDArray[np.float32]:
+def _computed(normalised: NDArray[np.float32], statistics: Standardisation) -> NDArray[np.float32]:
     scale = np.where(statistics.scale == 0, 1, statistics.scale).astype(np.float64)  # a part of weight 0
     raw: NDArray[np.float32] = (normalised / scale + statistics.mean).astype(np.float32)
     return raw
 
 
 def _equivalent(
-    normalised: NDArray[np.float32], statistics: Statistics, raw: NDArray[np.float32], place: int
+    normalised: NDArray[np.float32], statistics: Standardisation, raw: NDArray[np.float32], place: int
 ) -> list[np.float32]:
     """Return raw values near the computed one that normalise to the snapshot's, the nearest first."""
     mean, scale, start = statistics.mean[place], statistics.scale[place], raw[place]

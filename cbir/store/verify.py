@@ -12,10 +12,11 @@ from cbir.errors import CbirError, CollectionDamaged
 from cbir.store import embedding_model, last_good, metadata, originals
 from cbir.store.agreement import describe_disagreement, differing_numbers, open_intact_snapshot
 from cbir.store.collection import Collection
-from cbir.store.collection_view import load_vectors, vector_length
+from cbir.store.collection_view import load_vectors
 from cbir.store.row_damage import Progress, missing_vectors, row_problems
 from cbir.store.schema import CHECKED, DATABASE, images, tombstones, vectors
 from cbir.store.snapshot import Snapshot, SnapshotInfo, file_checksum, open_snapshot
+from cbir.store.vector_format import VectorFormat, vector_format
 
 COMPACT = "`cbir collection compact` writes it again"
 LISTED = 5  # originals named in a message
@@ -73,20 +74,22 @@ def _database_problems(collection: Collection, progress: Progress | None = None)
             problems.append(f"{len(orphans)} rows of the database belong to no image")
         problems += missing_vectors(connection)
         if not problems:
-            problems += _size_problems(connection, vector_length(collection.profile))
+            problems += _size_problems(connection, vector_format(collection.profile))
         return problems + row_problems(connection, CHECKED, progress=progress)
 
 
-def _size_problems(connection: Connection, size: int) -> list[str]:
-    other_size = func.length(vectors.c.vector) != 4 * size
+def _size_problems(connection: Connection, stored_format: VectorFormat) -> list[str]:
+    other_size = func.length(vectors.c.vector) != stored_format.size
     wrong = connection.scalar(select(func.count()).select_from(vectors).where(other_size)) or 0
-    return [f"{wrong} vectors do not have the {size} values of the profile"] if wrong else []
+    return (
+        [f"{wrong} vectors do not have the {stored_format.dimensions} values of the profile"] if wrong else []
+    )
 
 
 def _vector_problems(collection: Collection) -> list[str]:
     """Compare all vectors with the snapshot if it is what was written."""
     with collection._engine.connect() as connection:
-        raw, numbers = load_vectors(connection, 0, vector_length(collection.profile))
+        raw, numbers = load_vectors(connection, 0, vector_format(collection.profile))
         intact = open_intact_snapshot(collection.folder, connection)
         differing = differing_numbers(*intact, raw, numbers) if intact else []
         return [describe_disagreement(connection, differing)] if differing else []
@@ -94,12 +97,12 @@ def _vector_problems(collection: Collection) -> list[str]:
 
 def _snapshot_problems(collection: Collection) -> list[str]:
     with collection._engine.connect() as connection:
-        info = metadata.read_snapshot_info(connection)
-        if info is None:
+        info, statistics = metadata.read_snapshot_info(connection), metadata.read_statistics(connection)
+        if info is None or statistics is None:
             return []
         path = collection.folder / "snapshots" / info.file
         try:
-            snapshot = open_snapshot(path, info, vector_length(collection.profile))
+            snapshot = open_snapshot(path, info, statistics.dimensions)
         except CollectionDamaged as damage:
             return [f"{damage}; {COMPACT}"]
         if file_checksum(path) != info.checksum:

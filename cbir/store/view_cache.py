@@ -15,6 +15,7 @@ from cbir.store.knn_file import read_knn
 from cbir.store.profile import Profile
 from cbir.store.row_damage import REMEDY
 from cbir.store.snapshot import Snapshot, SnapshotInfo, open_snapshot
+from cbir.store.vector_format import vector_format
 
 ATTEMPTS = 3  # to open a snapshot, which a writer may just have replaced
 
@@ -86,14 +87,15 @@ class ViewCache:
             raise CollectionDamaged(
                 f"the collection's database does not contain the statistics of its snapshot; {REMEDY}"
             )
-        dimensions = len(statistics.mean)
+        dimensions = statistics.dimensions
         path = self._folder / "snapshots" / info.file
         try:
             snapshot = open_snapshot(path, info, dimensions)
         except CollectionDamaged as damage:
             self._snapshot, self._snapshot_problem = None, str(damage)
             return False
-        self._snapshot_problem = sample_problem(connection, self._folder, snapshot, statistics)
+        stored_format = vector_format(metadata.read_profile(connection, self._folder))
+        self._snapshot_problem = sample_problem(connection, self._folder, snapshot, statistics, stored_format)
         self._snapshot = None if self._snapshot_problem else (snapshot, info)
         if self._snapshot is None:
             return True  # reads the database

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, delete, select
@@ -41,6 +42,7 @@ from cbir.store.image_rows import (
 from cbir.store.profile import Profile
 from cbir.store.records import Entry, Record
 from cbir.store.schema import forgotten, images, labels
+from cbir.store.vector_format import VectorFormat, vector_format
 
 DAMAGED = object()  # label that differs from all values, so that it is written again
 UNCHANGED = ("image_id", "content_hash", "labels")  # when a changed source still shows the image
@@ -53,6 +55,11 @@ class Writer:
         self.folder = folder
         self.who = who
         self._engine = engine
+
+    @cached_property
+    def _format(self) -> VectorFormat:
+        with self._engine.connect() as connection:
+            return vector_format(metadata.read_profile(connection, self.folder))
 
     def source_stamps(self, sources: Sequence[str]) -> dict[str, str]:
         """Return the stamps of those sources that images were indexed from."""
@@ -99,7 +106,7 @@ class Writer:
         with self._engine.begin() as connection:
             updated = self._update_sources(connection, [record for record, _ in entries])
             outcomes, new = self._sort_entries(connection, entries, updated, duplicates, restore)
-            numbers = insert_entries(connection, new)
+            numbers = insert_entries(connection, new, self._format)
             copies = [
                 (record, image_id)
                 for (record, _), (kind, image_id) in zip(entries, outcomes, strict=True)
@@ -355,8 +362,9 @@ class Writer:
 
     def finish(self) -> None:
         """End an indexing run: write a snapshot if there is none or too much has changed since."""
-        if index_build.index_is_stale(self.folder, self._engine):
-            self.snapshot()
+        outgrown = index_build.statistics_are_outgrown(self._engine)
+        if outgrown or index_build.index_is_stale(self.folder, self._engine):
+            self.snapshot(refit=outgrown)
 
     def compact(
         self, refit: bool = False, history_days: int | None = None, deleted_days: int | None = None

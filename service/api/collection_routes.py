@@ -48,7 +48,8 @@ def get_profile() -> Response:
     descriptor = profile.load_descriptor()
     parts = {part.name: part.stop - part.start for part in descriptor.parts}
     facts: dict[str, Any] = {"hash": profile.hash, "dimensions": descriptor.dimensions, "parts": parts}
-    return json_response(messages.ProfileInfo(**facts, **profile.model_dump()))
+    facts["components"] = profile.components if profile.is_projected else None
+    return json_response(messages.ProfileInfo(**profile.model_dump() | facts))
 
 
 @blueprint.get("/collection/statistics")
@@ -61,7 +62,11 @@ def get_statistics() -> Response:
     counts = messages.CollectionStatistics(normalisation=None, **collection.counts())
     if fitted := collection.statistics():
         counts.normalisation = messages.Normalisation(
-            fitted_on=fitted.fitted_on, mean=fitted.mean.tolist(), scale=fitted.scale.tolist()
+            fitted_on=fitted.fitted_on,
+            components=fitted.components,
+            version=fitted.version,
+            mean=fitted.mean.tolist(),
+            scale=fitted.scale.tolist(),
         )
     return json_response(counts)
 

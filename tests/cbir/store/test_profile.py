@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as arrays
 from cbir import descriptors
 from cbir.errors import InvalidInput
 from cbir.store import profile as profiles
-from cbir.store.normalisation import Statistics, fit_statistics
+from cbir.store.normalisation import fit_statistics, read_statistics
 
 
 def test_every_descriptor_is_a_profile():
@@ -62,7 +62,7 @@ def test_a_weight_scales_its_parts_squared_distance():
 def test_statistics_survive_writing_bit_by_bit():
     raw = np.random.default_rng(0).normal(size=(10, 6)).astype(np.float32)
     fitted = fit_statistics(raw, profiles.get("tamura"))
-    read = Statistics.from_json(fitted.to_json())
+    read = read_statistics(fitted.to_json())
     np.testing.assert_array_equal(read.mean, fitted.mean)
     np.testing.assert_array_equal(read.scale, fitted.scale)
 
