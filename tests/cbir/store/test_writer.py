@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cbir.errors import CollectionBusy
-from cbir.store import Collection
+from cbir.store import Collection, schema
 from cbir.store.verify import verify_collection
 
 
@@ -125,9 +125,10 @@ def test_erasing_reaches_what_was_deleted_before_and_the_statistics(collection, 
     assert hidden not in bytes_of(collection.folder)
 
 
-@pytest.mark.slow
-def test_erasing_says_when_a_reader_still_holds_old_pages(collection, entries):
-    with collection.writer() as writer:
+def test_erasing_says_when_a_reader_still_holds_old_pages(collection, entries, monkeypatch):
+    pragmas = [pragma for pragma in schema.PRAGMAS if not pragma.startswith("busy_timeout")]
+    monkeypatch.setattr(schema, "PRAGMAS", (*pragmas, "busy_timeout=100"))  # instead of ten seconds
+    with Collection(collection.folder) as opened, opened.writer() as writer:
         writer.add(entries(0, 3, patient="key-77"))
         reader = sqlite3.connect(collection.folder / "collection.sqlite", isolation_level=None)
         reader.execute("BEGIN")
