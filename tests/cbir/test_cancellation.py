@@ -223,7 +223,7 @@ def test_cancelled_callers_leave_one_thread():
     def leave() -> None:
         raise ConnectionAbortedError
 
-    for _ in range(50):
+    for _ in range(10):
         with pytest.raises(ConnectionAbortedError), time_limit(5, leave):
             run_to_end(proceed.wait, lock)
     assert threading.active_count() <= threads + 1
