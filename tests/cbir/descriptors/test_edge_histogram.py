@@ -57,7 +57,7 @@ def quantised(share: float, kind: int) -> int:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(image=images(st.integers(70, 180)))
 def test_equals_the_slow_form(image: Image):
     assert local_bins(image).tolist() == slow(image.grey)

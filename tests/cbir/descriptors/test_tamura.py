@@ -113,7 +113,7 @@ class Slow:
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(image=images(st.integers(1, 60)))
 def test_equals_the_slow_form(image: Image):
     np.testing.assert_allclose(tamura(image), Slow(image.grey).values(), rtol=1e-5, atol=1e-4)
