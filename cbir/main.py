@@ -8,6 +8,21 @@ import cbir
 from cbir.commands.lazy_commands import LazyCommands
 from cbir.errors import CbirError
 
+EXTRAS = {  # packages that commands import first, and the extra of pyproject.toml that brings each
+    "dicomweb_client": "pacs",
+    "highdicom": "pacs",
+    "httpx": "client",
+    "ir_measures": "evaluate",
+    "matplotlib": "evaluate",
+    "onnxruntime": "deep",
+    "pynetdicom": "pacs",
+    "requests": "pacs",
+    "safetensors": "deep",
+    "statsmodels": "evaluate",
+    "torch": "deep",
+    "torchvision": "deep",
+}
+
 app = typer.Typer(
     cls=LazyCommands,
     add_completion=False,
@@ -34,6 +49,8 @@ def _cbir(
 
 def error_advice(error: Exception) -> str | None:
     """Describe a system or database error in one line; return None for a bug in cbir."""
+    if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
+        return f"this needs {error.name}: pip install 'cbir[{extra}]'"
     if isinstance(error, OSError):
         return f"{error.filename or 'the system'}: {error.strerror or error}"
     if type(error).__module__.partition(".")[0] in ("sqlalchemy", "sqlite3"):
