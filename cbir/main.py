@@ -14,7 +14,6 @@ EXTRAS = {  # packages that commands import first, and the extra of pyproject.to
     "httpx": "client",
     "ir_measures": "evaluate",
     "matplotlib": "evaluate",
-    "onnxruntime": "deep",
     "pynetdicom": "pacs",
     "requests": "pacs",
     "safetensors": "deep",
