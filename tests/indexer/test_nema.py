@@ -25,12 +25,13 @@ from pydicom.uid import (
 from cbir import settings
 from cbir.images import read_images
 from cbir.store import Collection
+from indexer.index_request import open_collection
 from service.app import create_app
+from tests.indexer.commands import index
 from tests.indexer.damaged import DAMAGED
 from tests.indexer.dicomweb.test_orthanc import SCRIPT, STUDIES, put
 from tests.indexer.orthanc import RECEIVER, Namespace, namespace, needs_orthanc, orthanc
 from tests.indexer.receiving import CBIR, receiver
-from tests.indexer.test_index import index
 from tests.service.test_stow import FAILED, SENT, post
 
 PROPOSES = {  # options of storescu
@@ -119,11 +120,12 @@ def test_by_storescu(sent: list[Path], pictures: set[str], tmp_path: Path) -> No
     assert pictures_in(tmp_path / "collection") == pictures
 
 
-def test_by_stow(sent: list[Path], pictures: set[str], tmp_path: Path) -> None:
+def test_by_stow(
+    sent: list[Path], pictures: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CBIR_DECODERS", "1")
     place = tmp_path / "collection"
-    seed = tmp_path / "seed"
-    seed.mkdir()
-    index(seed, place)  # an empty collection
+    open_collection(place).close()
     client = create_app(place, settings.load()).test_client()
     answer = post(client, *(path.read_bytes() for path in sent))
     assert answer.status_code == 202
@@ -158,6 +160,7 @@ def test_through_orthanc_by_asking_and_by_being_sent(
     }
     listening = network.start(
         *CBIR, "receive", "--collection", forwarded, "--port", str(RECEIVER), "--allow", "ORTHANC",
+        "--jobs", "1",
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
@@ -166,7 +169,17 @@ def test_through_orthanc_by_asking_and_by_being_sent(
         with orthanc(network, tmp_path / "orthanc", **settings):
             put(network, sent)
             said = network.run(
-                *CBIR, "index", "dicomweb", STUDIES, "--collection", asked, "--format", "json", code=3
+                *CBIR,
+                "index",
+                "dicomweb",
+                STUDIES,
+                "--collection",
+                asked,
+                "--jobs",
+                "1",
+                "--format",
+                "json",
+                code=3,
             )
             counts = {name: number for name, number in json.loads(said).items() if number}
             assert counts == {

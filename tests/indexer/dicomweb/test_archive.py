@@ -1,9 +1,7 @@
 """Crawling an archive that wants credentials, speaks TLS, or dies on the way."""
 
 import json
-import os
 import shutil
-import subprocess
 from pathlib import Path
 from threading import Event
 
@@ -21,8 +19,9 @@ from indexer.dicomweb.crawl import Crawl, StudyFilter
 from indexer.dicomweb.dicomweb_archive import DicomwebArchive
 from indexer.dicomweb.orthanc_changes import OrthancChanges
 from indexer.index_request import open_collection
+from tests.indexer.commands import call
 from tests.indexer.dicomweb.small_archive import SmallArchive, basic, certificate, serving
-from tests.indexer.receiving import CBIR, instances_in, slices
+from tests.indexer.receiving import instances_in, slices
 
 MOST = 2**20
 needs_openssl = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
@@ -30,13 +29,8 @@ needs_openssl = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl 
 
 def crawl(url: str, place: Path, code: int = 0, *options: str | Path, **environment: str) -> str:
     """What `cbir index dicomweb` printed, to either stream."""
-    done = subprocess.run(
-        [*CBIR, "index", "dicomweb", url, "--collection", place, "--jobs", "1", "--format", "json", *options],
-        capture_output=True, text=True, timeout=120, check=False, env=os.environ | environment,
-    )  # fmt: skip
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout + done.stderr
+    command = ("index", "dicomweb", url, "--collection", place, "--jobs", "1", "--format", "json")
+    return "".join(call(*command, *options, code=code, **environment))
 
 
 @needs_openssl
@@ -197,6 +191,8 @@ def test_prefixes_headers_and_filters(tmp_path: Path) -> None:
     with serving(archive) as url:
         days = ("--since", "20200101", "--until", "20200131", "--modality", "ct", "--body-part", "chest")
         assert json.loads(crawl(url, place, 0, *prefixes, *days))["stored"] == 2
+    assert "no answer from" in crawl(url, place, 2)
+    assert len(instances_in(place)) == 2
     searched = [path for path, _ in archive.asked if "/find/" in path]
     given = [path for path, _ in archive.asked if "/give/" in path]
     assert len(searched) + len(given) == len(archive.asked)

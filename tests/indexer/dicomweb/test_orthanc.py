@@ -105,8 +105,6 @@ def test_an_archive_is_fetched_filtered_followed_and_may_go_away(
             assert watching.returncode == 0
         finally:
             watching.kill()
-    gone = network.run(*index, STUDIES, "--collection", place, code=2)
-    assert "no answer from" in gone
     assert count(place) == 17
 
 
@@ -117,7 +115,7 @@ def test_stable_studies_are_forwarded(network: Namespace, phantoms: Path, tmp_pa
     lua.write_text(text.partition("```lua\n")[2].partition("```")[0])
     receiver = network.start(
         *CBIR, "receive", "--collection", place, "--port", str(RECEIVER), "--peer", "ORTHANC@127.0.0.1",
-        "--commitment", f"ORTHANC=127.0.0.1:{DICOM}",
+        "--commitment", f"ORTHANC=127.0.0.1:{DICOM}", "--jobs", "1",
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:

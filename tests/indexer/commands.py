@@ -1,0 +1,37 @@
+"""Commands of `cbir`, called in this process: most tests are not about the start of a process."""
+
+import json
+import signal
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cbir.main import main
+
+
+def call(*arguments: object, code: int = 0, **environment: str) -> tuple[str, str]:
+    """Run `cbir`; what it printed to standard output and to standard error. It must end with `code`."""
+    printed, errors = StringIO(), StringIO()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed), redirect_stderr(errors):
+        patch.setattr(sys, "argv", ["cbir", *map(str, arguments)])
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        try:
+            with pytest.raises(SystemExit) as ended:
+                main()
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+    assert (ended.value.code or 0) == code, errors.getvalue()
+    return printed.getvalue(), errors.getvalue()
+
+
+def index(folder: Path, collection: Path, *more: object, code: int = 0) -> dict[str, Any]:
+    """Run `cbir index`; its summary."""
+    options = ("--collection", collection, "--jobs", 1, "--format", "json", *more)
+    return dict(json.loads(call("index", folder, *options, code=code)[0]))
