@@ -3,7 +3,6 @@
 import socket
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian
@@ -11,22 +10,25 @@ from pynetdicom import AE
 from pynetdicom.association import Association
 from pynetdicom.transport import AssociationSocket
 
-from indexer.receive import bounded_socket, storage_service
+from indexer.receive import association_request, bounded_socket, storage_service
 from indexer.receive.peer_policy import PeerPolicy
 from tests.indexer.receive.listening import listening, port_of
 from tests.indexer.receiving import slices
 
-SECONDS = 2.0  # instead of a minute
+SECONDS = 1.0  # instead of a minute
 
 
-@pytest.fixture
-def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Where one association at a time is served, and nobody is waited for long."""
-    monkeypatch.setattr(storage_service, "NETWORK_SECONDS", SECONDS)
-    monkeypatch.setattr(storage_service, "ACSE_SECONDS", SECONDS)
-    monkeypatch.setattr(bounded_socket, "PDU_SECONDS", SECONDS)
-    with listening(tmp_path / "collection", PeerPolicy("CBIR", max_associations=1)) as server:
-        yield port_of(server)
+    place = tmp_path_factory.mktemp("patience") / "collection"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(storage_service, "NETWORK_SECONDS", SECONDS)
+        patch.setattr(storage_service, "ACSE_SECONDS", SECONDS)
+        patch.setattr(bounded_socket, "PDU_SECONDS", SECONDS)
+        patch.setattr(association_request, "REQUEST_SECONDS", SECONDS)
+        with listening(place, PeerPolicy("CBIR", max_associations=1)) as server:
+            yield port_of(server)
 
 
 def _asks(port: int) -> Association:

@@ -4,18 +4,21 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 from pynetdicom.pdu import A_ASSOCIATE_RQ
 
+from cbir import settings
 from cbir.errors import InvalidInput
 from indexer.receive.commitment_peers import PeerAddress
+from indexer.receive.network_options import load_network_options
 from indexer.receive.peer_policy import UNKNOWN_CALLED, UNKNOWN_CALLING, UNKNOWN_PROTOCOL, Peer, PeerPolicy
 from indexer.receive.receive_command import receive
 from tests.indexer.receive.listening import OTHER, associate, listening, port_of
-from tests.indexer.receiving import CBIR, receiver
+from tests.indexer.receiving import CBIR, Receiver, receiver
 
 
 def request(calling: str, called: str = "CBIR") -> A_ASSOCIATE_RQ:
@@ -87,21 +90,31 @@ def test_only_known_peers_associate(tmp_path: Path) -> None:
         assert not stranger.is_rejected  # cut without an answer
 
 
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
+    """A receiver with a peer in its settings file, and another as option."""
+    folder = tmp_path_factory.mktemp("peers")
+    (folder / "cbir.toml").write_text('dicom_peers = ["SCANNER@127.0.0.0/8"]\n')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CBIR_CONFIG", str(folder / "cbir.toml"))
+        with receiver(folder / "collection", "--peer", "STRANGER@127.0.0.1") as made:
+            yield made
+            made.stop()
+
+
 def test_peers_of_the_settings_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cbir.toml").write_text('dicom_peers = ["SCANNER@127.0.0.0/8"]\n')
     monkeypatch.setenv("CBIR_CONFIG", str(tmp_path / "cbir.toml"))
-    with receiver(tmp_path / "collection") as started:
-        assert associate(started.port, "STRANGER").is_rejected
-        made = associate(started.port, "SCANNER", address=OTHER)
-        assert made.is_established
-        made.release()
-        started.stop()
-    with receiver(tmp_path / "collection", "--peer", "STRANGER@127.0.0.1") as started:
-        assert associate(started.port, "SCANNER").is_rejected
-        made = associate(started.port, "STRANGER")
-        assert made.is_established
-        made.release()
-        started.stop()
+    options = load_network_options(settings.load(dicom_peers=None), "CBIR", [], 8, None)
+    assert options.peers.check(request("STRANGER"), "127.0.0.1") is UNKNOWN_CALLING
+    assert options.peers.check(request("SCANNER"), OTHER) is None
+
+
+def test_peers_of_the_command_replace_those_of_the_settings_file(started: Receiver) -> None:
+    assert associate(started.port, "SCANNER").is_rejected
+    made = associate(started.port, "STRANGER")
+    assert made.is_established
+    made.release()
 
 
 @pytest.mark.parametrize(
@@ -141,21 +154,19 @@ def test_too_few_files_are_told_of_at_the_start(tmp_path: Path) -> None:
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="only Linux changes the limits of other processes"
 )
-def test_files_that_run_out_later_are_waited_for(tmp_path: Path) -> None:
+def test_files_that_run_out_later_are_waited_for(started: Receiver) -> None:
     resource = pytest.importorskip("resource")
-    with receiver(tmp_path / "collection") as started:
-        process = psutil.Process(started.process.pid)
-        limits = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
-        held = [socket.create_connection(("127.0.0.1", started.port)) for _ in range(3)]
-        before = sum(process.cpu_times()[:2])
-        time.sleep(2)
-        used = sum(process.cpu_times()[:2]) - before
-        assert used < 0.1, used
-        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, limits)
-        made = associate(started.port)
-        assert made.is_established
-        made.release()
-        for one in held:
-            one.close()
-        started.stop()
+    process = psutil.Process(started.process.pid)
+    limits = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+    held = [socket.create_connection(("127.0.0.1", started.port)) for _ in range(3)]
+    before = sum(process.cpu_times()[:2])
+    time.sleep(1.5)
+    used = sum(process.cpu_times()[:2]) - before
+    assert used < 0.1, used
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, limits)
+    made = associate(started.port, "STRANGER")
+    assert made.is_established
+    made.release()
+    for one in held:
+        one.close()

@@ -43,7 +43,6 @@ from tests.indexer.receiving import (
     with_meta,
 )
 
-COUNT = 12  # bench/receive_killed.py sends 10,000
 needs_dcmtk = pytest.mark.skipif(
     not shutil.which("storescu"), reason="dcmtk is not installed (apt-get install dcmtk)"
 )
@@ -234,32 +233,6 @@ def test_too_much_ends_the_association_and_no_more(running: tuple[Receiver, Path
         except ConnectionResetError:
             pass
     assert send(started.port, list(slices(1, 32, seed=4))) == [0]
-
-
-@pytest.mark.slow
-def test_what_was_acknowledged_outlives_the_receiver(tmp_path: Path) -> None:
-    place = tmp_path / "collection"
-    wanted = list(slices(COUNT, 24))
-    acknowledged: list[str] = []
-    for kill in (True, False):
-        with receiver(place) as started:
-            with association(started.port) as made:
-                for number, ds in enumerate(wanted):
-                    if kill and number == COUNT // 2:
-                        started.kill()
-                    if not made.is_established:
-                        break
-                    status = made.send_c_store(ds)
-                    if "Status" in status and status.Status == 0:
-                        acknowledged.append(str(ds.SOPInstanceUID))
-            if kill:
-                assert len(acknowledged) == COUNT // 2
-                assert set(acknowledged) <= set(instances_in(place))
-            else:
-                started.stop()
-    found = instances_in(place)
-    assert len(found) == len(set(found))
-    assert set(found) == {str(ds.SOPInstanceUID) for ds in wanted}
 
 
 def test_frames_are_chosen() -> None:
