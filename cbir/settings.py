@@ -32,6 +32,11 @@ def _state_folder() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")) / "cbir"
 
 
+def _encoder_folder() -> Path:
+    """Return the folder of encoders by the XDG base directory specification."""
+    return Path(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")) / "cbir" / "encoders"
+
+
 def _split_commas(value: Any) -> Any:
     """Split a list in an environment variable at its commas."""
     return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
@@ -89,6 +94,9 @@ class Settings(BaseSettings):
     rerank: str = Field("auto", description="re-ranking of searches that name none; auto: the best available")
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="device for re-ranking and embeddings; auto: a GPU if there is one"
+    )
+    encoder_folder: Path = Field(
+        default_factory=_encoder_folder, description="folder of pretrained networks, see `cbir encoder`"
     )
     index: Literal["exact", "flat", "ivf"] = Field(
         "exact", description="index of nearest neighbours for re-rankers of the top; flat, ivf: FAISS"

@@ -1,0 +1,30 @@
+"""Encoders by name: pretrained networks that turn images into vectors."""
+
+from pathlib import Path
+
+from cbir import settings
+from cbir.encoders import built_in, encoder_files
+from cbir.encoders.encoder import Encoder
+from cbir.encoders.encoder_card import EncoderCard
+from cbir.errors import InvalidInput
+
+__all__ = ["Encoder", "EncoderCard", "get", "names"]
+
+
+def names(folder: Path | None = None) -> tuple[str, ...]:
+    """Return the names of all encoders: built in, then those in `folder`, by default the setting encoder_folder."""
+    stored = encoder_files.stored_names(folder or settings.load().encoder_folder)
+    return (*built_in.CARDS, *(name for name in stored if name not in built_in.CARDS))
+
+
+def get(name: str, folder: Path | None = None) -> Encoder:
+    """Return the encoder called `name`; `folder` is that of stored ones, by default the setting encoder_folder.
+
+    Raises InvalidInput if there is no such encoder or its card is damaged.
+    """
+    folder = folder or settings.load().encoder_folder
+    if name in built_in.CARDS:
+        return Encoder(built_in.CARDS[name], folder)
+    if name not in names(folder):
+        raise InvalidInput(f"there is no encoder {name!r}; choose one of {', '.join(names(folder))}")
+    return Encoder(encoder_files.read_card(folder, name), folder)

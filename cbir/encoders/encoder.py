@@ -1,0 +1,90 @@
+"""Encoders: pretrained networks that turn images into vectors, by onnxruntime."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.encoders import built_in, encoder_files
+from cbir.encoders.encoder_card import EncoderCard
+from cbir.encoders.encoder_network import EncoderNetwork
+from cbir.encoders.fit_image import fit_image
+from cbir.errors import InvalidInput
+from cbir.images import Image
+
+
+class Encoder:
+    """A network with its card, read when it describes the first images. Thread-safe.
+
+    folder: of stored encoders.
+    """
+
+    def __init__(self, card: EncoderCard, folder: Path) -> None:
+        self.card, self._folder = card, folder
+        self.name, self.dimensions = card.name, card.dimensions
+
+    def prepare(self, image: Image) -> NDArray[np.uint8]:
+        """Scale `image` to the network's input: (height, width, channels) uint8."""
+        return fit_image(image, self.card.input)
+
+    def describe_batch(self, inputs: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """Describe n prepared images: (n, dimensions) float32, as the network gives them.
+
+        Raises InvalidInput if the network is missing or damaged, or gives values that are not finite.
+        """
+        vectors = np.empty((len(inputs), self.dimensions), np.float32)
+        for row, pixels in enumerate(inputs):  # one by one: larger batches leave the cache and are slower
+            vectors[row] = _load_network(self.card, self._folder).describe(pixels)
+        if not np.isfinite(vectors).all():
+            raise InvalidInput(f"the encoder {self.name} gives values that are not finite")
+        return vectors
+
+    def check_available(self) -> None:
+        """Raise InvalidInput, with the remedy, if the network is neither stored nor can be converted."""
+        if not encoder_files.network_path(self._folder, self.card).is_file():
+            _source_path(self.card)
+
+    def store(self) -> Path:
+        """Return the path of the stored network, which is converted first if needed.
+
+        Raises InvalidInput if it is missing or damaged, or the folder cannot be written to.
+        """
+        load_content(self.card, self._folder)
+        path = encoder_files.network_path(self._folder, self.card)
+        if not path.is_file():
+            raise InvalidInput(f"{self._folder} cannot be written to; change the setting encoder_folder")
+        return path
+
+
+def load_content(card: EncoderCard, folder: Path) -> bytes:
+    """Return the ONNX network of a card: stored in `folder`, or converted from a package and stored.
+
+    Raises InvalidInput if it is missing or damaged.
+    """
+    if _is_built_in(card):
+        return encoder_files.load_or_make(folder, card, lambda: built_in.make_network(card.name))
+    content = encoder_files.read_network(folder, card)
+    if content is None:
+        raise _missing(card)
+    return content
+
+
+def _source_path(card: EncoderCard) -> Path:
+    if not _is_built_in(card):
+        raise _missing(card)
+    return built_in.weights_path(card.name)
+
+
+def _is_built_in(card: EncoderCard) -> bool:
+    return built_in.CARDS.get(card.name) == card
+
+
+def _missing(card: EncoderCard) -> InvalidInput:
+    return InvalidInput(f"the network of the encoder {card.name} is missing; add it again: cbir encoder add")
+
+
+@lru_cache(maxsize=4)
+def _load_network(card: EncoderCard, folder: Path) -> EncoderNetwork:
+    return EncoderNetwork(load_content(card, folder), card)

@@ -1,0 +1,99 @@
+"""Cards of encoders: weights, input and outputs of a pretrained network, and where it comes from."""
+
+import hashlib
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+
+NAME = r"[a-z0-9][a-z0-9_.-]{0,63}"
+GREATEST_SIDE = 2048  # pixels
+GREATEST_DIMENSIONS = 16_384
+
+Text = Annotated[str, Field(max_length=4000)]
+Side = Annotated[int, Field(ge=8, le=GREATEST_SIDE)]
+Dimensions = Annotated[int, Field(ge=1, le=GREATEST_DIMENSIONS)]
+Positive = Annotated[FiniteFloat, Field(gt=0)]
+Channels = Annotated[tuple[FiniteFloat, ...], Field(min_length=1, max_length=3)]
+
+
+class EncoderInput(BaseModel):
+    """Input of a network: (pixels / scale - mean) / deviation, (1, channels, height, width).
+
+    fit: "squash" ignores the aspect ratio, "letterbox" pads with black, "crop" keeps the centre.
+    interpolation: "area" by OpenCV (linear where it enlarges), "linear" and "cubic" by Pillow, smoothed where they
+    shrink, as training pipelines of torchvision and transformers have it.
+    channels: "colour" repeats grey images, "grey" reduces coloured ones.
+    mean, deviation: a number per channel of the network.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    width: Side
+    height: Side
+    fit: Literal["squash", "letterbox", "crop"] = "squash"
+    interpolation: Literal["area", "linear", "cubic"] = "area"
+    channels: Literal["colour", "grey"] = "colour"
+    scale: Positive = 255.0
+    mean: Channels
+    deviation: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=3)]
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        if not len(self.mean) == len(self.deviation) != 2:
+            raise ValueError("mean and deviation need as many numbers as the network has channels, 1 or 3")
+        if self.channels == "colour" and len(self.mean) != 3:
+            raise ValueError("a network for colour has three channels")
+        return self
+
+
+class EncoderOutput(BaseModel):
+    """Values taken from one output of a network.
+
+    pooling: "grid" averages grid x grid overlapping windows of a map, each `window` of its sides long, "global" the
+    whole map; "none" takes an output that is a vector as it is.
+    dimensions: number of values after pooling.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tensor: Annotated[str, Field(min_length=1, max_length=500)]
+    pooling: Literal["grid", "global", "none"]
+    grid: Annotated[int, Field(ge=1, le=8)] = 3
+    window: Annotated[float, Field(gt=0, le=1)] = 0.5
+    dimensions: Dimensions
+
+
+class EncoderCard(BaseModel):
+    """Card of an encoder.
+
+    source: package and version, file, or hub id of the weights. sha256: of the weights' file.
+    description: data it was trained on, and weaknesses.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Annotated[str, Field(pattern=f"^{NAME}$")]
+    title: Text
+    description: Text = ""
+    source: Text
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    licence: Text = "unknown"
+    input: EncoderInput
+    outputs: Annotated[tuple[EncoderOutput, ...], Field(min_length=1, max_length=16)]
+
+    @model_validator(mode="after")
+    def _is_not_too_large(self) -> Self:
+        if self.dimensions > GREATEST_DIMENSIONS:
+            raise ValueError(f"{self.dimensions} values per image are more than {GREATEST_DIMENSIONS}")
+        return self
+
+    @property
+    def dimensions(self) -> int:
+        """Number of values of a vector."""
+        return sum(output.dimensions for output in self.outputs)
+
+    @property
+    def hash(self) -> str:
+        """Hash of everything that determines the vectors, 16 hexadecimal digits."""
+        text = self.model_dump_json(include={"sha256", "input", "outputs"})
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -1,0 +1,122 @@
+"""Folder of encoders on disk: `NAME-HASH.onnx`, the network, and `NAME-HASH.json`, its card and hash.
+
+The card is written last and makes the encoder exist. Both are replaced as a whole, so that a reader needs no lock.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from cbir.atomic import write_bytes
+from cbir.encoders.encoder_card import EncoderCard
+from cbir.errors import InvalidInput
+from cbir.file_lock import wait_lock
+from cbir.models.model_card import LARGEST_CARD, read_verified
+
+
+def network_path(folder: Path, card: EncoderCard) -> Path:
+    """Return the path of the network in the folder of encoders."""
+    return folder / f"{card.name}-{card.hash}.onnx"
+
+
+def stored_names(folder: Path) -> list[str]:
+    """Return the names of the stored encoders, sorted."""
+    return sorted({path.stem.rpartition("-")[0] for path in folder.glob("*-*.json")})
+
+
+def read_card(folder: Path, name: str) -> EncoderCard:
+    """Return the card of a stored encoder; raise InvalidInput if it is damaged."""
+    for path in sorted(folder.glob(f"{name}-*.json")):
+        if path.stem.rpartition("-")[0] == name:
+            card, _ = _read(path)
+            if card is None or card.name != name or network_path(folder, card).stem != path.stem:
+                raise InvalidInput(f"{path} is damaged; remove it, then add the encoder {name} again")
+            return card
+    raise InvalidInput(f"there is no encoder {name} in {folder}")
+
+
+def read_network(folder: Path, card: EncoderCard) -> bytes | None:
+    """Return the stored ONNX network of a card, checked; None if there is none.
+
+    Raises InvalidInput if it is not the network that was stored.
+    """
+    path = network_path(folder, card)
+    stored, sha256 = _read(path.with_suffix(".json"))
+    if not path.is_file() or stored is None:
+        return None
+    if stored.hash != card.hash:
+        raise InvalidInput(f"{path} belongs to another card")
+    return read_verified(path, sha256)
+
+
+def write_network(folder: Path, card: EncoderCard, network: bytes) -> Path:
+    """Store an ONNX network with its card; return its path."""
+    path = network_path(folder, card)
+    content = {"card": card.model_dump(mode="json"), "network_sha256": hashlib.sha256(network).hexdigest()}
+    suffix = f".{os.getpid()}.partial"
+    write_bytes(path, network, suffix=suffix)
+    write_bytes(path.with_suffix(".json"), json.dumps(content, indent=1).encode(), suffix=suffix)
+    return path
+
+
+def load_or_make(folder: Path, card: EncoderCard, make: Callable[[], bytes]) -> bytes:
+    """Return the stored network of a card; make and store it if there is none or it is damaged.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of encoders; created if missing.
+    card : EncoderCard
+        Card of the encoder.
+    make : callable
+        Returns the ONNX network. Only one process at a time calls it.
+
+    Returns
+    -------
+    bytes
+        The network, which is only not stored where the folder cannot be written.
+    """
+    network = _intact(folder, card)
+    if network is not None:
+        return network
+    try:
+        with locked(folder):
+            network = _intact(folder, card)
+            if network is None:
+                network = make()
+                write_network(folder, card, network)
+            return network
+    except OSError:
+        return network or make()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of the folder, which is created if missing, against other processes that write to it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("ab") as file:
+        wait_lock(file.fileno())
+        yield
+
+
+def _intact(folder: Path, card: EncoderCard) -> bytes | None:
+    try:
+        return read_network(folder, card)
+    except InvalidInput:
+        return None
+
+
+def _read(path: Path) -> tuple[EncoderCard | None, str]:
+    """Return the card and the network's hash in a file, None without a file that holds them."""
+    try:
+        if path.stat().st_size > LARGEST_CARD:
+            return None, ""
+        content = json.loads(path.read_bytes())
+        return EncoderCard.model_validate(content["card"]), str(content["network_sha256"])
+    except (OSError, ValueError, KeyError, TypeError, ValidationError):
+        return None, ""

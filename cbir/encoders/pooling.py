@@ -1,0 +1,56 @@
+"""Pooling of the maps of a network."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.encoders.encoder_card import EncoderOutput
+from cbir.errors import InvalidInput
+
+
+def pooling_matrix(output: EncoderOutput, shape: Sequence[int]) -> NDArray[np.float32] | None:
+    """Return the weights (values, places) that average a map (1, channels, height, width); None without pooling.
+
+    Raises InvalidInput if the shape does not fit the pooling or the dimensions of the card.
+    """
+    if output.pooling == "none":
+        if len(shape) != 2 or shape[0] != 1:
+            raise InvalidInput(f"output {output.tensor} has shape {_text(shape)}, no vector: pool it")
+        weights, dimensions = None, shape[1]
+    else:
+        if len(shape) != 4 or shape[0] != 1:
+            raise InvalidInput(f"output {output.tensor} has shape {_text(shape)}, which cannot be pooled: "
+                               "it takes 1 x channels x height x width")  # fmt: skip
+        if not np.prod(shape):
+            raise InvalidInput(f"output {output.tensor} is empty: its shape is {_text(shape)}")
+        grid, window = (output.grid, output.window) if output.pooling == "grid" else (1, 1.0)
+        weights = np.kron(_windows(shape[2], grid, window), _windows(shape[3], grid, window))
+        dimensions = grid * grid * shape[1]
+    if dimensions == 0:
+        raise InvalidInput(f"output {output.tensor} is empty: its shape is {_text(shape)}")
+    if dimensions != output.dimensions:
+        raise InvalidInput(f"output {output.tensor} gives {dimensions} values, not {output.dimensions} "
+                           "as the card says")  # fmt: skip
+    return weights
+
+
+def pool(values: NDArray[np.float32], weights: NDArray[np.float32] | None) -> NDArray[np.float32]:
+    """Average a map by the weights of `pooling_matrix`: window by window, the channels of each."""
+    if weights is None:
+        return values.ravel()
+    places = values.reshape(values.shape[1], -1)
+    return np.asarray(weights @ places.T).ravel()
+
+
+def _windows(side: int, grid: int, window: float) -> NDArray[np.float32]:
+    """Return weights (grid, side) of evenly spaced windows: 1 / length inside, 0 outside."""
+    length = max(1, round(side * window))
+    weights = np.zeros((grid, side), np.float32)
+    for row, start in enumerate(np.linspace(0, side - length, grid)):
+        weights[row, round(start) : round(start) + length] = 1 / length
+    return weights
+
+
+def _text(shape: Sequence[int]) -> str:
+    return " x ".join(map(str, shape))

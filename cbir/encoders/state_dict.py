@@ -1,0 +1,95 @@
+"""PyTorch state dicts read without torch, and without running anything that a pickle asks for.
+
+Reads the file format that `torch.save` wrote before version 1.6: five pickles (magic number, protocol, system, the
+dictionary of tensors, keys of the storages), then the storages, each a count of its elements and their bytes.
+"""
+
+import pickle
+from collections import OrderedDict
+from io import BytesIO
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.errors import InvalidInput
+
+MAGIC, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
+_STORAGES = {"FloatStorage": np.dtype("<f4"), "LongStorage": np.dtype("<i8")}
+
+
+class _Storage(NamedTuple):
+    key: str
+    dtype: np.dtype[Any]
+
+
+class _Tensor(NamedTuple):
+    """Position of a tensor in its storage; offset and strides count elements."""
+
+    storage: _Storage
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class StateDictUnpickler(pickle.Unpickler):
+    """Unpickler that knows what a state dict consists of, and refuses everything else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return a global of a state dict; raise UnpicklingError for any other."""
+        if (module, name) == ("collections", "OrderedDict"):
+            return OrderedDict
+        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
+            return lambda *arguments: _Tensor(*arguments[:4])  # a new one: pickles can set attributes
+        if module == "torch" and name in _STORAGES:
+            return _STORAGES[name]
+        raise pickle.UnpicklingError(f"it refers to {module}.{name}")
+
+    def persistent_load(self, pid: Any) -> _Storage:
+        """Return the storage that a persistent id stands for."""
+        kind, dtype, key, _, _, view = pid
+        if kind != "storage" or not isinstance(dtype, np.dtype) or view is not None:
+            raise pickle.UnpicklingError("a storage of an unknown kind")
+        return _Storage(str(key), dtype)
+
+
+def read_state_dict(content: bytes, name: str) -> dict[str, NDArray[Any]]:
+    """Return the tensors of a state dict by name; `name` is that of the file, for messages.
+
+    Raises InvalidInput if it is something else, is damaged, or has other objects than tensors.
+    """
+    try:
+        file = BytesIO(content)
+        if [StateDictUnpickler(file).load() for _ in range(2)] != [MAGIC, PROTOCOL]:
+            raise ValueError("it is no file of torch.save, or of a newer version")
+        if not StateDictUnpickler(file).load()["little_endian"]:
+            raise ValueError("its numbers are big-endian")
+        tensors = StateDictUnpickler(file).load()
+        if not all(isinstance(tensor, _Tensor) for tensor in tensors.values()):
+            raise ValueError("it holds other objects than tensors")
+        dtypes = {tensor.storage.key: tensor.storage.dtype for tensor in tensors.values()}
+        storages = {key: _read_storage(file, dtypes[key]) for key in StateDictUnpickler(file).load()}
+        return {str(key): _view(storages[tensor.storage.key], tensor) for key, tensor in tensors.items()}
+    except (pickle.UnpicklingError, ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError,
+            OverflowError, MemoryError) as error:  # fmt: skip
+        raise InvalidInput(f"{name} is not a PyTorch state dict that can be read: {error}") from error
+
+
+def _read_storage(file: BytesIO, dtype: np.dtype[Any]) -> NDArray[Any]:
+    count = int.from_bytes(file.read(8), "little", signed=True)
+    content = file.read(max(count, 0) * dtype.itemsize)
+    if count < 0 or len(content) < count * dtype.itemsize:
+        raise ValueError("it is incomplete")
+    return np.frombuffer(content, dtype)
+
+
+def _view(storage: NDArray[Any], tensor: _Tensor) -> NDArray[Any]:
+    """Return a tensor as a read-only view of its storage, after a check that it lies inside."""
+    offset, shape, strides = tensor.offset, tensor.shape, tensor.strides
+    if min((offset, *shape, *strides)) < 0 or len(shape) != len(strides):
+        raise ValueError("a tensor has a negative size")
+    last = offset + sum((length - 1) * stride for length, stride in zip(shape, strides, strict=True))
+    if 0 not in shape and last >= len(storage):
+        raise ValueError("a tensor is larger than its storage")
+    steps = [stride * storage.itemsize for stride in strides]
+    return np.lib.stride_tricks.as_strided(storage[offset:], shape, steps, writeable=False)
