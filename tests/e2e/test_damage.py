@@ -5,16 +5,21 @@ import shutil
 import sqlite3
 import subprocess
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
-from cbir.errors import CollectionDamaged
+from cbir import settings
+from cbir.errors import CbirError, CollectionDamaged
+from cbir.main import app
 from cbir.store import Collection
 from cbir.store.last_good import NAME
-from tests.service.conftest import CBIR, COUNT, cbir, ids, indexed, pictures, problem, serving, writable
+from service.app import create_app
+from tests.service.conftest import CBIR, COUNT, ids, indexed, pictures, problem, serving, writable
 
 __all__ = ["ids", "indexed", "pictures", "writable"]  # fixtures of the service's tests, used here too
 
@@ -48,27 +53,61 @@ def wreck(folder: Path, what: str) -> None:
         damage(snapshot, snapshot.stat().st_size // 2, 50)
 
 
+def collection(*arguments: str, folder: Path) -> str:
+    """What a `cbir collection` command prints in this process."""
+    done = CliRunner().invoke(app, ["collection", *arguments, "--collection", str(folder)])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
 def verify(folder: Path) -> str:
     """What `cbir collection verify` says of a damaged collection."""
-    command = [*CBIR, "collection", "verify", "--collection", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode in (1, 2)
-    assert "Traceback" not in done.stderr
-    return done.stdout + done.stderr
+    done = CliRunner().invoke(app, ["collection", "verify", "--collection", str(folder)])
+    assert done.exit_code == 1
+    return done.output + (str(done.exception) if isinstance(done.exception, CbirError) else "")
+
+
+@contextmanager
+def searching(folder: Path) -> Iterator[httpx.Client]:
+    """The service's API in this process."""
+    transport = httpx.WSGITransport(app=create_app([folder], settings.load()))
+    with httpx.Client(transport=transport, base_url="http://localhost") as client:
+        yield client
+
+
+def check_searches_in_copy(client: httpx.Client, ids: list[str], pictures: list[Path]) -> None:
+    ready = client.get("/readyz").json()
+    assert ready["images"] == COUNT - 6
+    assert "damaged" in ready["warning"] or "cannot be read" in ready["warning"]
+    assert "last good copy" in ready["warning"]
+    sent = client.post("/v1/search?k=3", files={"image": pictures[-1].read_bytes()})
+    assert len(sent.json()["results"]) == 3
+    assert client.get(f"/v1/images/{ids[0]}").status_code == 200
 
 
 @pytest.mark.parametrize("what", ["head", "middle", "cut"])
 def test_damaged_database(writable: Path, ids: list[str], pictures: list[Path], what: str) -> None:
     wreck(writable, what)
     assert "the database" in verify(writable)
+    with searching(writable) as client:
+        check_searches_in_copy(client, ids, pictures)
+
+
+def test_the_service_says_that_it_searches_in_the_copy(
+    writable: Path, ids: list[str], pictures: list[Path]
+) -> None:
+    wreck(writable, "middle")
+    done = subprocess.run(
+        [*CBIR, "collection", "verify", "--collection", str(writable)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
     with serving(writable) as running:
-        ready = httpx.get(f"{running.address}/readyz").json()
-        assert ready["images"] == COUNT - 6
-        assert "damaged" in ready["warning"] or "cannot be read" in ready["warning"]
-        assert "last good copy" in ready["warning"]
-        sent = httpx.post(f"{running.address}/v1/search?k=3", files={"image": pictures[-1].read_bytes()})
-        assert len(sent.json()["results"]) == 3
-        assert httpx.get(f"{running.address}/v1/images/{ids[0]}").status_code == 200
+        with httpx.Client(base_url=running.address, timeout=30) as client:
+            check_searches_in_copy(client, ids, pictures)
         _, log = running.stop()
     assert "last good copy" in log
 
@@ -76,8 +115,8 @@ def test_damaged_database(writable: Path, ids: list[str], pictures: list[Path], 
 def test_damaged_snapshot_is_named_and_mended(writable: Path) -> None:
     wreck(writable, "snapshot")
     assert "compact" in verify(writable)
-    cbir("collection", "compact", "--collection", writable)
-    cbir("collection", "verify", "--collection", writable)
+    collection("compact", folder=writable)
+    collection("verify", folder=writable)
 
 
 def test_both_damaged_is_a_reason_not_to_start(writable: Path) -> None:
@@ -95,10 +134,11 @@ def test_both_damaged_is_a_reason_not_to_start(writable: Path) -> None:
 
 
 def test_damaged_while_serving(writable: Path, ids: list[str]) -> None:
-    with serving(writable) as running:
+    with searching(writable) as client:
+        assert client.get("/readyz").status_code == 200
         database = checkpoint(writable)
         damage(database, 0, database.stat().st_size)
-        answer = httpx.get(f"{running.address}/v1/images/{ids[0]}")
+        answer = client.get(f"/v1/images/{ids[0]}")
         if answer.status_code != 200:  # what SQLite has in memory may still answer
             problem(answer, 503)
 
@@ -124,8 +164,8 @@ def test_snapshot_cut_short_while_serving(writable: Path, pictures: list[Path]) 
                 break
         assert answered == 5
         assert "snapshot" in httpx.get(f"{running.address}/readyz").json()["warning"]
-    cbir("collection", "compact", "--collection", writable)
-    cbir("collection", "verify", "--collection", writable)
+    collection("compact", folder=writable)
+    collection("verify", folder=writable)
 
 
 def test_nothing_is_written_beside_a_damaged_collection(writable: Path) -> None:
@@ -143,24 +183,22 @@ def test_nothing_is_written_beside_a_damaged_collection(writable: Path) -> None:
 def test_restored_from_the_last_good_copy(writable: Path, tmp_path: Path) -> None:
     wreck(writable, "cut")
     restored = Path(shutil.copytree(writable / NAME, tmp_path / "restored"))
-    cbir("collection", "verify", "--collection", restored)
-    assert (
-        json.loads(cbir("collection", "info", "--collection", restored, "--format", "json"))["images"] == 30
-    )
+    collection("verify", folder=restored)
+    assert json.loads(collection("info", "--format", "json", folder=restored))["images"] == 30
 
 
 def test_what_was_deleted_does_not_come_back_with_the_copy(writable: Path, ids: list[str]) -> None:
-    cbir("collection", "delete", ids[0], "--collection", writable)
+    collection("delete", ids[0], folder=writable)
     wreck(writable, "head")
-    with serving(writable) as running:
-        assert httpx.get(f"{running.address}/readyz").json()["images"] == COUNT - 7
-        problem(httpx.get(f"{running.address}/v1/images/{ids[0]}"), 404)
+    with searching(writable) as client:
+        assert client.get("/readyz").json()["images"] == COUNT - 7
+        problem(client.get(f"/v1/images/{ids[0]}"), 404)
 
 
 def test_an_erased_patient_is_in_no_copy(writable: Path) -> None:
-    with Collection(writable) as collection:
-        key = next(record.patient_key for _, record in collection.iterate() if record.patient_key)
-    cbir("collection", "erase-patient", "patient-0", "--collection", writable)
+    with Collection(writable) as opened:
+        key = next(record.patient_key for _, record in opened.iterate() if record.patient_key)
+    collection("erase-patient", "patient-0", folder=writable)
     assert (writable / NAME / "collection.sqlite").is_file()
     kept = b"".join(path.read_bytes() for path in writable.rglob("*") if path.is_file())
     assert key.encode() not in kept
