@@ -8,16 +8,19 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.store import Collection, originals
 from cbir.store.backup import back_up_collection
 from cbir.store.verify import verify_collection
+from service.app import create_app
 from tests.cbir.store.conftest import entry
-from tests.service.conftest import COUNT, cbir, ids, indexed, pictures, serving, writable
+from tests.service.conftest import COUNT, cbir, ids, indexed, pictures, writable
 
 __all__ = ["ids", "indexed", "pictures", "writable"]  # fixtures of the service's tests, used here too
 
@@ -46,21 +49,27 @@ def shell(script: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def found(folder: Path, picture: Path) -> list[dict[str, Any]]:
+    """What the service's API answers to a picture."""
+    transport = httpx.WSGITransport(app=create_app([folder], settings.load()))
+    with httpx.Client(transport=transport, base_url="http://localhost") as client:
+        results = client.post("/v1/search?k=9", files={"image": picture.read_bytes()}).json()["results"]
+    assert len(results) == 9
+    return list(results)
+
+
 def test_backup_and_restore(writable: Path, tmp_path: Path, pictures: list[Path]) -> None:
     place = tmp_path / "place"
     place.mkdir()
     shutil.copytree(writable, place / "collection")
     shell(commands("Backup"), place)
-    with serving(writable) as running:
-        search = {"image": pictures[-1].read_bytes()}
-        before = httpx.post(f"{running.address}/v1/search?k=9", files=search).json()["results"]
+    before = found(place / "collection", pictures[-1])
     shutil.rmtree(place / "collection")
     shell(commands("Restore"), place)
     with Collection(place / "collection") as collection:
         assert verify_collection(collection) == []
         assert len(collection) == COUNT - 6
-    with serving(place / "collection") as running:
-        after = httpx.post(f"{running.address}/v1/search?k=9", files=search).json()["results"]
+    after = found(place / "collection", pictures[-1])
     # The neighbourhood is worked out anew, in another order of additions.
     for hit in before + after:
         hit["score"] = pytest.approx(hit["score"], rel=1e-4)
@@ -110,7 +119,7 @@ def test_backup_while_images_come_in(tmp_path: Path) -> None:
         writing = threading.Thread(target=work)
         writing.start()
         try:
-            for _ in range(5):
+            for _ in range(2):
                 shutil.rmtree(place / "backup", ignore_errors=True)
                 shell(commands("Backup"), place)
                 shutil.rmtree(place / "restored", ignore_errors=True)
