@@ -10,12 +10,14 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from cbir.errors import StorageFull
+from cbir.main import app
 from cbir.store import Collection
 from cbir.store.verify import verify_collection
 from tests.cbir.store.conftest import entry
-from tests.service.conftest import CBIR, cbir, ids, indexed, pictures, problem, serving
+from tests.service.conftest import CBIR, ids, indexed, pictures, problem, serving
 
 __all__ = ["ids", "indexed", "pictures"]  # fixtures of the service's tests, used here too
 
@@ -68,7 +70,8 @@ def test_index_ends_with_one_line(disk: Path, indexed: Path, pictures: list[Path
     with Collection(folder) as collection:
         assert verify_collection(collection) == []
         assert len(collection) >= 30
-    cbir("index", *pictures, "--collection", folder, "--jobs", "1")
+    again = CliRunner().invoke(app, [*command[len(CBIR) :]])
+    assert again.exit_code == 0, again.output
     with Collection(folder) as collection:
         assert verify_collection(collection) == []
         assert len(collection) == len(pictures)
@@ -82,7 +85,8 @@ def test_a_new_collection_without_room(disk: Path, pictures: list[Path]) -> None
     assert "is full" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     make_room(disk)
-    cbir("index", pictures[0], "--collection", disk / "new", "--jobs", "1")
+    again = CliRunner().invoke(app, [*command[len(CBIR) :]])
+    assert again.exit_code == 0, again.output
 
 
 def test_every_step_of_the_writer(disk: Path, indexed: Path) -> None:
