@@ -19,7 +19,7 @@ from tests.service.conftest import indexed, pictures, serving, writable
 
 __all__ = ["indexed", "pictures", "writable"]  # fixtures of the service's tests, used here too
 
-KILLS = 6
+KILLS = 2  # bench/kills.py kills a thousand times
 SENDERS = 3
 
 
