@@ -16,7 +16,7 @@ from tests.service.conftest import ids, indexed, pictures, serving, writable  # 
 
 @pytest.fixture
 def client(writable: Path, pictures: list[Path]) -> Iterator[Client]:  # noqa: F811
-    in_force = settings.load(keep_originals=True, index_roots=(str(pictures[0].parents[1]),))
+    in_force = settings.load(keep_originals=True, index_roots=(str(pictures[0].parent),))
     app = create_app([writable], in_force)
     transport = httpx.WSGITransport(app=app)
     with Client("http://localhost", collection="own", transport=transport) as opened:

@@ -6,8 +6,10 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,9 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from cbir import settings
+from cbir.datasets.phantoms import write_phantoms
+from cbir.file_lock import wait_lock
+from cbir.main import main
 from cbir.store import Collection
 from service.app import create_app
 
@@ -30,13 +35,23 @@ def cbir(*arguments: str | Path) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="session")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Phantoms as PNG files, beside a csv that gives each a patient and a label."""
-    folder = tmp_path_factory.mktemp("pictures")
-    cbir("phantoms", folder, "--count", str(COUNT))
-    results = sorted(folder.rglob("*.png"))
-    assert len(results) == COUNT
+def made_once(temporary: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """A folder that the first process of a test run fills and the others only read."""
+    base = temporary.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "made-once" / name
+    folder.parent.mkdir(exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        wait_lock(lock.fileno())
+        done = folder.with_suffix(".done")
+        if not done.exists():
+            make(folder)
+            done.touch()
+    return folder
+
+
+def _draw(folder: Path) -> None:
+    write_phantoms(folder, COUNT)
+    results = sorted(folder.glob("*.png"))
     with (folder / "labels.csv").open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["path", "label", "patient", "severity"])
@@ -44,16 +59,50 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             [path.relative_to(folder), ("even", "odd")[number % 2], f"patient-{number // 4}", number / 10]
             for number, path in enumerate(results)
         )
+
+
+def command(*arguments: str | Path, **environment: str | Path) -> tuple[int, str, str]:
+    """Run a `cbir` command in this process; its exit code, and what it wrote to stdout and stderr."""
+    code: Any = 0
+    with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        out, err = (
+            stack.enter_context(redirect(StringIO())) for redirect in (redirect_stdout, redirect_stderr)
+        )
+        patch.setattr(sys, "argv", ["cbir", *map(str, arguments)])
+        for name, value in environment.items():
+            patch.setenv(name, str(value))
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+    return code, out.getvalue(), err.getvalue()
+
+
+def refusal(*arguments: str | Path) -> str:
+    """What a `cbir` command says that is refused: one line."""
+    code, out, err = command(*arguments)
+    assert (code, out) == (2, "")
+    assert len(err.strip().splitlines()) == 1
+    return err
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Phantoms as PNG files, beside a csv that gives each a patient and a label; not to be changed."""
+    results = sorted(made_once(tmp_path_factory, "pictures", _draw).glob("*.png"))
+    assert len(results) == COUNT
     return results
 
 
 @pytest.fixture(scope="session")
 def indexed(pictures: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the collection of all pictures but the last six; not to be changed."""
-    folder = tmp_path_factory.mktemp("indexed") / "collection"
-    labels = next(parent / "labels.csv" for parent in pictures[0].parents if (parent / "labels.csv").exists())
-    cbir("index", *pictures[:-6], "--labels", labels, "--collection", folder, "--jobs", "1")
-    return folder
+    labels = pictures[0].with_name("labels.csv")
+    index = partial(cbir, "index", *pictures[:-6], "--labels", labels, "--jobs", "1", "--collection")
+    made = made_once(tmp_path_factory, "indexed", index)
+    # A copy for each process: SQLite adds and removes files beside a database that is open.
+    return Path(shutil.copytree(made, tmp_path_factory.mktemp("indexed") / "collection"))
 
 
 @pytest.fixture
@@ -118,10 +167,14 @@ class Served:
 
 @contextmanager
 def serving(folder: Path, *arguments: str, **environment: str) -> Iterator[Served]:
-    """A `cbir serve` of a collection on a free port."""
+    """A `cbir serve` of a collection on a free port, with one decoder unless `environment` has CBIR_DECODERS."""
     command = [*CBIR, "serve", "--collection", str(folder), "--port", "0", *arguments]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | environment
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"CBIR_DECODERS": "1"} | environment,
     )
     served = Served(process)
     try:

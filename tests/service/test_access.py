@@ -1,8 +1,6 @@
 """Access control: which requests are allowed with tokens, and what the others get."""
 
-import os
 import re
-import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
@@ -20,7 +18,7 @@ from service.access.limiter import MAX_NETWORKS, Limiter
 from service.access.scopes import RULES, AccessRule, OpenTo
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
-from tests.service.conftest import problem, serving
+from tests.service.conftest import command, problem, serving
 
 OPEN_TO_ALL = {
     "GET /healthz",
@@ -314,13 +312,7 @@ def test_over_the_network(indexed: Path, tokens: TokenStore, ids: list[str]) -> 
         # gunicorn on its own believes this header when it comes from this machine
         forged = {"X-Forwarded-Proto": "https", "Origin": f"https://localhost:{running.port}"}
         problem(httpx.post(f"{running.address}/v1/search", headers=headers | forged), 403)
-        subprocess.run(
-            [sys.executable, "-m", "cbir.main", "token", "revoke", token.token_id],
-            env=os.environ | {"CBIR_STATE_FOLDER": str(tokens.file.parent)},
-            check=True,
-            capture_output=True,
-            timeout=60,
-        )
+        assert command("token", "revoke", token.token_id, CBIR_STATE_FOLDER=tokens.file.parent)[0] == 0
         problem(httpx.get(path, headers=headers), 401)
         assert text not in running.stop()[1]
 

@@ -1,6 +1,5 @@
 """What is refused before anything listens, and listening with TLS."""
 
-import os
 import shutil
 import socket
 import ssl
@@ -17,7 +16,8 @@ from cbir.errors import CbirError, InvalidInput
 from service.access.startup_checks import check_startup, tokens_required
 from service.access.tokens import Scope, TokenStore
 from service.http_server import open_listener
-from tests.service.conftest import CBIR, problem
+from service.service_commands import service_url
+from tests.service.conftest import problem, serving
 
 NAMES = "cbir.example.org"
 
@@ -134,62 +134,41 @@ def test_certificates_that_do_not_fit(certificate: tuple[Path, Path], tmp_path: 
 
 @pytest.mark.parametrize(("host", "family"), [("0.0.0.0", socket.AF_INET), ("::", socket.AF_INET6)])
 def test_on_all_addresses_it_tells_its_name(
-    indexed: Path, state: Path, certificate: tuple[Path, Path], host: str, family: socket.AddressFamily
+    state: Path, certificate: tuple[Path, Path], host: str, family: socket.AddressFamily
 ) -> None:
     try:
         socket.socket(family).close()
         socket.create_server((host, 0), family=family).close()
     except OSError:
         pytest.skip(f"this machine cannot listen on {host}")
-    names = {"ALLOWED_HOSTS": f"{NAMES},localhost", "STATE_FOLDER": state, "TLS_CERTIFICATE": certificate[0]}
-    environment = {
-        f"CBIR_{name}": str(value) for name, value in (names | {"TLS_KEY": certificate[1]}).items()
-    }
-    process = subprocess.Popen(
-        [*CBIR, "serve", "--collection", str(indexed), "--port", "0", "--host", host],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | environment,
-    )
-    try:
-        assert process.stdout
-        assert process.stdout.readline().startswith(f"The page: https://{NAMES}:")
-    finally:
-        process.terminate()
-        process.communicate(timeout=30)
+    tls = {"tls_certificate": certificate[0], "tls_key": certificate[1]}
+    active = settings.load(host=host, port=0, state_folder=state, allowed_hosts=NAMES, **tls)
+    with open_listener(active) as listener:
+        assert service_url(active, listener) == f"https://{NAMES}:{listener.getsockname()[1]}"
 
 
-def test_https(indexed: Path, state: Path, certificate: tuple[Path, Path], ids: list[str]) -> None:
+def test_https_on_all_addresses(
+    indexed: Path, state: Path, certificate: tuple[Path, Path], ids: list[str]
+) -> None:
     text = TokenStore(state).create([Scope.search])[1]
-    names = {"REQUIRE_TOKENS": "true", "STATE_FOLDER": state, "TLS_CERTIFICATE": certificate[0]}
+    names = {"ALLOWED_HOSTS": "localhost", "STATE_FOLDER": state, "TLS_CERTIFICATE": certificate[0]}
     environment = {
         f"CBIR_{name}": str(value) for name, value in (names | {"TLS_KEY": certificate[1]}).items()
     }
-    process = subprocess.Popen(
-        [*CBIR, "serve", "--collection", str(indexed), "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | environment,
-    )
-    try:
-        assert process.stdout
-        address = process.stdout.readline().split()[-1].rstrip("/")
-        assert address.startswith("https://127.0.0.1:")
-        port = int(address.rsplit(":", 1)[1])
+    with serving(indexed, "--host", "0.0.0.0", **environment) as running:
+        address = running.address
+        assert address == f"https://localhost:{running.port}"
         with httpx.Client(verify=ssl.create_default_context(cafile=str(certificate[0]))) as client:
             problem(client.get(f"{address}/v1/images/{ids[0]}"), 401)
             headers = {"Authorization": f"Bearer {text}"}
             assert client.get(f"{address}/v1/images/{ids[0]}", headers=headers).status_code == 200
             answer = client.post(f"{address}/login", data={"token": text}, headers={"Origin": address})
             assert answer.headers["Set-Cookie"].startswith("__Host-cbir=")
-            with socket.create_connection(("127.0.0.1", port), timeout=10) as plain:
+            with socket.create_connection(("127.0.0.1", running.port), timeout=10) as plain:
                 plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 with suppress(ConnectionResetError):
                     assert b"cbir" not in plain.recv(1000)
             assert client.get(f"{address}/healthz").status_code == 200
-    finally:
-        process.terminate()
-        _, log = process.communicate(timeout=30)
+        log = running.stop()[1]
     assert "rror" not in log
     assert text not in log

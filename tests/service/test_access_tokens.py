@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -14,20 +13,14 @@ import pytest
 from cbir.errors import InvalidInput, NotFound
 from service.access.tokens import Scope, Token, TokenStore, TokensUnreadable
 from service.token_commands import parse_expiry
-from tests.service.conftest import CBIR
+from tests.service.conftest import command
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *arguments: str) -> tuple[int, str, str]:
     """`cbir token ...` with a state folder."""
-    return subprocess.run(
-        [*CBIR, "token", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={"CBIR_STATE_FOLDER": str(folder), "PATH": "/usr/bin:/bin"},
-    )
+    return command("token", *arguments, CBIR_STATE_FOLDER=folder)
 
 
 def test_only_a_hash_is_kept(tmp_path: Path) -> None:
@@ -181,33 +174,31 @@ def test_expiry_that_does_not_fit(text: str) -> None:
         parse_expiry(text, NOW)
 
 
-@pytest.mark.slow
 def test_command(tmp_path: Path) -> None:
-    made = run(
+    code, out, err = run(
         tmp_path, "create", "--scope", "search", "--scope", "ingest", "--name", "PACS", "--expires", "1d"
     )
-    assert made.returncode == 0, made.stderr
-    text = made.stdout.strip()  # the token alone, for TOKEN=$(cbir token create ...)
+    assert code == 0, err
+    text = out.strip()  # the token alone, for TOKEN=$(cbir token create ...)
     token = TokenStore(tmp_path).find(text)
     assert token
-    assert "not shown again" in made.stderr
-    listed = run(tmp_path, "list").stdout
+    assert "not shown again" in err
+    listed = run(tmp_path, "list")[1]
     for part in (token.token_id, "valid", "ingest,search", "PACS"):
         assert part in listed
     assert text.split("_", 2)[2] not in listed
-    (row,) = json.loads(run(tmp_path, "list", "--format", "json").stdout)
+    (row,) = json.loads(run(tmp_path, "list", "--format", "json")[1])
     assert row["token_id"] == token.token_id
     assert "digest" not in row
-    assert "revoked" in run(tmp_path, "revoke", token.token_id).stdout
-    assert "revoked" in run(tmp_path, "list").stdout
+    assert "revoked" in run(tmp_path, "revoke", token.token_id)[1]
+    assert "revoked" in run(tmp_path, "list")[1]
 
 
-@pytest.mark.slow
 def test_command_with_what_does_not_fit(tmp_path: Path) -> None:
-    assert "no tokens" in run(tmp_path, "list").stdout
+    assert "no tokens" in run(tmp_path, "list")[1]
     for arguments in (("create",), ("create", "--scope", "everything"), ("revoke",)):
-        assert run(tmp_path, *arguments).returncode == 2
+        assert run(tmp_path, *arguments)[0] == 2
     for arguments in (("create", "--scope", "search", "--expires", "soon"), ("revoke", "12345678")):
-        said = run(tmp_path, *arguments)
-        assert said.returncode == 2
-        assert len(said.stderr.strip().splitlines()) == 1
+        code, _, err = run(tmp_path, *arguments)
+        assert code == 2
+        assert len(err.strip().splitlines()) == 1

@@ -9,7 +9,7 @@ from cbir import settings
 from cbir.store import Collection
 from cbir.store import profile as profiles
 from service.app import create_app
-from tests.service.conftest import COUNT, cbir, problem
+from tests.service.conftest import COUNT, problem, refusal
 
 
 def test_info(client: FlaskClient, indexed: Path) -> None:
@@ -109,15 +109,7 @@ def test_metrics_without_a_collection(tmp_path: Path) -> None:
     assert 'cbir_collection_ready{collection="none"} 0.0' in answer.text
 
 
-@pytest.mark.slow
 def test_two_collections_of_one_name(indexed: Path, tmp_path: Path) -> None:
-    import subprocess
-
-    from tests.service.conftest import CBIR
-
-    (tmp_path / "collection").mkdir()
-    cbir("index", tmp_path / "collection", "--collection", tmp_path / "collection")
-    both = ["--collection", str(indexed), "--collection", str(tmp_path / "collection")]
-    done = subprocess.run([*CBIR, "serve", *both, "--port", "0"], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2
-    assert "folder name collection" in done.stderr
+    Collection.create(tmp_path / "collection", profiles.get("tamura")).close()
+    both = ["--collection", indexed, "--collection", tmp_path / "collection"]
+    assert "folder name collection" in refusal("serve", *both, "--port", "0")

@@ -109,7 +109,7 @@ def test_an_erased_patient(writable: Path, tokens: TokenStore, ids: list[str]) -
 
 @pytest.mark.slow
 def test_jobs(writable: Path, tokens: TokenStore, pictures: list[Path]) -> None:
-    roots = (str(pictures[0].parents[1]),)
+    roots = (str(pictures[0].parent),)
     app = create_app(
         writable, settings.load(require_tokens=True, state_folder=tokens.file.parent, index_roots=roots)
     )

@@ -77,10 +77,10 @@ def pieces(first: bytes, count: int) -> Iterator[bytes]:
         yield b" " * 2**16
 
 
-def refused(address: str, body: Iterator[bytes], kind: str) -> bool:
+def refused(address: str, body: Iterator[bytes], headers: dict[str, str]) -> bool:
     """Whether a body is refused as too large; True also where the connection is closed with more to come."""
     try:
-        answer = httpx.post(address, content=body, headers={"Content-Type": kind})
+        answer = httpx.post(address, content=body, headers=headers)
     except (httpx.NetworkError, httpx.RemoteProtocolError):
         return True
     return answer.status_code == 413
@@ -89,17 +89,17 @@ def refused(address: str, body: Iterator[bytes], kind: str) -> bool:
 @pytest.mark.slow
 def test_bodies_of_no_announced_size(indexed: Path, ids: list[str], tmp_path: Path) -> None:
     first, state = json.dumps({"image_id": ids[0], "k": 3}).encode(), tmp_path / "state"
-    with serving(indexed) as running:
-        search = f"{running.address}/v1/search"
-        headers = {"Content-Type": "application/json"}
-        assert httpx.post(search, content=pieces(first, 4), headers=headers).status_code == 200
-        assert refused(search, pieces(first, 16), "application/json")
-        assert refused(search, pieces(first, 1024), "application/json")
-    TokenStore(state).create([Scope.search])
+    token = TokenStore(state).create([Scope.search])[1]
     with serving(indexed, CBIR_REQUIRE_TOKENS="true", CBIR_STATE_FOLDER=str(state)) as running:
+        search = f"{running.address}/v1/search"
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+        assert httpx.post(search, content=pieces(first, 4), headers=headers).status_code == 200
+        assert refused(search, pieces(first, 16), headers)
+        assert refused(search, pieces(first, 1024), headers)
         login = f"{running.address}/login"
-        assert refused(login, pieces(b"token=x&next=", 1), FORM)
-        assert refused(login, pieces(b"token=x&next=", 1024), FORM)
+        form = {"Content-Type": FORM}
+        assert refused(login, pieces(b"token=x&next=", 1), form)
+        assert refused(login, pieces(b"token=x&next=", 1024), form)
         assert httpx.post(login, data={"token": "x"}).status_code == 401
 
 

@@ -1,6 +1,5 @@
 """Whose requests are answered, and what every response carries."""
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from flask.testing import FlaskClient
 from cbir import settings
 from service.access.security import is_loopback
 from service.app import create_app
-from tests.service.conftest import problem, serving
+from tests.service.conftest import problem
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "127.0.0.1:1", "127.3.2.1", "[::1]:8000"])
@@ -31,25 +30,6 @@ def test_names_of_this_machine(client: FlaskClient, host: str) -> None:
 @pytest.mark.parametrize("path", ["/", "/similar", "/healthz", "/v1/search", "/none"])
 def test_other_names_are_refused(client: FlaskClient, host: str, path: str) -> None:
     problem(client.get(path, headers={"Host": host}), 421)
-
-
-@pytest.mark.slow
-def test_requests_must_name_a_host(indexed: Path) -> None:
-    """Without one the service would have to guess, and takes its own address."""
-    with serving(indexed) as running:
-        for head, statuses in (
-            (b"Host: localhost\r\n", {200}),
-            (b"", {400}),
-            (b"Host:\r\n", {421}),
-            (b"Host: example.org\r\n", {421}),
-            (b"Host: localhost\r\nHost: example.org\r\n", {400, 421}),
-            (b"Host: example.org\r\nHost: localhost\r\n", {400, 421}),
-        ):
-            for version in (b"1.1", b"1.0"):
-                with socket.create_connection(("127.0.0.1", running.port), timeout=10) as connection:
-                    request = b"GET /healthz HTTP/%s\r\n%sConnection: close\r\n\r\n"
-                    connection.sendall(request % (version, head))
-                    assert int(connection.makefile("rb").readline().split()[1]) in statuses, (head, version)
 
 
 @pytest.mark.parametrize(

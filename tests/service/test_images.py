@@ -78,14 +78,26 @@ def test_thumbnail_is_not_sent_twice(client: FlaskClient, ids: list[str]) -> Non
     assert other.status_code == 200
 
 
-@pytest.fixture
-def mine(tmp_path: Path) -> Path:
-    """The folder of a collection of one colour picture, large.png, that a test may change."""
+@pytest.fixture(scope="module")
+def one_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a collection of one colour picture, large.png."""
+    folder = tmp_path_factory.mktemp("one")
+    write_colours(folder / "large.png")
+    cbir("index", folder / "large.png", "--collection", folder / "collection", "--jobs", "1")
+    return folder
+
+
+def write_colours(file: Path) -> None:
     pixels = np.zeros((300, 600, 3), np.uint8)
     pixels[:, :300] = (0, 0, 255)  # BGR: red on the left
-    cv2.imwrite(str(tmp_path / "large.png"), pixels)
-    cbir("index", tmp_path / "large.png", "--collection", tmp_path / "collection", "--jobs", "1")
-    return tmp_path
+    cv2.imwrite(str(file), pixels)
+
+
+@pytest.fixture
+def mine(one_image: Path) -> Path:
+    """The folder of a collection of one colour picture, large.png, that a test may change."""
+    write_colours(one_image / "large.png")
+    return one_image
 
 
 def thumbnail(folder: Path) -> Any:

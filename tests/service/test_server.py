@@ -10,22 +10,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.service.conftest import CBIR, COUNT, Served, cbir, problem, serving
+from tests.service.conftest import CBIR, COUNT, Served, cbir, problem, refusal, serving
 
 
 @pytest.fixture(scope="module")
 def served(indexed: Path) -> Iterator[Served]:
     with serving(indexed) as running:
         yield running
-
-
-def refused(*arguments: str) -> str:
-    """What `cbir serve` says when it does not start, in one line and without a traceback."""
-    done = subprocess.run([*CBIR, "serve", *arguments], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert len(done.stderr.strip().splitlines()) == 1
-    return done.stderr
 
 
 def talk(port: int, request: bytes) -> bytes:
@@ -103,6 +94,22 @@ def test_other_hosts_name(served: Served) -> None:
     problem(httpx.get(served.address, headers={"Host": "example.org"}), 421)
 
 
+def test_requests_must_name_a_host(served: Served) -> None:
+    """Without one the service would have to guess, and takes its own address."""
+    for head, statuses in (
+        (b"Host: localhost\r\n", {200}),
+        (b"", {400}),
+        (b"Host:\r\n", {421}),
+        (b"Host: example.org\r\n", {421}),
+        (b"Host: localhost\r\nHost: example.org\r\n", {400, 421}),
+        (b"Host: example.org\r\nHost: localhost\r\n", {400, 421}),
+    ):
+        for version in (b"1.1", b"1.0"):
+            request = b"GET /healthz HTTP/%s\r\n%sConnection: close\r\n\r\n"
+            answer = talk(served.port, request % (version, head))
+            assert int(answer.split()[1]) in statuses, (head, version)
+
+
 def test_large_body_is_refused(served: Served) -> None:
     sent = httpx.post(
         f"{served.address}/v1/search", content=bytes(70 * 2**20), headers={"Content-Type": "image/png"}
@@ -131,12 +138,6 @@ def test_bound_on_requests_under_way(indexed: Path, ids: list[str], pictures: li
         assert httpx.post(url, json=body).status_code == 200
 
 
-def test_ctrl_c_ends_it_quietly(indexed: Path) -> None:
-    with serving(indexed) as running:
-        assert httpx.get(f"{running.address}/healthz").status_code == 200
-        assert running.stop() == (0, "")
-
-
 def test_log_has_nothing_of_a_query(indexed: Path, pictures: list[Path]) -> None:
     with serving(indexed) as running:
         for data in (pictures[0].read_bytes(), b"a text"):
@@ -150,11 +151,12 @@ def test_log_has_nothing_of_a_query(indexed: Path, pictures: list[Path]) -> None
 
 
 @pytest.mark.parametrize("host", ["::1", "localhost"])
-def test_other_names_of_loopback(indexed: Path, host: str) -> None:
+def test_ctrl_c_ends_it_quietly_on_every_name_of_loopback(indexed: Path, host: str) -> None:
     if host == "::1" and not _has_ipv6():
         pytest.skip("this machine has no IPv6 loopback address")
     with serving(indexed, "--host", host) as running:
         assert httpx.get(f"{running.address}/healthz").status_code == 200
+        assert running.stop() == (0, "")
 
 
 def _has_ipv6() -> bool:
@@ -167,7 +169,7 @@ def _has_ipv6() -> bool:
 
 
 def test_hosts_that_others_reach_are_refused(indexed: Path) -> None:
-    assert "loopback" in refused("--collection", str(indexed), "--host", "0.0.0.0")
+    assert "loopback" in refusal("serve", "--collection", indexed, "--host", "0.0.0.0")
 
 
 def test_port_in_use(indexed: Path) -> None:
@@ -175,14 +177,17 @@ def test_port_in_use(indexed: Path) -> None:
         used.bind(("127.0.0.1", 0))
         used.listen()
         port = str(used.getsockname()[1])
-        detail = refused("--collection", str(indexed), "--port", port)
-    assert port in detail
-    assert "in use" in detail
+        command = [*CBIR, "serve", "--collection", str(indexed), "--port", port]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert port in done.stderr
+    assert "in use" in done.stderr
 
 
 def test_missing_collection(tmp_path: Path) -> None:
-    assert "no collection" in refused("--collection", str(tmp_path))
+    assert "no collection" in refusal("serve", "--collection", tmp_path)
 
 
 def test_setting_that_does_not_fit(indexed: Path) -> None:
-    assert "port" in refused("--collection", str(indexed), "--port", "99999")
+    assert "port" in refusal("serve", "--collection", indexed, "--port", "99999")
