@@ -3,6 +3,7 @@
 import http.client
 import json
 import resource
+import select
 import shutil
 import socket
 import ssl
@@ -49,6 +50,32 @@ def served(indexed: Path) -> Iterator[Served]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def encrypted(
+    indexed: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Served, ssl.SSLContext]]:
+    """A service with TLS, and the context that trusts it."""
+    made, key = certificate(tmp_path_factory.mktemp("tls"))
+    with serving(indexed, CBIR_TLS_CERTIFICATE=str(made), CBIR_TLS_KEY=str(key)) as running:
+        yield running, ssl.create_default_context(cafile=made)
+
+
+@pytest.fixture(scope="module")
+def impatient(indexed: Path) -> Iterator[Served]:
+    """A service that gives a request a second, and answers one at a time."""
+    limits = {"CBIR_REQUEST_SECONDS": "1", "CBIR_THREADS": "1", "CBIR_QUEUE": "20"}
+    with serving(indexed, **limits) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def small_memory(indexed: Path) -> Iterator[Served]:
+    """A service that takes bodies of a megabyte, and four of them at a time."""
+    limits = {"CBIR_MAX_UPLOAD_BYTES": str(2**20), "CBIR_UPLOAD_MEMORY_BYTES": str(4 * 2**20)}
+    with serving(indexed, **limits) as running:
+        yield running
+
+
 def worker(running: Served) -> psutil.Process:
     """The process that answers."""
     return next(iter(psutil.Process(running.process.pid).children()))
@@ -92,8 +119,8 @@ def assert_answers(running: Served, picture: Path) -> None:
 
 @pytest.mark.parametrize(
     ("count", "sent"),
-    [(1100, b""), (90, HALF_HEAD), (300, HALF_HEAD), (90, HALF_BODY), (300, HALF_BODY), (90, HALF_CHUNK)],
-    ids=["silent", "heads", "more heads", "bodies", "more bodies", "chunks"],
+    [(1100, b""), (300, HALF_HEAD), (300, HALF_BODY), (90, HALF_CHUNK)],
+    ids=["silent", "heads", "bodies", "chunks"],
 )
 def test_unfinished_requests_keep_nobody_waiting(
     served: Served, pictures: list[Path], count: int, sent: bytes
@@ -105,54 +132,44 @@ def test_unfinished_requests_keep_nobody_waiting(
 
 
 @needs_openssl
-def test_stalled_handshakes_keep_nobody_waiting(indexed: Path, tmp_path: Path) -> None:
-    made, key = certificate(tmp_path)
-    with serving(indexed, CBIR_TLS_CERTIFICATE=str(made), CBIR_TLS_KEY=str(key)) as running:
-        context = ssl.create_default_context(cafile=made)
-        for sent in (b"", b"\x16\x03\x01\x02\x00\x01"):
-            with crowd(running.port, 90, sent):
-                started = time.monotonic()
-                answer = httpx.get(f"https://127.0.0.1:{running.port}/readyz", verify=context, timeout=20)
-                assert answer.status_code == 200
-                assert time.monotonic() - started < 5
+def test_stalled_handshakes_keep_nobody_waiting(encrypted: tuple[Served, ssl.SSLContext]) -> None:
+    running, context = encrypted
+    for sent in (b"", b"\x16\x03\x01\x02\x00\x01"):
+        with crowd(running.port, 90, sent):
+            ready = f"https://127.0.0.1:{running.port}/readyz"
+            assert timed(lambda: httpx.get(ready, verify=context, timeout=20)) < 5  # noqa: B023
 
 
 @needs_openssl
 def test_large_uploads_and_many_requests_over_tls(
-    indexed: Path, tmp_path: Path, pictures: list[Path]
+    encrypted: tuple[Served, ssl.SSLContext], pictures: list[Path]
 ) -> None:
-    made, key = certificate(tmp_path)
-    with serving(indexed, CBIR_TLS_CERTIFICATE=str(made), CBIR_TLS_KEY=str(key)) as running:
-        context = ssl.create_default_context(cafile=made)
-        with httpx.Client(base_url=f"https://127.0.0.1:{running.port}", verify=context, timeout=30) as client:
-            for _ in range(3):
-                kind = {"Content-Type": "image/png"}
-                assert (
-                    client.post("/v1/search", content=pictures[0].read_bytes(), headers=kind).status_code
-                    == 200
-                )
-                assert client.post("/v1/render", content=large_png(), headers=kind).status_code == 200
-                problem(client.post("/v1/search", content=bytes(70 * 2**20), headers=kind), 413)
-        headers = httpx.get(f"https://127.0.0.1:{running.port}/healthz", verify=context).headers
-        assert "Strict-Transport-Security" not in headers  # for loopback, it would bind other services too
-        assert headers["Connection"] == "keep-alive"
+    running, context = encrypted
+    kind, small, large = {"Content-Type": "image/png"}, pictures[0].read_bytes(), large_png()
+    with httpx.Client(base_url=f"https://127.0.0.1:{running.port}", verify=context, timeout=30) as client:
+        for _ in range(2):
+            assert client.post("/v1/search", content=small, headers=kind).status_code == 200
+            assert client.post("/v1/render", content=large, headers=kind).status_code == 200
+            problem(client.post("/v1/search", content=bytes(70 * 2**20), headers=kind), 413)
+    headers = httpx.get(f"https://127.0.0.1:{running.port}/healthz", verify=context).headers
+    assert "Strict-Transport-Security" not in headers  # for loopback, it would bind other services too
+    assert headers["Connection"] == "keep-alive"
 
 
 def large_png() -> bytes:
-    """A file of nine million pixels."""
-    pixels = np.random.default_rng(0).integers(0, 256, (3000, 3000), np.uint8)
+    """A file of four million pixels."""
+    pixels = np.random.default_rng(0).integers(0, 256, (2000, 2000), np.uint8)
     return bytes(cv2.imencode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, 0])[1])
 
 
-def test_health_while_all_slots_are_busy(indexed: Path) -> None:
-    data, kind = large_png(), {"Content-Type": "image/png"}
-    with serving(indexed, CBIR_THREADS="2", CBIR_QUEUE="20") as running, ThreadPoolExecutor(40) as executor:
-        url = f"{running.address}/v1/search"
+def test_health_while_all_slots_are_busy(impatient: Served) -> None:
+    data, kind, url = large_png(), {"Content-Type": "image/png"}, f"{impatient.address}/v1/search"
+    with ThreadPoolExecutor(40) as executor:
         busy = [executor.submit(httpx.post, url, content=data, headers=kind, timeout=60) for _ in range(40)]
         for _ in range(5):
-            assert timed(lambda: httpx.get(f"{running.address}/healthz", timeout=20)) < 2
+            assert timed(lambda: httpx.get(f"{impatient.address}/healthz", timeout=20)) < 2
             time.sleep(0.1)
-        assert {task.result().status_code for task in busy} <= {200, 429}
+        assert {task.result().status_code for task in busy} <= {200, 408, 429}
 
 
 def test_many_connections_of_many_requests(served: Served) -> None:
@@ -172,9 +189,9 @@ def test_the_limit_of_files_is_lowered_meanwhile(indexed: Path, pictures: list[P
         _, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
         with crowd(running.port, 200):
             while process.num_fds() < 200:
-                time.sleep(0.1)
+                time.sleep(0.05)
             busy = [
-                executor.submit(httpx.post, url, content=data, headers=kind, timeout=60) for _ in range(60)
+                executor.submit(httpx.post, url, content=data, headers=kind, timeout=60) for _ in range(30)
             ]
             resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (process.num_fds() - 50, hard))
             assert {task.result().status_code for task in busy} <= {200, 503}
@@ -189,27 +206,22 @@ def test_the_limit_of_files_is_lowered_meanwhile(indexed: Path, pictures: list[P
 
 
 @pytest.mark.parametrize("sent", [HALF_HEAD, HALF_BODY, HALF_CHUNK], ids=["head", "body", "chunk"])
-def test_a_slow_request_is_told_so(indexed: Path, sent: bytes) -> None:
-    with serving(indexed, CBIR_REQUEST_SECONDS="1") as running:
-        head, _, body = talk(running.port, sent).partition(b"\r\n\r\n")
+def test_a_slow_request_is_told_so(impatient: Served, sent: bytes) -> None:
+    head, _, body = talk(impatient.port, sent).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 408 ")
     assert b"Connection: close" in head
     assert json.loads(body)["type"] == "/docs/errors#too-slow"
     assert "request_seconds (1 s)" in json.loads(body)["detail"]
 
 
-def test_a_request_that_is_worked_on_too_long_is_told_so(indexed: Path) -> None:
-    data, kind = large_png(), {"Content-Type": "image/png"}
-    with (
-        serving(indexed, CBIR_REQUEST_SECONDS="0.5", CBIR_THREADS="1", CBIR_QUEUE="20") as running,
-        ThreadPoolExecutor(20) as executor,
-    ):
-        url = f"{running.address}/v1/search"
+def test_a_request_that_is_worked_on_too_long_is_told_so(impatient: Served) -> None:
+    data, kind, url = large_png(), {"Content-Type": "image/png"}, f"{impatient.address}/v1/search"
+    with ThreadPoolExecutor(20) as executor:
         tasks = [executor.submit(httpx.post, url, content=data, headers=kind, timeout=60) for _ in range(20)]
         statuses = {task.result().status_code for task in tasks}
-        assert 408 in statuses
-        assert statuses <= {200, 408, 429}
-        assert httpx.get(f"{running.address}/healthz").status_code == 200
+    assert 408 in statuses
+    assert statuses <= {200, 408, 429}
+    assert httpx.get(f"{impatient.address}/healthz").status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -221,24 +233,19 @@ def test_a_request_that_is_worked_on_too_long_is_told_so(indexed: Path) -> None:
     ids=["bodies", "heads"],
 )
 def test_requests_have_one_memory_together(
-    indexed: Path, pictures: list[Path], count: int, part: bytes
+    small_memory: Served, pictures: list[Path], count: int, part: bytes
 ) -> None:
-    size = 2**20
-    limits = {"CBIR_MAX_UPLOAD_BYTES": str(size), "CBIR_UPLOAD_MEMORY_BYTES": str(4 * size)}
-    with serving(indexed, **limits) as running, crowd(running.port, count, part) as uploads:
-        time.sleep(1)
-        refused = []
-        for upload in uploads:
-            upload.settimeout(0.2)
-            try:
-                refused.append(upload.recv(65536))
-            except TimeoutError:
-                continue
-        assert len(refused) >= 8
+    with crowd(small_memory.port, count, part) as uploads:
+        waiting, refused = list(uploads), []
+        while len(refused) < 8 and waiting:
+            answered = select.select(waiting, [], [], 10)[0]
+            assert answered, f"{len(refused)} refused"
+            refused += [upload.recv(65536) for upload in answered]
+            waiting = [upload for upload in waiting if upload not in answered]
         for answer in refused:
             assert answer.startswith(b"HTTP/1.1 429 ")
             assert b"Retry-After: 1" in answer
-        assert_answers(running, pictures[0])
+        assert_answers(small_memory, pictures[0])
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/v1/collection", "/none-such", "/v1/search"])
@@ -313,17 +320,13 @@ def test_only_the_coding_chunked_is_accepted(served: Served, codings: bytes) -> 
 
 
 @needs_openssl
-def test_answers_over_tls_end_with_close_notify(indexed: Path, tmp_path: Path) -> None:
-    made, key = certificate(tmp_path)
-    with serving(indexed, CBIR_TLS_CERTIFICATE=str(made), CBIR_TLS_KEY=str(key)) as running:
-        context = ssl.create_default_context(cafile=made)
-        plain = socket.create_connection(("127.0.0.1", running.port), timeout=10)
-        # Without suppress_ragged_eofs, a connection that ends without close_notify raises SSLEOFError.
-        with context.wrap_socket(
-            plain, server_hostname="127.0.0.1", suppress_ragged_eofs=False
-        ) as connection:
-            connection.sendall(HEALTH + b"Connection: close\r\n\r\n")
-            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+def test_answers_over_tls_end_with_close_notify(encrypted: tuple[Served, ssl.SSLContext]) -> None:
+    running, context = encrypted
+    plain = socket.create_connection(("127.0.0.1", running.port), timeout=10)
+    # Without suppress_ragged_eofs, a connection that ends without close_notify raises SSLEOFError.
+    with context.wrap_socket(plain, server_hostname="127.0.0.1", suppress_ragged_eofs=False) as connection:
+        connection.sendall(HEALTH + b"Connection: close\r\n\r\n")
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
     assert answer.startswith(b"HTTP/1.1 200 ")
 
 
