@@ -12,6 +12,7 @@ TESTS = Path(__file__).parent
 MARKED = {
     "cbir/active": "deep",
     "cbir/descriptors/test_concatenated.py": "deep",
+    "cbir/encoders/test_efficientnet_lite.py": "deep",
     "cbir/gpu": "deep",
     "cbir/grading/test_cnn.py": "deep",
     "cbir/grading/test_rankers.py": "deep",
@@ -59,7 +60,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if (missing or left_out) and collection_path.suffix == ".py" else None
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Add the marks of each test's file, and `e2e` to tests of a running service."""
     for item in items:

@@ -1,4 +1,4 @@
-"""A browser, a service, and the page in one from the other."""
+"""A browser and a service, which all files share, and the page in one from the other."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,13 +14,13 @@ PATIENCE_MS = 60_000  # the machine may be busy
 __all__ = ["indexed", "pictures"]  # fixtures of the service's tests, used here too
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def served(indexed: Path) -> Iterator[Served]:
     with serving(indexed) as running:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[sync_api.Browser]:
     if not CHROMIUM.exists():
         pytest.skip(f"there is no {CHROMIUM}; `apt-get install chromium` brings it")
