@@ -60,6 +60,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if (missing or left_out) and collection_path.suffix == ".py" else None
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Add the marks of each test's file, and `e2e` to tests of a running service."""
     for item in items:
