@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from indexer.dicom.describe_instance import Fate
+from tests.indexer.commands import index
 from tests.indexer.damaged import DAMAGED
 from tests.indexer.receiving import instances_in
-from tests.indexer.test_index import index
 
 SAID = {
     "cut": "truncated",
