@@ -3,12 +3,15 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from cbir import encoders
+from cbir.descriptors import embedding_descriptor, encoder_descriptor
 from cbir.descriptors.color_layout import ColorLayout
 from cbir.descriptors.concatenated import Concatenated
-from cbir.descriptors.descriptor import Descriptor
+from cbir.descriptors.descriptor import Batched, Descriptor
 from cbir.descriptors.edge_histogram import EdgeHistogram
 from cbir.descriptors.edge_histogram_150 import EdgeHistogram150
-from cbir.descriptors.embedding_descriptor import JOIN, NAME, EmbeddingDescriptor, descriptor_name
+from cbir.descriptors.embedding_descriptor import JOIN, EmbeddingDescriptor, descriptor_name
+from cbir.descriptors.encoder_descriptor import EncoderDescriptor, encoder_descriptor_name
 from cbir.descriptors.huang2012 import Huang2012
 from cbir.descriptors.tamura import Tamura
 from cbir.errors import InvalidInput
@@ -20,7 +23,7 @@ _BY_NAME = {member.name: member for member in _MEMBERS}
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all descriptors that need no trained model."""
+    """Return the names of all descriptors that need no network."""
     return tuple(_BY_NAME)
 
 
@@ -42,12 +45,16 @@ def get(name: str, model: Path | None = None, device: Device = "auto") -> Descri
     InvalidInput
         If no descriptor has this name.
     """
-    if NAME.fullmatch(name):
-        embedding_name, join, other = name.partition(JOIN)
-        embedding = EmbeddingDescriptor(embedding_name, model, device)
-        return Concatenated(embedding, get(other)) if join else embedding
-    _check_name(name)
-    return _BY_NAME[name]
+    network_name, join, other = name.partition(JOIN)
+    network: Batched
+    if embedding_descriptor.NAME.fullmatch(name):
+        network = EmbeddingDescriptor(network_name, model, device)
+    elif encoder_descriptor.NAME.fullmatch(name):
+        network = EncoderDescriptor(network_name)
+    else:
+        _check_name(name)
+        return _BY_NAME[name]
+    return Concatenated(network, get(other)) if join else network
 
 
 class ResolvedDescriptor(NamedTuple):
@@ -62,20 +69,37 @@ class ResolvedDescriptor(NamedTuple):
 
 
 def resolve_descriptor(text: str) -> ResolvedDescriptor:
-    """Resolve a descriptor's name, the folder of a trained embedding, or FOLDER+DESCRIPTOR.
+    """Resolve the name of a descriptor or encoder, the folder of a trained embedding, or NETWORK+DESCRIPTOR.
 
-    Raises InvalidInput if `text` is none of them or the embedding is damaged.
+    NETWORK is an encoder or a folder. Raises InvalidInput if `text` is none of them, the embedding is damaged or the
+    weights of the encoder are missing.
     """
     path, join, other = text, "", ""
-    if not embedding_card.has_embedding(Path(text)):
+    if not _is_network(text):
         path, join, other = text.rpartition(JOIN)
         if not path:
-            return ResolvedDescriptor(get(text).name, text, None)
+            return ResolvedDescriptor(_resolve_name(text), text, None)
         _check_name(other)
-        if not embedding_card.has_embedding(Path(path)):
-            raise InvalidInput(f"there is no trained embedding in {path}; `cbir train embedding` makes one")
+        if not _is_network(path):
+            raise InvalidInput(
+                f"there is no trained embedding in {path}; `cbir train embedding` makes one, "
+                f"and `cbir encoder list` shows the pretrained ones"
+            )
+    if not embedding_card.has_embedding(Path(path)):
+        return ResolvedDescriptor(encoder_descriptor_name(path) + join + other, text, None)
     folder = Path(path).resolve()
     return ResolvedDescriptor(descriptor_name(folder) + join + other, folder.name + join + other, folder)
+
+
+def _is_network(text: str) -> bool:
+    return embedding_card.has_embedding(Path(text)) or text in encoders.names()
+
+
+def _resolve_name(name: str) -> str:
+    try:
+        return get(name).name
+    except InvalidInput as error:
+        raise InvalidInput(f"{error}, or an encoder: {', '.join(encoders.names())}") from error
 
 
 def _check_name(name: str) -> None:

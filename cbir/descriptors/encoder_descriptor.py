@@ -1,0 +1,64 @@
+"""Vectors of a pretrained encoder, a descriptor named after the encoder and the hash of its card."""
+
+import re
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir import encoders
+from cbir.descriptors.descriptor import Part, Parts
+from cbir.encoders import Encoder, encoder_card
+from cbir.errors import InvalidInput
+from cbir.images import Image
+
+# Encoder, hash of its card, dimensions, and the descriptor that is concatenated: see `concatenated`.
+NAME = re.compile(rf"encoder:({encoder_card.NAME}):([0-9a-f]{{16}}):([0-9]{{1,5}})(?:\+([a-z0-9_]+))?")
+
+
+def encoder_descriptor_name(name: str) -> str:
+    """Return the name of the descriptor of the encoder `name`.
+
+    Raises InvalidInput if there is no such encoder or its weights are missing.
+    """
+    encoder = encoders.get(name)
+    encoder.check_available()
+    return f"encoder:{name}:{encoder.card.hash}:{encoder.dimensions}"
+
+
+class EncoderDescriptor:
+    """Pooled output of an encoder: (dimensions,) float32, neither centred nor scaled.
+
+    The card is read with the first image; InvalidInput is raised then if it is not the one that the name gives.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Set up the descriptor `name`, from `encoder_descriptor_name`; raise InvalidInput if it is no such name."""
+        match = NAME.fullmatch(name)
+        if match is None or match[4]:
+            raise InvalidInput(f"{name!r} is not the name of an encoder's descriptor")
+        self.name = name
+        self.dimensions = int(match[3])
+        self.parts: Parts = (Part("encoder", 0, self.dimensions, half=True),)
+        self._encoder_name, self._hash = match[1], match[2]
+
+    def __call__(self, image: Image) -> NDArray[np.float32]:
+        return np.asarray(self.describe_batch([self.prepare(image)])[0])
+
+    def prepare(self, image: Image) -> NDArray[np.uint8]:
+        """Reduce `image` to the network's input: (height, width, channels)."""
+        return self._encoder.prepare(image)
+
+    def describe_batch(self, inputs: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """Describe n prepared images: (n, dimensions) float32."""
+        return self._encoder.describe_batch(inputs)
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        encoder = encoders.get(self._encoder_name)
+        if encoder.card.hash != self._hash or encoder.dimensions != self.dimensions:
+            raise InvalidInput(
+                f"the encoder {self._encoder_name} has other weights or parameters (hash {encoder.card.hash}) "
+                f"than {self.name}; index the images again"
+            )
+        return encoder
