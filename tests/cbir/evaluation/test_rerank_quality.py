@@ -1,23 +1,29 @@
 """The benchmark of the re-rankers' quality, on phantoms."""
 
 import json
-import subprocess
 import sys
-from pathlib import Path
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from xml.etree import ElementTree
 
 import pytest
 
 from cbir.datasets.phantoms import write_phantoms
 from cbir.store import Collection
+from tests.benches import loaded
 
-BENCH = Path(__file__).parents[3] / "bench" / "rerank_quality.py"
+pytestmark = pytest.mark.xdist_group("test_rerank_quality")  # which share what was made or learnt once
+
+rerank_quality = loaded("rerank_quality")
 
 
-def bench(*arguments, code=0):
-    done = subprocess.run([sys.executable, BENCH, *map(str, arguments)], capture_output=True, text=True)
-    assert done.returncode == code, done.stderr
-    return done
+def bench(*arguments):
+    """Run the benchmark in this process; what it printed, and its progress."""
+    printed, progress = StringIO(), StringIO()
+    with pytest.MonkeyPatch.context() as patched, redirect_stdout(printed), redirect_stderr(progress):
+        patched.setattr(sys, "argv", ["rerank_quality.py", *map(str, arguments)])
+        rerank_quality.main()
+    return printed.getvalue(), progress.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +70,8 @@ def test_json_and_table_tell_every_method(measured):
     queries = sum(part["queries"] for part in found["by_class_size"].values())
     assert queries == found["queries"]
     for text in ("none", "pearson", "aqe by P", "aqe minus", "classes of"):
-        assert text in printed.stdout
-    assert "choosing" in printed.stderr
+        assert text in printed[0]
+    assert "choosing" in printed[1]
 
 
 def test_the_figure_has_a_curve_for_each_method_and_recall(measured):
@@ -94,8 +100,8 @@ def test_a_collection_is_used_again_and_cut_without_being_changed(measured, tmp_
         (("--data", "/nowhere", "--methods", "magic"), "there is no re-ranker magic"),
     ],
 )
-def test_wrong_use_is_told_in_a_line(arguments, said):
-    done = subprocess.run([sys.executable, BENCH, *arguments], capture_output=True, text=True)
-    assert done.returncode != 0
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+def test_wrong_use_is_told_in_a_line(arguments, said, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["rerank_quality.py", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        rerank_quality.main()
+    assert said in f"{ended.value.code}{capsys.readouterr().err}"
