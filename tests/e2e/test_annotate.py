@@ -27,8 +27,8 @@ from tests.e2e.judging import (
 
 torch = pytest.importorskip("torch")
 
-JUDGEMENTS = int(os.environ.get("CBIR_JUDGEMENTS", "36"))
-IMAGES = 48
+JUDGEMENTS = int(os.environ.get("CBIR_JUDGEMENTS", "24"))
+IMAGES = 32
 UNSEEN = min(120, JUDGEMENTS)  # joints that what was learnt is tested on
 ALIKE = 0.02  # a difference that the reader does not see
 KEYS = {"first": "ArrowLeft", "second": "ArrowRight", "alike": "ArrowDown"}
@@ -100,7 +100,7 @@ def test_killed_twice_while_judging(
     # A small first round, which teaches little, then large ones; the second is full before the end.
     first_round = round(JUDGEMENTS / 6)
     options = ["--start", first_round / IMAGES, "--step", min(40, JUDGEMENTS * 2 // 3) / IMAGES]
-    options += ["--rounds", 20, "--side", 48, "--epochs", 15, "--steps", 0]
+    options += ["--rounds", 20, "--side", 32, "--epochs", 10, "--steps", 0]
     running = start("--collection", collection, "--study-dir", study, "--port", "0", *map(str, options))
     said: list[tuple[str, str, str]] = []
     last: tuple[str, str] | None = None
