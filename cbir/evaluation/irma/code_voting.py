@@ -120,6 +120,7 @@ def label_shares(neighbours: NeighbourLabels, setting: VotingSetting, count: int
     voting = labels >= 0
     nearest = np.min(distances, axis=1, keepdims=True, where=voting, initial=np.inf)
     nearest[np.isinf(nearest)] = 1.0
+    distances = np.where(voting, distances, nearest)  # else those without a vote may overflow
     tiny = np.finfo(np.float64).tiny
     weights = np.where(voting, ((nearest + tiny) / (distances + tiny)) ** setting.sharpness, 0.0)
     rows = np.arange(len(labels))[:, None] * count

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cbir.datasets.irma import CodeTree
@@ -102,6 +102,7 @@ def test_votes_by_distance():
     st.sampled_from([0.0, 2.0, 16.0]),
     st.sampled_from([0.0, 1e-300, 1.0, 1e300]),
 )
+@example([[-1] * 6], 2.0, 0.0)
 def test_votes_are_shares(labels, sharpness, distance):
     found = neighbours(labels, np.full((len(labels), 6), distance))
     shares = label_shares(found, VotingSetting(6, sharpness, 0.5), 3)
