@@ -62,6 +62,7 @@ def test_no_difference_is_no_evidence():
     assert randomisation_test(np.full((1, 40), 0.1))[0] == pytest.approx(1 / 10_001)
 
 
+@pytest.mark.slow  # imports statsmodels
 def test_runs_are_corrected_for_each_other_metric_by_metric():
     random = np.random.default_rng(0)
     values = random.random((4, 2, 40)) + np.array([0.0, 0.1, 0.2, 0.05])[:, None, None]
