@@ -122,13 +122,13 @@ def ac(value: int) -> int:
     return ((size if value >= 0 else -size) + 132) >> 3
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(image=images(st.integers(1, 70)))
 def test_equals_the_slow_form(image: Image):
     assert coefficients(image).tolist() == slow(image)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(value=st.tuples(*[st.integers(0, 255)] * 3), odd=st.integers(0, 63), other=st.integers(0, 255))
 def test_equals_the_slow_form_near_rounding(value: tuple[int, ...], odd: int, other: int):
     """One cell of a flat 8 x 8 image differs: sums fall on and beside the halves that decide about rounding."""

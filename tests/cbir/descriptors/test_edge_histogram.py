@@ -79,7 +79,7 @@ def test_longer_images_have_blocks_everywhere():
     assert (local_bins(Image(grey)).reshape(16, 5)[:, 0] > 0).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(image=images(st.integers(1, 69)))
 def test_small_images_are_enlarged(image: Image):
     height, width = image.grey.shape
