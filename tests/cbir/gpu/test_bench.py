@@ -1,23 +1,23 @@
 """The benchmark of the device, small, on the processor."""
 
 import json
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-BENCH = Path(__file__).parents[3] / "bench" / "query_gpu.py"
+from tests.benches import loaded
 
 
-def test_the_benchmark_prints_a_floor_for_every_method():
+def test_the_benchmark_prints_a_floor_for_every_method(monkeypatch, capsys):
     methods = ["none", "eprf", "diffusion", "flat", "ivf"]
     options = ["--sizes", "2000", "--dimensions", "16", "--queries", "2", "--k", "10", "--compare", "2000"]
-    run = subprocess.run(
-        [sys.executable, str(BENCH), "--device", "cpu", *options, "--precision", "float32", "--methods", *methods],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    told = json.loads(run.stdout.splitlines()[-1])
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        ["query_gpu.py", "--device", "cpu", *options, "--precision", "float32", "--methods", *methods],
+    )
+    loaded("query_gpu").main()
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert [row["method"] for row in told["results"]] == methods
     for row in told["results"]:
         floor = 1000 * max(
