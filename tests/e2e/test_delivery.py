@@ -122,6 +122,7 @@ def test_health_of_a_service_that_others_reach(
         "CBIR_TLS_CERTIFICATE": str(certificate[0]),
         "CBIR_TLS_KEY": str(certificate[1]),
         "CBIR_STATE_FOLDER": str(tmp_path),
+        "CBIR_DECODERS": "1",
     }
     with closing(socket.create_server(("127.0.0.1", 0))) as free:
         settings["CBIR_PORT"] = str(free.getsockname()[1])
