@@ -9,16 +9,21 @@ import pytest
 from playwright import sync_api
 
 from tests.e2e.browsing import SETTLED, choose, ids, until
-from tests.service.conftest import Served, cbir, serving
+from tests.indexer.commands import call
+from tests.service.conftest import Served, serving
 
 
 @pytest.fixture(scope="module")
 def served(indexed: Path, pictures: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Two collections, of which the second, `few`, has the last six pictures."""
+    """Three collections: `few` has the last six pictures, the files of `gone` are no longer there."""
     folder = tmp_path_factory.mktemp("collections")
-    cbir("index", *pictures[-6:], "--collection", folder / "few", "--jobs", "1")
     many = shutil.copytree(indexed, folder / "many")
-    with serving(many, "--collection", str(folder / "few")) as running:
+    call("index", *pictures[-6:], "--collection", folder / "few", "--jobs", "1")
+    files = [shutil.copy(path, folder) for path in pictures[:3]]
+    call("index", *files, "--collection", folder / "gone", "--jobs", "1")
+    for path in files:
+        Path(path).unlink()
+    with serving(many, "--collection", str(folder / "few"), "--collection", str(folder / "gone")) as running:
         yield running
 
 
@@ -101,3 +106,11 @@ def test_a_collection_that_has_gone(page: sync_api.Page, tolerated: list[str]) -
     page.get_by_role("combobox", name="Collection").select_option("few")
     page.get_by_role("alert").wait_for()
     assert page.get_by_role("combobox", name="Collection").input_value() == "many"
+
+
+def test_pictures_whose_files_are_gone(page: sync_api.Page, served: Served, tolerated: list[str]) -> None:
+    tolerated.append("410")
+    page.goto(f"{served.address}/?collection=gone")
+    page.get_by_text("Picture no longer available").first.wait_for()
+    page.locator(".examples .card").first.click()
+    page.wait_for_selector(f"{SETTLED} .gone")
