@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from playwright import sync_api
 
+from cbir.datasets.phantoms import write_phantoms
 from tests.e2e.browsing import SETTLED, ids, until
 from tests.e2e.conftest import PATIENCE_MS
-from tests.service.conftest import Served, cbir, serving
+from tests.indexer.commands import call
+from tests.service.conftest import Served, serving
 
 PAINT_MS = 150
 PAINT_TRIES, SCROLL_TRIES = 10, 4
@@ -64,16 +66,11 @@ def typical(times: list[float]) -> tuple[float, float]:
 def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Path]]:
     """A service of 240 images, and a picture that is not among them."""
     folder = tmp_path_factory.mktemp("many")
-    cbir("phantoms", folder / "pictures", "--count", "241", "--size", "128")
-    query = sorted((folder / "pictures").glob("*.png"))[-1].rename(folder / "query.png")
-    cbir(
-        "index",
-        folder / "pictures",
-        "--labels",
-        folder / "pictures" / "manifest.csv",
-        "--collection",
-        folder / "c",
-    )
+    write_phantoms(folder / "pictures", 241, size=128)
+    query = max((folder / "pictures").glob("*.png")).rename(folder / "query.png")
+    labels = folder / "pictures" / "manifest.csv"
+    options = ["--labels", labels, "--profile", "tamura", "--jobs", 1]  # a profile that is quick to compute
+    call("index", folder / "pictures", "--collection", folder / "c", *options)
     with serving(folder / "c") as running:
         yield running, query
 
