@@ -1,26 +1,24 @@
 """The same question gets the same answer at every door: command line, and HTTP in all its forms."""
 
 import json
-import subprocess
 
 import httpx
 import pytest
 
 from cbir import rerank
-from tests.service.conftest import CBIR, indexed, pictures, serving
+from tests.indexer.commands import call
+from tests.service.conftest import indexed, pictures
 
 __all__ = ["indexed", "pictures"]  # fixtures of the service's tests, used here too
 
 
-@pytest.fixture(scope="module")
-def service(indexed):
-    with serving(indexed) as served:
-        yield served.address
+@pytest.fixture
+def service(served):
+    return served.address
 
 
 def by_command_line(folder, what, *options):
-    command = [*CBIR, "search", str(what), "--collection", str(folder), "--format", "json", *options]
-    return json.loads(subprocess.check_output(command, text=True))
+    return json.loads(call("search", what, "--collection", folder, "--format", "json", *options)[0])
 
 
 @pytest.mark.parametrize("method", rerank.names())

@@ -35,14 +35,20 @@ def served(indexed: Path, tokens: TokenStore) -> Iterator[Served]:
         yield running
 
 
-@pytest.fixture
-def page(served: Served) -> Iterator[sync_api.Page]:
+@pytest.fixture(scope="module")
+def browser() -> Iterator[sync_api.Browser]:
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        opened = browser.new_page()
-        opened.set_default_timeout(15_000)
-        yield opened
-        browser.close()
+        launched = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def page(served: Served, browser: sync_api.Browser) -> Iterator[sync_api.Page]:
+    opened = browser.new_page()  # in a context of its own: without a login
+    opened.set_default_timeout(60_000)
+    yield opened
+    opened.close()
 
 
 def address(served: Served) -> str:
