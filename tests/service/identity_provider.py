@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -23,6 +24,11 @@ GROUPS: dict[str, Any] = {
 }
 
 
+@cache
+def _first_key() -> RSAKey:
+    return RSAKey.generate_key(2048, {"kid": "first"})
+
+
 class Provider(ThreadingHTTPServer):
     """The provider. Tests change `claims` (of the user), `overrides` (of each ID token), `metadata` and `keys`."""
 
@@ -31,7 +37,7 @@ class Provider(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.issuer = f"http://127.0.0.1:{self.server_address[1]}/realm"
-        self.keys = [RSAKey.generate_key(2048, {"kid": "first"})]
+        self.keys = [_first_key()]
         self.signing: Any = None  # another key to sign with
         self.header = {"alg": "RS256"}
         self.claims: dict[str, Any] = {"preferred_username": "jdoe", "groups": ["staff", "radiology"]}
@@ -132,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
 def running() -> Iterator[Provider]:
     """Run a provider."""
     provider = Provider()
-    thread = threading.Thread(target=provider.serve_forever, kwargs={"poll_interval": 0.05})
+    thread = threading.Thread(target=provider.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
         yield provider
