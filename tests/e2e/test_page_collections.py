@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright import sync_api
 
+from cbir.datasets.phantoms import write_phantoms
 from tests.e2e.browsing import SETTLED, choose, ids, until
 from tests.indexer.commands import call
 from tests.service.conftest import Served, serving
@@ -19,10 +20,9 @@ def served(indexed: Path, pictures: list[Path], tmp_path_factory: pytest.TempPat
     folder = tmp_path_factory.mktemp("collections")
     many = shutil.copytree(indexed, folder / "many")
     call("index", *pictures[-6:], "--collection", folder / "few", "--jobs", "1")
-    files = [shutil.copy(path, folder) for path in pictures[:3]]
-    call("index", *files, "--collection", folder / "gone", "--jobs", "1")
-    for path in files:
-        Path(path).unlink()
+    write_phantoms(folder / "files", 3, size=64, seed=9)
+    call("index", folder / "files", "--collection", folder / "gone", "--jobs", "1")
+    shutil.rmtree(folder / "files")
     with serving(many, "--collection", str(folder / "few"), "--collection", str(folder / "gone")) as running:
         yield running
 
