@@ -92,7 +92,8 @@ def resolve_descriptor(text: str) -> ResolvedDescriptor:
 
 
 def _is_network(text: str) -> bool:
-    return embedding_card.has_embedding(Path(text)) or text in encoders.names()
+    is_encoder = text not in _BY_NAME and text in encoders.names()
+    return is_encoder or embedding_card.has_embedding(Path(text))
 
 
 def _resolve_name(name: str) -> str:

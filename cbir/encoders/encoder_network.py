@@ -1,44 +1,26 @@
 """ONNX networks of encoders, run by onnxruntime and pooled."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.encoders.encoder_card import EncoderCard
+from cbir.encoders.encoder_card import EncoderCard, EncoderInput
 from cbir.encoders.pooling import pool, pooling_matrix
 from cbir.errors import InvalidInput
-from cbir.models.onnx_session import open_session
 
 
 class EncoderNetwork:
-    """Session of a network, with its normalisation and pooling. Thread-safe."""
+    """Session of onnxruntime, with normalisation and pooling by a card. Thread-safe.
 
-    def __init__(self, content: bytes, card: EncoderCard) -> None:
-        """Load an ONNX network.
+    Raises InvalidInput if the network has not the outputs that the card gives.
+    """
 
-        Parameters
-        ----------
-        content : bytes
-            ONNX file.
-        card : EncoderCard
-            Its input and outputs.
-
-        Raises
-        ------
-        InvalidInput
-            If onnxruntime cannot load it, or it has not the outputs that the card gives.
-        """
-        self._session = open_session(content)
-        self._input = self._session.get_inputs()[0].name
+    def __init__(self, session: Any, card: EncoderCard) -> None:
+        self._session, self._input = session, card.input
         self._tensors = list(dict.fromkeys(output.tensor for output in card.outputs))
-        names = [tensor.name for tensor in self._session.get_outputs()]
-        if missing := [tensor for tensor in self._tensors if tensor not in names]:
-            raise InvalidInput(f"the network has no output {missing[0]}; it has {', '.join(names)}")
-        deviation = np.array(card.input.deviation)
-        shape = (1, -1, 1, 1)
-        self._factor = (1 / (card.input.scale * deviation)).astype(np.float32).reshape(shape)
-        self._offset = (np.array(card.input.mean) / deviation).astype(np.float32).reshape(shape)
-        blank = np.zeros((card.input.height, card.input.width, len(card.input.mean)), np.uint8)
-        maps = self.run(blank)
+        maps = self.run(np.zeros((card.input.height, card.input.width, len(card.input.mean)), np.uint8))
         self._pooling = [
             (output.tensor, pooling_matrix(output, maps[output.tensor].shape)) for output in card.outputs
         ]
@@ -50,6 +32,48 @@ class EncoderNetwork:
 
     def run(self, pixels: NDArray[np.uint8]) -> dict[str, NDArray[np.float32]]:
         """Return the outputs for a prepared image by their names."""
-        values = np.multiply(pixels.transpose(2, 0, 1)[None], self._factor, dtype=np.float32)
-        values -= self._offset
-        return dict(zip(self._tensors, self._session.run(self._tensors, {self._input: values}), strict=True))
+        return run_session(self._session, self._tensors, normalise_pixels(pixels, self._input))
+
+
+def normalise_pixels(pixels: NDArray[np.uint8], shape: EncoderInput) -> NDArray[np.float32]:
+    """Bring pixels (height, width, channels) to the network's form: (1, channels, height, width) float32."""
+    deviation = np.array(shape.deviation)
+    factor = (1 / (shape.scale * deviation)).astype(np.float32)
+    values = np.multiply(pixels, factor, dtype=np.float32)
+    values -= (np.array(shape.mean) / deviation).astype(np.float32)
+    return np.ascontiguousarray(values.transpose(2, 0, 1)[None])
+
+
+def run_session(
+    session: Any, tensors: Sequence[str], values: NDArray[np.float32]
+) -> dict[str, NDArray[np.float32]]:
+    """Run a network with one input.
+
+    Parameters
+    ----------
+    session : InferenceSession
+        From `open_session`.
+    tensors : sequence of str
+        Names of the outputs.
+    values : array
+        Its input.
+
+    Returns
+    -------
+    dict
+        Outputs by name.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such output or the network fails.
+    """
+    names = [tensor.name for tensor in session.get_outputs()]
+    if missing := [tensor for tensor in tensors if tensor not in names]:
+        raise InvalidInput(f"the network has no output {missing[0]}; it has {', '.join(names)}")
+    try:
+        outputs = session.run(list(tensors), {session.get_inputs()[0].name: values})
+    except Exception as error:  # exceptions of onnxruntime have no common base, and no public names
+        reason = str(error).strip().splitlines()[0][:300]
+        raise InvalidInput(f"the network fails: {reason}") from error
+    return dict(zip(tensors, outputs, strict=True))

@@ -22,13 +22,9 @@ def pooling_matrix(output: EncoderOutput, shape: Sequence[int]) -> NDArray[np.fl
         if len(shape) != 4 or shape[0] != 1:
             raise InvalidInput(f"output {output.tensor} has shape {_text(shape)}, which cannot be pooled: "
                                "it takes 1 x channels x height x width")  # fmt: skip
-        if not np.prod(shape):
-            raise InvalidInput(f"output {output.tensor} is empty: its shape is {_text(shape)}")
         grid, window = (output.grid, output.window) if output.pooling == "grid" else (1, 1.0)
         weights = np.kron(_windows(shape[2], grid, window), _windows(shape[3], grid, window))
         dimensions = grid * grid * shape[1]
-    if dimensions == 0:
-        raise InvalidInput(f"output {output.tensor} is empty: its shape is {_text(shape)}")
     if dimensions != output.dimensions:
         raise InvalidInput(f"output {output.tensor} gives {dimensions} values, not {output.dimensions} "
                            "as the card says")  # fmt: skip

@@ -1,0 +1,104 @@
+"""`cbir encoder ...`: pretrained networks that describe images."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from cbir import encoders, settings
+from cbir.commands.output import OutputFormat, Printed, print_json, results_console
+from cbir.errors import CbirError, InvalidInput
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="List, show, fetch and add pretrained networks."
+)
+
+Name = Annotated[str, Argument(help="Name of the encoder; `cbir encoder list` shows all.")]
+
+
+@app.command("list")
+def list_encoders(format: Printed = OutputFormat.text) -> None:
+    """List the encoders, built in and added."""
+    rows = [_summary(name) for name in encoders.names()]
+    if format is OutputFormat.json:
+        print_json(rows)
+        return
+    from rich.table import Table
+
+    columns = ("name", "values", "input", "licence", "status", "title")
+    table = Table(*columns, box=None)
+    for row in rows:
+        table.add_row(*(str(row[column]) for column in columns))
+    results_console().print(table, highlight=False)
+
+
+@app.command()
+def show(name: Name, format: Printed = OutputFormat.text) -> None:
+    """Print the card of an encoder: weights, licence, input, outputs, and what it was trained on."""
+    card = encoders.get(name).card
+    _print_card(card, format)
+
+
+@app.command()
+def get(name: Name, format: Printed = OutputFormat.text) -> None:
+    """Convert the weights of an encoder now rather than with the first image, and print where they are."""
+    encoder = encoders.get(name)
+    path = encoder.store()
+    if format is OutputFormat.json:
+        print_json({"name": name, "hash": encoder.card.hash, "network": str(path)})
+        return
+    typer.echo(path)
+
+
+@app.command()
+def add(
+    name: Annotated[str, Argument(help="Name for the encoder.")],
+    model: Annotated[Path, Argument(help="ONNX file with one image input.")],
+    card: Annotated[Path | None, Option(help="JSON file with what the network does not say itself.")] = None,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Check an ONNX network on two images and store it. Prints its card, and what was assumed."""
+    from cbir.encoders.add_encoder import add_encoder
+
+    added = add_encoder(name, model, card, settings.load().encoder_folder)
+    _print_card(added.card, format, {"network": str(added.path), "assumed": list(added.assumed)})
+
+
+def _summary(name: str) -> dict[str, Any]:
+    try:
+        encoder = encoders.get(name)
+    except InvalidInput as error:
+        return {"name": name, "values": "", "input": "", "licence": "", "status": str(error), "title": ""}
+    card, status = encoder.card, "ready"
+    try:
+        encoder.check_available()
+    except CbirError as error:
+        status = str(error)
+    return {
+        "name": name,
+        "values": card.dimensions,
+        "input": f"{card.input.width} x {card.input.height}",
+        "licence": card.licence,
+        "status": status,
+        "title": card.title,
+    }
+
+
+def _print_card(card: encoders.EncoderCard, format: OutputFormat, more: dict[str, Any] | None = None) -> None:
+    fields = {
+        **card.model_dump(mode="json"),
+        "dimensions": card.dimensions,
+        "hash": card.hash,
+        **(more or {}),
+    }
+    if format is OutputFormat.json:
+        print_json(fields)
+        return
+    for name, value in fields.items():
+        values = value if isinstance(value, list) else [value]
+        for item in values:
+            text = (
+                ", ".join(f"{key} {inner}" for key, inner in item.items()) if isinstance(item, dict) else item
+            )
+            typer.echo(f"{name:13}{text}")
