@@ -110,6 +110,6 @@ def test_metrics_without_a_collection(tmp_path: Path) -> None:
 
 
 def test_two_collections_of_one_name(indexed: Path, tmp_path: Path) -> None:
-    Collection.create(tmp_path / "collection", profiles.get("tamura")).close()
+    Collection.create(tmp_path / "collection", profiles.get("huang2012")).close()
     both = ["--collection", indexed, "--collection", tmp_path / "collection"]
     assert "folder name collection" in refusal("serve", *both, "--port", "0")
