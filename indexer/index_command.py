@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from cbir.commands.output import OutputFormat
 from cbir.errors import InvalidInput
 from cbir.images import Limits
 from cbir.store import Collection
+from cbir.store.default_profile import DEFAULT_PROFILE, default_profile_advice
 from cbir.threads import cores
 from indexer.dicomweb.crawl_command import crawl_dicomweb
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
@@ -78,7 +80,7 @@ def index_files(
         str | None,
         typer.Option(
             help="Descriptor, folder of a trained embedding, or FOLDER+DESCRIPTOR. "
-            "New collections: huang2012 by default."
+            f"New collections: {DEFAULT_PROFILE} by default."
         ),
     ] = None,
     weight: Annotated[
@@ -110,7 +112,7 @@ def index_files(
         sources,
         collection,
         profile,
-        dict(_parse_weight(text) for text in weight or []),
+        parse_weights(weight),
         labels,
         jobs=jobs if jobs is not None else cores(),
         limits=Limits.from_settings(loaded),
@@ -129,16 +131,22 @@ def index_files(
         typer.echo(json.dumps(dataclasses.asdict(summary) | {"collection": str(collection)}))
     else:
         _print_summary(summary, report)
-        _advise_refit(collection)
+        _advise(collection, with_profile=profile is None and not weight)
     raise typer.Exit(INTERRUPTED if summary.interrupted else SOME_REFUSED if summary.refused else DONE)
 
 
-def _parse_weight(text: str) -> tuple[str, float]:
-    part, _, factor = text.partition("=")
-    try:
-        return part, float(factor)
-    except ValueError:
-        raise InvalidInput(f"--weight {text} is not of the form PART=FACTOR, for instance tamura=2") from None
+def parse_weights(options: Sequence[str] | None) -> dict[str, float]:
+    """Return the factors by part of options of the form PART=FACTOR; raises InvalidInput."""
+    weights = {}
+    for text in options or ():
+        part, _, factor = text.partition("=")
+        try:
+            weights[part] = float(factor)
+        except ValueError:
+            raise InvalidInput(
+                f"--weight {text} is not of the form PART=FACTOR, for instance tamura=2"
+            ) from None
+    return weights
 
 
 def _print_summary(summary: IndexSummary, report: Path | None) -> None:
@@ -165,11 +173,15 @@ def _print_summary(summary: IndexSummary, report: Path | None) -> None:
         typer.echo("interrupted; run the same command again to continue")
 
 
-def _advise_refit(folder: Path) -> None:
+def _advise(folder: Path, with_profile: bool) -> None:
+    """Print what to do about an old fit and, `with_profile`, about a profile that is no longer the default."""
     with Collection(folder) as collection:
         statistics, images = collection.statistics(), len(collection)
+        advice = default_profile_advice(collection.profile, folder) if with_profile else None
     if statistics and images > REFIT_GROWTH * statistics.fitted_on:
         typer.echo(
             f"the normalisation was computed from {statistics.fitted_on} of {images} images; "
             f"`cbir collection compact --refit --collection {folder}` computes it again"
         )
+    if advice:
+        typer.echo(advice)

@@ -10,8 +10,7 @@ from cbir.images import Limits
 from cbir.paths import is_inside
 from cbir.store import Collection
 from cbir.store import profile as profiles
-
-DEFAULT_PROFILE = "huang2012"
+from cbir.store.default_profile import DEFAULT_PROFILE
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def open_collection(
     folder : Path
         Folder of the collection.
     profile : str, optional
-        Descriptor or trained embedding; huang2012 for a new collection by default.
+        Descriptor or trained embedding; DEFAULT_PROFILE for a new collection by default.
     weights : dict, optional
         Factor of each part's share of the distance.
 

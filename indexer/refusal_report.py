@@ -12,8 +12,10 @@ from indexer.index_run import ReportRefusal
 
 
 @contextmanager
-def refusal_report(path: Path | None) -> Iterator[ReportRefusal]:
+def refusal_report(path: Path | None, column: str = "path") -> Iterator[ReportRefusal]:
     """Yield a function that writes a row `path,reason` at once, or does nothing if `path` is None.
+
+    `column` is the name of the first column, of what is refused.
 
     Paths may be names of patients, so only its owner can read a new file.
     A path that a spreadsheet would run as a formula begins with an apostrophe. Raises InvalidInput, before anything
@@ -28,7 +30,7 @@ def refusal_report(path: Path | None) -> Iterator[ReportRefusal]:
         raise InvalidInput(f"the report {path} cannot be written: {error.strerror}") from error
     with file:
         rows = csv.writer(file)
-        rows.writerow(["path", "reason"])
+        rows.writerow([column, "reason"])
 
         def write_row(name: str, reason: str) -> None:
             rows.writerow([harmless_cell(name), reason])

@@ -46,8 +46,8 @@ class CbirFlask(Flask):
 def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> Flask:
     """Create the service over the `collections` in one or more folders, with `settings`.
 
-    Collections are opened by the first request that needs them. Requests name them by folder name; the first is the
-    default.
+    Collections are opened by the first request that needs them. Requests name them by the name of the folder, or of
+    the alias that is given instead of one; the first is the default.
     """
     folders = [Path(collections)] if isinstance(collections, Path | str) else collections
     app = CbirFlask(__name__)

@@ -8,6 +8,7 @@ import typer
 
 from cbir import settings
 from cbir.settings import Settings
+from cbir.store.default_profile import default_profile_advice
 from cbir.store.recovery import open_or_fallback
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def serve(
     collection: Annotated[
         list[Path],
-        typer.Option(help="Folder of a collection; requests name it by the folder name. Repeatable."),
+        typer.Option(help="Folder or alias of a collection; requests use its name. Repeatable."),
     ],
     host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [8000].")] = None,
@@ -30,9 +31,10 @@ def serve(
     from service.http_server import GunicornServer, open_listener
 
     active_settings = settings.load(host=host, port=port)
+    advice = []
     for folder in collection:
-        with open_or_fallback(folder):
-            pass  # report a missing or foreign collection before listening
+        with open_or_fallback(folder) as opened:  # report a missing or foreign collection before listening
+            advice.append(default_profile_advice(opened.profile, folder))
     folders = [folder.resolve() for folder in collection]
     check_unique_names(folders)
     if active_settings.archive_url:
@@ -42,6 +44,8 @@ def serve(
     token = "-H 'Authorization: Bearer TOKEN' " if tokens_required(active_settings) else ""
 
     def ready() -> None:
+        for line in filter(None, advice):
+            typer.echo(line, err=True)
         typer.echo(f"The page: {address}/")
         typer.echo(f"To try:   curl {token}-F image=@FILE '{address}/v1/search?k=5'")
         typer.echo("Ctrl-C ends it.")

@@ -267,6 +267,7 @@ class Health(BaseModel):
 class Readiness(BaseModel):
     """Readiness of the first collection. collections: state of the others. warning: damage that was worked around.
 
+    folders: names of the folders that aliases lead to at present.
     Without a token, where one is needed, there is only the status.
     """
 
@@ -275,6 +276,7 @@ class Readiness(BaseModel):
     generation: int | None = None
     profile: str | None = None
     collections: dict[str, str] | None = None
+    folders: dict[str, str] | None = None
     warning: str | None = None
 
 

@@ -1,4 +1,4 @@
-"""Command groups whose subcommands come from an entry-point group and load when they are called."""
+"""Command groups with subcommands of an entry-point group, which load when they are called."""
 
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -14,9 +14,11 @@ class LazyCommands(typer.core.TyperGroup):
     entry_point_group = "cbir.commands"
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(entry_points(group=self.entry_point_group).names)
+        return sorted({*self.commands, *entry_points(group=self.entry_point_group).names})
 
     def get_command(self, ctx: Any, name: str) -> Any:
+        if name in self.commands:
+            return self.commands[name]
         entries = entry_points(group=self.entry_point_group, name=name)
         return load_command(next(iter(entries))) if entries else None
 

@@ -11,12 +11,15 @@ import typer
 from typer import Argument, Option
 
 from cbir.commands import options
+from cbir.commands.lazy_commands import LazyCommands
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store import Collection
+from cbir.store.alias import resolve_alias
 from cbir.store.backup import back_up_collection
 from cbir.store.backup_log import append_log
 from cbir.store.damage import raise_when_damaged
+from cbir.store.default_profile import default_profile_advice
 from cbir.store.erasure_audit import find_traces
 from cbir.store.export import export_collection
 from cbir.store.filter_conditions import parse_filter
@@ -34,14 +37,30 @@ WHEN_LOST = (
     "(`cbir collection delete`) and index their sources with --restore"
 )
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Look after a collection.")
+
+class CollectionCommands(LazyCommands):
+    """The commands below, and those of the entry-point group."""
+
+    entry_point_group = "cbir.commands.collection"
+
+
+app = typer.Typer(
+    cls=CollectionCommands, no_args_is_help=True, add_completion=False, help="Look after a collection."
+)
 
 
 @app.command()
 def info(collection: options.Folder, format: Printed = OutputFormat.text) -> None:
     """Print a summary of the collection."""
     with Collection(collection) as opened:
-        print_values(opened.info(), format)
+        advice = default_profile_advice(opened.profile, collection)
+        values = {"folder": str(opened.folder), **opened.info()}
+    if format is OutputFormat.json:
+        print_values(values | {"advice": advice}, format)
+        return
+    print_values(values, format)
+    if advice:
+        typer.echo(advice)
 
 
 @app.command()
@@ -88,6 +107,7 @@ def _find_traces(collection: Collection, patient: str) -> list[str]:
 
 def _open_repaired(folder: Path, repair: bool) -> tuple[Collection, Repair]:
     """Open a collection; if it is too damaged for that, and `repair` is set, repair it first."""
+    folder = resolve_alias(folder)
     try:
         return Collection(folder), Repair()
     except CollectionDamaged:

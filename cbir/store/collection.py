@@ -1,5 +1,6 @@
 """A collection: a folder with SQLite for records and vectors, and a snapshot that is derived from it."""
 
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.errors import CollectionDamaged, NotFound
+from cbir.errors import CollectionDamaged, InvalidInput, NotFound
 from cbir.gallery.vector_blocks import Rows
 from cbir.store import change_history, grade_models, idempotency, image_counts, last_good, metadata, schema
+from cbir.store.alias import is_alias, resolve_alias
 from cbir.store.change_history import Change
 from cbir.store.collection_view import View, load_vectors
 from cbir.store.creation import collection_exists, create_files, read_secret
@@ -41,9 +43,12 @@ class Collection(RecordQueries):
     """
 
     def __init__(self, folder: Path | str) -> None:
-        """Open the collection in `folder`. Raises NotFound, or CollectionDamaged if it cannot be read."""
-        self.folder = Path(folder)
-        if not self.exists(folder):
+        """Open the collection in `folder`, or that an alias names.
+
+        Raises NotFound, CollectionDamaged if it cannot be read, InvalidInput for a wrong alias.
+        """
+        self.folder = resolve_alias(Path(folder))
+        if not self.exists(self.folder):
             raise NotFound(
                 f"there is no collection in {folder}; `cbir index SOURCE --collection {folder}` creates one"
             )
@@ -62,13 +67,21 @@ class Collection(RecordQueries):
 
     @staticmethod
     def exists(folder: Path | str) -> bool:
-        """Return whether `folder` holds a collection; an interrupted creation does not count."""
-        return collection_exists(Path(folder))
+        """Return whether `folder` holds a collection; an interrupted creation does not count. An alias exists."""
+        path = Path(folder)
+        return path.is_file() if is_alias(path) else collection_exists(path)
 
     @classmethod
-    def create(cls, folder: Path | str, profile: Profile) -> "Collection":
-        """Create an empty collection with this `profile`; raises InvalidInput if `folder` holds one already."""
-        create_files(Path(folder), profile)
+    def create(cls, folder: Path | str, profile: Profile, secret: bytes | None = None) -> "Collection":
+        """Create an empty collection with this `profile`; raises InvalidInput if `folder` holds one already.
+
+        `secret`: key that patients' identifiers are hashed with, if it is to be that of another collection.
+        """
+        if is_alias(Path(folder)):
+            raise InvalidInput(
+                f"there is no alias {folder}; create the collection in a folder, then the alias"
+            )
+        create_files(Path(folder), profile, secret)
         return cls(folder)
 
     @contextmanager
@@ -86,6 +99,10 @@ class Collection(RecordQueries):
     def close(self) -> None:
         """Close the database's connections."""
         self._engine.dispose()
+
+    def close_when_unused(self) -> None:
+        """Close them once nothing refers to this object any more: others may still be reading."""
+        weakref.finalize(self, self._engine.dispose).atexit = False
 
     def __enter__(self) -> "Collection":
         return self

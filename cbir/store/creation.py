@@ -38,8 +38,23 @@ def collection_exists(folder: Path) -> bool:
         engine.dispose()
 
 
-def create_files(folder: Path, profile: Profile) -> None:
-    """Create an empty collection with this profile in `folder`; raises InvalidInput if it holds one already."""
+def create_files(folder: Path, profile: Profile, secret: bytes | None = None) -> None:
+    """Create an empty collection.
+
+    Parameters
+    ----------
+    folder : Path
+        Its folder.
+    profile : Profile
+        Its profile.
+    secret : bytes, optional
+        Key that patients' identifiers are hashed with; by default that of an interrupted creation, or a random one.
+
+    Raises
+    ------
+    InvalidInput
+        If the folder holds a collection already.
+    """
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"{folder} is a file; a collection needs a folder")
     with raise_when_full(folder):
@@ -51,8 +66,9 @@ def create_files(folder: Path, profile: Profile) -> None:
                 raise InvalidInput(f"{folder} already holds a collection")
             (folder / "snapshots").mkdir(mode=OWNER_FOLDER, exist_ok=True)
             embedding_model.store_embedding_model(folder, profile)
-            if not (folder / SECRET).exists():
-                write_bytes(folder / SECRET, secrets.token_hex(SECRET_BYTES).encode(), permissions=OWNER_FILE)
+            if secret is not None or not (folder / SECRET).exists():
+                new_secret = secret or secrets.token_bytes(SECRET_BYTES)
+                write_bytes(folder / SECRET, new_secret.hex().encode(), permissions=OWNER_FILE)
             drop_last_good(folder)  # of an earlier collection in this folder
             _create_database(folder, profile)
 

@@ -132,6 +132,10 @@ class RecordQueries:
         """Return the content hash of every image, by number."""
         return dict(self._rows(select(images.c.number, images.c.content_hash)))
 
+    def image_ids(self) -> dict[int, str]:
+        """Return the id of every image, by number."""
+        return dict(self._rows(select(images.c.number, images.c.image_id)))
+
     def patient_keys(self) -> dict[int, str]:
         """Return the patient key of every image that has one, by number."""
         query = select(images.c.number, images.c.patient_key).where(images.c.patient_key.is_not(None))

@@ -7,6 +7,7 @@ from sqlalchemy import text
 
 from cbir.errors import CbirError, CollectionDamaged
 from cbir.store import last_good, metadata
+from cbir.store.alias import resolve_alias
 from cbir.store.collection import Collection
 from cbir.store.damage import raise_when_damaged
 
@@ -15,8 +16,9 @@ def open_or_fallback(folder: Path) -> Collection:
     """Open the collection in `folder`, or its last good copy if the database is damaged.
 
     The copy has `fallback_for` set and cannot be written to. Without a usable copy this raises what `Collection`
-    raises. Reads the whole database once.
+    raises. Reads the whole database once. `folder` may be an alias.
     """
+    folder = resolve_alias(folder)
     try:
         return _open_checked(folder)
     except CollectionDamaged as damage:

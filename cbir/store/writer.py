@@ -180,7 +180,7 @@ class Writer:
             metadata.bump_generation(connection)
         if removed:
             ids = [row.image_id for row in removed]
-            self._delete_in_copy(ids)
+            self.delete_in_copy(ids)
             delete_images(connection, [row.number for row in removed])
             change_history.record_change(connection, self.who, "deleted", len(ids), ids)
         updated = set()
@@ -280,7 +280,7 @@ class Writer:
 
     def delete(self, image_ids: Sequence[str]) -> list[str]:
         """Delete images, so that indexing does not add them again; return the ids that existed."""
-        self._delete_in_copy(image_ids)  # first: the copy must never show an image that is deleted here
+        self.delete_in_copy(image_ids)  # first: the copy must never show an image that is deleted here
         with self._engine.begin() as connection:
             c = images.c
             columns = (c.number, c.image_id, c.content_hash, c.source, c.patient_key)
@@ -305,7 +305,7 @@ class Writer:
             originals.erase_originals(self.folder, unused)
         return deleted
 
-    def _delete_in_copy(self, image_ids: Sequence[str]) -> None:
+    def delete_in_copy(self, image_ids: Sequence[str]) -> None:
         """Delete images from the last good copy too; drop the copy if that fails."""
         copy = self.folder / last_good.NAME
         if not image_ids or not (copy / schema.DATABASE).is_file():

@@ -1,5 +1,8 @@
 """Health endpoints: /healthz, /livez and /readyz."""
 
+from collections.abc import Iterable
+from contextlib import suppress
+
 from flask import Blueprint, Response
 
 from cbir.client.messages import Health, Readiness
@@ -11,6 +14,7 @@ from service.access.private_details import public_text
 from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle
+from service.http.problems import NotReady
 
 blueprint = Blueprint("health", __name__)
 
@@ -52,6 +56,7 @@ def get_readyz() -> Response:
         generation=view.generation,
         profile=collection.profile.name,
         collections={name: _status(other) for name, other in others.items()} or None,
+        folders=_alias_folders(state.collections.values()) or None,
         warning=_problem(handle),
     )
     return _ready(facts)
@@ -59,6 +64,15 @@ def get_readyz() -> Response:
 
 def _ready(facts: Readiness) -> Response:
     return Response(facts.model_dump_json(exclude_none=True), mimetype="application/json")
+
+
+def _alias_folders(handles: Iterable[CollectionHandle]) -> dict[str, str]:
+    folders = {}
+    for handle in handles:
+        with suppress(NotReady):  # its state says so
+            if handle.is_alias:
+                folders[handle.name] = handle.folder.name
+    return folders
 
 
 def _problem(handle: CollectionHandle) -> str | None:

@@ -13,6 +13,7 @@ from cbir.images import Image
 from cbir.images.thumbnail import encode_image
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
+from cbir.store.alias import public_name
 from service.access.caller import caller_key, current_rights
 from service.collections.archive_thumbnails import ArchiveThumbnails
 from service.collections.grader_cache import GraderCache
@@ -33,20 +34,21 @@ log = logging.getLogger(__name__)
 class AppState:
     """Settings, collections and caches that the views of one app share. Thread-safe.
 
-    collections: handles by folder name; requests that name no collection mean the first, `default`.
+    collections: handles by name, see `alias.public_name`; requests that name none mean the first, `default`.
     """
 
-    def __init__(self, folders: Sequence[Path], settings: Settings) -> None:
-        check_unique_names(folders)
+    def __init__(self, paths: Sequence[Path], settings: Settings) -> None:
+        check_unique_names(paths)
         self.settings = settings
         self.concurrency = ConcurrencyLimit(
             settings.threads, settings.queue, settings.queue_seconds, caller_key
         )
         self.thumbnails = LruCache(CACHE_BYTES)
-        self.collections = {folder.name: CollectionHandle(folder, settings) for folder in folders}
-        self.default = next(iter(self.collections))
-        self.jobs = JobQueue()
         self.graders = GraderCache()
+        handles = [CollectionHandle(path, settings, self.graders.forget) for path in paths]
+        self.collections = {handle.name: handle for handle in handles}
+        self.default = handles[0].name
+        self.jobs = JobQueue()
         self.decoders = Decoders(settings)
         self.archive_thumbnails = ArchiveThumbnails(settings, self.decoders)
 
@@ -88,9 +90,9 @@ class AppState:
                 log.warning("the first search failed: %s", error_location(error))
 
 
-def check_unique_names(folders: Sequence[Path]) -> None:
-    """Raise InvalidInput if two of the `folders` have the same name, since requests name collections by it."""
-    names = [folder.name for folder in folders]
+def check_unique_names(paths: Sequence[Path]) -> None:
+    """Raise InvalidInput if two folders or aliases have the same name, since requests name collections by it."""
+    names = [public_name(path) for path in paths]
     if duplicates := {name for name in names if names.count(name) > 1}:
         raise InvalidInput(
             f"two collections have the folder name {min(duplicates)}; folder names must be unique, "

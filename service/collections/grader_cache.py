@@ -1,6 +1,7 @@
 """Cache of the graders of open collections."""
 
 from collections import OrderedDict
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -46,3 +47,9 @@ class GraderCache:
             if len(self._graders) > MAX_GRADERS:
                 self._graders.popitem(last=False)
         return grader
+
+    def forget(self, folder: Path) -> None:
+        """Drop the graders of the collection in `folder`, and with them the collection."""
+        with self._lock:
+            for key in [key for key, grader in self._graders.items() if grader.collection.folder == folder]:
+                del self._graders[key]

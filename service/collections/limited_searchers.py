@@ -24,14 +24,13 @@ class LimitedSearchers:
             if of is not whole or limited is None:
                 conditions = [parse_filter(text) for text in where]
                 limited = whole.over(LimitedCollection(whole.collection, conditions))
+                limited.collection.close_when_unused()
             self._searchers[where] = whole, limited
             if len(self._searchers) > MAX_FILTERS:
-                self._searchers.popitem(last=False)[1][1].collection.close()
+                self._searchers.popitem(last=False)
             return limited
 
     def clear(self) -> None:
-        """Close all of them, since the collection is opened again."""
+        """Drop all of them, since the collection is opened again."""
         with self._lock:
-            for _, limited in self._searchers.values():
-                limited.collection.close()
             self._searchers.clear()

@@ -1,8 +1,9 @@
 """Handle of a collection that the service has mounted: opening, writing, health."""
 
 import logging
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
@@ -11,6 +12,7 @@ from typing import NamedTuple
 from cbir.errors import CbirError, CollectionBusy, NotFound
 from cbir.search import Searcher
 from cbir.settings import Settings
+from cbir.store.alias import is_alias, public_name, resolve_alias
 from cbir.store.recovery import open_or_fallback
 from cbir.store.schema import DATABASE
 from cbir.store.writer import Writer
@@ -35,20 +37,58 @@ class FailedOpening(NamedTuple):
     message: str
 
 
-class CollectionHandle:
-    """One collection of the service, opened by the first request that needs it. Thread-safe."""
+class OpenedCollection(NamedTuple):
+    """An open collection. file: identity of its database when it was opened."""
 
-    def __init__(self, folder: Path, settings: Settings) -> None:
-        self.name = folder.name
-        self.folder = folder
+    folder: Path
+    file: FileIdentity
+    searcher: Searcher
+
+
+class CollectionHandle:
+    """One collection of the service, opened by the first request that needs it. Thread-safe.
+
+    Parameters
+    ----------
+    path : Path
+        Its folder, or an alias, which may be switched to another folder at any time.
+    settings : Settings
+        Settings of the service.
+    on_replaced : callable
+        Called with the folder of a collection that this handle no longer uses.
+    """
+
+    def __init__(
+        self, path: Path, settings: Settings, on_replaced: Callable[[Path], None] = lambda folder: None
+    ) -> None:
+        self.name = public_name(path)
+        self.path = path
         self.settings = settings
+        self._on_replaced = on_replaced
         self._opening = Lock()
         self._writing = Lock()
         self._indexing = False
-        self._opened: tuple[FileIdentity, Searcher] | None = None
+        self._opened: OpenedCollection | None = None
         self._failed: FailedOpening | None = None
+        self._switch_problem: str | None = None
         self._logged_problem: str | None = None
         self._limited = LimitedSearchers()
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the collection that is in use; raises NotReady for an alias that leads nowhere."""
+        opened = self._opened
+        if opened and is_alias(self.path):
+            return opened.folder
+        try:
+            return resolve_alias(self.path)
+        except CbirError as error:
+            raise NotReady(str(error)) from error
+
+    @property
+    def is_alias(self) -> bool:
+        """Whether the folder can be switched."""
+        return is_alias(self.path)
 
     def searcher(self) -> Searcher:
         """Return a searcher of the images that the caller of the current request may see; raises NotReady."""
@@ -61,52 +101,71 @@ class CollectionHandle:
     def whole_searcher(self) -> Searcher:
         """Return the collection's searcher, opened again if the folder now holds another database.
 
+        When an alias was switched, the first request opens the other collection; those that come meanwhile are
+        answered from the one before, as are all if the other cannot be opened.
+
         Raises NotReady if the collection cannot be opened. To detect damage all of it has to be read, so the error
         is repeated for RETRY_SECONDS unless the database file changes.
         """
-        file = self._database_identity()
         opened = self._opened
-        if opened and opened[0] == file:
-            return opened[1]
-        with self._opening:
-            if self._opened and self._opened[0] == file:
-                return self._opened[1]
-            searcher = self._open()
-            if self._opened:
-                self._limited.clear()
-                self._opened[1].collection.close()
-            self._opened = file, searcher
-            return searcher
+        try:
+            folder = resolve_alias(self.path)
+            file = _database_identity(folder)
+        except CbirError as error:
+            return self._keep(opened, error)
+        if opened and (opened.folder, opened.file) == (folder, file):
+            self._switch_problem = None
+            return opened.searcher
+        switched = opened is not None and opened.folder != folder
+        if not self._opening.acquire(blocking=not switched):
+            assert opened is not None
+            return opened.searcher
+        try:
+            return self._replace(folder, file)
+        except NotReady as error:
+            return self._keep(opened if switched else None, error)
+        finally:
+            self._opening.release()
 
-    def _open(self) -> Searcher:
-        files = self._file_states()
+    def _replace(self, folder: Path, file: FileIdentity) -> Searcher:
+        """Open the collection in `folder`, and use it from now on."""
+        before = self._opened
+        if before and (before.folder, before.file) == (folder, file):
+            return before.searcher
+        searcher = self._open(folder)
+        self._limited.clear()
+        self._opened = OpenedCollection(folder, file, searcher)
+        self._switch_problem = None
+        if before:
+            self._on_replaced(before.folder)
+            if before.folder != folder:
+                log.warning("collection %s is now in %s", self.name, folder)
+        return searcher
+
+    def _keep(self, opened: OpenedCollection | None, error: CbirError) -> Searcher:
+        """Return the searcher in use, since the alias leads to none; raises NotReady without one."""
+        if opened is None or not self.is_alias:
+            raise error if isinstance(error, NotReady) else NotReady(str(error)) from error
+        reason = str(error).replace(f"{self.path.parent}{os.sep}", "")
+        self._switch_problem = f"the alias cannot be followed, {opened.folder.name} stays in use: {reason}"
+        return opened.searcher
+
+    def _open(self, folder: Path) -> Searcher:
+        files = _file_states(folder)
         failed = self._failed
         if failed and failed.files == files and time.monotonic() < failed.until:
             raise NotReady(failed.message)
         try:
-            searcher = Searcher(open_or_fallback(self.folder), self.settings)
+            collection = open_or_fallback(folder)
+            collection.close_when_unused()
+            if self._opened:
+                collection.view()  # before it replaces one that works
+            searcher = Searcher(collection, self.settings)
         except CbirError as error:
             self._failed = FailedOpening(files, time.monotonic() + RETRY_SECONDS, str(error))
             raise NotReady(str(error)) from error
         self._failed = None
         return searcher
-
-    def _file_states(self) -> FileStates:
-        """Return what changes when the database is written, but not when it is only opened."""
-        states = []
-        for name in (DATABASE, f"{DATABASE}-wal"):
-            with suppress(OSError):
-                status = (self.folder / name).stat()
-                if status.st_size:
-                    states.append((status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size))
-        return tuple(states)
-
-    def _database_identity(self) -> FileIdentity:
-        try:
-            status = (self.folder / DATABASE).stat()
-        except OSError as error:
-            raise NotReady(f"there is no collection in {self.folder}: {error.strerror}") from error
-        return status.st_dev, status.st_ino
 
     @contextmanager
     def writer(self, actor: str) -> Iterator[Writer]:
@@ -136,8 +195,27 @@ class CollectionHandle:
 
     def snapshot_problem(self) -> str | None:
         """Return the damage that queries work around, logged once; None if there is none."""
-        problem = self.whole_searcher().collection.snapshot_problem
+        problem = self.whole_searcher().collection.snapshot_problem or self._switch_problem
         if problem and problem != self._logged_problem:
             log.warning("collection %s: %s", self.name, problem)
         self._logged_problem = problem
         return problem
+
+
+def _file_states(folder: Path) -> FileStates:
+    """Return what changes when the database is written, but not when it is only opened."""
+    states = []
+    for name in (DATABASE, f"{DATABASE}-wal"):
+        with suppress(OSError):
+            status = (folder / name).stat()
+            if status.st_size:
+                states.append((status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size))
+    return tuple(states)
+
+
+def _database_identity(folder: Path) -> FileIdentity:
+    try:
+        status = (folder / DATABASE).stat()
+    except OSError as error:
+        raise NotReady(f"there is no collection in {folder}: {error.strerror}") from error
+    return status.st_dev, status.st_ino

@@ -1,0 +1,96 @@
+"""Copy the history of one collection to another, which has the same images under the same numbers."""
+
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select, text
+
+from cbir.errors import InvalidInput
+from cbir.store.schema import changed_images, changes
+
+PAGE = 2000  # changes compared at a time
+KEPT = ("profile", "erased")  # changes that the target may have of its own
+
+_SEQUENCE = "SELECT seq FROM sqlite_sequence WHERE name = :name"
+
+
+def own_changes(source: Connection, target: Connection) -> list[Row[Any]]:
+    """Return the changes of `target` that `source` does not have, and cannot have deleted from its history."""
+    last = last_number(source, changes.name)
+    own: list[Row[Any]] = []
+    for first in range(0, last_number(target, changes.name) + 1, PAGE):
+        query = select(changes).where(changes.c.change.between(first, first + PAGE - 1))
+        theirs = {row.change: tuple(row) for row in source.execute(query)}
+        own += [
+            row
+            for row in target.execute(query.order_by(changes.c.change)).all()
+            if theirs.get(row.change, tuple(row) if row.change <= last else None) != tuple(row)
+        ]
+    return own
+
+
+def require_no_own_changes(source: Connection, target: Connection) -> None:
+    """Raise InvalidInput if images of `target` were added, deleted or labelled there: that would be undone."""
+    own = [row for row in own_changes(source, target) if row.what not in KEPT]
+    if own:
+        raise InvalidInput(
+            f"the target has {len(own)} changes of its own, the first of {own[0].at} ({own[0].what}), which would be "
+            "lost; name another folder"
+        )
+
+
+def mirror_history(source: Connection, target: Connection) -> None:
+    """Make the history of `target` that of `source`, followed by what happened to `target` alone."""
+    own = own_changes(source, target)
+    if own:
+        target.execute(delete(changes).where(changes.c.change.in_([row.change for row in own])))
+    first, end = 0, max(last_number(source, changes.name), last_number(target, changes.name))
+    while first <= end:
+        page = changes.c.change.between(first, first + PAGE - 1)
+        theirs, ours = (
+            {tuple(row) for row in c.execute(select(changes).where(page))} for c in (source, target)
+        )
+        if stale := [row[0] for row in ours - theirs]:
+            target.execute(delete(changes).where(changes.c.change.in_(stale)))
+        _insert_rows(target, changes, theirs - ours)
+        of_images = select(changed_images).where(changed_images.c.change.between(first, first + PAGE - 1))
+        theirs, ours = ({tuple(row) for row in c.execute(of_images)} for c in (source, target))
+        for change, image_id in ours - theirs:
+            same = (changed_images.c.change == change) & (changed_images.c.image_id == image_id)
+            target.execute(delete(changed_images).where(same))
+        _insert_rows(target, changed_images, theirs - ours)
+        first += PAGE
+    raise_last_number(target, changes.name, last_number(source, changes.name))
+    for row in own:
+        values = {name: value for name, value in row._mapping.items() if name != "change"}
+        target.execute(insert(changes).values(values))
+
+
+def last_number(connection: Connection, table: str) -> int:
+    """Return the largest number that a row of the `table` has ever had."""
+    return int(connection.execute(text(_SEQUENCE), {"name": table}).scalar() or 0)
+
+
+def raise_last_number(connection: Connection, table: str, number: int) -> None:
+    """Let the next row of a table have a number above `number`.
+
+    Parameters
+    ----------
+    connection : Connection
+    table : str
+        Table whose numbers are never used twice.
+    number : int
+    """
+    if number <= last_number(connection, table):
+        return
+    query = "DELETE FROM sqlite_sequence WHERE name = :name"
+    connection.execute(text(query), {"name": table})
+    query = "INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :number)"
+    connection.execute(text(query), {"name": table, "number": number})
+
+
+def _insert_rows(connection: Connection, table: Any, rows: set[tuple[Any, ...]]) -> None:
+    if rows:
+        names = [column.name for column in table.c]
+        connection.execute(
+            insert(table), [dict(zip(names, row, strict=True)) for row in sorted(rows, key=repr)]
+        )

@@ -1,0 +1,267 @@
+"""Carry images over to a collection of another profile: everything but their vectors, under the same numbers and ids.
+
+The target can be searched and is complete for the images that it has at any time. Nothing is written to the source.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, select
+
+from cbir.atomic import sync_folder
+from cbir.errors import CollectionBusy, InvalidInput
+from cbir.store import (
+    carried_history,
+    carried_rows,
+    change_log,
+    grade_models,
+    idempotency,
+    last_good,
+    metadata,
+    originals,
+    severity_model,
+)
+from cbir.store.collection import Collection
+from cbir.store.image_rows import batches, delete_images, mark_content, rows_matching
+from cbir.store.permissions import folder_mode
+from cbir.store.profile import Profile
+from cbir.store.record_queries import numbers_where
+from cbir.store.row_damage import require_sound_rows
+from cbir.store.schema import forgotten, images, instance_copies, original_files
+from cbir.store.vector_format import vector_format
+from cbir.store.writer import Writer
+
+PAGE = 2000  # images compared at a time
+ATTEMPTS = 3  # to follow a source that others write to
+
+
+@dataclass(frozen=True)
+class SourceImage:
+    """An image that the target lacks. path: the file to describe it from, which need not exist."""
+
+    number: int
+    image_id: str
+    content_hash: str
+    path: Path
+    is_upload: bool
+
+
+@dataclass
+class Carried:
+    """Counts of `CarryOver.update`. removed: images deleted or erased in the source since; updated: changed."""
+
+    removed: int = 0
+    updated: int = 0
+
+
+def open_counterpart(source: Collection, folder: Path, profile: Profile) -> Collection:
+    """Open the collection that the images of another are carried over to, or create it with the same patient key.
+
+    Parameters
+    ----------
+    source : Collection
+        The other collection.
+    folder : Path
+        Folder of the target.
+    profile : Profile
+        Its profile.
+
+    Raises
+    ------
+    InvalidInput
+        If the folder holds the source, or a collection with another profile or patient key.
+    """
+    if not Collection.exists(folder):
+        return Collection.create(folder, profile, source.secret)
+    target = Collection(folder)
+    try:
+        if target.folder.samefile(source.folder):
+            raise InvalidInput(f"{folder} is the collection itself; name another folder")
+        if target.secret != source.secret:
+            raise InvalidInput(f"{folder} holds a collection with another patient key; name another folder")
+        if target.profile.hash != profile.hash:
+            raise InvalidInput(
+                f"{folder} has profile {target.profile.name} (hash {target.profile.hash}), not {profile.name} "
+                f"(hash {profile.hash}); name another folder"
+            )
+    except BaseException:
+        target.close()
+        raise
+    return target
+
+
+class CarryOver:
+    """Carries the images of `source` over to `target`, which `writer` writes to."""
+
+    def __init__(self, source: Collection, target: Collection, writer: Writer) -> None:
+        """Raise InvalidInput if the target has changes of its own, CollectionDamaged if rows of the source are."""
+        self._source, self._target, self._writer = source, target, writer
+        self._format = vector_format(target.profile)
+        self.erased_in_target: list[str] = []
+        with source._engine.connect() as reader, target._engine.connect() as connection:
+            carried_history.require_no_own_changes(reader, connection)
+            require_sound_rows(reader)
+
+    def copy_severity_model(self) -> None:
+        """Copy the ranker of severity, which was learned from pictures and not from vectors, if there is none yet."""
+        if not (self._target.folder / severity_model.FOLDER).exists():
+            severity_model.copy_severity_model(self._source.folder, self._target.folder)
+
+    def missing(self) -> int:
+        """Return the number of images that the target lacks."""
+        return len(self._missing_numbers())
+
+    def missing_images(self) -> Iterator[SourceImage]:
+        """Yield the images that the target lacks; the ids of those erased there go to `erased_in_target`."""
+        with self._target._engine.connect() as connection:
+            marks = carried_rows.erased_marks(connection)
+        numbers = self._missing_numbers()
+        for start in range(0, len(numbers), PAGE):
+            page = self._source.records(numbers[start : start + PAGE].tolist())
+            for number, record in page.items():
+                if marks and mark_content(self._target.folder, record.content_hash) in marks:
+                    self.erased_in_target.append(record.image_id)
+                    continue
+                stored = originals.original_path(self._source.folder, record.source)
+                path = stored or Path(record.source)
+                yield SourceImage(number, record.image_id, record.content_hash, path, stored is not None)
+
+    def add(self, described: Mapping[int, NDArray[np.float32]]) -> int:
+        """Add images by number with their new raw vectors (d,), in one transaction; return how many there were.
+
+        Images deleted in the source meanwhile are left out.
+        """
+        encoded = {number: self._format.encode(vector) for number, vector in described.items()}
+        with self._source._engine.connect() as reader, self._target._engine.begin() as connection:
+            added = carried_rows.insert_images(reader, connection, encoded)
+            self._copy_originals(reader, connection, {source for _, source in added})
+            if added:
+                metadata.bump_generation(connection)
+        return len(added)
+
+    def update(self) -> Carried:
+        """Carry over what has been changed, deleted and erased in the source since the last time.
+
+        Raises CollectionBusy if a reader of the target keeps erased images in its files; then run it again.
+        """
+        total = Carried()
+        for _ in range(ATTEMPTS):
+            generation = self._source.generation()
+            carried = self._update_once()
+            total.removed += carried.removed
+            total.updated += carried.updated
+            if self._source.generation() == generation:
+                break
+        return total
+
+    def _update_once(self) -> Carried:
+        with self._source._engine.connect() as reader:
+            with self._target._engine.connect() as connection:
+                marks = carried_rows.erased_marks(reader) - carried_rows.erased_marks(connection)
+                lists = forgotten, instance_copies
+                surplus = any(carried_rows.has_surplus(reader, connection, table) for table in lists)
+            if marks or surplus:  # these rows name patients
+                last_good.drop_last_good(self._target.folder)
+            theirs = numbers_where(reader)
+            carried = Carried(self._remove_images(theirs))
+            numbers = np.intersect1d(theirs, self._target.matching_numbers([]))
+            for start in range(0, len(numbers), PAGE):
+                carried.updated += self._update_page(reader, numbers[start : start + PAGE].tolist())
+            with self._target._engine.begin() as connection:
+                if carried_rows.mirror_table(reader, connection, forgotten) or carried.updated:
+                    metadata.bump_generation(connection)
+                carried_history.mirror_history(reader, connection)
+                last = carried_history.last_number(reader, images.name)
+                carried_history.raise_last_number(connection, images.name, last)
+            if marks:
+                self._drop_learned()
+            if marks or surplus:
+                self._compact()
+            with self._target._engine.begin() as connection:  # last: until then the next run does it again
+                carried_rows.copy_marks(reader, connection, marks)
+        return carried
+
+    def _update_page(self, reader: Connection, numbers: list[int]) -> int:
+        with self._target._engine.begin() as connection:
+            updated = carried_rows.update_images(reader, connection, numbers)
+            query = select(images.c.source).where(
+                images.c.number.in_(numbers), images.c.source.startswith(originals.UPLOAD)
+            )
+            self._copy_originals(reader, connection, set(connection.scalars(query)))
+        return updated
+
+    def _remove_images(self, theirs: NDArray[np.int64]) -> int:
+        """Delete images that are not among those of the source."""
+        gone = np.setdiff1d(self._target.matching_numbers([]), theirs).tolist()
+        if not gone:
+            return 0
+        query = select(images.c.image_id, images.c.source)
+        with self._target._engine.connect() as connection:
+            rows = [
+                row
+                for some in batches(gone)
+                for row in connection.execute(query.where(images.c.number.in_(some)))
+            ]
+        self._writer.delete_in_copy([row.image_id for row in rows])
+        with self._target._engine.begin() as connection:
+            delete_images(connection, gone)
+            unused = originals.forget_sources(connection, {row.source for row in rows})
+            metadata.bump_generation(connection)
+            logged = change_log.is_logged(connection)
+        if not logged:  # else the backup has to get them first
+            originals.erase_originals(self._target.folder, unused)
+        return len(gone)
+
+    def _drop_learned(self) -> None:
+        """Delete what may have been learned from erased images, as erasing a patient does."""
+        severity_model.drop_severity_model(self._target.folder)
+        with self._target._engine.begin() as connection:
+            idempotency.delete_replies(connection)
+            change_log.stop_log(connection)
+            grade_models.delete_grade_models(connection)
+            metadata.bump_generation(connection)
+
+    def _compact(self) -> None:
+        """Rebuild all files without the rows that were deleted."""
+        if not self._writer.compact(refit=True):
+            raise CollectionBusy(
+                f"patients were erased, but a reader of {self._target.folder} still holds old pages of its database; "
+                "run the same command again when it has ended"
+            )
+
+    def _copy_originals(self, reader: Connection, connection: Connection, sources: set[str]) -> None:
+        """Copy the stored originals of these sources that the target does not have, and note them."""
+        names = {
+            source.removeprefix(originals.UPLOAD) for source in sources if source.startswith(originals.UPLOAD)
+        }
+        column = original_files.c.name
+        noted = {row[0] for row in rows_matching(reader, [column], column, names)}
+        noted -= {row[0] for row in rows_matching(connection, [column], column, noted)}
+        target = self._target.folder / originals.FOLDER
+        if noted:
+            target.mkdir(mode=folder_mode(self._target.folder), exist_ok=True)
+        for name in sorted(noted):
+            original = self._source.folder / originals.FOLDER / name
+            if original.exists() and not (target / name).exists():
+                _link_or_copy(original, target / name)
+        if noted:
+            sync_folder(target)
+            originals.note_originals(connection, [originals.UPLOAD + name for name in sorted(noted)])
+
+    def _missing_numbers(self) -> NDArray[np.int64]:
+        return np.setdiff1d(self._source.matching_numbers([]), self._target.matching_numbers([]))
+
+
+def _link_or_copy(original: Path, target: Path) -> None:
+    """Link a file that is never changed in place; copy it where the file system has no links."""
+    try:
+        os.link(original, target)
+    except OSError:
+        partial = target.with_name(f"{target.name}.partial")
+        shutil.copy2(original, partial)
+        partial.replace(target)

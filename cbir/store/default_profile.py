@@ -1,0 +1,35 @@
+"""Profile of new collections, and how a collection with another profile gets it."""
+
+from pathlib import Path
+
+from cbir import descriptors
+from cbir.descriptors import embedding_descriptor
+from cbir.errors import CbirError
+from cbir.store.profile import Profile
+
+DEFAULT_PROFILE = "huang2012"
+
+
+def default_profile_advice(profile: Profile, folder: Path) -> str | None:
+    """Return a line that says how to get the profile of new collections; None if a collection needs none.
+
+    Parameters
+    ----------
+    profile : Profile
+        Profile of the collection. One with a trained embedding, or with the default descriptor beside others, was
+        chosen and needs no advice.
+    folder : Path
+        Its folder.
+    """
+    if embedding_descriptor.NAME.fullmatch(profile.descriptor):
+        return None
+    try:
+        default, *_ = descriptors.resolve_descriptor(DEFAULT_PROFILE)
+    except CbirError:  # what it needs is not installed
+        return None
+    if default in profile.descriptor.split("+"):
+        return None
+    return (
+        f"the profile of {folder} is {profile.name}, new collections have {DEFAULT_PROFILE}: "
+        f"`cbir collection redescribe NEW --collection {folder}` describes the same images with it"
+    )

@@ -1,0 +1,92 @@
+"""The command `cbir collection redescribe`."""
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Argument, Option
+
+from cbir import settings
+from cbir.commands import options
+from cbir.commands.output import OutputFormat, Printed, StageBars, print_json
+from cbir.images import Limits
+from cbir.ingest.description import DescribeTask
+from cbir.store import Collection
+from cbir.store import profile as profiles
+from cbir.store.carry_over import open_counterpart
+from cbir.store.default_profile import DEFAULT_PROFILE
+from cbir.threads import cores
+from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
+from indexer.index_command import parse_weights
+from indexer.redescribe_run import RedescribeRun, RedescribeSummary
+from indexer.refusal_report import refusal_report
+
+
+def redescribe_collection(
+    out: Annotated[Path, Argument(help="Folder of the second collection; created if it does not exist.")],
+    collection: options.Folder,
+    profile: Annotated[
+        str,
+        Option(
+            help="Descriptor, folder of a trained embedding, or FOLDER+DESCRIPTOR for the second collection."
+        ),
+    ] = DEFAULT_PROFILE,
+    weight: Annotated[
+        list[str] | None, Option(help="PART=FACTOR of a part's share of the distance. Repeatable.")
+    ] = None,
+    jobs: Annotated[int | None, Option(min=1, help="Processes. [default: number of cores]")] = None,
+    report: Annotated[
+        Path | None, Option(help="Write the ids of images that cannot be described again to this CSV file.")
+    ] = None,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Describe all images again with another profile, into a second collection.
+
+    Images are read from their files or stored originals. Ids, records, labels, patient keys, marks of deleted and
+    erased images, thumbnails, originals and history are carried over; the first collection stays as it is and in use.
+    Run the command again to continue it, and to carry over what was added, changed, deleted or erased since.
+
+    Exit code 0: all done; 3: done, but some images cannot be described again; 2: wrong use; 130: interrupted.
+    """
+    loaded = settings.load()
+    requested = profiles.get(profile, parse_weights(weight))
+    with (
+        Collection(collection) as source,
+        open_counterpart(source, out, requested) as target,
+        refusal_report(report, "image_id") as report_refusal,
+        StageBars() as bars,
+    ):
+        task = DescribeTask.of_collection(
+            target, loaded, Limits.from_settings(loaded), loaded.index_decode_seconds
+        )
+        task = dataclasses.replace(task, refuse_burned_in=False)  # these images have been accepted
+
+        def show_progress(done: int, total: int, refused: int) -> None:
+            bars.show("describing", done, total, f"{refused} refused" if refused else "")
+
+        summary = RedescribeRun(source, target, task, jobs or cores(), report_refusal, show_progress)()
+    if format is OutputFormat.json:
+        print_json(dataclasses.asdict(summary) | {"collection": str(out)})
+    else:
+        _print_redescribed(summary, report)
+    raise typer.Exit(INTERRUPTED if summary.interrupted else SOME_REFUSED if summary.refused else DONE)
+
+
+def _print_redescribed(summary: RedescribeSummary, report: Path | None) -> None:
+    rate = summary.described / summary.seconds if summary.seconds else 0.0
+    typer.echo(f"{summary.described} images described in {summary.seconds:.1f} s ({rate:.0f} a second)")
+    for count, text in (
+        (summary.already, "images were in the second collection already"),
+        (summary.updated, "of them were brought up to date"),
+        (summary.removed, "images removed, which the first collection no longer has"),
+        (summary.refused, "images cannot be described again:"),
+    ):
+        if count:
+            typer.echo(f"{count} {text}")
+    for image_id, reason in summary.examples:
+        typer.echo(f"  {image_id}: {reason}")
+    if summary.refused > len(summary.examples):
+        typer.echo("  ... " + (f"all in {report}" if report else "--report FILE writes them all"))
+    if summary.interrupted:
+        typer.echo("interrupted; run the same command again to continue")
