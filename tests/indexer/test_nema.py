@@ -189,7 +189,7 @@ def test_through_orthanc_by_asking_and_by_being_sent(
             until = time.monotonic() + 90
             while pictures_in(forwarded) != pictures:
                 assert time.monotonic() < until, "not all was forwarded"
-                time.sleep(0.2)
+                time.sleep(0.4)
         listening.terminate()
         printed, _ = listening.communicate(timeout=60)
         counts = json.loads(printed.splitlines()[-1])

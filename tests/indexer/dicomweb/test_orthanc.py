@@ -60,7 +60,7 @@ def until(true: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.1)
+        time.sleep(0.25)
 
 
 def count(collection: Path) -> int:

@@ -94,7 +94,7 @@ def test_associations_beside_connections_that_are_held_open(
     try:
         time.sleep(0.5)
         waits = []
-        for _ in range(30):
+        for _ in range(20):
             began = time.monotonic()
             made = associate(port_of(server), address=address)
             waits.append(time.monotonic() - began)
