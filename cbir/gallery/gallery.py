@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cbir.cancellation import checkpoint, run_to_end
 from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.space_cache import SpaceCache
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
 from cbir.gallery.whitening import SAMPLE, Space, fit_space
 from cbir.threads import cores, for_each
@@ -51,9 +52,20 @@ class Gallery(VectorBlocks):
         return self.space_of(np.arange(len(self)))
 
     def space_of(self, rows: Rows) -> Space:
-        """Fit a whitened space to `rows` alone, of which at most SAMPLE are read."""
-        sample = self.vectors(rows[spread_rows(len(rows), SAMPLE)])
-        return run_to_end(partial(fit_space, sample, self.parts), _fitting)
+        """Return a whitened space fitted to `rows` alone, of which at most SAMPLE are read; the last few are kept."""
+        sampled = rows[spread_rows(len(rows), SAMPLE)]
+        return self._spaces.get(sampled) or run_to_end(partial(self._fit_space, sampled), _fitting)
+
+    def _fit_space(self, sampled: Rows) -> Space:
+        space = self._spaces.get(sampled)  # fitted while this query waited for its turn
+        if space is None:
+            space = fit_space(self.vectors(sampled), self.parts)
+            self._spaces.put(sampled, space)
+        return space
+
+    @cached_property
+    def _spaces(self) -> SpaceCache:
+        return SpaceCache()
 
     def distances(self, query: Floats, rows: Rows | None = None) -> Floats:
         """Return Euclidean distances (m,) float32 of `query` (d,) to all rows or to ascending `rows`.

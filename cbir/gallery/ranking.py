@@ -22,11 +22,14 @@ class RankingList:
     distances: (m,) float32, Euclidean.
     similarities: (m,) float32 in [0, 1], 1 - (d - d_min) / (d_max - d_min); all 1 if d_max = d_min
         (Huang et al. 2012, section 2.1).
+    population: ascending rows to fit statistics to, the same for all queries with one filter; None: those of the
+        list.
     """
 
     rows: Rows
     distances: Floats
     similarities: Floats
+    population: Rows | None = None
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -69,7 +69,8 @@ class Diffusion(CollectionReranker):
         if not len(ranking):
             return ranking.rows, LogFlow(np.empty(0, np.float32))
         nearest = np.sort(top_k(ranking.similarities, self.local))
-        space = gallery.space if len(ranking) == len(gallery) else gallery.space_of(ranking.rows)
+        rows = ranking.rows if ranking.population is None else ranking.population
+        space = gallery.space if len(rows) == len(gallery) else gallery.space_of(rows)
         graph, squared = _local_graph(backend.query, gallery.vectors(ranking.rows[nearest]), space)
         reached, flow = self.spread(DiffusionGraph(graph), squared)
         scores = log_scores(flow, squared[reached], nearest[reached], ranking.similarities)

@@ -173,7 +173,7 @@ class Searcher:
         watch = watch or Stopwatch()
         view = self.collection.view()
         query = view.statistics.normalise(raw)
-        rows = self._select_rows(view, [content], request)
+        rows, population = self._select_rows(view, [content], request)
         method = request.rerank or self.settings.rerank
         names = rerank.reranker_class(method).parameter_names()
         profile = {name: value for name, value in self.collection.profile.rerank.items() if name in names}
@@ -181,6 +181,7 @@ class Searcher:
         scope, hits = None, self._device.search(query, view.gallery, rows, reranker, request.k)
         if hits is None:
             ranking, scope = self._rank_candidates([query], view, rows, request.k)
+            ranking = replace(ranking, population=population)
             watch.lap("search")
             hits = rerank_top(reranker, query, ranking, view.gallery, request.k)
         else:
@@ -216,7 +217,7 @@ class Searcher:
         view = self.collection.view()
         feedback = self._parse_feedback(view, request)
         examples = np.stack([view.statistics.normalise(vector) for vector in raw])
-        rows = self._select_rows(view, contents, request)
+        rows, _ = self._select_rows(view, contents, request)
         ranking, scope = self._rank_candidates(list(examples), view, rows, request.k, feedback.rows)
         watch.lap("search")
         method = request.rerank or self.settings.rerank
@@ -235,22 +236,25 @@ class Searcher:
         watch.lap("rerank")
         return _ranked_images(view, select_hits(ranking, reranked, request.k), learner, scope)
 
-    def _select_rows(self, view: View, contents: Sequence[str], request: Request) -> NDArray[np.int64] | None:
-        """Return the rows to search, without copies of the query images; None for all."""
+    def _select_rows(
+        self, view: View, contents: Sequence[str], request: Request
+    ) -> tuple[Rows | None, Rows | None]:
+        """Return the rows to search, without copies of the query images; and with a filter all its rows."""
         conditions = [parse_filter(text) for text in request.where]
-        rows = self.collection.select_rows(
+        matching = self.collection.matching_rows(view, conditions)
+        excluded = self.collection.excluded_rows(
             view,
-            conditions,
             request.exclude_patient,
             contents[0],
             request.outside,
             exclude_patient_key=request.exclude_patient_key,
         )
-        if len(contents) == 1:
-            return rows
-        rows = np.arange(len(view.gallery)) if rows is None else rows
-        copies = view.rows_of(self.collection.numbers_showing(contents[1:]))
-        return np.setdiff1d(rows, copies, assume_unique=True)
+        if len(contents) > 1:
+            excluded = np.union1d(excluded, view.rows_of(self.collection.numbers_showing(contents[1:])))
+        rows = view.select(matching, excluded)
+        if not len(excluded) or (matching is None and view.rows is None):
+            return rows, None
+        return rows, view.select(matching, excluded[:0])
 
     def _rank_candidates(
         self, queries: Sequence[Floats], view: View, rows: Rows | None, k: int, include: Rows | None = None

@@ -188,6 +188,35 @@ class Collection(RecordQueries):
             View of this collection.
         where : sequence of Condition
             Label conditions; all must hold.
+        exclude_patient, exclude_content, outside, exclude_patient_key
+            Images to leave out, see `excluded_rows`.
+        """
+        excluded = self.excluded_rows(
+            view, exclude_patient, exclude_content, outside, exclude_patient_key=exclude_patient_key
+        )
+        return view.select(self.matching_rows(view, where), excluded)
+
+    def matching_rows(self, view: View, where: Sequence[Condition]) -> Rows | None:
+        """Return the rows of a view of this collection for which all conditions hold; None without conditions."""
+        if not where:
+            return None
+        return view.rows_of(self.matching_numbers(where))
+
+    def excluded_rows(
+        self,
+        view: View,
+        exclude_patient: str | None = None,
+        exclude_content: str | None = None,
+        outside: DicomScope | None = None,
+        *,
+        exclude_patient_key: str | None = None,
+    ) -> Rows:
+        """Return the rows of a view to leave out of a search.
+
+        Parameters
+        ----------
+        view : View
+            View of this collection.
         exclude_patient : str, optional
             Key or identifier of a patient whose images are left out.
         exclude_content : str, optional
@@ -197,10 +226,8 @@ class Collection(RecordQueries):
         exclude_patient_key : str, optional
             Key of a patient, never taken for an identifier, whose images are left out.
         """
+        excluded = [np.empty(0, np.int64)]
         with self._engine.connect() as connection:
-            matching = [condition.matches() for condition in where]
-            rows = view.rows_of(numbers_where(connection, *matching)) if where else None
-            excluded = [np.empty(0, np.int64)]
             if exclude_content:
                 copies = rows_matching(
                     connection, [images.c.number], images.c.content_hash, [exclude_content]
@@ -213,7 +240,7 @@ class Collection(RecordQueries):
                 excluded.append(numbers_where(connection, images.c.patient_key.in_(keys)))
             if outside:
                 excluded.append(numbers_where(connection, outside.excludes()))
-        return view.select(rows, view.rows_of(np.concatenate(excluded)))
+        return view.rows_of(np.concatenate(excluded))
 
     def vector(self, image_id: str) -> NDArray[np.float32]:
         """Return the raw vector (d,) float32 of one image; raises NotFound, CollectionDamaged."""
