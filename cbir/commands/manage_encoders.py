@@ -33,15 +33,15 @@ def list_encoders(format: Printed = OutputFormat.text) -> None:
     results_console().print(table, highlight=False)
 
 
-@app.command()
-def show(name: Name, format: Printed = OutputFormat.text) -> None:
+@app.command("show")
+def show_card(name: Name, format: Printed = OutputFormat.text) -> None:
     """Print the card of an encoder: weights, licence, input, outputs, and what it was trained on."""
     card = encoders.get(name).card
     _print_card(card, format)
 
 
-@app.command()
-def get(name: Name, format: Printed = OutputFormat.text) -> None:
+@app.command("get")
+def store_encoder(name: Name, format: Printed = OutputFormat.text) -> None:
     """Convert the weights of an encoder now rather than with the first image, and print where they are."""
     encoder = encoders.get(name)
     path = encoder.store()
@@ -51,14 +51,14 @@ def get(name: Name, format: Printed = OutputFormat.text) -> None:
     typer.echo(path)
 
 
-@app.command()
-def add(
+@app.command("add")
+def add_network(
     name: Annotated[str, Argument(help="Name for the encoder.")],
     model: Annotated[Path, Argument(help="ONNX file with one image input.")],
     card: Annotated[Path | None, Option(help="JSON file with what the network does not say itself.")] = None,
     format: Printed = OutputFormat.text,
 ) -> None:
-    """Check an ONNX network on two images and store it. Prints its card, and what was assumed."""
+    """Check an ONNX network on two images and store it under a name. Prints its card, and what was assumed."""
     from cbir.encoders.add_encoder import add_encoder
 
     added = add_encoder(name, model, card, settings.load().encoder_folder)

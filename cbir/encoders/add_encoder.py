@@ -20,7 +20,7 @@ from cbir.encoders.onnx_messages import has_external_data
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import Image
 from cbir.models.model_card import LARGEST_CARD, LARGEST_FILE
-from cbir.models.onnx_session import open_session
+from cbir.models.onnx_session import open_onnx_session
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -66,12 +66,12 @@ def add_encoder(name: str, model: Path, card: Path | None, folder: Path) -> Adde
     if fields.setdefault("sha256", sha256) != sha256:
         raise InvalidInput(f"{model} is not the file that {card} describes: its SHA-256 is {sha256}")
     try:
-        complete, assumed = _try_network(open_session(content), {"name": name, **fields}, model)
+        complete, assumed = _try_network(open_onnx_session(content), {"name": name, **fields}, model)
     except InvalidInput as error:
         raise InvalidInput(f"{model} cannot be an encoder: {error}") from error
     if complete.name != name:
         raise InvalidInput(f"{card} describes the encoder {complete.name}, not {name}")
-    with encoder_files.locked(folder):
+    with encoder_files.hold_folder(folder):
         return AddedEncoder(complete, encoder_files.write_network(folder, complete, content), assumed)
 
 

@@ -6,17 +6,20 @@ from pathlib import Path
 
 from cbir.encoders.efficientnet_lite import EfficientNetLite
 from cbir.encoders.encoder_card import EncoderCard, EncoderInput, EncoderOutput
-from cbir.encoders.state_dict import read_state_dict
+from cbir.encoders.state_dict import parse_state_dict
 from cbir.errors import InvalidInput
 from cbir.models.model_card import read_verified
 
-DESCRIPTION = (
-    "Trained on ImageNet: 1.3 million photographs of 1,000 kinds of things, no medical images. "
-    "Rotated or mirrored images are far from the original."
+TRAINED = "Trained on ImageNet: 1.3 million photographs of 1,000 kinds of things, no medical images. "
+PLACES = "Compares what is at the same place: rotated, mirrored or shifted images are far from the original."
+NO_PLACES = (
+    "Compares what is somewhere in the image: for cells or tissue, weaker where places mean something."
 )
 MEAN, DEVIATION = 0.498, 0.502  # of values from 0 to 1: what the network was trained with, in all channels
 MIDDLE = EncoderOutput(tensor="middle", pooling="grid", grid=3, window=0.5, dimensions=1008)
 LAST = EncoderOutput(tensor="last", pooling="grid", grid=2, window=0.6, dimensions=1280)
+MIDDLE_MEAN = EncoderOutput(tensor="middle", pooling="global", dimensions=112)
+LAST_MEAN = EncoderOutput(tensor="last", pooling="global", dimensions=320)
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def _card(name: str, title: str, weights: Weights, *outputs: EncoderOutput) -> E
     return EncoderCard(
         name=name,
         title=title,
-        description=DESCRIPTION,
+        description=TRAINED + (PLACES if outputs[0].pooling == "grid" else NO_PLACES),
         source=f"{weights.requirement} 0.1.0, {weights.file}",
         sha256=weights.sha256,
         licence="Apache-2.0",
@@ -71,6 +74,7 @@ def _card(name: str, title: str, weights: Weights, *outputs: EncoderOutput) -> E
 _ENCODERS = (
     (_card("lite0", "EfficientNet-Lite0 up to its middle", LITE0, MIDDLE), LITE0),
     (_card("lite0-whole", "EfficientNet-Lite0, middle and last block", LITE0, MIDDLE, LAST), LITE0),
+    (_card("lite0-global", "EfficientNet-Lite0 without places", LITE0, MIDDLE_MEAN, LAST_MEAN), LITE0),
     (_card("lite1", "EfficientNet-Lite1 up to its middle", LITE1, MIDDLE), LITE1),
     (_card("lite1-whole", "EfficientNet-Lite1, middle and last block", LITE1, MIDDLE, LAST), LITE1),
 )
@@ -92,6 +96,6 @@ def weights_path(name: str) -> Path:
 def make_network(name: str) -> bytes:
     """Convert a built-in encoder to ONNX; raise InvalidInput if its weights are missing or not those of the card."""
     weights, path = _WEIGHTS[name], weights_path(name)
-    tensors = read_state_dict(read_verified(path, weights.sha256), path.name)
+    tensors = parse_state_dict(read_verified(path, weights.sha256), path.name)
     outputs = {output.tensor for output in CARDS[name].outputs}
     return EfficientNetLite(tensors, weights.side, weights.deeper).write(outputs)

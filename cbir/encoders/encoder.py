@@ -13,7 +13,7 @@ from cbir.encoders.encoder_network import EncoderNetwork
 from cbir.encoders.fit_image import fit_image
 from cbir.errors import InvalidInput
 from cbir.images import Image
-from cbir.models.onnx_session import open_session
+from cbir.models.onnx_session import open_onnx_session
 
 
 class Encoder:
@@ -88,4 +88,4 @@ def _missing(card: EncoderCard) -> InvalidInput:
 
 @lru_cache(maxsize=4)
 def _load_network(card: EncoderCard, folder: Path) -> EncoderNetwork:
-    return EncoderNetwork(open_session(load_content(card, folder)), card)
+    return EncoderNetwork(open_onnx_session(load_content(card, folder)), card)

@@ -55,7 +55,7 @@ def read_network(folder: Path, card: EncoderCard) -> bytes | None:
 
 
 def write_network(folder: Path, card: EncoderCard, network: bytes) -> Path:
-    """Store an ONNX network with its card; return its path."""
+    """Store an ONNX network with its card in `folder`; return its path."""
     path = network_path(folder, card)
     content = {"card": card.model_dump(mode="json"), "network_sha256": hashlib.sha256(network).hexdigest()}
     suffix = f".{os.getpid()}.partial"
@@ -85,7 +85,7 @@ def load_or_make(folder: Path, card: EncoderCard, make: Callable[[], bytes]) -> 
     if network is not None:
         return network
     try:
-        with locked(folder):
+        with hold_folder(folder):
             network = _intact(folder, card)
             if network is None:
                 network = make()
@@ -96,7 +96,7 @@ def load_or_make(folder: Path, card: EncoderCard, make: Callable[[], bytes]) -> 
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def hold_folder(folder: Path) -> Iterator[None]:
     """Hold the lock of the folder, which is created if missing, against other processes that write to it."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("ab") as file:

@@ -52,7 +52,7 @@ def run_session(
     Parameters
     ----------
     session : InferenceSession
-        From `open_session`.
+        From `open_onnx_session`.
     tensors : sequence of str
         Names of the outputs.
     values : array

@@ -53,7 +53,7 @@ class StateDictUnpickler(pickle.Unpickler):
         return _Storage(str(key), dtype)
 
 
-def read_state_dict(content: bytes, name: str) -> dict[str, NDArray[Any]]:
+def parse_state_dict(content: bytes, name: str) -> dict[str, NDArray[Any]]:
     """Return the tensors of a state dict by name; `name` is that of the file, for messages.
 
     Raises InvalidInput if it is something else, is damaged, or has other objects than tensors.

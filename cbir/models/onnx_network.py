@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cbir.atomic import write_bytes
 from cbir.models.embedding_card import ONNX
 from cbir.models.model_card import read_verified
-from cbir.models.onnx_session import open_session
+from cbir.models.onnx_session import open_onnx_session
 
 if TYPE_CHECKING:
     from torch import nn
@@ -64,5 +64,5 @@ def load_onnx_network(folder: Path, card: dict[str, Any]) -> OnnxNetwork | None:
     path = folder / ONNX
     if "onnx_sha256" not in card or not path.is_file() or find_spec("onnxruntime") is None:
         return None
-    session = open_session(read_verified(path, card["onnx_sha256"]))
+    session = open_onnx_session(read_verified(path, card["onnx_sha256"]))
     return lambda images: np.asarray(session.run(["vectors"], {"images": images})[0], np.float32)

@@ -6,7 +6,7 @@ from typing import Any
 from cbir.errors import InvalidInput
 
 
-def open_session(content: bytes) -> Any:
+def open_onnx_session(content: bytes) -> Any:
     """Return an InferenceSession of an ONNX file, with as many threads as OMP_NUM_THREADS says, else a core each.
 
     Raises InvalidInput if onnxruntime cannot load the file.

@@ -287,7 +287,14 @@ def test_commands(tmp_path, encoder_folder):
     assert "hash         " + added["hash"] in run("show", "own").output
     assert "tensor maps, pooling grid" in run("show", "own").output
     rows = json.loads(run("list", "--format", "json").output)
-    assert [row["name"] for row in rows] == ["lite0", "lite0-whole", "lite1", "lite1-whole", "own"]
+    assert [row["name"] for row in rows] == [
+        "lite0",
+        "lite0-whole",
+        "lite0-global",
+        "lite1",
+        "lite1-whole",
+        "own",
+    ]
     assert rows[-1]["status"] == "ready"
     fetched = json.loads(run("get", "own", "--format", "json").output)
     assert fetched == {"name": "own", "hash": added["hash"], "network": added["network"]}

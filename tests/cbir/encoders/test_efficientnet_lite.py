@@ -12,7 +12,7 @@ from cbir import encoders
 from cbir.encoders.built_in import weights_path
 from cbir.encoders.encoder_network import EncoderNetwork
 from cbir.images import Image
-from cbir.models.onnx_session import open_session
+from cbir.models.onnx_session import open_onnx_session
 from tests.cbir.descriptors.pictures import draw
 
 CASES = [("lite0-whole", "efficientnet-lite0", (10, 15)), ("lite1-whole", "efficientnet-lite1", (14, 20))]
@@ -39,7 +39,7 @@ def reference_maps(model, path, pixels, blocks):
 def test_maps_equal_the_reference(name, model, blocks):
     encoder = encoders.get(name)
     pixels = encoder.prepare(Image(draw("smooth", (250, 330, 3), 4)))
-    network = EncoderNetwork(open_session(encoder.store().read_bytes()), encoder.card)
+    network = EncoderNetwork(open_onnx_session(encoder.store().read_bytes()), encoder.card)
     expected = reference_maps(model, weights_path(name), pixels, blocks)
     for values, reference in zip(network.run(pixels).values(), expected, strict=True):
         assert values.shape == reference.shape

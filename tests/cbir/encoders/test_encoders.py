@@ -62,6 +62,17 @@ def test_colour_counts_and_grey_is_repeated(converted):
     assert np.linalg.norm(colour - swapped) > 0.1 * np.linalg.norm(colour)
 
 
+def test_global_pooling_forgets_places(converted):
+    pixels = draw("smooth", (80, 80), 7)
+    distances = []
+    for name in ("lite0-global", "lite0"):
+        encoder = encoders.get(name, converted)
+        inputs = [encoder.prepare(Image(values)) for values in (pixels, pixels[::-1], 255 - pixels)]
+        first, turned, other = encoder.describe_batch(inputs)
+        distances.append(np.linalg.norm(first - turned) / np.linalg.norm(first - other))
+    assert distances[0] < 0.8 * distances[1]
+
+
 def test_threads_do_not_disturb_each_other(converted):
     encoder = encoders.get("lite0", converted)
     inputs = [encoder.prepare(Image(draw("smooth", (60, 90), seed))) for seed in range(4)] * 3
@@ -73,9 +84,9 @@ def test_threads_do_not_disturb_each_other(converted):
 
 def test_names_and_hashes():
     cards = [encoders.get(name).card for name in encoders.names()]
-    assert [card.name for card in cards] == ["lite0", "lite0-whole", "lite1", "lite1-whole"]
-    assert len({card.hash for card in cards}) == 4
-    assert [card.dimensions for card in cards] == [1008, 2288, 1008, 2288]
+    assert [card.name for card in cards] == ["lite0", "lite0-whole", "lite0-global", "lite1", "lite1-whole"]
+    assert len({card.hash for card in cards}) == 5
+    assert [card.dimensions for card in cards] == [1008, 2288, 432, 1008, 2288]
     first = cards[0]
     assert first.model_copy(update={"title": "x", "licence": "y"}).hash == first.hash
     other_input = first.input.model_copy(update={"fit": "crop"})

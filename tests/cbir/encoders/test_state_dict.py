@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cbir.encoders.built_in import weights_path
-from cbir.encoders.state_dict import MAGIC, PROTOCOL, read_state_dict
+from cbir.encoders.state_dict import MAGIC, PROTOCOL, parse_state_dict
 from cbir.errors import InvalidInput
 
 HEAD = [MAGIC, PROTOCOL, {"little_endian": True}]
@@ -41,7 +41,7 @@ def file_of(value, head=HEAD, keys=("0",), data=struct.pack("<q4f", 4, 1, 2, 3, 
 
 def test_real_weights():
     path = weights_path("lite0")
-    tensors = read_state_dict(path.read_bytes(), path.name)
+    tensors = parse_state_dict(path.read_bytes(), path.name)
     assert len(tensors) == 296
     assert tensors["_conv_stem.weight"].shape == (32, 3, 3, 3)
     assert tensors["_conv_stem.weight"].dtype == np.float32
@@ -51,9 +51,9 @@ def test_real_weights():
 
 
 def test_small_file():
-    assert read_state_dict(file_of(tensor()), "w")["w"].tolist() == [[1, 2], [3, 4]]
+    assert parse_state_dict(file_of(tensor()), "w")["w"].tolist() == [[1, 2], [3, 4]]
     transposed = tensor(1, (2,), (2,))
-    assert read_state_dict(file_of(transposed), "w")["w"].tolist() == [2, 4]
+    assert parse_state_dict(file_of(transposed), "w")["w"].tolist() == [2, 4]
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,14 @@ def test_small_file():
         ("torch.storage", "_load_from_bytes"),
         ("collections", "namedtuple"),
         ("numpy", "load"),
-        ("cbir.encoders.state_dict", "read_state_dict"),
+        ("cbir.encoders.state_dict", "parse_state_dict"),
     ],
 )
 def test_other_globals_are_refused(module, name, tmp_path):
     target = tmp_path / "ran"
     call = b"c%s\n%s\n(V%s\ntR" % (module.encode(), name.encode(), f"touch {target}".encode())
     with pytest.raises(InvalidInput, match=f"w.pth is not a PyTorch state dict.*refers to {module}.{name}"):
-        read_state_dict(file_of(call), "w.pth")
+        parse_state_dict(file_of(call), "w.pth")
     assert not target.exists()
 
 
@@ -87,11 +87,11 @@ def test_pickles_before_and_after_the_tensors_are_restricted_too(tmp_path):
     for position in range(3):
         head = [*HEAD[:position], Hostile(), *HEAD[position + 1 :]]
         with pytest.raises(InvalidInput, match="refers to"):
-            read_state_dict(file_of(tensor(), head), "w")
+            parse_state_dict(file_of(tensor(), head), "w")
     content = file_of(tensor())
     keys = pickle.dumps(["0"], 2)
     with pytest.raises(InvalidInput, match="refers to"):
-        read_state_dict(content.replace(keys, pickle.dumps(Hostile(), 2)), "w")
+        parse_state_dict(content.replace(keys, pickle.dumps(Hostile(), 2)), "w")
     assert not (tmp_path / "ran").exists()
 
 
@@ -100,15 +100,15 @@ def test_modules_are_not_imported(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_extra", module)
     module.FloatStorage = collections.OrderedDict
     with pytest.raises(InvalidInput, match="torch_extra"):
-        read_state_dict(file_of(b"ctorch_extra\nFloatStorage\n)R"), "w")
+        parse_state_dict(file_of(b"ctorch_extra\nFloatStorage\n)R"), "w")
 
 
 @pytest.mark.parametrize("state", [b"}V__defaults__\n(I1\ntsb0", b"N}V__defaults__\n(I1\nts\x86b0"])
 def test_attributes_that_a_pickle_sets_do_not_last(state):
-    read_state_dict(file_of(TENSOR + state + tensor()), "w")
-    assert read_state_dict(file_of(tensor()), "w")["w"].tolist() == [[1, 2], [3, 4]]
+    parse_state_dict(file_of(TENSOR + state + tensor()), "w")
+    assert parse_state_dict(file_of(tensor()), "w")["w"].tolist() == [[1, 2], [3, 4]]
     with pytest.raises(InvalidInput):
-        read_state_dict(file_of(TENSOR + b"(" + storage() + b"I0\ntR"), "w")
+        parse_state_dict(file_of(TENSOR + b"(" + storage() + b"I0\ntR"), "w")
 
 
 @pytest.mark.parametrize(
@@ -139,4 +139,4 @@ def test_attributes_that_a_pickle_sets_do_not_last(state):
 )
 def test_other_content_is_refused_in_one_line(content):
     with pytest.raises(InvalidInput, match=r"^w\.pth is not a PyTorch state dict that can be read: [^\n]*$"):
-        read_state_dict(content, "w.pth")
+        parse_state_dict(content, "w.pth")

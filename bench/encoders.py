@@ -1,0 +1,132 @@
+"""Compare encoders: retrieval quality on labelled images, and time per image on one core.
+
+Takes every n-th image of each label. Vectors of an encoder are rounded to float16, centred, reduced to 128 dimensions
+by a PCA of these images, and brought to length 1; those of huang2012 are standardised. An image is ranked against all
+others but those of its patient, by cosine; mAP and P@1 count every label alike. With --turn, each image is first
+rotated by 0, 90, 180 or 270 degrees and mirrored or not, at random: what is left if places mean nothing.
+
+    OMP_NUM_THREADS=1 python bench/encoders.py FOLDER [--encoders lite0 lite0-whole] [--every 4] [--turn]
+"""
+
+import argparse
+import csv
+import json
+import os
+import time
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+
+from cbir import descriptors
+from cbir.descriptors.descriptor import Descriptor
+from cbir.images import Image, decode, from_array, read_images
+
+BASELINE = "huang2012"
+DIMENSIONS = 128  # of the PCA
+SPEED_SIDE, SPEED_COUNT, REPEATS = 512, 8, 8
+
+
+def select_rows(folder: Path, every: int) -> list[dict[str, str]]:
+    """Return every n-th row of each label of the manifest."""
+    by_label: dict[str, list[dict[str, str]]] = {}
+    with (folder / "manifest.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            by_label.setdefault(row["label"], []).append(row)
+    return [row for label in sorted(by_label) for row in by_label[label][::every]]
+
+
+def load(name: str) -> Descriptor:
+    """Load an encoder as a descriptor, or the baseline."""
+    return descriptors.get(descriptors.resolve_descriptor(name).name)
+
+
+def turned(image: Image, random: np.random.Generator) -> Image:
+    """Rotate by a random multiple of 90 degrees, and mirror half of the images."""
+    pixels = np.rot90(image.pixels, random.integers(4))
+    return from_array(np.ascontiguousarray(pixels[:, ::-1] if random.integers(2) else pixels))
+
+
+def project(vectors: NDArray[np.float32], name: str) -> NDArray[np.float32]:
+    """Normalise raw vectors as the docstring of this module says."""
+    if name == BASELINE:
+        vectors = (vectors - vectors.mean(axis=0)) / np.maximum(vectors.std(axis=0), 1e-6)
+    else:
+        vectors = vectors.astype(np.float16).astype(np.float32)
+        vectors = PCA(DIMENSIONS, svd_solver="covariance_eigh").fit_transform(vectors)
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+
+
+def score(vectors: NDArray[np.float32], rows: list[dict[str, str]]) -> tuple[float, float]:
+    """Return mAP and P@1, each the mean over labels of the mean over their images."""
+    labels = np.unique([row["label"] for row in rows], return_inverse=True)[1]
+    patients = np.array([row["patient"] and f"{row['source']} {row['patient']}" for row in rows])
+    precisions, firsts, judged = [], [], []
+    for position, vector in enumerate(vectors):
+        left_out = (patients == patients[position]) & (patients != "")
+        left_out[position] = True
+        candidates = np.flatnonzero(~left_out)
+        order = candidates[np.argsort(-(vectors[candidates] @ vector), kind="stable")]
+        ranks = np.flatnonzero(labels[order] == labels[position])
+        if len(ranks):
+            precisions.append(float((np.arange(1, len(ranks) + 1) / (ranks + 1)).mean()))
+            firsts.append(float(ranks[0] == 0))
+            judged.append(labels[position])
+    means = [[np.mean(np.array(values)[judged == label]) for label in np.unique(judged)]
+             for values in (precisions, firsts)]  # fmt: skip
+    return float(np.mean(means[0])), float(np.mean(means[1]))
+
+
+def milliseconds(describe: Descriptor) -> float:
+    """Return the CPU time to decode and describe a PNG of 512 x 512 pixels, of the fastest run."""
+    random = np.random.default_rng(0)
+    files = [
+        cv2.imencode(
+            ".png", cv2.GaussianBlur(random.integers(0, 256, (SPEED_SIDE,) * 2, np.uint8), (0, 0), 3)
+        )[1]
+        for _ in range(SPEED_COUNT)
+    ]
+    times = []
+    for _ in range(REPEATS):
+        started = time.process_time()
+        for content in files:
+            describe(next(iter(decode(content.tobytes()))))
+        times.append((time.process_time() - started) / SPEED_COUNT)
+    return 1000 * min(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("images", type=Path, help="folder with manifest.csv: path, label, patient, source")
+    parser.add_argument("--encoders", nargs="+", default=["lite0", "lite0-whole", "lite0-global"])
+    parser.add_argument("--every", type=int, default=4, help="take every n-th image of each label")
+    parser.add_argument("--turn", action="store_true", help="rotate and mirror the images at random")
+    options = parser.parse_args()
+    cv2.setNumThreads(1)
+    rows = select_rows(options.images, options.every)
+    print(
+        f"{len(rows)} images\n\n| encoder | values | mAP | P@1 | ms | times huang2012 |\n{'| --- ' * 6}|",
+        flush=True,
+    )
+    results, baseline = [], milliseconds(load(BASELINE))
+    for name in (BASELINE, *options.encoders):
+        describe, random = load(name), np.random.default_rng(0)
+        images = (next(iter(read_images(options.images / row["path"]))) for row in rows)
+        images = (turned(image, random) for image in images) if options.turn else images
+        vectors = np.array([describe(image) for image in images])
+        mean, first = score(project(vectors, name), rows)
+        time_ms = baseline if name == BASELINE else milliseconds(describe)
+        results.append({"encoder": name, "values": vectors.shape[1], "map": mean, "p1": first, "ms": time_ms})
+        print(f"| {name} | {vectors.shape[1]:,} | {mean:.3f} | {first:.3f} | {time_ms:.1f} "
+              f"| {time_ms / baseline:.2f} |", flush=True)  # fmt: skip
+    print("\n" + json.dumps({"images": len(rows), "turned": options.turn, "encoders": results}))
+
+
+if __name__ == "__main__":
+    main()
