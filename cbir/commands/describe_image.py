@@ -20,7 +20,8 @@ def describe_image(
     descriptor: Annotated[
         str,
         Option(
-            help=f"One of {', '.join(descriptors.names())}, the folder of a trained embedding, or both: FOLDER+NAME."
+            help=f"One of {', '.join(descriptors.names())}, an encoder, the folder of a trained embedding, "
+            "or a network and a descriptor: lite0+huang2012."
         ),
     ] = "huang2012",
     frame: Annotated[int, Option(help="Frame of a multi-frame file, from 1.", min=1)] = 1,

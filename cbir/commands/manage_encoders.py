@@ -58,7 +58,10 @@ def add_network(
     card: Annotated[Path | None, Option(help="JSON file with what the network does not say itself.")] = None,
     format: Printed = OutputFormat.text,
 ) -> None:
-    """Check an ONNX network on two images and store it under a name. Prints its card, and what was assumed."""
+    """Check an ONNX model on two images and store it under a name.
+
+    Prints its card, and what was assumed, in the requested format.
+    """
     from cbir.encoders.add_encoder import add_encoder
 
     added = add_encoder(name, model, card, settings.load().encoder_folder)
