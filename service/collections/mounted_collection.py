@@ -9,6 +9,8 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
+from flask import g, has_request_context
+
 from cbir.errors import CbirError, CollectionBusy, NotFound
 from cbir.search import Searcher
 from cbir.settings import Settings
@@ -99,7 +101,20 @@ class CollectionHandle:
         return self._limited.get(searcher, rights.where) if rights.where else searcher
 
     def whole_searcher(self) -> Searcher:
-        """Return the collection's searcher, opened again if the folder now holds another database.
+        """Return the collection's searcher: a request has the same one from its first call to its end.
+
+        So what it describes fits what it searches and writes to, even if the alias is switched meanwhile. Raises
+        NotReady if the collection cannot be opened.
+        """
+        if not has_request_context():
+            return self._current_searcher()
+        searchers: dict[str, Searcher] = g.setdefault("searchers", {})
+        if self.name not in searchers:
+            searchers[self.name] = self._current_searcher()
+        return searchers[self.name]
+
+    def _current_searcher(self) -> Searcher:
+        """Return the searcher in use, opened again if the folder now holds another database.
 
         When an alias was switched, the first request opens the other collection; those that come meanwhile are
         answered from the one before, as are all if the other cannot be opened.

@@ -83,6 +83,18 @@ def test_writes_go_to_the_folder_of_the_moment(alias: Path, ids: list[str]) -> N
         assert second.record(ids[0]).labels["site"] == "A"
 
 
+def test_a_request_writes_to_the_collection_that_it_described_images_for(alias: Path) -> None:
+    app = create_app(alias, settings.load())
+    handle = app.extensions[EXTENSION].collections["chest"]
+    with app.test_request_context():
+        described_for = handle.whole_searcher().collection.profile
+        write_alias(alias, alias.with_name("second"))
+        with handle.writer("test") as writer, Collection(writer.folder) as written:
+            assert written.profile.hash == described_for.hash
+    with app.test_request_context(), handle.writer("test") as writer:
+        assert writer.folder.name == "second"
+
+
 def test_an_alias_that_leads_nowhere_leaves_the_collection_in_use(alias: Path, tmp_path: Path) -> None:
     client = create_app(alias, settings.load()).test_client()
     assert client.get("/readyz").json["folders"] == {"chest": "first"}
