@@ -1,0 +1,142 @@
+"""`cbir collection compare`: the same queries in two collections of the same images."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau
+
+from cbir import settings
+from cbir.errors import InvalidInput
+from cbir.evaluation.collection_comparison import compare_collections
+from cbir.evaluation.metrics.average_precision import average_precision
+from cbir.search import Request, Searcher
+from cbir.settings import Settings
+from cbir.store import Collection, Record
+from cbir.store import profile as profiles
+from tests.indexer.commands import call
+
+COUNT = 60
+
+
+def fill(folder: Path, noise: float, count: int = COUNT, label: bool = True) -> Path:
+    """A collection of three classes, whose vectors lie apart by more than the `noise`; three images a patient."""
+    generator = np.random.default_rng(0)
+    entries = []
+    for n in range(count):
+        labels = {"label": "abc"[n % 3], "modality": "CT"} if label else {}
+        record = Record(f"{n:032x}", f"/{n}.png", "1", "png", 9, 9, patient_key=f"p{n // 3}", labels=labels)
+        vector = np.full(6, 3.0 * (n % 3)) + noise * generator.normal(size=6)
+        entries.append((record, vector.astype(np.float32)))
+    order = generator.permutation(count)  # images have other numbers in every collection
+    with Collection.create(folder, profiles.get("tamura")) as collection, collection.writer() as writer:
+        writer.add([entries[n] for n in (order if noise > 1 else range(count))])
+        writer.finish()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Settings:
+    return settings.load(device="cpu")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A collection that tells the classes apart, and one that hardly does; not to be changed."""
+    root = tmp_path_factory.mktemp("compared")
+    return fill(root / "good", 0.3), fill(root / "bad", 12.0)
+
+
+def test_a_collection_is_like_itself(folders, loaded):
+    with Collection(folders[0]) as one, Collection(folders[0]) as other:
+        comparison = compare_collections(one, other, loaded, queries=20)
+    assert comparison.overlaps.tolist() == [1.0] * 20
+    assert comparison.correlation == pytest.approx(1.0)
+    assert comparison.in_both == COUNT
+    (label,) = comparison.labels  # the other has one value
+    assert (label.label, label.queries) == ("label", 20)
+    for metric in label.metrics:
+        assert (metric.a, metric.low, metric.high, metric.p) == (metric.b, 0.0, 0.0, 1.0)
+
+
+def test_figures_are_those_of_the_obvious_form(folders, loaded):
+    with Collection(folders[0]) as good, Collection(folders[1]) as bad:
+        comparison = compare_collections(good, bad, loaded, queries=15, k=6, seed=3)
+        again = compare_collections(good, bad, loaded, queries=15, k=6, seed=3)
+        precisions, averages = [], []
+        for query in comparison.queries:
+            answers = []
+            for collection in (good, bad):
+                record = collection.record(query.image_id)
+                request = Request(k=COUNT, rerank="none", exclude_patient_key=record.patient_key)
+                raw = collection.vector(query.image_id)
+                ranked = Searcher(collection, loaded).rank(raw, record.content_hash, request)
+                records = collection.records(ranked.numbers.tolist())
+                answers.append([records[number] for number in ranked.numbers.tolist()])
+            assert [[r.image_id for r in side[:6]] for side in answers] == [query.a, query.b]
+            assert not {r.patient_key for side in answers for r in side} & {record.patient_key}
+            shared = [image_id for image_id in query.a if image_id in query.b]
+            assert query.overlap == len(shared) / 6
+            if len(shared) > 1:
+                ranks = [query.b.index(image_id) for image_id in shared]
+                assert query.correlation == pytest.approx(kendalltau(range(len(ranks)), ranks).statistic)
+            hits = [np.array([r.labels["label"] == record.labels["label"] for r in side]) for side in answers]
+            precisions.append([side[:6].mean() for side in hits])
+            averages.append([average_precision(side[None])[0] for side in hits])
+        assert replace(again, milliseconds=(0, 0)) == replace(comparison, milliseconds=(0, 0))
+    (label,) = comparison.labels
+    for metric, expected in zip(label.metrics, (np.mean(precisions, 0), np.mean(averages, 0)), strict=True):
+        np.testing.assert_allclose((metric.a, metric.b), expected)
+        assert metric.a > metric.b
+        assert metric.low < metric.b - metric.a < metric.high < 0
+        assert metric.p < 0.01
+    different = comparison.most_different()
+    assert [query.overlap for query in different] == sorted(comparison.overlaps)[:10]
+
+
+def test_images_of_one_collection_alone_are_left_out(folders, loaded, tmp_path):
+    fill(tmp_path / "part", 0.3, 30)
+    with Collection(folders[0]) as whole, Collection(tmp_path / "part") as part:
+        comparison = compare_collections(whole, part, loaded, queries=100)
+    assert (comparison.images, comparison.in_both, len(comparison.queries)) == ((COUNT, 30), 30, 30)
+    assert max(int(image_id, 16) for query in comparison.queries for image_id in query.a + query.b) < 30
+    assert comparison.overlaps.min() > 0.5  # the statistics differ
+
+
+def test_unlabelled_and_unrelated_collections(folders, loaded, tmp_path):
+    fill(tmp_path / "plain", 0.3, label=False)
+    with Collection(tmp_path / "plain") as plain, Collection(folders[0]) as good:
+        assert compare_collections(plain, good, loaded, queries=5).labels == []
+        with pytest.raises(InvalidInput, match="has the label site"):
+            compare_collections(good, plain, loaded, label_keys=["site"])
+    fill(tmp_path / "empty", 0.3, 0)
+    with (
+        Collection(tmp_path / "empty") as empty,
+        Collection(folders[0]) as good,
+        pytest.raises(InvalidInput, match="0 images in common"),
+    ):
+        compare_collections(good, empty, loaded)
+
+
+def test_the_command_prints_a_table_or_json(folders):
+    good, bad = folders
+    options = ("--queries", 10, "-k", 5, "--rerank", "eprf")
+    facts = json.loads(call("collection", "compare", good, bad, *options, "--format", "json")[0])
+    assert (facts["a"]["images"], facts["images_in_both"], facts["queries"], facts["k"]) == (
+        COUNT,
+        COUNT,
+        10,
+        5,
+    )
+    assert facts["a"]["profile"] == "tamura"
+    assert facts["a"]["milliseconds"] > 0
+    assert 0 <= facts["overlap"]["min"] <= facts["overlap"]["mean"] <= facts["overlap"]["max"] <= 1
+    assert facts["labels"][0]["metrics"][0]["name"] == "P@5"
+    assert len(facts["most_different"]) == 10
+    text, _ = call("collection", "compare", good, bad, *options, "--label", "label", "--label", "modality")
+    for word in ("overlap of the first 5", "Kendall's tau", "P@5", "mAP", "modality", "differ most"):
+        assert word in text
+    assert facts["most_different"][0]["image_id"] in text
+    assert "there is no re-ranker" in call("collection", "compare", good, bad, "--rerank", "x", code=2)[1]
