@@ -13,6 +13,7 @@ from cbir import encoders
 from cbir.encoders import built_in
 from cbir.errors import InvalidInput
 from cbir.images import Image
+from cbir.models.onnx_session import open_onnx_session
 from tests.cbir.descriptors.pictures import draw
 
 MEMBERS = pytest.mark.parametrize("name", built_in.CARDS)
@@ -168,3 +169,10 @@ def test_processes_convert_at_the_same_time(encoder_folder):
     assert len(answers) == 1
     assert "".join(answers).strip()
     assert sorted(Path(path).suffix for path in encoder_folder.iterdir()) == ["", ".json", ".onnx"]
+
+
+@pytest.mark.parametrize(("variable", "threads"), [("1", 1), ("3,1", 3), ("many", 0)])
+def test_threads_of_a_session(variable, threads, monkeypatch, converted):
+    monkeypatch.setenv("OMP_NUM_THREADS", variable)
+    session = open_onnx_session(encoders.get("lite0", converted).store().read_bytes())
+    assert session.get_session_options().intra_op_num_threads == threads
