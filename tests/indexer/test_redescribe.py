@@ -70,7 +70,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         table = csv.writer(file)
         table.writerow(["path", "label", "patient"])
         table.writerows([f"images/{n:02d}.png", "odd" if n % 2 else "even", f"P{n // 4}"] for n in range(12))
-    index(root / "images", root / "old", "--labels", root / "labels.csv")
+    index(root / "images", root / "old", "--labels", root / "labels.csv", "--profile", "huang2012")
     upload(root / "old", picture(root / "uploaded.png", 60))
     with Collection(root / "old") as collection, collection.writer() as writer:
         ids = [record.image_id for _, record in collection.iterate()]
@@ -177,7 +177,7 @@ def test_who_is_erased_in_the_new_collection_stays_out(old, new):
 def test_images_without_a_readable_file_are_reported_by_id(old, new, made, tmp_path):
     moved = Path(shutil.copytree(made / "images", tmp_path / "images"))
     other = tmp_path / "other"
-    index(moved, other)
+    index(moved, other, "--profile", "huang2012")
     lost = upload(other, picture(tmp_path / "x.png", 80), keep=False)
     with Collection(other) as collection:
         by_file = {Path(record.source).name: record.image_id for _, record in collection.iterate()}
