@@ -58,8 +58,7 @@ def add_encoder(name: str, model: Path, card: Path | None, folder: Path) -> Adde
     """
     if not re.fullmatch(rf"{NAME}", name):
         raise InvalidInput(f"an encoder's name has a-z, 0-9, '_', '.' and '-', 64 at most; not {name!r}")
-    if name in encoders.names(folder):
-        raise InvalidInput(f"there is an encoder {name} already; choose another name")
+    _check_free(name, folder)
     fields = {} if card is None else _read_fields(card)
     content = _read_model(model)
     sha256 = hashlib.sha256(content).hexdigest()
@@ -72,7 +71,13 @@ def add_encoder(name: str, model: Path, card: Path | None, folder: Path) -> Adde
     if complete.name != name:
         raise InvalidInput(f"{card} describes the encoder {complete.name}, not {name}")
     with encoder_files.hold_folder(folder):
+        _check_free(name, folder)
         return AddedEncoder(complete, encoder_files.write_network(folder, complete, content), assumed)
+
+
+def _check_free(name: str, folder: Path) -> None:
+    if name in encoders.names(folder):
+        raise InvalidInput(f"there is an encoder {name} already; choose another name")
 
 
 def _read_fields(path: Path) -> dict[str, Any]:

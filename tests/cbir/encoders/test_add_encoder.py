@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 from cbir import descriptors, encoders
 from cbir.encoders import add_encoder as adding
+from cbir.encoders import encoder_files
 from cbir.encoders.add_encoder import add_encoder
 from cbir.encoders.encoder_files import write_network
 from cbir.encoders.onnx_messages import write_model, write_node, write_tensor
@@ -235,6 +237,22 @@ def test_taken_names_are_refused(add):
     for name in ("own", "lite0"):
         with pytest.raises(InvalidInput, match=f"there is an encoder {name} already"):
             add(vector(), name=name)
+
+
+def test_names_taken_meanwhile_are_refused(add, encoder_folder, monkeypatch):
+    card = add(convolution()).card
+    lock = encoder_files.hold_folder
+
+    @contextmanager
+    def hold_after_another(folder):
+        with lock(folder):
+            write_network(folder, card.model_copy(update={"name": "other"}), convolution())
+            yield
+
+    monkeypatch.setattr(encoder_files, "hold_folder", hold_after_another)
+    with pytest.raises(InvalidInput, match="there is an encoder other already"):
+        add(vector(), name="other")
+    assert encoders.get("other").card.hash == card.hash
 
 
 def test_missing_and_huge_files(add, tmp_path, encoder_folder, monkeypatch):

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from cbir import encoders
 from cbir.encoders import built_in
+from cbir.encoders.encoder_files import load_or_make, read_network
 from cbir.errors import InvalidInput
 from cbir.images import Image
 from cbir.models.onnx_session import open_onnx_session
@@ -143,7 +145,7 @@ def test_damaged_files_are_converted_again(damage, converted, encoder_folder):
     else:
         path.with_suffix(".json").write_text("{")
     assert encoder.store().read_bytes() == intact
-    assert encoders.encoder_files.read_network(encoder_folder, encoder.card) == intact
+    assert read_network(encoder_folder, encoder.card) == intact
 
 
 def test_folder_that_cannot_be_written(tmp_path):
@@ -153,6 +155,21 @@ def test_folder_that_cannot_be_written(tmp_path):
     assert np.isfinite(encoder.describe_batch([pixels])).all()
     with pytest.raises(InvalidInput, match="cannot be written to; change the setting encoder_folder"):
         encoder.store()
+
+
+def test_only_one_converts(encoder_folder):
+    calls = []
+
+    def make():
+        calls.append(1)
+        time.sleep(0.2)
+        return b"network"
+
+    card = built_in.CARDS["lite0"]
+    with ThreadPoolExecutor(4) as executor:
+        results = [executor.submit(load_or_make, encoder_folder, card, make) for _ in range(4)]
+        assert {result.result() for result in results} == {b"network"}
+    assert len(calls) == 1
 
 
 @pytest.mark.slow
