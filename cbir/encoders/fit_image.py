@@ -29,7 +29,9 @@ def fit_image(image: Image, shape: EncoderInput) -> NDArray[np.uint8]:
         scaled = _pad(_resize(pixels, *inner, shape.interpolation), width, height)
     else:
         scaled = _resize(pixels, width, height, shape.interpolation)
-    return scaled if scaled.ndim == 3 else np.repeat(scaled[:, :, None], len(shape.mean), axis=2)
+    if scaled.ndim == 2:
+        return np.asarray(cv2.merge([scaled] * 3)) if len(shape.mean) == 3 else scaled[:, :, None]
+    return scaled
 
 
 def _resize(pixels: NDArray[np.uint8], width: int, height: int, interpolation: str) -> NDArray[np.uint8]:

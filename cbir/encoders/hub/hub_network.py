@@ -1,0 +1,80 @@
+"""Pretrained networks as the hubs' libraries load them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from torch import nn
+
+from cbir.encoders.encoder_card import EncoderInput
+
+Fit = Literal["squash", "letterbox", "crop"]
+FITS: tuple[Fit, ...] = get_args(Fit)
+
+# The interpolations of the card that come closest to those of Pillow
+_INTERPOLATIONS: dict[str, Literal["area", "linear", "cubic"]] = {
+    "nearest": "linear",
+    "bilinear": "linear",
+    "hamming": "linear",
+    "bicubic": "cubic",
+    "lanczos": "cubic",
+    "box": "area",
+}
+
+
+@dataclass(frozen=True)
+class HubNetwork:
+    """A pretrained network without its classifier, in evaluation mode.
+
+    network: turns images (1, channels, height, width) into a vector (1, values) or a map (1, channels, rows, columns).
+    input: preprocessing as the library gives it. source: hub, name and revision. weights: the file.
+    """
+
+    network: nn.Module
+    input: EncoderInput
+    title: str
+    source: str
+    weights: Path
+    licence: str = "unknown"
+    description: str = ""
+
+
+def make_input(
+    size: tuple[int, int],
+    fit: Fit,
+    interpolation: str,
+    mean: Sequence[float],
+    deviation: Sequence[float],
+    scale: float = 255.0,
+) -> EncoderInput:
+    """Return the input of a network of a hub.
+
+    Parameters
+    ----------
+    size : tuple of int
+        Height and width in pixels.
+    fit : {"squash", "letterbox", "crop"}
+        How an image gets this shape.
+    interpolation : str
+        Name of Pillow's resampling filter, in any case.
+    mean, deviation : sequence of float
+        A number for each channel.
+    scale : float, default=255
+        Value of a white pixel before `mean` is subtracted.
+
+    Returns
+    -------
+    EncoderInput
+        With grey images for a network with one channel.
+    """
+    return EncoderInput(
+        height=size[0],
+        width=size[1],
+        fit=fit,
+        interpolation=_INTERPOLATIONS.get(interpolation.lower(), "linear"),
+        channels="grey" if len(mean) == 1 else "colour",
+        scale=scale,
+        mean=tuple(mean),
+        deviation=tuple(deviation),
+    )

@@ -1,0 +1,45 @@
+"""Names of networks on hubs: `torchvision:NAME`, `timm:NAME` and `hf:ORG/NAME`."""
+
+import hashlib
+import re
+from typing import NamedTuple
+
+from cbir.errors import InvalidInput
+
+HUBS = ("torchvision", "timm", "hf")
+LONGEST_NAME = 64  # of an encoder
+
+_WORD = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}"
+_ADDRESS = re.compile(rf"(torchvision|timm):({_WORD})|(hf):({_WORD}/{_WORD})")
+
+
+class HubAddress(NamedTuple):
+    """Network on a hub, one of HUBS; name: NAME, or ORG/NAME on Hugging Face."""
+
+    hub: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.hub}:{self.name}"
+
+    @property
+    def encoder_name(self) -> str:
+        """Name of the stored encoder, which file systems take: `hf:ORG/NAME` is stored as `hf-org--name`."""
+        name = f"{self.hub}-{self.name.replace('/', '--')}".lower()
+        if len(name) <= LONGEST_NAME:
+            return name
+        digest = hashlib.blake2b(name.encode(), digest_size=4).hexdigest()
+        return f"{name[: LONGEST_NAME - 9]}-{digest}"
+
+
+def is_hub_address(text: str) -> bool:
+    """Return whether a name begins with a hub."""
+    return text.partition(":")[0] in HUBS and ":" in text
+
+
+def parse_hub_address(text: str) -> HubAddress:
+    """Return the address that `text` is; raise InvalidInput if it is none."""
+    match = _ADDRESS.fullmatch(text)
+    if match is None:
+        raise InvalidInput(f"{text!r} is not a network on a hub: torchvision:NAME, timm:NAME or hf:ORG/NAME")
+    return HubAddress(match[1] or match[3], match[2] or match[4])
