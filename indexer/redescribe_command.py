@@ -19,7 +19,7 @@ from cbir.store.default_profile import DEFAULT_PROFILE
 from cbir.threads import cores
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
 from indexer.index_command import parse_weights
-from indexer.redescribe_run import RedescribeRun, RedescribeSummary
+from indexer.redescribe_run import RedescribeRun, RedescribeSummary, ShowProgress
 from indexer.refusal_report import refusal_report
 
 
@@ -61,16 +61,18 @@ def redescribe_collection(
             target, loaded, Limits.from_settings(loaded), loaded.index_decode_seconds
         )
         task = dataclasses.replace(task, refuse_burned_in=False)  # these images have been accepted
-
-        def show_progress(done: int, total: int, refused: int) -> None:
-            bars.show("describing", done, total, f"{refused} refused" if refused else "")
-
-        summary = RedescribeRun(source, target, task, jobs or cores(), report_refusal, show_progress)()
+        summary = RedescribeRun(source, target, task, jobs or cores(), report_refusal, _progress_on(bars))()
     if format is OutputFormat.json:
         print_json(dataclasses.asdict(summary) | {"collection": str(out)})
     else:
         _print_redescribed(summary, report)
     raise typer.Exit(INTERRUPTED if summary.interrupted else SOME_REFUSED if summary.refused else DONE)
+
+
+def _progress_on(bars: StageBars) -> ShowProgress:
+    return lambda done, total, refused: bars.show(
+        "describing", done, total, f"{refused} refused" if refused else ""
+    )
 
 
 def _print_redescribed(summary: RedescribeSummary, report: Path | None) -> None:

@@ -167,7 +167,16 @@ class _Side:
         self.milliseconds: list[float] = []
 
     def search(self, query: int, k: int, rerank: str) -> Positions:
-        """Return the positions of all images, best first; time a search for the first k."""
+        """Return the positions of all images, best first; time a search for the first k.
+
+        Parameters
+        ----------
+        query : int
+            Position of the query image.
+        k : int
+        rerank : str
+            Name of the re-ranker.
+        """
         collection = self._searcher.collection
         record = collection.record(self._ids[query])
         raw = collection.vector(record.image_id)
@@ -226,7 +235,16 @@ class _LabelCodes:
                 self._labels[key] = _LabelValues(encoded)
 
     def judge(self, query: int, rankings: Sequence[Positions], k: int) -> None:
-        """Add the metrics of a query, unless it has no relevant image."""
+        """Add the metrics of a query, unless it has no relevant image.
+
+        Parameters
+        ----------
+        query : int
+            Position of the query image.
+        rankings : sequence of (n,) int64
+            Positions of its answers of both sides, best first.
+        k : int
+        """
         for label in self._labels.values():
             code = label.codes[query]
             hits = [label.codes[ranking] == code for ranking in rankings]

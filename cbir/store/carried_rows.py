@@ -82,7 +82,14 @@ def update_images(source: Connection, target: Connection, numbers: Sequence[int]
 
 
 def mirror_table(source: Connection, target: Connection, table: Table) -> bool:
-    """Make a list that is not about the images of the collection equal to `source`; return whether it changed."""
+    """Make a list that is not about the images of the collection equal; return whether it changed.
+
+    Parameters
+    ----------
+    source, target : Connection
+    table : Table
+        The list.
+    """
     theirs, ours = (_keys(connection, table) for connection in (source, target))
     _delete(target, table, ours - theirs)
     _insert(target, table, _rows_with_keys(source, table, theirs - ours))
@@ -90,7 +97,14 @@ def mirror_table(source: Connection, target: Connection, table: Table) -> bool:
 
 
 def has_surplus(source: Connection, target: Connection, table: Table) -> bool:
-    """Return whether `target` has rows of a list that `source` does not have any more."""
+    """Return whether the target has rows that the source does not have any more.
+
+    Parameters
+    ----------
+    source, target : Connection
+    table : Table
+        Table to compare, by keys and checksums.
+    """
     return bool(_keys(target, table) - _keys(source, table))
 
 
@@ -100,7 +114,14 @@ def erased_marks(connection: Connection) -> set[str]:
 
 
 def copy_marks(source: Connection, target: Connection, marks: Iterable[str]) -> None:
-    """Copy these marks of erased content."""
+    """Copy marks of erased content.
+
+    Parameters
+    ----------
+    source, target : Connection
+    marks : iterable of str
+        Marks to copy.
+    """
     _insert(target, erased, _full_rows(source, erased, erased.c.mark, sorted(marks)))
 
 
