@@ -86,6 +86,6 @@ def _missing(card: EncoderCard) -> InvalidInput:
     return InvalidInput(f"the network of the encoder {card.name} is missing; add it again: cbir encoder add")
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)  # a cycle through more would load each network again
 def _load_network(card: EncoderCard, folder: Path) -> EncoderNetwork:
     return EncoderNetwork(open_onnx_session(load_content(card, folder)), card)
