@@ -28,6 +28,9 @@ def compare_collections(
     label: Annotated[
         list[str] | None, Option(help="Label that relevant images share. Repeatable. [the most frequent]")
     ] = None,
+    report: Annotated[
+        Path | None, Option(help="Write an HTML report with pictures of the queries that differ most.")
+    ] = None,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Search in two collections with the same images, and compare answers, quality and time.
@@ -36,12 +39,14 @@ def compare_collections(
     labels, P@k and mAP are compared by a paired randomisation test.
     """
     from cbir.evaluation import collection_comparison
+    from cbir.evaluation.report.comparison_report import write_comparison_report
 
+    loaded = settings.load()
     with Collection(a) as first, Collection(b) as second, StageBars() as bars:
         comparison = collection_comparison.compare_collections(
             first,
             second,
-            settings.load(),
+            loaded,
             queries=queries,
             seed=seed,
             k=k,
@@ -50,6 +55,8 @@ def compare_collections(
             progress=lambda done, total: bars.show("queries", done, total),
         )
         facts = _facts(comparison, first, second) | {"k": k, "seed": seed, "rerank": rerank}
+        if report:
+            write_comparison_report(report, comparison, first, facts, loaded.max_pixels)
     if format is OutputFormat.json:
         print_json(facts)
     else:

@@ -3,6 +3,7 @@
 Rows are compared by key and checksum and copied with their checksum, so damage stays visible.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -72,6 +73,8 @@ def update_images(source: Connection, target: Connection, numbers: Sequence[int]
     """
     changed = set(_update_records(source, target, numbers))
     for table in OF_IMAGES:
+        if _fingerprint(source, table, numbers) == _fingerprint(target, table, numbers):
+            continue
         theirs, ours = (_keys(connection, table, table.c.number, numbers) for connection in (source, target))
         stale, missing = ours - theirs, theirs - ours
         _delete(target, table, stale)
@@ -138,6 +141,15 @@ def _update_records(source: Connection, target: Connection, numbers: Sequence[in
     for values in _full_rows(source, images, images.c.number, changed):
         target.execute(update(images).where(images.c.number == values["number"]).values(values))
     return changed
+
+
+def _fingerprint(connection: Connection, table: Table, numbers: Sequence[int]) -> tuple[int, ...]:
+    """Return the count of the rows of images and two sums of their checksums: far quicker than comparing them."""
+    query = (
+        f"SELECT count(*), sum({COLUMN}), sum({COLUMN} * (1 + number % 1000) % 4294967291) FROM {table.name} "
+        "WHERE number IN (SELECT value FROM json_each(?))"
+    )
+    return tuple(connection.exec_driver_sql(query, (json.dumps(list(numbers)),)).one())
 
 
 def _key_names(table: Table) -> list[str]:

@@ -1,6 +1,7 @@
 """`cbir collection compare`: the same queries in two collections of the same images."""
 
 import json
+import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store import profile as profiles
 from tests.indexer.commands import call
+from tests.indexer.conftest import picture
 
 COUNT = 60
 
@@ -140,3 +142,23 @@ def test_the_command_prints_a_table_or_json(folders):
         assert word in text
     assert facts["most_different"][0]["image_id"] in text
     assert "there is no re-ranker" in call("collection", "compare", good, bad, "--rerank", "x", code=2)[1]
+
+
+def test_the_report_shows_pictures_and_no_names(tmp_path):
+    for seed in range(8):
+        picture(tmp_path / "images" / f"DOE^JANE-{seed}.png", seed)
+    for name, profile in (("a", "tamura"), ("b", "color_layout")):
+        call("index", tmp_path / "images", "--collection", tmp_path / name, "--jobs", 1, "--profile", profile)
+    (tmp_path / "images" / "DOE^JANE-3.png").unlink()
+    report = tmp_path / "report.html"
+    call("collection", "compare", tmp_path / "a", tmp_path / "b", "--k", 3, "--report", report)
+    page = report.read_text()
+    assert page.count("data:image/jpeg") > 20
+    assert "its file is missing" in page
+    assert "DOE" not in page
+    assert page.count('class="asked"') == 2 * 8
+    assert stat.S_IMODE(report.stat().st_mode) == 0o600
+    shared = page.count('class="hit"')
+    with Collection(tmp_path / "a") as a, Collection(tmp_path / "b") as b:
+        queries = compare_collections(a, b, settings.load(device="cpu"), k=3).queries
+    assert shared == sum(2 * len(set(query.a) & set(query.b)) for query in queries)
