@@ -18,7 +18,10 @@ def open_onnx_session(content: bytes) -> Any:
     options.intra_op_num_threads = int(threads) if threads.isdecimal() else 0  # 0: all cores
     options.log_severity_level = 4  # its errors are raised as well
     try:
-        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        # a fallback would print its reason and try the same again
+        return onnxruntime.InferenceSession(
+            content, options, providers=["CPUExecutionProvider"], enable_fallback=0
+        )
     except Exception as error:  # its exceptions have no common base, and no public names
         reason = str(error).strip().splitlines()[0][:300]
         raise InvalidInput(f"onnxruntime cannot load the network: {reason}") from error

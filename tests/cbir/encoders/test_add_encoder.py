@@ -218,12 +218,28 @@ SMALL = {"mean": [0.5] * 3, "deviation": [0.5] * 3}
         (convolution(), [1], "is not the card of an encoder"),
     ],
 )
-def test_refused_in_one_line_and_nothing_stored(content, card, message, add, encoder_folder):
+def test_refused_in_one_line_and_nothing_stored(content, card, message, add, encoder_folder, capfd):
     with pytest.raises(InvalidInput, match=message) as caught:
         add(content, card)
     assert "\n" not in str(caught.value)
     assert not encoder_folder.exists()
     assert "own" not in encoders.names()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_damaged_models_are_refused_or_run(add, capfd):
+    """Change some bytes of the structure at random: no other exception, nothing printed."""
+    random, refused = np.random.default_rng(0), 0
+    for number in range(100):
+        content = bytearray((convolution(), vector())[number % 2])
+        for position in random.integers(0, 120, 2):
+            content[position] = random.integers(256)
+        try:
+            add(bytes(content), name=f"damaged-{number}")
+        except InvalidInput:
+            refused += 1
+    assert 20 < refused < 100
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("name", ["", "Own", "a/b", "../x", "a:b", "a+b", ".a", "x" * 65])
