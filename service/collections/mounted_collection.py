@@ -78,14 +78,12 @@ class CollectionHandle:
 
     @property
     def folder(self) -> Path:
-        """Folder of the collection that is in use; raises NotReady for an alias that leads nowhere."""
-        opened = self._opened
-        if opened and is_alias(self.path):
-            return opened.folder
-        try:
-            return resolve_alias(self.path)
-        except CbirError as error:
-            raise NotReady(str(error)) from error
+        """Folder of the collection; of an alias the one in use, which is opened: raises NotReady if it cannot be."""
+        if not self.is_alias:
+            return self.path
+        self.whole_searcher()
+        assert self._opened is not None
+        return self._opened.folder
 
     @property
     def is_alias(self) -> bool:

@@ -1,6 +1,7 @@
 """A small collection of phantoms, the service over it, and what every problem looks like."""
 
 import csv
+import gc
 import os
 import shutil
 import signal
@@ -108,7 +109,16 @@ def indexed(pictures: list[Path], tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.fixture
 def writable(indexed: Path, tmp_path: Path) -> Path:
     """A copy of the collection, to be changed."""
-    return Path(shutil.copytree(indexed, tmp_path / "own"))
+    return copy_folder(indexed, tmp_path / "own")
+
+
+def copy_folder(folder: Path, target: Path) -> Path:
+    """Copy the folder of a collection; nothing that earlier tests opened is closed meanwhile, which removes files."""
+    gc.disable()
+    try:
+        return Path(shutil.copytree(folder, target))
+    finally:
+        gc.enable()
 
 
 @pytest.fixture

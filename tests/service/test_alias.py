@@ -19,7 +19,7 @@ from cbir.store.alias import write_alias
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from service.collections.app_state import EXTENSION
-from tests.service.conftest import COUNT, cbir, command, problem, serving
+from tests.service.conftest import COUNT, cbir, command, copy_folder, problem, serving
 
 SWITCHES = 20
 SENDERS = 4
@@ -29,7 +29,7 @@ SENDERS = 4
 def described(indexed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the collection, `first`, and its images with another profile, `second`; not to be changed."""
     root = tmp_path_factory.mktemp("described")
-    shutil.copytree(indexed, root / "first")
+    copy_folder(indexed, root / "first")
     cbir(
         "collection",
         "redescribe",
@@ -47,7 +47,7 @@ def described(indexed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def alias(described: Path, tmp_path: Path) -> Path:
     """An alias of the first of two collections, in a folder of its own."""
-    shutil.copytree(described, tmp_path / "srv")
+    copy_folder(described, tmp_path / "srv")
     write_alias(tmp_path / "srv" / "chest.alias", tmp_path / "srv" / "first")
     return tmp_path / "srv" / "chest.alias"
 
@@ -87,6 +87,24 @@ def test_writes_go_to_the_folder_of_the_moment(alias: Path, ids: list[str]) -> N
     with Collection(alias.with_name("first")) as first, Collection(alias.with_name("second")) as second:
         assert "site" not in first.record(ids[0]).labels
         assert second.record(ids[0]).labels["site"] == "A"
+
+
+def test_a_job_indexes_into_the_folder_of_the_moment(
+    alias: Path, pictures: list[Path], tmp_path: Path
+) -> None:
+    (tmp_path / "images").mkdir()
+    shutil.copy(pictures[-1], tmp_path / "images")
+    app = create_app(alias, settings.load(index_roots=[str(tmp_path / "images")]))
+    client = app.test_client()
+    client.get("/readyz")
+    write_alias(alias, alias.with_name("second"))
+    job = client.post("/v1/jobs", json={"folder": str(tmp_path / "images"), "processes": 1}).json["job"]
+    deadline = time.monotonic() + 60
+    while client.get(f"/v1/jobs/{job}").json["state"] in ("waiting", "running"):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    with Collection(alias.with_name("first")) as first, Collection(alias.with_name("second")) as second:
+        assert (len(first), len(second)) == (COUNT - 6, COUNT - 5)
 
 
 def test_a_request_writes_to_the_collection_that_it_described_images_for(alias: Path) -> None:
