@@ -11,6 +11,7 @@ from pydicom import Dataset
 from pydicom.uid import CTImageStorage, MRImageStorage, generate_uid
 from pynetdicom import AE, evt
 from pynetdicom.association import Association
+from pynetdicom.dimse_messages import N_EVENT_REPORT_RSP
 from pynetdicom.events import Event
 from pynetdicom.sop_class import StorageCommitmentPushModel, StorageCommitmentPushModelInstance
 
@@ -34,13 +35,19 @@ class Asker:
 
     def __init__(self) -> None:
         self.reports: Queue[Report] = Queue()
+        self._noted: list[Report] = []
 
-    def handler(self) -> evt.EventHandlerType:
-        return evt.EVT_N_EVENT_REPORT, self._note
+    def handlers(self) -> list[evt.EventHandlerType]:
+        return [(evt.EVT_N_EVENT_REPORT, self._note), (evt.EVT_DIMSE_SENT, self._after_sending)]
 
     def _note(self, event: Event) -> tuple[int, None]:
-        self.reports.put((event.event_type or 0, event.event_information))
+        self._noted.append((event.event_type or 0, event.event_information))
         return 0, None
+
+    def _after_sending(self, event: Event) -> None:
+        """Hand over the report once it is acknowledged: pynetdicom cannot do so after a release."""
+        if isinstance(event.message, N_EVENT_REPORT_RSP):
+            self.reports.put(self._noted.pop())
 
     def report(self) -> Report:
         return self.reports.get(timeout=60)
@@ -71,7 +78,7 @@ def ask_for(
 ) -> tuple[set[str], dict[str, int]]:
     """The instances that are reported stored, and the reasons of the others."""
     asker, information = Asker(), request(references)
-    made = associate(port, calling, evt_handlers=[asker.handler()])
+    made = associate(port, calling, evt_handlers=asker.handlers())
     assert made.is_established
     assert ask(made, information) == 0
     event_type, report = asker.report()
@@ -131,7 +138,7 @@ def test_invalid_requests_are_refused(server: BoundedServer, monkeypatch: pytest
     del without.TransactionUID
     bad_uid.ReferencedSOPSequence[0]["ReferencedSOPInstanceUID"]._value = "DOE^JOHN"
     asker = Asker()
-    made = associate(port_of(server), evt_handlers=[asker.handler()])
+    made = associate(port_of(server), evt_handlers=asker.handlers())
     assert ask(made, None) == 0x0115
     assert ask(made, without) == 0x0115
     assert ask(made, request([])) == 0x0115
@@ -158,7 +165,7 @@ def asker_listens(asker: Asker, **options: object) -> Iterator[int]:
     listens = entity.start_server(
         ("127.0.0.1", 0),
         block=False,
-        evt_handlers=[asker.handler()],
+        evt_handlers=asker.handlers(),
         **options,  # type: ignore[arg-type]
     )
     assert listens is not None
@@ -204,7 +211,7 @@ def test_a_report_is_sent_again_when_the_peer_is_back(
         made.release()
         entity = AE("SENDER")
         entity.add_supported_context(StorageCommitmentPushModel, scu_role=False, scp_role=True)
-        listens = entity.start_server(("127.0.0.1", port), block=False, evt_handlers=[asker.handler()])
+        listens = entity.start_server(("127.0.0.1", port), block=False, evt_handlers=asker.handlers())
         assert listens is not None
         assert asker.report()[0] == 2
         listens.shutdown()
