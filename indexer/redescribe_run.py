@@ -94,7 +94,7 @@ class RedescribeRun:
             self._commit(carry_over)
             if not self.summary.interrupted:
                 self._update(carry_over)  # what has changed meanwhile
-                carry_over.copy_severity_model()
+                carry_over.finish()
             # What came before an interrupt is no sample to compute the statistics from.
             if not self.summary.interrupted or self.target.statistics():
                 writer.finish()

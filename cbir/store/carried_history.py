@@ -20,12 +20,24 @@ def own_changes(source: Connection, target: Connection) -> list[Row[Any]]:
     for first in range(0, last_number(target, changes.name) + 1, PAGE):
         query = select(changes).where(changes.c.change.between(first, first + PAGE - 1))
         theirs = {row.change: tuple(row) for row in source.execute(query)}
-        own += [
-            row
-            for row in target.execute(query.order_by(changes.c.change)).all()
-            if theirs.get(row.change, tuple(row) if row.change <= last else None) != tuple(row)
-        ]
+        their_ids, our_ids = (_ids_by_change(connection, first) for connection in (source, target))
+        for row in target.execute(query.order_by(changes.c.change)).all():
+            ids, other_ids = our_ids.get(row.change, set()), their_ids.get(row.change, set())
+            if row.change not in theirs:
+                is_own = row.change > last
+            else:  # erasing a patient removes ids
+                is_own = theirs[row.change] != tuple(row) or not (ids <= other_ids or other_ids <= ids)
+            own += [row] if is_own else []
     return own
+
+
+def _ids_by_change(connection: Connection, first: int) -> dict[int, set[str]]:
+    """Return the ids that the changes of a page list."""
+    ids: dict[int, set[str]] = {}
+    query = select(changed_images).where(changed_images.c.change.between(first, first + PAGE - 1))
+    for change, image_id in connection.execute(query):
+        ids.setdefault(change, set()).add(image_id)
+    return ids
 
 
 def require_no_own_changes(source: Connection, target: Connection) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, func, select
 
 from cbir.atomic import sync_folder
 from cbir.errors import CollectionBusy, InvalidInput
@@ -32,7 +32,7 @@ from cbir.store.permissions import folder_mode
 from cbir.store.profile import Profile
 from cbir.store.record_queries import numbers_where
 from cbir.store.row_damage import require_sound_rows
-from cbir.store.schema import forgotten, images, instance_copies, original_files
+from cbir.store.schema import forgotten, images, instance_copies, meta, original_files
 from cbir.store.vector_format import vector_format
 from cbir.store.writer import Writer
 
@@ -107,11 +107,6 @@ class CarryOver:
             carried_history.require_no_own_changes(reader, connection)
             require_sound_rows(reader)
 
-    def copy_severity_model(self) -> None:
-        """Copy the ranker of severity, which was learned from pictures and not from vectors, if there is none yet."""
-        if not (self._target.folder / severity_model.FOLDER).exists():
-            severity_model.copy_severity_model(self._source.folder, self._target.folder)
-
     def missing(self) -> int:
         """Return the number of images that the target lacks."""
         return len(self._missing_numbers())
@@ -138,11 +133,25 @@ class CarryOver:
         """
         encoded = {number: self._format.encode(vector) for number, vector in described.items()}
         with self._source._engine.connect() as reader, self._target._engine.begin() as connection:
+            if encoded:
+                self._let_views_see(connection, min(encoded))
             added = carried_rows.insert_images(reader, connection, encoded)
             self._copy_originals(reader, connection, {source for _, source in added})
             if added:
                 metadata.bump_generation(connection)
         return len(added)
+
+    @staticmethod
+    def _let_views_see(connection: Connection, first: int) -> None:
+        """Drop the snapshot if an image is to get a number that comes before others.
+
+        Views read images after the snapshot, and the latest after those that they have read. `Writer.finish` writes
+        another snapshot.
+        """
+        info = metadata.read_snapshot_info(connection)
+        last = connection.scalar(select(func.max(images.c.number))) or 0
+        if info is not None and first <= max(last, info.last_number):
+            connection.execute(delete(meta).where(meta.c.key == "snapshot"))
 
     def update(self) -> Carried:
         """Carry over what has been changed, deleted and erased in the source since the last time.
@@ -158,6 +167,17 @@ class CarryOver:
             if self._source.generation() == generation:
                 break
         return total
+
+    def finish(self) -> None:
+        """End a run that was not interrupted: the target uses no image number of the source for another image.
+
+        Copies the ranker of severity, which was learned from pictures and not from vectors, if there is none yet.
+        """
+        with self._source._engine.connect() as reader, self._target._engine.begin() as connection:
+            last = carried_history.last_number(reader, images.name)
+            carried_history.raise_last_number(connection, images.name, last)
+        if not (self._target.folder / severity_model.FOLDER).exists():
+            severity_model.copy_severity_model(self._source.folder, self._target.folder)
 
     def _update_once(self) -> Carried:
         with self._source._engine.connect() as reader:
@@ -176,8 +196,6 @@ class CarryOver:
                 if carried_rows.mirror_table(reader, connection, forgotten) or carried.updated:
                     metadata.bump_generation(connection)
                 carried_history.mirror_history(reader, connection)
-                last = carried_history.last_number(reader, images.name)
-                carried_history.raise_last_number(connection, images.name, last)
             if marks:
                 self._drop_learned()
             if marks or surplus:
