@@ -12,14 +12,19 @@ EXTRAS = {  # packages that commands import first, and the extra of pyproject.to
     "dicomweb_client": "pacs",
     "highdicom": "pacs",
     "httpx": "client",
+    "huggingface_hub": "hub",
     "ir_measures": "evaluate",
     "matplotlib": "evaluate",
+    "onnxscript": "hub",
+    "open_clip": "hub",
     "pynetdicom": "pacs",
     "requests": "pacs",
     "safetensors": "deep",
     "statsmodels": "evaluate",
+    "timm": "hub",
     "torch": "deep",
     "torchvision": "deep",
+    "transformers": "hub",
 }
 
 app = typer.Typer(

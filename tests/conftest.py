@@ -12,6 +12,7 @@ TESTS = Path(__file__).parent
 MARKED = {
     "cbir/active": "deep",
     "cbir/descriptors/test_concatenated.py": "deep",
+    "cbir/encoders/hub": "deep",
     "cbir/encoders/test_efficientnet_lite.py": "deep",
     "cbir/gpu": "deep",
     "cbir/grading/test_cnn.py": "deep",

@@ -1,13 +1,15 @@
 """`cbir encoder ...`: pretrained networks that describe images."""
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
 
 from cbir import encoders, settings
 from cbir.commands.output import OutputFormat, Printed, print_json, results_console
+from cbir.encoders.hub_address import is_hub_address, parse_hub_address
 from cbir.errors import CbirError, InvalidInput
 
 app = typer.Typer(
@@ -41,12 +43,42 @@ def show_card(name: Name, format: Printed = OutputFormat.text) -> None:
 
 
 @app.command("get")
-def store_encoder(name: Name, format: Printed = OutputFormat.text) -> None:
-    """Convert the weights of an encoder now rather than with the first image, and print where they are."""
+def store_encoder(
+    name: Annotated[
+        str, Argument(help="Encoder, or network on a hub: torchvision:NAME, timm:NAME or hf:ORG/NAME.")
+    ],
+    source: Annotated[
+        Path | None, Option("--from", help="Folder with a hub's files; nothing is fetched then.")
+    ] = None,
+    stored_name: Annotated[
+        str | None, Option("--name", help="Name of the encoder, by default made from the hub's.")
+    ] = None,
+    fit: Annotated[
+        Literal["squash", "letterbox", "crop"] | None,
+        Option(help="How images get the shape of the input, by default as the hub says."),
+    ] = None,
+    grid: Annotated[
+        int | None, Option(min=1, max=8, help="Windows per side of the last map; 1 averages all of it.")
+    ] = None,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Fetch the weights of an encoder, convert them to ONNX now rather than with the first image, and print where."""
+    choices = (source, stored_name, fit, grid)
+    if is_hub_address(name):
+        address = parse_hub_address(name)
+        if any(choice is not None for choice in choices) or address.encoder_name not in encoders.names():
+            from cbir.encoders.hub.fetch_encoder import HubOptions, fetch_encoder
+
+            options, folder = HubOptions(*choices), settings.load().encoder_folder
+            card, path = fetch_encoder(address, folder, options, partial(typer.echo, err=True))
+            _print_card(card, format, {"network": str(path)})
+            return
+    elif any(choice is not None for choice in choices):
+        raise InvalidInput(f"{name} is not on a hub: --from, --name, --fit and --grid do not apply")
     encoder = encoders.get(name)
     path = encoder.store()
     if format is OutputFormat.json:
-        print_json({"name": name, "hash": encoder.card.hash, "network": str(path)})
+        print_json({"name": encoder.name, "hash": encoder.card.hash, "network": str(path)})
         return
     typer.echo(path)
 

@@ -92,7 +92,7 @@ def resolve_descriptor(text: str) -> ResolvedDescriptor:
 
 
 def _is_network(text: str) -> bool:
-    is_encoder = text not in _BY_NAME and text in encoders.names()
+    is_encoder = text not in _BY_NAME and encoders.is_encoder(text)
     return is_encoder or embedding_card.has_embedding(Path(text))
 
 

@@ -17,13 +17,13 @@ NAME = re.compile(rf"encoder:({encoder_card.NAME}):([0-9a-f]{{16}}):([0-9]{{1,5}
 
 
 def encoder_descriptor_name(name: str) -> str:
-    """Return the name of the descriptor of the encoder `name`.
+    """Return the name of the descriptor of the encoder `name`, which may be a network on a hub.
 
     Raises InvalidInput if there is no such encoder or its weights are missing.
     """
     encoder = encoders.get(name)
     encoder.check_available()
-    return f"encoder:{name}:{encoder.card.hash}:{encoder.dimensions}"
+    return f"encoder:{encoder.name}:{encoder.card.hash}:{encoder.dimensions}"
 
 
 class EncoderDescriptor:

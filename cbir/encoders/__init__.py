@@ -6,9 +6,10 @@ from cbir import settings
 from cbir.encoders import built_in, encoder_files
 from cbir.encoders.encoder import Encoder
 from cbir.encoders.encoder_card import EncoderCard
+from cbir.encoders.hub_address import is_hub_address, parse_hub_address
 from cbir.errors import InvalidInput
 
-__all__ = ["Encoder", "EncoderCard", "get", "names"]
+__all__ = ["Encoder", "EncoderCard", "get", "is_encoder", "names"]
 
 
 def names(folder: Path | None = None) -> tuple[str, ...]:
@@ -17,12 +18,23 @@ def names(folder: Path | None = None) -> tuple[str, ...]:
     return (*built_in.CARDS, *(name for name in stored if name not in built_in.CARDS))
 
 
-def get(name: str, folder: Path | None = None) -> Encoder:
-    """Return the encoder called `name`; `folder` is that of stored ones, by default the setting encoder_folder.
+def is_encoder(name: str) -> bool:
+    """Return whether a name is that of an encoder, or a network on a hub, stored or not."""
+    return is_hub_address(name) or name in names()
 
-    Raises InvalidInput if there is no such encoder or its card is damaged.
+
+def get(name: str, folder: Path | None = None) -> Encoder:
+    """Return the encoder called `name`, or the stored one of a network on a hub, such as `hf:ORG/NAME`.
+
+    `folder` is that of stored encoders, by default the setting encoder_folder. Raises InvalidInput if there is no
+    such encoder or its card is damaged.
     """
     folder = folder or settings.load().encoder_folder
+    if is_hub_address(name):
+        address = parse_hub_address(name)
+        if address.encoder_name not in names(folder):
+            raise InvalidInput(f"{address} is not stored yet; fetch it: cbir encoder get {address}")
+        name = address.encoder_name
     if name in built_in.CARDS:
         return Encoder(built_in.CARDS[name], folder)
     if name not in names(folder):

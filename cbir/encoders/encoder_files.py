@@ -18,6 +18,8 @@ from cbir.errors import InvalidInput
 from cbir.file_lock import wait_lock
 from cbir.models.model_card import LARGEST_CARD, read_verified
 
+LARGEST_NETWORK = (1 << 31) - 1  # bytes; ONNX files have no more
+
 
 def network_path(folder: Path, card: EncoderCard) -> Path:
     """Return the path of the network in the folder of encoders."""
@@ -51,7 +53,7 @@ def read_network(folder: Path, card: EncoderCard) -> bytes | None:
         return None
     if stored.hash != card.hash:
         raise InvalidInput(f"{path} belongs to another card")
-    return read_verified(path, sha256)
+    return read_verified(path, sha256, LARGEST_NETWORK)
 
 
 def write_network(folder: Path, card: EncoderCard, network: bytes) -> Path:

@@ -33,8 +33,9 @@ class HubAddress(NamedTuple):
 
 
 def is_hub_address(text: str) -> bool:
-    """Return whether a name begins with a hub."""
-    return text.partition(":")[0] in HUBS and ":" in text
+    """Return whether a name begins with a hub; NETWORK+DESCRIPTOR is none."""
+    hub, colon, name = text.partition(":")
+    return hub in HUBS and bool(colon) and "+" not in name
 
 
 def parse_hub_address(text: str) -> HubAddress:

@@ -1,5 +1,6 @@
 """Pretrained networks as the hubs' libraries load them."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ _INTERPOLATIONS: dict[str, Literal["area", "linear", "cubic"]] = {
 class HubNetwork:
     """A pretrained network without its classifier, in evaluation mode.
 
-    network: turns images (1, channels, height, width) into a vector (1, values) or a map (1, channels, rows, columns).
+    network: from an image (1, channels, height, width) to a vector (1, values) or map (1, channels, rows, columns).
     input: preprocessing as the library gives it. source: hub, name and revision. weights: the file.
     """
 
@@ -38,6 +39,12 @@ class HubNetwork:
     weights: Path
     licence: str = "unknown"
     description: str = ""
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def make_input(

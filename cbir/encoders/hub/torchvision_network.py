@@ -8,12 +8,11 @@ import torch
 import torchvision.models
 from torch import Tensor, nn
 
-from cbir.encoders.hub.hub_network import HubNetwork, make_input
+from cbir.encoders.hub.hub_network import HubNetwork, file_sha256, make_input
 from cbir.encoders.hub_address import HubAddress
 from cbir.errors import InvalidInput
 from cbir.models.backbones.backbone_weights import load_weights_into, read_state_dict
 from cbir.models.backbones.torchvision_networks import modernise_names
-from cbir.models.model_card import sha256_of
 
 # Modules whose input or output is the last map, the first that a network has and that gives a map; then a vector
 _CUTS = (("avgpool", "input"), ("features", "output"), ("layers", "output"), ("conv5", "output"),
@@ -70,8 +69,8 @@ def load_torchvision(address: HubAddress, source: Path | None) -> HubNetwork:
 
 
 def _options(name: str) -> dict[str, Any]:
-    """Return what a network's published weights set beside its defaults."""
-    return {"transform_input": True} if name in ("googlenet", "inception_v3") else {}
+    """Return what a network's published weights need beside its defaults."""
+    return {"transform_input": True, "init_weights": False} if name in ("googlenet", "inception_v3") else {}
 
 
 def _cut(network: nn.Module, side: int) -> nn.Module:
@@ -94,14 +93,16 @@ def _local_file(folder: Path, url: str) -> Path:
     files = [path for path in sorted(folder.glob("*")) if path.suffix in (".pth", ".pt", ".safetensors")]
     if len(files) != 1:
         count = f"{len(files)} files" if files else "no file"
-        raise InvalidInput(f"{folder} has {count} with weights (.pth, .pt, .safetensors); put {published.name} there")
+        raise InvalidInput(
+            f"{folder} has {count} with weights (.pth, .pt, .safetensors); put {published.name} there"
+        )
     return files[0]
 
 
 def _fetch_file(address: HubAddress, url: str) -> Path:
-    """Return published weights in torch hub's folder, fetched if missing; its name ends with their SHA-256's begin."""
+    """Return published weights in torch hub's folder, fetched if missing."""
     path = Path(torch.hub.get_dir()) / "checkpoints" / Path(url).name
-    begin = path.stem.rpartition("-")[2]
+    begin = path.stem.rpartition("-")[2]  # of its SHA-256
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -110,6 +111,8 @@ def _fetch_file(address: HubAddress, url: str) -> Path:
             raise InvalidInput(
                 f"{address} cannot be fetched: {error}; put {url} into {path.parent}, or into a folder for --from"
             ) from error
-    if not sha256_of(path).startswith(begin):
-        raise InvalidInput(f"{path} is damaged: its SHA-256 does not begin with {begin}; remove it and fetch it again")
+    if not file_sha256(path).startswith(begin):
+        raise InvalidInput(
+            f"{path} is damaged: its SHA-256 does not begin with {begin}; remove it, then try again"
+        )
     return path

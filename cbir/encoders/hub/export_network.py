@@ -1,0 +1,85 @@
+"""Export of torch networks to ONNX, compared with torch."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from cbir.encoders.encoder_card import EncoderInput
+from cbir.encoders.encoder_files import LARGEST_NETWORK
+from cbir.encoders.encoder_network import normalise_pixels, run_session
+from cbir.errors import InvalidInput
+from cbir.models.onnx_session import open_onnx_session
+
+INPUT, OUTPUT = "images", "features"
+GRAPH_SIZE = 1 << 24  # bytes beside the weights, at most
+TOLERANCE = 1e-3  # of the greatest value
+
+
+def trial_inputs(shape: EncoderInput) -> list[NDArray[np.float32]]:
+    """Return two random images in the network's form."""
+    generator = np.random.default_rng(0)
+    sides = shape.height, shape.width, len(shape.mean)
+    return [normalise_pixels(generator.integers(0, 256, sides, np.uint8), shape) for _ in range(2)]
+
+
+def run_torch(network: nn.Module, values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the output of a torch network for one image."""
+    with torch.no_grad():
+        return np.asarray(network(torch.from_numpy(values)).numpy(), np.float32)
+
+
+def export_network(network: nn.Module, shape: EncoderInput) -> bytes:
+    """Return a network as ONNX: INPUT, one image, to OUTPUT.
+
+    Raises InvalidInput if it is too large for a file, or its ONNX form gives other values than torch.
+    """
+    size = sum(parameter.numel() * 4 for parameter in network.parameters())
+    if size > LARGEST_NETWORK - GRAPH_SIZE:
+        raise InvalidInput(
+            f"its weights have {size >> 20} MiB, and an ONNX file at most {LARGEST_NETWORK >> 20}"
+        )
+    inputs = trial_inputs(shape)
+    with _quiet(), torch.no_grad():
+        program = torch.onnx.export(
+            network, (torch.from_numpy(inputs[0]),), dynamo=True, verbose=False,
+            input_names=[INPUT], output_names=[OUTPUT],
+        )  # fmt: skip
+        if program is None:
+            raise InvalidInput("torch exports nothing")
+        content = program.model_proto.SerializeToString()
+    session = open_onnx_session(content)
+    for values in inputs:
+        _check_equal(run_torch(network, values), run_session(session, [OUTPUT], values)[OUTPUT])
+    return bytes(content)
+
+
+def _check_equal(expected: NDArray[np.float32], values: NDArray[np.float32]) -> None:
+    if not np.isfinite(expected).all():
+        raise InvalidInput("its values are not finite for a random image")
+    if values.shape != expected.shape:
+        raise InvalidInput(f"as ONNX it gives {values.shape}, with torch {expected.shape}")
+    difference = float(np.abs(values - expected).max() / max(float(np.abs(expected).max()), 1e-12))
+    if not difference <= TOLERANCE:
+        raise InvalidInput(f"as ONNX it gives other values than with torch: they differ by {difference:.2g}")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out what the exporter says about its own work."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

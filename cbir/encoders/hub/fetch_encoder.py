@@ -1,0 +1,156 @@
+"""Encoders from hubs: fetched or read from a folder, exported to ONNX, and stored with a card."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from cbir import encoders
+from cbir.encoders import encoder_files
+from cbir.encoders.encoder_card import NAME, EncoderCard, EncoderInput, EncoderOutput
+from cbir.encoders.encoder_network import EncoderNetwork
+from cbir.encoders.hub.export_network import OUTPUT, export_network, run_torch, trial_inputs
+from cbir.encoders.hub.hub_network import Fit, HubNetwork, file_sha256
+from cbir.encoders.hub.snapshot import CONFIG, Snapshot, fetch_snapshot, first_line, open_snapshot
+from cbir.encoders.hub_address import HubAddress
+from cbir.errors import CbirError, InvalidInput
+from cbir.models.onnx_session import open_onnx_session
+
+MOST_VALUES = 5120  # of a map, unless the user gives a grid: projections of more take long to fit
+
+
+@dataclass(frozen=True)
+class HubOptions:
+    """Choices of the user.
+
+    source: folder with the files, instead of the hub. name: of the encoder, by default from its address. fit: how an
+    image gets the shape of the input, by default as the hub has it. grid: windows per side of a map; 1 averages all.
+    """
+
+    source: Path | None = None
+    name: str | None = None
+    fit: Fit | None = None
+    grid: int | None = None
+
+
+def fetch_encoder(
+    address: HubAddress, folder: Path, options: HubOptions, report: Callable[[str], None]
+) -> tuple[EncoderCard, Path]:
+    """Fetch a network from its hub, export it to ONNX, compare both, and store it as an encoder.
+
+    Parameters
+    ----------
+    address : HubAddress
+        Hub and name.
+    folder : Path
+        Folder of encoders.
+    options : HubOptions
+        Choices of the user.
+    report : callable
+        Takes a line about each step.
+
+    Returns
+    -------
+    tuple of EncoderCard and Path
+        The card, and the stored network.
+
+    Raises
+    ------
+    InvalidInput
+        If the name is taken, or the network cannot be fetched, loaded or exported; nothing is stored then.
+    """
+    name = options.name or address.encoder_name
+    if not re.fullmatch(NAME, name):
+        raise InvalidInput(f"an encoder's name has a-z, 0-9, '_', '.' and '-', 64 at most; not {name!r}")
+    _check_free(name, folder)
+    report(f"fetching {address}" if options.source is None else f"reading {options.source}")
+    try:
+        network = _load(address, options.source)
+        report(f"{network.weights.name}: SHA-256 {file_sha256(network.weights)}")
+        shape = network.input.model_copy(update={"fit": options.fit or network.input.fit})
+        output = _output(network, shape, options.grid)
+        report("exporting it to ONNX")
+        content = export_network(network.network, shape)
+    except (CbirError, ModuleNotFoundError):
+        raise
+    except Exception as error:  # the libraries raise what they like about damaged files
+        raise InvalidInput(f"{address} cannot be loaded: {first_line(error)}") from error
+    card = _card(name, network, shape, output)
+    EncoderNetwork(open_onnx_session(content), card)
+    report("its values are equal to those of torch")
+    with encoder_files.hold_folder(folder):
+        _check_free(name, folder)
+        return card, encoder_files.write_network(folder, card, content)
+
+
+def _check_free(name: str, folder: Path) -> None:
+    if name in encoders.names(folder):
+        raise InvalidInput(f"there is an encoder {name} already; give another name with --name")
+
+
+def _load(address: HubAddress, source: Path | None) -> HubNetwork:
+    if address.hub == "torchvision":
+        from cbir.encoders.hub.torchvision_network import load_torchvision
+
+        return load_torchvision(address, source)
+    snapshot = _open(address, source)
+    if snapshot.config != CONFIG:
+        from cbir.encoders.hub.open_clip_network import load_open_clip
+
+        return load_open_clip(address, snapshot)
+    if "architecture" in snapshot.read_config():
+        from cbir.encoders.hub.timm_network import load_timm
+
+        return load_timm(address, snapshot)
+    if address.hub == "timm":
+        raise InvalidInput(f"{snapshot.folder / CONFIG} is not of timm: it names no architecture")
+    from cbir.encoders.hub.transformers_network import load_transformers
+
+    return load_transformers(address, snapshot)
+
+
+def _open(address: HubAddress, source: Path | None) -> Snapshot:
+    if source is not None:
+        return open_snapshot(address, source, f"{address}, from {source.resolve().name}")
+    if address.hub == "hf":
+        return fetch_snapshot(address, address.name)
+    from cbir.encoders.hub.timm_network import find_repository
+
+    return fetch_snapshot(address, find_repository(address))
+
+
+def _output(network: HubNetwork, shape: EncoderInput, grid: int | None) -> EncoderOutput:
+    """Return pooling and dimensions for the network's vector or map."""
+    values = run_torch(network.network, trial_inputs(shape)[0])
+    if values.ndim == 2:
+        if grid is not None:
+            raise InvalidInput("it gives a vector, no map: a grid cannot be chosen")
+        return EncoderOutput(tensor=OUTPUT, pooling="none", dimensions=values.shape[1])
+    _, channels, rows, columns = values.shape
+    if grid is None:
+        fits = [
+            side for side in (3, 2) if side * side * channels <= MOST_VALUES and side < min(rows, columns)
+        ]
+        grid = fits[0] if fits else 1
+    if grid == 1:
+        return EncoderOutput(tensor=OUTPUT, pooling="global", dimensions=channels)
+    return EncoderOutput(tensor=OUTPUT, pooling="grid", grid=grid, dimensions=grid * grid * channels)
+
+
+def _card(name: str, network: HubNetwork, shape: EncoderInput, output: EncoderOutput) -> EncoderCard:
+    try:
+        return EncoderCard(
+            name=name,
+            title=network.title,
+            description=network.description,
+            source=network.source,
+            sha256=file_sha256(network.weights),
+            licence=network.licence,
+            input=shape,
+            outputs=(output,),
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InvalidInput(f"card: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error

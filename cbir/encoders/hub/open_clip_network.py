@@ -1,0 +1,55 @@
+"""Image towers of open_clip, for instance BiomedCLIP's."""
+
+from typing import Any
+
+from open_clip.factory import load_state_dict
+from open_clip.model import _build_vision_tower  # a whole model would fetch its text tower
+from open_clip.transform import PreprocessCfg
+
+from cbir.encoders.hub.hub_network import Fit, HubNetwork, make_input
+from cbir.encoders.hub.snapshot import Snapshot
+from cbir.encoders.hub_address import HubAddress
+from cbir.errors import InvalidInput
+from cbir.models.backbones.backbone_weights import load_weights_into
+
+TOWER = "visual."  # prefix of its weights
+_FITS: dict[str, Fit] = {"shortest": "crop", "squash": "squash", "longest": "letterbox"}  # by resize mode
+
+
+def load_open_clip(address: HubAddress, snapshot: Snapshot) -> HubNetwork:
+    """Load an image tower up to the vector that is compared with texts."""
+    config = snapshot.read_config()
+    model, vision = _object(config, "model_cfg", snapshot), {}
+    vision = {
+        **_object(model, "vision_cfg", snapshot),
+        "timm_model_pretrained": False,
+        "output_tokens": False,
+    }
+    tower = _build_vision_tower(int(model["embed_dim"]), vision, bool(model.get("quick_gelu")))
+    state = load_state_dict(str(snapshot.weights), weights_only=True)
+    own = {name.removeprefix(TOWER): value for name, value in state.items() if name.startswith(TOWER)}
+    load_weights_into(tower, own, snapshot.weights.name)
+    size = vision.get("image_size", 224)
+    given = {name: value for name, value in config.get("preprocess_cfg", {}).items() if value is not None}
+    preprocessing = PreprocessCfg(**given)
+    return HubNetwork(
+        network=tower.float().eval(),
+        input=make_input(
+            (size, size) if isinstance(size, int) else (size[0], size[1]),
+            _FITS[preprocessing.resize_mode],
+            preprocessing.interpolation,
+            preprocessing.mean,
+            preprocessing.std,
+        ),
+        title=address.name,
+        source=snapshot.source,
+        weights=snapshot.weights,
+        licence=snapshot.licence,
+    )
+
+
+def _object(fields: dict[str, Any], name: str, snapshot: Snapshot) -> dict[str, Any]:
+    value = fields.get(name)
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{snapshot.folder / snapshot.config} has no {name}")
+    return value
