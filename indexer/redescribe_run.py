@@ -85,16 +85,16 @@ class RedescribeRun:
         started = time.monotonic()
         with self.target.writer() as writer:
             carry_over = CarryOver(self.source, self.target, writer)
-            self._update(carry_over)
-            self.summary.already, self._total = len(self.target), carry_over.missing()
             try:
+                self._update(carry_over)
+                self.summary.already, self._total = len(self.target), carry_over.missing()
                 self._describe(carry_over)
-            except KeyboardInterrupt:
-                self.summary.interrupted = True
-            self._commit(carry_over)
-            if not self.summary.interrupted:
+                self._commit(carry_over)
                 self._update(carry_over)  # what has changed meanwhile
                 carry_over.finish()
+            except KeyboardInterrupt:
+                self.summary.interrupted = True
+                self._commit(carry_over)
             # What came before an interrupt is no sample to compute the statistics from.
             if not self.summary.interrupted or self.target.statistics():
                 writer.finish()
