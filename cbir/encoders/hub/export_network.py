@@ -52,7 +52,10 @@ def export_network(network: nn.Module, shape: EncoderInput) -> bytes:
         )  # fmt: skip
         if program is None:
             raise InvalidInput("torch exports nothing")
-        content = program.model_proto.SerializeToString()
+        model = program.model_proto
+    for node in (*model.graph.node, *(node for function in model.functions for node in function.node)):
+        del node.metadata_props[:]  # stack traces, with paths of this machine
+    content = model.SerializeToString()
     session = open_onnx_session(content)
     for values in inputs:
         _check_equal(run_torch(network, values), run_session(session, [OUTPUT], values)[OUTPUT])

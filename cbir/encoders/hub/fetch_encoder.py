@@ -62,7 +62,7 @@ def fetch_encoder(
         If the name is taken, or the network cannot be fetched, loaded or exported; nothing is stored then.
     """
     name = options.name or address.encoder_name
-    if not re.fullmatch(NAME, name):
+    if not re.fullmatch(rf"{NAME}", name):
         raise InvalidInput(f"an encoder's name has a-z, 0-9, '_', '.' and '-', 64 at most; not {name!r}")
     _check_free(name, folder)
     report(f"fetching {address}" if options.source is None else f"reading {options.source}")

@@ -60,8 +60,9 @@ def fetch_snapshot(address: HubAddress, repository: str) -> Snapshot:
     except Exception as error:  # the exceptions of its HTTP client have no public base
         cached = _cached_folder(repository)
         if cached is None:
+            needed = [CONFIG, *([] if address.hub == "timm" else OTHERS[:1])]
             raise InvalidInput(
-                f"{address} cannot be fetched ({first_line(error)}); put config.json, preprocessor_config.json and "
+                f"{address} cannot be fetched ({first_line(error)}); put {', '.join(needed)} and "
                 f"model.safetensors of https://huggingface.co/{repository} into a folder for --from, or its "
                 f"snapshot into {HF_HUB_CACHE}/models--{repository.replace('/', '--')}"
             ) from error

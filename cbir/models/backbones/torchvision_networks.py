@@ -3,6 +3,7 @@
 import re
 from collections import OrderedDict
 from collections.abc import Callable
+from pickle import UnpicklingError
 from typing import cast
 from urllib.error import URLError
 
@@ -75,8 +76,8 @@ def download_weights(name: str) -> dict[str, Tensor]:
     """
     weights = torchvision.models.get_model_weights(PUBLISHED_AS.get(name, name)).DEFAULT
     try:
-        state: dict[str, Tensor] = weights.get_state_dict(progress=False, check_hash=True)
-    except (URLError, OSError, RuntimeError) as error:
+        state: dict[str, Tensor] = weights.get_state_dict(progress=False, check_hash=True, weights_only=True)
+    except (URLError, OSError, RuntimeError, UnpicklingError) as error:
         raise InvalidInput(
             f"the weights of {name} cannot be fetched from {weights.url}; fetch them elsewhere and name the file"
         ) from error

@@ -91,7 +91,7 @@ def hub(tmp_path, monkeypatch):
         monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", endpoint)
         template = endpoint + "/{repo_id}/resolve/{revision}/{filename}"
         monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        threading.Thread(target=server.serve_forever).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
         yield server
         server.shutdown()
 

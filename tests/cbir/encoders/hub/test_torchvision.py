@@ -37,7 +37,7 @@ def published(model, tmp_path, monkeypatch):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         url = f"http://127.0.0.1:{server.server_port}/{path.name}"
         monkeypatch.setattr(torchvision.models.SqueezeNet1_1_Weights.DEFAULT.value, "url", url)
-        threading.Thread(target=server.serve_forever).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
         yield path
         server.shutdown()
 
