@@ -42,7 +42,7 @@ def export_network(network: nn.Module, shape: EncoderInput) -> bytes:
     size = sum(parameter.numel() * 4 for parameter in network.parameters())
     if size > LARGEST_NETWORK - GRAPH_SIZE:
         raise InvalidInput(
-            f"its weights have {size >> 20} MiB, and an ONNX file at most {LARGEST_NETWORK >> 20}"
+            f"the network's weights have {size >> 20} MiB, and an ONNX file at most {LARGEST_NETWORK >> 20}"
         )
     inputs = trial_inputs(shape)
     with _quiet(), torch.no_grad():
@@ -51,7 +51,7 @@ def export_network(network: nn.Module, shape: EncoderInput) -> bytes:
             input_names=[INPUT], output_names=[OUTPUT],
         )  # fmt: skip
         if program is None:
-            raise InvalidInput("torch exports nothing")
+            raise InvalidInput("torch exports no network")
         model = program.model_proto
     for node in (*model.graph.node, *(node for function in model.functions for node in function.node)):
         del node.metadata_props[:]  # stack traces, with paths of this machine
@@ -64,12 +64,14 @@ def export_network(network: nn.Module, shape: EncoderInput) -> bytes:
 
 def _check_equal(expected: NDArray[np.float32], values: NDArray[np.float32]) -> None:
     if not np.isfinite(expected).all():
-        raise InvalidInput("its values are not finite for a random image")
+        raise InvalidInput("the network's values are not finite for a random image")
     if values.shape != expected.shape:
-        raise InvalidInput(f"as ONNX it gives {values.shape}, with torch {expected.shape}")
+        raise InvalidInput(f"as ONNX the network gives {values.shape}, with torch {expected.shape}")
     difference = float(np.abs(values - expected).max() / max(float(np.abs(expected).max()), 1e-12))
     if not difference <= TOLERANCE:
-        raise InvalidInput(f"as ONNX it gives other values than with torch: they differ by {difference:.2g}")
+        raise InvalidInput(
+            f"as ONNX the network gives other values than with torch: they differ by {difference:.2g}"
+        )
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Encoders from hubs: fetched or read from a folder, exported to ONNX, and stored with a card."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,23 +67,30 @@ def fetch_encoder(
         raise InvalidInput(f"an encoder's name has a-z, 0-9, '_', '.' and '-', 64 at most; not {name!r}")
     _check_free(name, folder)
     report(f"fetching {address}" if options.source is None else f"reading {options.source}")
-    try:
+    with _explained(f"{address} cannot be loaded"):
         network = _load(address, options.source)
-        report(f"{network.weights.name}: SHA-256 {file_sha256(network.weights)}")
-        shape = network.input.model_copy(update={"fit": options.fit or network.input.fit})
+    report(f"{network.weights.name}: SHA-256 {file_sha256(network.weights)}; exporting the network to ONNX")
+    shape = network.input.model_copy(update={"fit": options.fit or network.input.fit})
+    with _explained(f"{address} cannot be an encoder"):
         output = _output(network, shape, options.grid)
-        report("exporting it to ONNX")
         content = export_network(network.network, shape)
-    except (CbirError, ModuleNotFoundError):
-        raise
-    except Exception as error:  # the libraries raise what they like about damaged files
-        raise InvalidInput(f"{address} cannot be loaded: {first_line(error)}") from error
     card = _card(name, network, shape, output)
     EncoderNetwork(open_onnx_session(content), card)
     report("its values are equal to those of torch")
     with encoder_files.hold_folder(folder):
         _check_free(name, folder)
         return card, encoder_files.write_network(folder, card, content)
+
+
+@contextmanager
+def _explained(subject: str) -> Iterator[None]:
+    """Raise what the libraries raise as InvalidInput about `subject`; leave out our own errors and missing extras."""
+    try:
+        yield
+    except (CbirError, ModuleNotFoundError):
+        raise
+    except Exception as error:  # the libraries raise what they like about damaged files
+        raise InvalidInput(f"{subject}: {first_line(error)}") from error
 
 
 def _check_free(name: str, folder: Path) -> None:
@@ -126,7 +134,7 @@ def _output(network: HubNetwork, shape: EncoderInput, grid: int | None) -> Encod
     values = run_torch(network.network, trial_inputs(shape)[0])
     if values.ndim == 2:
         if grid is not None:
-            raise InvalidInput("it gives a vector, no map: a grid cannot be chosen")
+            raise InvalidInput("the network gives a vector, no map: --grid does not apply")
         return EncoderOutput(tensor=OUTPUT, pooling="none", dimensions=values.shape[1])
     _, channels, rows, columns = values.shape
     if grid is None:

@@ -28,18 +28,20 @@ class Infinite(nn.Module):
 @pytest.mark.slow
 def test_other_values_than_those_of_torch_are_refused():
     with pytest.raises(
-        InvalidInput, match=r"as ONNX it gives other values than with torch: they differ by 0\."
+        InvalidInput, match=r"as ONNX the network gives other values than with torch: they differ by 0\."
     ):
         export_network(Noisy().eval(), INPUT)
 
 
 @pytest.mark.slow
 def test_values_that_are_not_finite_are_refused():
-    with pytest.raises(InvalidInput, match="its values are not finite for a random image"):
+    with pytest.raises(InvalidInput, match="the network's values are not finite for a random image"):
         export_network(Infinite().eval(), INPUT)
 
 
 def test_networks_larger_than_a_file_are_refused():
     network = nn.Linear(1 << 16, 1 << 13, bias=False, device="meta")
-    with pytest.raises(InvalidInput, match="its weights have 2048 MiB, and an ONNX file at most 2047"):
+    with pytest.raises(
+        InvalidInput, match="the network's weights have 2048 MiB, and an ONNX file at most 2047"
+    ):
         export_network(network, INPUT)

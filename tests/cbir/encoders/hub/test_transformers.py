@@ -167,3 +167,21 @@ def test_missing_files_are_named(get, tmp_path):
     (folder / "model.safetensors").unlink()
     with pytest.raises(InvalidInput, match=r"config.json with model.safetensors or pytorch_model.bin"):
         get("hf:a/b", "--from", folder)
+
+
+def test_networks_that_cannot_be_encoders_are_refused(get, tmp_path):
+    folder = tmp_path / "model"
+    save(folder, transformers.Dinov2Config(**SMALL), SQUASH)
+    with pytest.raises(InvalidInput, match="the network gives a vector, no map: --grid does not apply"):
+        get("hf:a/b", "--from", folder, "--grid", 2)
+    save(folder, transformers.ViTConfig(**SMALL), {"size": {"height": 48, "width": 48}})
+    with pytest.raises(
+        InvalidInput, match=r"^hf:a/b cannot be an encoder: Input image size \(48\*48\)[^\n]*$"
+    ):
+        get("hf:a/b", "--from", folder)
+    (folder / "preprocessor_config.json").write_text(
+        '{"image_processor_type": "ViTImageProcessor", "size": {}}'
+    )
+    with pytest.raises(InvalidInput, match=r"^hf:a/b cannot be loaded: [^\n]*$|gives no size of the input"):
+        get("hf:a/b", "--from", folder)
+    assert "hf-a--b" not in encoders.names()
