@@ -54,11 +54,11 @@ def _marks(path: Path) -> set[str]:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip files whose extra is not installed, and files that `-m` leaves out: importing them takes long."""
+    """Skip files and folders whose extra is not installed, or that `-m` leaves out: importing them takes long."""
     marks = _marks(collection_path)
     missing = [mark for mark in marks if mark in MODULES and not find_spec(MODULES[mark])]
     left_out = [mark for mark in marks if f"not {mark}" in config.option.markexpr.split(" and ")]
-    return True if (missing or left_out) and collection_path.suffix == ".py" else None
+    return True if missing or left_out else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups

@@ -11,7 +11,7 @@ from cbir.cancellation import checkpoint, run_to_end
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.space_cache import SpaceCache
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
-from cbir.gallery.whitening import SAMPLE, Space, fit_space
+from cbir.gallery.whitening import SAMPLE, Space, fit_space, plain_space
 from cbir.threads import cores, for_each
 
 ROWS_PER_THREAD = 32_768  # for fewer, a thread costs more than it saves in a matrix-vector product
@@ -25,12 +25,14 @@ class Gallery(VectorBlocks):
 
     ids: (n,) int64, strictly ascending: image number of each row.
     parts: start and stop of each part of the descriptor; empty if it has one kind of values.
+    projected: the vectors are projected to principal directions, and compared as they are.
     neighbourhood: k-NN graph; None without a snapshot.
     """
 
     ids: NDArray[np.int64]
     parts: tuple[tuple[int, int], ...] = ()
     neighbourhood: Neighbourhood | None = None
+    projected: bool = False
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -53,6 +55,8 @@ class Gallery(VectorBlocks):
 
     def space_of(self, rows: Rows) -> Space:
         """Return a whitened space fitted to `rows` alone, of which at most SAMPLE are read; the last few are kept."""
+        if self.projected:
+            return plain_space(self.dimensions)
         sampled = rows[spread_rows(len(rows), SAMPLE)]
         return self._spaces.get(sampled) or run_to_end(partial(self._fit_space, sampled), _fitting)
 

@@ -39,6 +39,11 @@ class Space:
         return projected.astype(np.float32, copy=False), lengths.astype(np.float32, copy=False)
 
 
+def plain_space(dimensions: int) -> Space:
+    """Return the space of vectors that are compared as they are, by the angle between them."""
+    return Space(np.zeros(dimensions, np.float32), np.eye(dimensions, dtype=np.float32))
+
+
 def fit_space(vectors: Floats, parts: Sequence[tuple[int, int]] = ()) -> Space:
     """Fit the space to a collection's normalised vectors (n, d), of which at most SAMPLE are read.
 

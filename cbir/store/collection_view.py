@@ -182,12 +182,12 @@ def build_view(
     tail_ids = np.concatenate([tail_ids, numbers])
     parts = normalisation.part_bounds(profile, statistics)
     if snapshot is None or not len(snapshot.ids):
-        gallery = Gallery((tail,), tail_ids, parts)
+        gallery = Gallery((tail,), tail_ids, parts, projected=profile.is_projected)
     elif not len(tail):
-        gallery = Gallery((snapshot.vectors,), snapshot.ids, parts, neighbourhood)
+        gallery = Gallery((snapshot.vectors,), snapshot.ids, parts, neighbourhood, profile.is_projected)
     else:
         ids = np.concatenate([snapshot.ids, tail_ids])
-        gallery = Gallery((snapshot.vectors, tail), ids, parts, neighbourhood)
+        gallery = Gallery((snapshot.vectors, tail), ids, parts, neighbourhood, profile.is_projected)
     deleted = np.fromiter(connection.scalars(select(tombstones.c.number)), np.int64)
     rows = None
     if len(deleted):

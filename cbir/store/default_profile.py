@@ -16,12 +16,12 @@ def default_profile_advice(profile: Profile, folder: Path) -> str | None:
     Parameters
     ----------
     profile : Profile
-        Profile of the collection. One with a trained embedding, or with the default descriptor beside others, was
-        chosen and needs no advice.
+        Profile of the collection. One with an encoder or a trained embedding, or with the default descriptor beside
+        others, was chosen and needs no advice.
     folder : Path
         Its folder.
     """
-    if embedding_descriptor.NAME.fullmatch(profile.descriptor):
+    if embedding_descriptor.NAME.fullmatch(profile.descriptor) or profile.is_projected:
         return None
     try:
         default, *_ = descriptors.resolve_descriptor(DEFAULT_PROFILE)

@@ -88,7 +88,11 @@ def rebuild_index(folder: Path, engine: Engine, refit: bool = False) -> None:
         file=name, generation=generation, images=count, last_number=last, size=size, checksum=checksum
     )
     parts = normalisation.part_bounds(profile, statistics)
-    neighbours = knn.find_neighbours(matrix, whitening.fit_space(matrix, parts))
+    plain = (
+        profile.is_projected
+    )  # principal directions need no whitening, which takes long where there are many
+    space = whitening.plain_space(matrix.shape[1]) if plain else whitening.fit_space(matrix, parts)
+    neighbours = knn.find_neighbours(matrix, space)
     info.neighbours_checksum = write_knn(snapshot_folder / info.neighbours, neighbours)
     with engine.begin() as connection:
         metadata.set_value(connection, "statistics", statistics.to_json())

@@ -81,9 +81,9 @@ class Profile(BaseModel):
 
 
 def get(name: str, weights: dict[str, float] | None = None) -> Profile:
-    """Return the profile of a descriptor, of the folder of a trained embedding, or of both as FOLDER+DESCRIPTOR.
+    """Return the profile of a descriptor, an encoder, the folder of a trained embedding, or NETWORK+DESCRIPTOR.
 
-    `name` is one of these, `weights` are factors by part; a descriptor beside an embedding has BESIDE_WEIGHT by
+    `name` is one of these, `weights` are factors by part; a descriptor beside a network has BESIDE_WEIGHT by
     default. Raises InvalidInput for an unknown name.
     """
     try:

@@ -20,10 +20,10 @@ from cbir.store.creation import read_secret
 from cbir.store.damage import raise_when_damaged
 from cbir.store.lost_rows import SAME_IMAGE, insert_row, repair_list, restore_missing, restore_vectors
 from cbir.store.profile import Profile
-from cbir.store.projection import Projection
 from cbir.store.row_damage import CONTENT, damaged_keys, name_images
 from cbir.store.row_totals import read_totals, start_totals, stop_totals
 from cbir.store.schema import CHECKED, DATABASE, LISTS, connect, images, labels, meta, thumbnails, vectors
+from cbir.store.standardisation import Standardisation
 from cbir.store.vector_format import vector_format
 from cbir.store.vector_recovery import recover_vector
 from cbir.store.writer_lock import writer_lock
@@ -225,9 +225,6 @@ def _repair_vectors(
         _report(connection, repair.lost, vectors, damaged)
         return
     snapshot, statistics = intact
-    if isinstance(statistics, Projection):  # no vector can be computed back from a shorter one
-        _report(connection, repair.lost, vectors, damaged)
-        return
     if not damaged:
         load = partial(load_vectors, connection, 0, vector_format(profile), require_finite=False)
         differing = differing_numbers(*intact, *load())
@@ -237,11 +234,15 @@ def _repair_vectors(
             _report(connection, repair.restored, vectors, set(differing) - set(damaged), "the last good copy")
         else:
             damaged = differing
-    rows = {int(number): row for row, number in enumerate(snapshot.ids)} if damaged else {}
+    rows: dict[int, int] = {}
+    if damaged and isinstance(
+        statistics, Standardisation
+    ):  # no vector can be computed back from a projected one
+        rows = {int(number): row for row, number in enumerate(snapshot.ids)}
     for number in damaged:
         query = f"SELECT CAST(vector AS BLOB), {COLUMN} FROM main.vectors WHERE number = ?"
         stored, checksum = connection.exec_driver_sql(query, (number,)).one()
-        if number in rows:
+        if number in rows and isinstance(statistics, Standardisation):
             confirms = partial(_has_checksum, number, checksum)
             vector = recover_vector(snapshot.vectors[rows[number]], statistics, stored, confirms)
             update = f"UPDATE main.vectors SET vector = ?, {COLUMN} = ? WHERE number = ?"

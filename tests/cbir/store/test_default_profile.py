@@ -23,6 +23,7 @@ FOLDER = Path("chest")
         ("huang2012", "tamura", True),
         ("lite0", "huang2012", True),
         ("lite0", "lite0", False),
+        ("huang2012", "lite0", False),
         ("lite0", "lite0+huang2012", False),
         ("none-that-is-installed", "huang2012", False),
     ],

@@ -11,6 +11,7 @@ from sklearn.decomposition import PCA
 
 from cbir.errors import InvalidInput
 from cbir.store import Collection, projection
+from cbir.store.checksums import vector_checksum
 from cbir.store.normalisation import fit_statistics, needs_refit, read_statistics
 from cbir.store.profile import Profile
 from cbir.store.projection import Projection, fit_projection
@@ -205,3 +206,28 @@ def test_a_damaged_vector_is_reported_and_not_made_up(projected: Collection) -> 
     assert "do not match their checksums" in problem
     repair = repair_rows(projected)
     assert "vectors" in str(repair.lost)
+
+
+def test_a_vector_that_changed_comes_back_from_the_last_good_copy(projected: Collection) -> None:
+    with projected.writer() as writer:
+        writer.finish()
+    changed = np.zeros(VALUES, np.float32).tobytes()
+    with projected._engine.begin() as connection:
+        connection.exec_driver_sql(
+            "UPDATE vectors SET vector = ?, checksum = ? WHERE number = 5",
+            (changed, vector_checksum(5, changed)),
+        )
+    (problem,) = verify_collection(projected)
+    assert "have changed since the snapshot" in problem
+    assert "last good copy" in str(repair_rows(projected).restored)
+    assert verify_collection(projected) == []
+
+
+def test_principal_directions_are_compared_as_they_are(projected: Collection) -> None:
+    assert projected.view().gallery.space.projection.shape == (VALUES, VALUES)
+    with projected.writer() as writer:
+        writer.finish()
+    gallery = projected.view().gallery
+    for space in (gallery.space, gallery.space_of(np.arange(100))):
+        np.testing.assert_array_equal(space.projection, np.eye(8))
+        np.testing.assert_array_equal(space.centre, 0)
