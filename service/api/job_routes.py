@@ -1,6 +1,7 @@
 """Endpoints of indexing jobs, and DELETE /v1/patients."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 from flask import Blueprint, Response, url_for
@@ -60,7 +61,7 @@ def post_job() -> Response:
         within=tuple(map(Path, state.settings.index_roots)),
         actor=actor_name(),
     )
-    job = IndexJob(handle.name, request, handle.indexing)
+    job = IndexJob(handle.name, request, partial(handle.indexing, request.collection))
     state.jobs.add(job)
     log_job(job.job)
     response = json_response(_job_info(job), 202)

@@ -68,8 +68,8 @@ class CollectionHandle:
         self.settings = settings
         self._on_replaced = on_replaced
         self._opening = Lock()
-        self._writing = Lock()
-        self._indexing = False
+        self._writing: dict[Path, Lock] = {}  # by folder: a job may still index the one before a switch
+        self._indexing: set[Path] = set()
         self._opened: OpenedCollection | None = None
         self._failed: FailedOpening | None = None
         self._switch_problem: str | None = None
@@ -81,9 +81,7 @@ class CollectionHandle:
         """Folder of the collection; of an alias the one in use, which is opened: raises NotReady if it cannot be."""
         if not self.is_alias:
             return self.path
-        self.whole_searcher()
-        assert self._opened is not None
-        return self._opened.folder
+        return self._opened_for_request().folder
 
     @property
     def is_alias(self) -> bool:
@@ -104,15 +102,18 @@ class CollectionHandle:
         So what it describes fits what it searches and writes to, even if the alias is switched meanwhile. Raises
         NotReady if the collection cannot be opened.
         """
-        if not has_request_context():
-            return self._current_searcher()
-        searchers: dict[str, Searcher] = g.setdefault("searchers", {})
-        if self.name not in searchers:
-            searchers[self.name] = self._current_searcher()
-        return searchers[self.name]
+        return self._opened_for_request().searcher
 
-    def _current_searcher(self) -> Searcher:
-        """Return the searcher in use, opened again if the folder now holds another database.
+    def _opened_for_request(self) -> OpenedCollection:
+        if not has_request_context():
+            return self._current()
+        opened: dict[str, OpenedCollection] = g.setdefault("opened_collections", {})
+        if self.name not in opened:
+            opened[self.name] = self._current()
+        return opened[self.name]
+
+    def _current(self) -> OpenedCollection:
+        """Return the collection in use, opened again if the folder now holds another database.
 
         When an alias was switched, the first request opens the other collection; those that come meanwhile are
         answered from the one before, as are all if the other cannot be opened.
@@ -128,11 +129,11 @@ class CollectionHandle:
             return self._keep(opened, error)
         if opened and (opened.folder, opened.file) == (folder, file):
             self._switch_problem = None
-            return opened.searcher
+            return opened
         switched = opened is not None and opened.folder != folder
         if not self._opening.acquire(blocking=not switched):
             assert opened is not None
-            return opened.searcher
+            return opened
         try:
             return self._replace(folder, file)
         except NotReady as error:
@@ -140,28 +141,28 @@ class CollectionHandle:
         finally:
             self._opening.release()
 
-    def _replace(self, folder: Path, file: FileIdentity) -> Searcher:
+    def _replace(self, folder: Path, file: FileIdentity) -> OpenedCollection:
         """Open the collection in `folder`, and use it from now on."""
         before = self._opened
         if before and (before.folder, before.file) == (folder, file):
-            return before.searcher
-        searcher = self._open(folder)
+            return before
+        opened = OpenedCollection(folder, file, self._open(folder))
         self._limited.clear()
-        self._opened = OpenedCollection(folder, file, searcher)
+        self._opened = opened
         self._switch_problem = None
         if before:
             self._on_replaced(before.folder)
             if before.folder != folder:
                 log.warning("collection %s is now in %s", self.name, folder)
-        return searcher
+        return opened
 
-    def _keep(self, opened: OpenedCollection | None, error: CbirError) -> Searcher:
-        """Return the searcher in use, since the alias leads to none; raises NotReady without one."""
+    def _keep(self, opened: OpenedCollection | None, error: CbirError) -> OpenedCollection:
+        """Return the collection in use, since the alias leads to none; raises NotReady without one."""
         if opened is None or not self.is_alias:
             raise error if isinstance(error, NotReady) else NotReady(str(error)) from error
         reason = str(error).replace(f"{self.path.parent}{os.sep}", "")
         self._switch_problem = f"the alias cannot be followed, {opened.folder.name} stays in use: {reason}"
-        return opened.searcher
+        return opened
 
     def _open(self, folder: Path) -> Searcher:
         files = _file_states(folder)
@@ -186,25 +187,27 @@ class CollectionHandle:
 
         actor: recorded in the collection's history.
         """
-        if self._indexing:
+        opened = self._opened_for_request()
+        if opened.folder in self._indexing:
             raise CollectionBusy(f"a job is indexing into the collection {self.name}; wait for it to end")
-        if not self._writing.acquire(timeout=WRITE_WAIT_SECONDS):
+        writing = self._writing.setdefault(opened.folder, Lock())
+        if not writing.acquire(timeout=WRITE_WAIT_SECONDS):
             raise CollectionBusy(f"other requests are writing to the collection {self.name}; try again later")
         try:
-            with self.whole_searcher().collection.writer(actor) as writer:
+            with opened.searcher.collection.writer(actor) as writer:
                 yield writer
         finally:
-            self._writing.release()
+            writing.release()
 
     @contextmanager
-    def indexing(self) -> Iterator[None]:
-        """Block writes by requests of this service while a job writes."""
-        with self._writing:
-            self._indexing = True
+    def indexing(self, folder: Path) -> Iterator[None]:
+        """Block writes to `folder` by requests of this service while a job writes to it."""
+        with self._writing.setdefault(folder, Lock()):
+            self._indexing.add(folder)
             try:
                 yield
             finally:
-                self._indexing = False
+                self._indexing.remove(folder)
 
     def snapshot_problem(self) -> str | None:
         """Return the damage that queries work around, logged once; None if there is none."""

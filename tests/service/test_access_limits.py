@@ -248,7 +248,7 @@ def test_jobs_name_files_to_administrators_only(
 def test_a_full_queue_of_jobs_says_how_long(indexed: Path, tmp_path: Path) -> None:
     app = create_app(indexed, settings.load(index_roots=(str(tmp_path),)))
     client, state = app.test_client(), app.extensions[EXTENSION]
-    with state.handle().indexing():
+    with state.handle().indexing(indexed):
         answers = [client.post("/v1/jobs", json={"folder": str(tmp_path)}) for _ in range(102)]
         for job in state.jobs.all():
             if job.state == "waiting":

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from cbir import settings
+from cbir.errors import CollectionBusy
 from cbir.store import Collection
 from cbir.store.alias import write_alias
 from service.access.tokens import Scope, TokenStore
@@ -117,6 +118,36 @@ def test_a_request_writes_to_the_collection_that_it_described_images_for(alias: 
             assert written.profile.hash == described_for.hash
     with app.test_request_context(), handle.writer("test") as writer:
         assert writer.folder.name == "second"
+
+
+def test_a_request_has_one_collection_while_another_request_opens_the_next(alias: Path) -> None:
+    app = create_app(alias, settings.load())
+    handle = app.extensions[EXTENSION].collections["chest"]
+    with app.test_request_context():
+        searcher = handle.whole_searcher()
+        write_alias(alias, alias.with_name("second"))
+        other = threading.Thread(target=handle.whole_searcher)
+        other.start()
+        other.join()
+        assert handle.folder == searcher.collection.folder == alias.with_name("first")
+        assert handle.whole_searcher() is searcher
+    with app.test_request_context():
+        assert handle.folder == handle.whole_searcher().collection.folder == alias.with_name("second")
+
+
+def test_a_job_blocks_writes_to_its_own_folder_alone(alias: Path) -> None:
+    handle = create_app(alias, settings.load()).extensions[EXTENSION].collections["chest"]
+    with handle.indexing(handle.folder):
+        with pytest.raises(CollectionBusy, match="a job is indexing"), handle.writer("test"):
+            pass
+        write_alias(alias, alias.with_name("second"))
+        with handle.writer("test") as writer:
+            assert writer.folder == alias.with_name("second")
+        write_alias(alias, alias.with_name("first"))
+        with pytest.raises(CollectionBusy, match="a job is indexing"), handle.writer("test"):
+            pass
+    with handle.writer("test") as writer:
+        assert writer.folder == alias.with_name("first")
 
 
 def test_an_alias_that_leads_nowhere_leaves_the_collection_in_use(alias: Path, tmp_path: Path) -> None:

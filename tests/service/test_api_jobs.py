@@ -158,7 +158,7 @@ def test_a_link_that_changes_while_its_job_waits(
     shutil.copy(tmp_path / "labels.csv", archive)
     handle, collection = app.extensions[EXTENSION].handle(), client.get("/v1/collection").json
     for values, swapped in (({"folder": str(folder)}, folder), ({"labels": f"{archive}/labels.csv"}, None)):
-        with handle.indexing():  # so that the job waits
+        with handle.indexing(handle.folder):  # so that the job waits
             job = client.post(JOBS, json={"folder": str(archive)} | values).json["job"]
             if swapped:
                 swapped.rename(archive / "moved")
@@ -207,7 +207,7 @@ def test_one_job_too_many(
 ) -> None:
     monkeypatch.setattr(index_jobs, "MAX_WAITING", 1)
     handle = app.extensions[EXTENSION].handle()
-    with handle.indexing():  # so that jobs wait
+    with handle.indexing(handle.folder):  # so that jobs wait
         answers = [client.post(JOBS, json={"folder": str(archive)}) for _ in range(2)]
         assert answers[0].status_code == 202
         problem(answers[1], 429)

@@ -115,7 +115,8 @@ def test_jobs(writable: Path, tokens: TokenStore, pictures: list[Path]) -> None:
     )
     token, text = tokens.create([Scope.ingest])
     headers, client = {"Authorization": f"Bearer {text}"}, app.test_client()
-    with app.extensions[EXTENSION].handle().indexing():  # so that the jobs wait
+    handle = app.extensions[EXTENSION].handle()
+    with handle.indexing(handle.folder):  # so that the jobs wait
         sent = {"folder": roots[0], "duplicates": True}
         first = client.post("/v1/jobs", json=sent, headers=headers).json["job"]
         second = client.post("/v1/jobs", json=sent, headers=headers).json["job"]
