@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, func, sel
 from cbir.cancellation import with_checkpoints
 from cbir.errors import CollectionDamaged, NotFound
 from cbir.store import dicom_instances, image_counts
-from cbir.store.checksums import values_checksum, vector_checksum
+from cbir.store.checksums import row_checksum, values_checksum, vector_checksum
 from cbir.store.dicom_instances import DicomScope, StudyCounts
 from cbir.store.filter_conditions import Condition
 from cbir.store.image_rows import batches
@@ -109,9 +109,12 @@ class RecordQueries:
         return list(self._read(_read_records, query.order_by(images.c.number).limit(limit)).items())
 
     def thumbnail(self, image_id: str) -> bytes | None:
-        """Return the stored JPEG of an uploaded image; None if there is none."""
-        query = select(thumbnails.c.picture).join(images).where(images.c.image_id == image_id)
-        return next((row.picture for row in self._rows(query)), None)
+        """Return the stored JPEG of an uploaded image; None if there is none. Raises CollectionDamaged."""
+        for row in self._rows(select(thumbnails).join(images).where(images.c.image_id == image_id)):
+            if row.checksum != row_checksum(b"%d" % row.number, row.picture):
+                raise CollectionDamaged(f"the thumbnail of {image_id} does not match its checksum; {REMEDY}")
+            return bytes(row.picture)
+        return None
 
     def stored_vector(self, image_id: str) -> bytes:
         """Return the raw vector of one image as it is stored; raises NotFound, CollectionDamaged."""

@@ -320,3 +320,16 @@ def test_a_copy_of_the_collection_verifies(full: Collection, tmp_path: Path) -> 
     full.close()
     with Collection(shutil.copytree(full.folder, tmp_path / "copy")) as copy:
         assert verify_collection(copy) == []
+
+
+def test_a_damaged_thumbnail_is_not_shown(full: Collection) -> None:
+    flip(full, "thumbnails", "picture", random.Random(0))
+    read = []
+    for _, record in full.iterate():
+        try:
+            read.append(full.thumbnail(record.image_id))
+        except CollectionDamaged as damage:
+            assert "thumbnail" in str(damage)
+    assert len(read) == IMAGES - 1
+    repair_rows(full)
+    assert all(full.thumbnail(record.image_id) for _, record in full.iterate())
