@@ -78,6 +78,7 @@ def _facts(comparison: "Comparison", first: Collection, second: Collection) -> d
         **sides,
         "images_in_both": comparison.in_both,
         "queries": len(comparison.queries),
+        "skipped": comparison.skipped,
         "overlap": {
             "mean": float(comparison.overlaps.mean()),
             **dict(zip(QUARTILES, quartiles, strict=True)),
@@ -101,6 +102,8 @@ def _print_comparison(facts: dict[str, Any]) -> None:
     typer.echo(
         f"{facts['queries']} queries among {facts['images_in_both']} images that both have, rerank {facts['rerank']}"
     )
+    if facts["skipped"]:
+        typer.echo(f"{facts['skipped']} queries were skipped: their images were deleted meanwhile")
     overlap = ", ".join(f"{name} {value:.2f}" for name, value in facts["overlap"].items())
     typer.echo(f"overlap of the first {k}: {overlap}")
     typer.echo(

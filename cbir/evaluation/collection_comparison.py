@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
-from cbir.errors import InvalidInput
+from cbir.errors import InvalidInput, NotFound
 from cbir.evaluation.candidates import encode_values
 from cbir.evaluation.metrics.average_precision import average_precision
 from cbir.evaluation.significance import bootstrap_intervals, randomisation_test
@@ -59,13 +59,17 @@ class ComparedQuery:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Result of `compare_collections`. milliseconds: median time of a query for k answers, of both collections."""
+    """Result of `compare_collections`. milliseconds: median time of a query for k answers, of both collections.
+
+    skipped: queries that were left out, since a collection lost the image meanwhile.
+    """
 
     images: tuple[int, int]
     in_both: int
     milliseconds: tuple[float, float]
     queries: list[ComparedQuery]
     labels: list[ComparedLabel]
+    skipped: int = 0
 
     @property
     def overlaps(self) -> NDArray[np.float64]:
@@ -101,7 +105,8 @@ def compare_collections(
 ) -> Comparison:
     """Search in two collections with the same images, without those of the query's own patient.
 
-    Images that only one of the collections has are neither queries nor answers.
+    Images that only one of the collections has are neither queries nor answers, nor are those that come meanwhile.
+    Queries whose image is deleted meanwhile are skipped.
 
     Parameters
     ----------
@@ -124,7 +129,8 @@ def compare_collections(
     Raises
     ------
     InvalidInput
-        If the collections have fewer than two images in common, or no image has one of the labels.
+        If the collections have fewer than two images in common, no image has one of the labels, or all
+        images of queries are deleted meanwhile.
     """
     ids = [collection.image_ids() for collection in (first, second)]
     common = sorted(set(ids[0].values()) & set(ids[1].values()))
@@ -138,23 +144,34 @@ def compare_collections(
         for collection, of_side in zip((first, second), ids, strict=True)
     ]
     drawn = np.random.default_rng(seed).permutation(len(common))[:queries].tolist()
+    _search(sides, drawn[0], k, rerank)  # loads what the first search loads; not timed
     for side in sides:
-        side.search(drawn[0], k, rerank)  # loads what the first search loads; not timed
         side.milliseconds.clear()
     compared = []
     for done, query in enumerate(drawn):
         progress(done, len(drawn))
-        rankings = [side.search(query, k, rerank) for side in sides]
+        rankings = _search(sides, query, k, rerank)
+        if rankings is None:
+            continue
         labels.judge(query, rankings, k)
         compared.append(_compare_query(common, query, [ranking[:k] for ranking in rankings]))
     progress(len(drawn), len(drawn))
+    if not compared:
+        raise InvalidInput("the images of all queries were deleted meanwhile; compare the collections again")
     times = [float(np.median(side.milliseconds)) for side in sides]
     metrics = labels.compare(k, seed)
-    return Comparison((len(ids[0]), len(ids[1])), len(common), (times[0], times[1]), compared, metrics)
+    return Comparison(
+        (len(ids[0]), len(ids[1])),
+        len(common),
+        (times[0], times[1]),
+        compared,
+        metrics,
+        skipped=len(drawn) - len(compared),
+    )
 
 
 class _Side:
-    """One of the collections. Positions are those of the ids that both have."""
+    """One of the collections, with the images of the start. Positions are those of the ids that both have."""
 
     def __init__(
         self, collection: Collection, ids: dict[int, str], common: Sequence[str], settings: Settings
@@ -168,6 +185,8 @@ class _Side:
 
     def search(self, query: int, k: int, rerank: str) -> Positions:
         """Return the positions of all images, best first; time a search for the first k.
+
+        Raises NotFound if the query image has been deleted.
 
         Parameters
         ----------
@@ -184,10 +203,19 @@ class _Side:
         started = perf_counter()
         self._searcher.rank(raw, record.content_hash, request)
         self.milliseconds.append((perf_counter() - started) * 1000)
-        everything = request.model_copy(update={"k": len(self._numbers)})
+        everything = request.model_copy(update={"k": max(len(self._numbers), len(collection.view()))})
         numbers = self._searcher.rank(raw, record.content_hash, everything).numbers
-        positions = self._positions[np.searchsorted(self._numbers, numbers)]
+        known = numbers[np.isin(numbers, self._numbers)]
+        positions = self._positions[np.searchsorted(self._numbers, known)]
         return np.asarray(positions[positions >= 0])
+
+
+def _search(sides: Sequence[_Side], query: int, k: int, rerank: str) -> list[Positions] | None:
+    """Return the rankings of both sides, None if one no longer has the query image."""
+    try:
+        return [side.search(query, k, rerank) for side in sides]
+    except NotFound:
+        return None
 
 
 def _compare_query(common: Sequence[str], query: int, best: Sequence[Positions]) -> ComparedQuery:

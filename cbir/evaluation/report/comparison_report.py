@@ -7,12 +7,14 @@ from typing import Any
 
 import cbir
 from cbir.atomic import atomic_text
+from cbir.errors import NotFound
 from cbir.evaluation.collection_comparison import ComparedQuery, Comparison
 from cbir.evaluation.report.report_pictures import ReportPictures
 from cbir.evaluation.report.svg_figure import style_sheet
 from cbir.store import Collection, originals
 
 PRIVATE = 0o600  # file mode: the pictures are of patients
+DELETED = "deleted meanwhile"
 
 
 def write_comparison_report(
@@ -40,12 +42,15 @@ def write_comparison_report(
     )
     overlap = ", ".join(f"{name} {value:.2f}" for name, value in facts["overlap"].items())
     correlation = facts["rank_correlation"]
+    skipped = (
+        f"; {facts['skipped']} skipped, as their images were deleted meanwhile" if facts["skipped"] else ""
+    )
     page = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Two collections of the same images</title><style>{style_sheet()}</style></head><body>
 <h1>Two collections of the same images</h1>
-<p class="sub">{facts["queries"]} queries among {facts["images_in_both"]} images that both have. Not a medical
-device.</p>
+<p class="sub">{facts["queries"]} queries among {facts["images_in_both"]} images that both have{skipped}. Not a
+medical device.</p>
 <dl>{sides}<dt>re-ranking</dt><dd>{escape(facts["rerank"])}</dd>
 <dt>overlap of the first {facts["k"]}</dt><dd>{overlap}</dd>
 <dt>rank correlation of the shared</dt><dd>{"none" if correlation is None else f"{correlation:.2f}"}</dd></dl>
@@ -67,7 +72,10 @@ class _Pictures:
         self._collection, self._pictures = collection, pictures
 
     def html(self, image_id: str) -> str:
-        record = self._collection.record(image_id)
+        try:
+            record = self._collection.record(image_id)
+        except NotFound:
+            return f'<span class="none">{DELETED}</span>'
         source = originals.original_path(self._collection.folder, record.source) or record.source
         return self._pictures.html(str(source), record.frame, record.content_hash, record.burned_in)
 

@@ -1,6 +1,7 @@
 """`cbir collection compare`: the same queries in two collections of the same images."""
 
 import json
+import shutil
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +11,16 @@ import pytest
 from scipy.stats import kendalltau
 
 from cbir import settings
+from cbir.commands.compare_collections import _facts, _print_comparison
 from cbir.errors import InvalidInput
 from cbir.evaluation.collection_comparison import compare_collections
 from cbir.evaluation.metrics.average_precision import average_precision
+from cbir.evaluation.report.comparison_report import write_comparison_report
 from cbir.search import Request, Searcher
 from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store import profile as profiles
+from cbir.store.carry_over import CarryOver, open_counterpart
 from tests.indexer.commands import call
 from tests.indexer.conftest import picture
 
@@ -120,6 +124,99 @@ def test_unlabelled_and_unrelated_collections(folders, loaded, tmp_path):
         pytest.raises(InvalidInput, match="0 images in common"),
     ):
         compare_collections(good, empty, loaded)
+
+
+@pytest.fixture
+def changing(folders, tmp_path) -> Path:
+    """A collection that may be changed, like the first of `folders`."""
+    return Path(shutil.copytree(folders[0], tmp_path / "changing"))
+
+
+def test_an_image_that_comes_meanwhile_is_no_answer(folders, changing, loaded):
+    def add(done: int, total: int) -> None:
+        if done == 1:
+            record = Record("f" * 32, "/new.png", "1", "png", 9, 9, patient_key="other")
+            with Collection(changing) as collection, collection.writer() as writer:
+                writer.add([(record, collection.vector(collection.image_ids()[1]))])
+
+    with Collection(folders[0]) as one, Collection(changing) as other:
+        before = set(other.image_ids().values())
+        comparison = compare_collections(one, other, loaded, queries=10, k=COUNT, progress=add)
+        assert len(other) == COUNT + 1
+    assert (len(comparison.queries), comparison.skipped) == (10, 0)
+    for query in comparison.queries:
+        assert set(query.b) < before
+        assert sorted(query.a) == sorted(query.b)  # all images of other patients, once
+
+
+def test_an_image_that_comes_between_others_is_not_taken_for_one_of_them(folders, loaded, tmp_path):
+    folder = tmp_path / "carried"
+    with Collection(folders[0]) as source, open_counterpart(source, folder, source.profile) as target:
+        numbers = list(source.image_ids())
+        vectors = {number: source.vector(source.image_ids()[number]) for number in numbers}
+        late = numbers[COUNT // 2]
+
+        def carry(chosen: list[int]) -> None:
+            with Collection(folder) as opened, opened.writer() as writer:
+                carried = CarryOver(source, opened, writer)
+                carried.add({number: vectors[number] for number in chosen})
+                carried.finish()
+                writer.finish()
+
+        def add(done: int, total: int) -> None:
+            if done == 1:
+                carry([late])
+
+        carry([number for number in numbers if number != late])
+        comparison = compare_collections(source, target, loaded, queries=10, k=COUNT, progress=add)
+        assert len(target) == COUNT
+    for query in comparison.queries:
+        assert sorted(query.a) == sorted(query.b)
+        assert source.image_ids()[late] not in query.a
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_queries_whose_image_is_deleted_meanwhile_are_skipped(folders, changing, loaded, first):
+    def delete(done: int, total: int) -> None:
+        if done == 1:
+            with Collection(changing) as collection, collection.writer() as writer:
+                writer.delete(list(collection.image_ids().values())[: COUNT // 2])
+
+    with Collection(folders[0]) as one, Collection(changing) as other:
+        a, b = (other, one) if first else (one, other)
+        comparison = compare_collections(a, b, loaded, queries=20, progress=delete)
+        left = set(other.image_ids().values())
+    assert len(comparison.queries) + comparison.skipped == 20
+    assert 0 < comparison.skipped < 20
+    assert {query.image_id for query in comparison.queries[1:]} <= left
+
+
+def test_no_query_is_left(folders, changing, loaded):
+    def delete(done: int, total: int) -> None:
+        if done == 0:
+            with Collection(changing) as collection, collection.writer() as writer:
+                writer.delete(list(collection.image_ids().values()))
+
+    with (
+        Collection(folders[0]) as one,
+        Collection(changing) as other,
+        pytest.raises(InvalidInput, match="deleted meanwhile"),
+    ):
+        compare_collections(one, other, loaded, queries=5, progress=delete)
+
+
+def test_what_was_deleted_meanwhile_is_said(folders, changing, loaded, tmp_path, capsys):
+    with Collection(folders[0]) as one, Collection(changing) as other:
+        comparison = replace(compare_collections(one, other, loaded, queries=5), skipped=3)
+        facts = _facts(comparison, one, other) | {"k": 10, "seed": 0, "rerank": "none"}
+        with Collection(changing) as collection, collection.writer() as writer:
+            writer.delete([comparison.queries[0].image_id])
+        write_comparison_report(tmp_path / "report.html", comparison, other, facts, loaded.max_pixels)
+    _print_comparison(facts)
+    assert "3 queries were skipped" in capsys.readouterr().out
+    page = (tmp_path / "report.html").read_text()
+    assert ">deleted meanwhile<" in page
+    assert "3 skipped" in page
 
 
 def test_the_command_prints_a_table_or_json(folders):
