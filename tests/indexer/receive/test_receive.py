@@ -18,7 +18,6 @@ from pydicom.uid import BasicTextSRStorage, JPEGBaseline8Bit, SecondaryCaptureIm
 from pynetdicom import AE, build_context
 from pynetdicom.sop_class import CTImageStorage
 
-from cbir import settings
 from cbir.datasets.phantoms import write_phantoms
 from cbir.errors import InvalidInput
 from cbir.images import Limits
@@ -27,7 +26,6 @@ from cbir.store import Collection
 from cbir.store import profile as profiles
 from indexer.dicom.describe_instance import InstanceTask, describe_instance
 from indexer.dicom.instance_filter import InstanceFilter
-from indexer.dicom.intake_options import accepts_burned_in
 from indexer.receive.receive_command import receive
 from indexer.receive.transfer_syntaxes import decodable_syntaxes
 from tests.indexer.receive.listening import associate
@@ -87,37 +85,43 @@ def test_dcmtk_sends_a_folder_twice_and_nothing_is_there_twice(tmp_path: Path) -
     assert sorted(found) == sorted(str(dcmread(name).SOPInstanceUID) for name in files)
 
 
-def test_what_is_there_is_answered_without_being_described(running: tuple[Receiver, Path]) -> None:
-    started, place = running
-    wanted = list(slices(6, 48, seed=1))
-    assert send(started.port, wanted) == [0] * 6
-    number = started.process.pid
-    describing = Path(f"/proc/{number}/task/{number}/children").read_text().split()
-    assert describing
-    for child in describing:
-        os.kill(int(child), signal.SIGSTOP)  # nobody can describe anything now
-    try:
+@pytest.mark.slow
+def test_what_is_there_is_answered_without_being_described(tmp_path: Path) -> None:
+    wanted = list(slices(6, 48))
+    with receiver(tmp_path / "collection") as started:
         assert send(started.port, wanted) == [0] * 6
-    finally:
+        number = started.process.pid
+        describing = Path(f"/proc/{number}/task/{number}/children").read_text().split()
+        assert describing
         for child in describing:
-            os.kill(int(child), signal.SIGCONT)
-    found = instances_in(place)
-    assert [found.count(str(ds.SOPInstanceUID)) for ds in wanted] == [1] * 6
+            os.kill(int(child), signal.SIGSTOP)  # nobody can describe anything now
+        try:
+            assert send(started.port, wanted) == [0] * 6
+        finally:
+            for child in describing:
+                os.kill(int(child), signal.SIGCONT)
+        assert json.loads(started.stop()) == {"stored": 6, "there already": 6}
+    assert sorted(instances_in(tmp_path / "collection")) == sorted(str(ds.SOPInstanceUID) for ds in wanted)
 
 
+@pytest.mark.slow
 def test_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CBIR_STORE_THUMBNAILS", "false")
     monkeypatch.setenv("CBIR_BURNED_IN", "refuse")
-    assert accepts_burned_in(True, settings.load())
     place = tmp_path / "collection"
     (written,) = slices(1, 32)
     written.BurnedInAnnotation = "YES"
-    with receiver(place) as started:
-        assert send(started.port, [*slices(3, 48, seed=1), written]) == [0, 0, 0, 0xB006]
-        started.stop()
+    sent = [*slices(3, 48, seed=1), written]
+    for options, status, counts in (
+        ((), 0xB006, {"stored": 3, "left out by option": 1}),
+        (("--burned-in",), 0, {"stored": 1, "there already": 3}),
+    ):
+        with receiver(place, *options) as started:
+            assert send(started.port, sent) == [0, 0, 0, status]
+            assert json.loads(started.stop()) == counts
     with Collection(place) as collection:
         records = [record for _, record in collection.iterate()]
-        assert len(records) == 3
+        assert len(records) == 4
         assert not any(collection.thumbnail(record.image_id) for record in records)
 
 
