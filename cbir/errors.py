@@ -13,6 +13,10 @@ class InvalidInput(CbirError):
     """An option, label filter, vector or profile that does not fit."""
 
 
+class UndescribableImage(UnreadableImage):
+    """An image that a network gives values for that cannot be stored."""
+
+
 class NoPixels(UnreadableImage):
     """A DICOM object without an image: a report, a presentation state, a plan."""
 

@@ -1,7 +1,7 @@
 """Files to records and vectors, in parallel processes."""
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cbir.descriptors.descriptor import Batched
+from cbir.errors import UndescribableImage
 from cbir.images import Image
 from cbir.ingest.description import (
     DescribedFile,
@@ -96,9 +97,17 @@ def describe_files(paths: Sequence[Path], task: FileTask) -> list[DescribedFile]
         return [_describe_file(path, task, descriptor) for path in paths]
     files = [_describe_file(path, task, descriptor.prepare) for path in paths]
     extend_deadline(inf)  # a network is loaded with the first chunk
-    vectors: Iterator[Any] = iter(
-        descriptor.describe_batch([prepared for file in files for prepared in file.vectors])
-    )
+    return _describe_prepared(files, descriptor)
+
+
+def _describe_prepared(files: list[DescribedFile], descriptor: Batched) -> list[DescribedFile]:
+    """Replace what was prepared by vectors; if the network fails at an image, file by file, to refuse its file."""
+    try:
+        vectors = iter(descriptor.describe_batch([prepared for file in files for prepared in file.vectors]))
+    except UndescribableImage as error:
+        if len(files) == 1:
+            return [refuse(error)]
+        return [described for file in files for described in _describe_prepared([file], descriptor)]
     return [replace(file, vectors=tuple(islice(vectors, len(file.vectors)))) for file in files]
 
 

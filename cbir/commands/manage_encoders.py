@@ -90,7 +90,7 @@ def add_network(
     card: Annotated[Path | None, Option(help="JSON file with what the network does not say itself.")] = None,
     format: Printed = OutputFormat.text,
 ) -> None:
-    """Check an ONNX model on two images and store it under a name.
+    """Check an ONNX model on four images and store it under a name.
 
     Prints its card, and what was assumed, in the requested format.
     """

@@ -1,8 +1,7 @@
-"""Encoders of the user: an ONNX network, checked, tried on two images and stored with its card."""
+"""Encoders of the user: an ONNX network, checked, tried on images and stored with its card."""
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -11,14 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
-from cbir import encoders
-from cbir.encoders import encoder_files
-from cbir.encoders.encoder_card import NAME, EncoderCard, EncoderInput
+from cbir.encoders.encoder_card import EncoderCard, EncoderInput
 from cbir.encoders.encoder_network import EncoderNetwork, normalise_pixels, run_session
 from cbir.encoders.fit_image import fit_image
+from cbir.encoders.new_encoder import check_name, check_values, store_new, trial_images
 from cbir.encoders.onnx_messages import has_external_data
 from cbir.errors import InvalidInput, NotFound
-from cbir.images import Image
 from cbir.models.model_card import LARGEST_CARD, LARGEST_FILE
 from cbir.models.onnx_session import open_onnx_session
 
@@ -56,9 +53,7 @@ def add_encoder(name: str, model: Path, card: Path | None, folder: Path) -> Adde
     InvalidInput
         If the name is taken, or the network cannot be an encoder; nothing is stored then.
     """
-    if not re.fullmatch(rf"{NAME}", name):
-        raise InvalidInput(f"an encoder's name has a-z, 0-9, '_', '.' and '-', 64 at most; not {name!r}")
-    _check_free(name, folder)
+    check_name(name, folder)
     fields = {} if card is None else _read_fields(card)
     content = _read_model(model)
     sha256 = hashlib.sha256(content).hexdigest()
@@ -70,14 +65,7 @@ def add_encoder(name: str, model: Path, card: Path | None, folder: Path) -> Adde
         raise InvalidInput(f"{model} cannot be an encoder: {error}") from error
     if complete.name != name:
         raise InvalidInput(f"{card} describes the encoder {complete.name}, not {name}")
-    with encoder_files.hold_folder(folder):
-        _check_free(name, folder)
-        return AddedEncoder(complete, encoder_files.write_network(folder, complete, content), assumed)
-
-
-def _check_free(name: str, folder: Path) -> None:
-    if name in encoders.names(folder):
-        raise InvalidInput(f"there is an encoder {name} already; choose another name")
+    return AddedEncoder(complete, store_new(complete, content, folder), assumed)
 
 
 def _read_fields(path: Path) -> dict[str, Any]:
@@ -112,22 +100,23 @@ def _read_model(path: Path) -> bytes:
 
 
 def _try_network(session: Any, fields: Mapping[str, Any], model: Path) -> tuple[EncoderCard, tuple[str, ...]]:
-    """Return the complete card, and its assumed fields, after the network has described two images."""
+    """Return the complete card, and its assumed fields, after the network has described images."""
     shape = _complete_input(session, fields.get("input", {}))
     outputs = fields.get("outputs") or [{"tensor": _only_output(session)}]
     if not isinstance(outputs, list) or not all(isinstance(output, dict) for output in outputs):
         raise InvalidInput("the outputs of its card are not a list of outputs")
     tensors = [str(output.get("tensor")) for output in outputs]
+    images = trial_images()
     first, second = (
-        run_session(session, tensors, normalise_pixels(fit_image(image, shape), shape))
-        for image in _trial_images()
+        run_session(session, tensors, normalise_pixels(fit_image(images[title], shape), shape))
+        for title in ("random", "smooth")
     )
     for tensor in tensors:
-        _check_values(tensor, first[tensor], second[tensor])
+        _check_outputs(tensor, first[tensor], second[tensor])
     completed = [_complete_output(output, first[str(output.get("tensor"))].shape) for output in outputs]
     given = {"title": fields["name"], "source": model.name, **fields}
     card = _validated(EncoderCard, {**given, "input": shape, "outputs": completed})
-    EncoderNetwork(session, card)
+    check_values(EncoderNetwork(session, card), card)
     assumed = [field for field in ("licence",) if field not in fields]
     assumed += [f"input.{name}" for name in EncoderInput.model_fields
                 if name not in ("width", "height") and name not in fields.get("input", {})]  # fmt: skip
@@ -173,7 +162,7 @@ def _only_output(session: Any) -> str:
     return str(names[0])
 
 
-def _check_values(tensor: str, first: NDArray[Any], second: NDArray[Any]) -> None:
+def _check_outputs(tensor: str, first: NDArray[Any], second: NDArray[Any]) -> None:
     for values in (first, second):
         if getattr(values, "dtype", None) != np.float32:
             raise InvalidInput(f"its output {tensor} is not of type float32")
@@ -194,12 +183,6 @@ def _complete_output(fields: Mapping[str, Any], shape: tuple[int, ...]) -> dict[
     }
     size = shape[1] if len(shape) > 1 else 0
     return {"dimensions": size * pooled.get(complete["pooling"], 1), **complete}
-
-
-def _trial_images() -> list[Image]:
-    noise = np.random.default_rng(0).integers(0, 256, (96, 128, 3), np.uint8)
-    slope = np.linspace(0, 255, 96 * 128).astype(np.uint8).reshape(96, 128)
-    return [Image(noise), Image(slope)]
 
 
 def _validated(model: type[Model], fields: Mapping[str, Any]) -> Model:

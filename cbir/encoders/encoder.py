@@ -33,13 +33,12 @@ class Encoder:
     def describe_batch(self, inputs: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
         """Describe n prepared images: (n, dimensions) float32, as the network gives them.
 
-        Raises InvalidInput if the network is missing or damaged, or gives values that are not finite.
+        Raises InvalidInput if the network is missing or damaged, UndescribableImage if it gives values for an image
+        that cannot be stored.
         """
         vectors = np.empty((len(inputs), self.dimensions), np.float32)
         for row, pixels in enumerate(inputs):  # one by one: larger batches leave the cache and are slower
             vectors[row] = _load_network(self.card, self._folder).describe(pixels)
-        if not np.isfinite(vectors).all():
-            raise InvalidInput(f"the encoder {self.name} gives values that are not finite")
         return vectors
 
     def check_available(self) -> None:

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from cbir.encoders.encoder_card import EncoderCard, EncoderInput
 from cbir.encoders.pooling import pool, pooling_matrix
-from cbir.errors import InvalidInput
+from cbir.errors import InvalidInput, UndescribableImage
+
+GREATEST_VALUE = float(np.finfo(np.float16).max)  # collections store the values as float16
 
 
 class EncoderNetwork:
@@ -18,7 +20,7 @@ class EncoderNetwork:
     """
 
     def __init__(self, session: Any, card: EncoderCard) -> None:
-        self._session, self._input = session, card.input
+        self._session, self._name, self._input = session, card.name, card.input
         self._tensors = list(dict.fromkeys(output.tensor for output in card.outputs))
         maps = self.run(np.zeros((card.input.height, card.input.width, len(card.input.mean)), np.uint8))
         self._pooling = [
@@ -26,9 +28,23 @@ class EncoderNetwork:
         ]
 
     def describe(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Describe a prepared image (height, width, channels): (dimensions,) float32."""
+        """Describe a prepared image (height, width, channels): (dimensions,) float32.
+
+        Raises UndescribableImage for values that are not finite, or that float16 cannot hold.
+        """
         maps = self.run(pixels)
-        return np.concatenate([pool(maps[tensor], weights) for tensor, weights in self._pooling])
+        with np.errstate(over="ignore", invalid="ignore"):
+            vector = np.concatenate([pool(maps[tensor], weights) for tensor, weights in self._pooling])
+        if not np.isfinite(vector).all():
+            raise UndescribableImage(
+                f"the encoder {self._name} gives values that are not finite for the image"
+            )
+        if np.abs(vector).max() > GREATEST_VALUE:
+            raise UndescribableImage(
+                f"the encoder {self._name} gives values for the image that exceed {GREATEST_VALUE:.0f}, "
+                "the range of float16"
+            )
+        return vector
 
     def run(self, pixels: NDArray[np.uint8]) -> dict[str, NDArray[np.float32]]:
         """Return the outputs for a prepared image by their names."""

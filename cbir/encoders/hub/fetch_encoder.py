@@ -1,6 +1,5 @@
 """Encoders from hubs: fetched or read from a folder, exported to ONNX, and stored with a card."""
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,14 +7,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from cbir import encoders
-from cbir.encoders import encoder_files
-from cbir.encoders.encoder_card import NAME, EncoderCard, EncoderInput, EncoderOutput
+from cbir.encoders.encoder_card import EncoderCard, EncoderInput, EncoderOutput
 from cbir.encoders.encoder_network import EncoderNetwork
 from cbir.encoders.hub.export_network import OUTPUT, export_network, run_torch, trial_inputs
 from cbir.encoders.hub.hub_network import Fit, HubNetwork, file_sha256
 from cbir.encoders.hub.snapshot import CONFIG, Snapshot, fetch_snapshot, first_line, open_snapshot
 from cbir.encoders.hub_address import HubAddress
+from cbir.encoders.new_encoder import check_name, check_values, store_new
 from cbir.errors import CbirError, InvalidInput
 from cbir.models.onnx_session import open_onnx_session
 
@@ -63,9 +61,7 @@ def fetch_encoder(
         If the name is taken, or the network cannot be fetched, loaded or exported; nothing is stored then.
     """
     name = options.name or address.encoder_name
-    if not re.fullmatch(rf"{NAME}", name):
-        raise InvalidInput(f"an encoder's name has a-z, 0-9, '_', '.' and '-', 64 at most; not {name!r}")
-    _check_free(name, folder)
+    check_name(name, folder)
     report(f"fetching {address}" if options.source is None else f"reading {options.source}")
     with _explained(f"{address} cannot be loaded"):
         network = _load(address, options.source)
@@ -75,11 +71,12 @@ def fetch_encoder(
         output = _output(network, shape, options.grid)
         content = export_network(network.network, shape)
     card = _card(name, network, shape, output)
-    EncoderNetwork(open_onnx_session(content), card)
+    try:
+        check_values(EncoderNetwork(open_onnx_session(content), card), card)
+    except InvalidInput as error:
+        raise InvalidInput(f"{address} cannot be an encoder: {error}") from error
     report("its values are equal to those of torch")
-    with encoder_files.hold_folder(folder):
-        _check_free(name, folder)
-        return card, encoder_files.write_network(folder, card, content)
+    return card, store_new(card, content, folder)
 
 
 @contextmanager
@@ -91,11 +88,6 @@ def _explained(subject: str) -> Iterator[None]:
         raise
     except Exception as error:  # the libraries raise what they like about damaged files
         raise InvalidInput(f"{subject}: {first_line(error)}") from error
-
-
-def _check_free(name: str, folder: Path) -> None:
-    if name in encoders.names(folder):
-        raise InvalidInput(f"there is an encoder {name} already; give another name with --name")
 
 
 def _load(address: HubAddress, source: Path | None) -> HubNetwork:

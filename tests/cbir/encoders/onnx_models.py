@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from cbir.encoders.encoder_card import EncoderCard, EncoderInput, EncoderOutput
+from cbir.encoders.encoder_files import write_network
 from cbir.encoders.onnx_messages import write_model, write_node, write_tensor
 
 SIDE, CHANNELS = 16, 4
@@ -27,3 +29,35 @@ def vector(size=5):
     nodes = [write_node("Flatten", ["images"], "flat"), write_node("MatMul", ["flat", "w"], "vector")]
     shapes = {"images": (1, 3, SIDE, SIDE)}, {"vector": (1, size)}
     return write_model(nodes, [write_tensor("w", weights)], *shapes)
+
+
+def brightness(size=5, greatest=1.0, inverse=False):
+    """Return a model whose "values" grow with the brightness, up to `greatest` for white; or 1 divided by them."""
+    weights = np.random.default_rng(0).uniform(0.1, 1, (3 * SIDE * SIDE, size))
+    weights *= greatest / weights.sum(axis=0).max()
+    nodes = [write_node("Flatten", ["images"], "flat")]
+    nodes += [write_node("MatMul", ["flat", "w"], "product" if inverse else "values")]
+    nodes += [write_node("Reciprocal", ["product"], "values")] if inverse else []
+    shapes = {"images": (1, 3, SIDE, SIDE)}, {"values": (1, size)}
+    return write_model(nodes, [write_tensor("w", weights)], *shapes)
+
+
+def store_brightness(folder, name, **options):
+    """Store the model `brightness` as an encoder, as no check of a new one would let it through."""
+    card = EncoderCard(
+        name=name,
+        title=name,
+        source="test",
+        sha256="0" * 64,
+        input=EncoderInput(width=SIDE, height=SIDE, mean=(0, 0, 0), deviation=(1, 1, 1)),
+        outputs=(EncoderOutput(tensor="values", pooling="none", dimensions=5),),
+    )
+    folder.mkdir(exist_ok=True)
+    write_network(folder, card, brightness(**options))
+
+
+# Encoders that fail at one kind of image, and the reason
+FAILING = {
+    "black": ({"inverse": True}, "gives values that are not finite for the image"),
+    "white": ({"greatest": 65600.0}, "gives values for the image that exceed 65504, the range of float16"),
+}

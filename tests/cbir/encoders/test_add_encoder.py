@@ -14,11 +14,19 @@ from cbir.encoders import encoder_files
 from cbir.encoders.add_encoder import add_encoder
 from cbir.encoders.encoder_files import write_network
 from cbir.encoders.onnx_messages import write_model, write_node, write_tensor
-from cbir.errors import InvalidInput, NotFound
+from cbir.errors import InvalidInput, NotFound, UndescribableImage
 from cbir.images import Image
 from cbir.main import app
 from tests.cbir.descriptors.pictures import draw
-from tests.cbir.encoders.onnx_models import CHANNELS, SIDE, convolution, vector
+from tests.cbir.encoders.onnx_models import (
+    CHANNELS,
+    FAILING,
+    SIDE,
+    brightness,
+    convolution,
+    store_brightness,
+    vector,
+)
 
 IMAGE = Image(draw("smooth", (40, 50, 3), 2))
 
@@ -302,8 +310,31 @@ def test_values_that_are_not_finite_are_refused(add, encoder_folder):
     broken = card.model_copy(update={"name": "broken"})
     write_network(encoder_folder, broken, not_finite(np.nan))
     encoder = encoders.get("broken")
-    with pytest.raises(InvalidInput, match="the encoder broken gives values that are not finite"):
+    with pytest.raises(UndescribableImage, match="the encoder broken gives values that are not finite"):
         encoder.describe_batch([encoder.prepare(IMAGE)])
+
+
+@pytest.mark.parametrize("kind", FAILING)
+def test_tried_on_uniform_images(kind, add, encoder_folder):
+    options, reason = FAILING[kind]
+    plain = {"input": {"mean": [0, 0, 0], "deviation": [1, 1, 1]}}
+    with pytest.raises(
+        InvalidInput, match=f"cannot be an encoder: tried on a {kind} image: the encoder own {reason}"
+    ):
+        add(brightness(**options), plain)
+    assert not encoder_folder.exists()
+    assert add(brightness(greatest=65503.0), plain).card.dimensions == 5
+
+
+@pytest.mark.parametrize("kind", FAILING)
+def test_only_the_image_that_the_network_fails_at_is_refused(kind, encoder_folder):
+    options, reason = FAILING[kind]
+    store_brightness(encoder_folder, kind, **options)
+    encoder = encoders.get(kind)
+    pixels = np.full((SIDE, SIDE, 3), 0 if kind == "black" else 255, np.uint8)
+    assert encoder.describe_batch([255 - pixels]).shape == (1, 5)
+    with pytest.raises(UndescribableImage, match=reason):
+        encoder.describe_batch([255 - pixels, pixels])
 
 
 def run(*arguments):
