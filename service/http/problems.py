@@ -3,7 +3,9 @@
 import errno
 import json
 import logging
+import os
 import traceback
+from contextlib import ExitStack
 from http import HTTPStatus
 
 from flask import Flask, Response
@@ -21,6 +23,7 @@ UNEXPECTED = "unexpected error; the log of the service says where"
 NOT_HTTP = "the request is not valid HTTP"
 
 OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+SPARE_FILES = 8  # SQLite opens several at a time, and other requests may have closed some meanwhile
 NO_RESOURCES = (
     "the service cannot open more files, or has no free memory, at the moment; try again in a moment"
 )
@@ -166,7 +169,7 @@ def _handle_http_error(error: HTTPException) -> Response | HTTPException:
 
 
 def _handle_database_error(error: DatabaseError) -> Response:
-    if getattr(error.orig, "sqlite_errorname", None) == "SQLITE_CANTOPEN":
+    if getattr(error.orig, "sqlite_errorname", None) == "SQLITE_CANTOPEN" and _is_out_of_files():
         return _no_resources(error)
     log.error("the database cannot be read: %s", error_location(error))
     detail = "the collection's database cannot be read at the moment"
@@ -190,6 +193,17 @@ def _handle_unexpected_error(error: Exception) -> Response:
 def _no_resources(error: Exception) -> Response:
     log.error("no more files can be opened, or no memory is left: %s", error_location(error))
     return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, NO_RESOURCES, "no-resources")
+
+
+def _is_out_of_files() -> bool:
+    """Return whether the process, or the machine, is so close to its limit of open files that SQLite may fail."""
+    with ExitStack() as opened:
+        try:
+            for _ in range(SPARE_FILES):
+                opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        except OSError as error:
+            return error.errno in OUT_OF_RESOURCES
+    return False
 
 
 def error_location(error: BaseException) -> str:

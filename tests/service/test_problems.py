@@ -67,6 +67,24 @@ def test_no_more_files_can_be_opened(app: Flask, indexed: Path) -> None:
         assert int(answer.headers["Retry-After"]) >= 1
 
 
+def test_a_database_that_is_gone_is_not_called_a_lack_of_files(writable: Path) -> None:
+    app = create_app(writable, settings.load())
+
+    @app.get("/database")
+    def open_database() -> str:
+        with schema.connect(writable).connect():
+            return ""
+
+    client = app.test_client()
+    assert client.get("/database").status_code == 200
+    shutil.rmtree(writable)
+    answer = client.get("/database")
+    assert "cannot be read" in problem(answer, 503)
+    assert answer.json["type"].endswith("#collection-damaged")
+    with no_more_files():
+        assert "more files" in problem(client.get("/database"), 503)
+
+
 @contextmanager
 def no_more_files() -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
