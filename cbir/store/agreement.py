@@ -13,7 +13,7 @@ from cbir.store.checksums import COLUMN, checksum_sql
 from cbir.store.normalisation import Statistics
 from cbir.store.row_damage import REMEDY, damaged_vectors, describe_damage, name_images
 from cbir.store.schema import vectors
-from cbir.store.snapshot import Snapshot, file_checksum, open_snapshot
+from cbir.store.snapshot import Snapshot, open_snapshot
 from cbir.store.vector_format import VectorFormat
 
 BLOCK = 65_536  # vectors compared at a time
@@ -58,8 +58,7 @@ def open_intact_snapshot(folder: Path, connection: Connection) -> tuple[Snapshot
         return None
     path = folder / "snapshots" / info.file
     try:
-        snapshot = open_snapshot(path, info, statistics.dimensions)
-        return (snapshot, statistics) if file_checksum(path) == info.checksum else None
+        return open_snapshot(path, info, statistics.dimensions), statistics
     except (CollectionDamaged, OSError):
         return None
 
@@ -89,20 +88,17 @@ def require_agreement(folder: Path, connection: Connection, pages: Iterable[tupl
         raise CollectionDamaged(describe_disagreement(connection, differing))
 
 
-def sample_problem(
+def require_sample_agreement(
     connection: Connection,
-    folder: Path,
     snapshot: Snapshot,
     statistics: Statistics,
     stored_format: VectorFormat,
-) -> str | None:
-    """Check up to 10,000 vectors of the database, and compare some with the snapshot; return the snapshot's problem.
+) -> None:
+    """Check up to 10,000 vectors of the database, and compare some with the snapshot.
 
     Parameters
     ----------
     connection : Connection
-    folder : Path
-        Folder of the collection.
     snapshot : Snapshot
         The collection's snapshot.
     statistics : Statistics
@@ -113,7 +109,7 @@ def sample_problem(
     Raises
     ------
     CollectionDamaged
-        If vectors of the database are damaged.
+        If vectors of the database are damaged, or not those of the snapshot.
     """
     if damaged := [
         number for ends in _ranges(snapshot.ids) for number in _damaged_between(connection, *ends)
@@ -132,9 +128,8 @@ def sample_problem(
     raw = stored_format.decode([row[1] for row in rows])
     numbers = np.array([row[0] for row in rows], np.int64)
     differing = differing_numbers(snapshot, statistics, raw, numbers)
-    if differing and open_intact_snapshot(folder, connection):
+    if differing:
         raise CollectionDamaged(describe_disagreement(connection, differing))
-    return "the snapshot contains other vectors than the database" if differing else None
 
 
 def _ranges(ids: Numbers) -> list[tuple[int, int]]:

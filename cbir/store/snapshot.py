@@ -116,7 +116,8 @@ def open_snapshot(path: Path, info: SnapshotInfo, dimensions: int) -> Snapshot:
     try:
         if path.stat().st_size != info.size:
             raise CollectionDamaged(f"the snapshot {path.name} does not have the size that was written")
-        _read_through(path, info.size)
+        if _read_through(path, info.size) != info.checksum:
+            raise CollectionDamaged(f"the snapshot {path.name} has changed since it was written")
         mapped = np.memmap(path, np.uint8, "r")
         if mapped[: len(PREAMBLE)].tobytes() != PREAMBLE:
             raise CollectionDamaged(f"{path.name} is not a snapshot")
@@ -138,14 +139,16 @@ def open_snapshot(path: Path, info: SnapshotInfo, dimensions: int) -> Snapshot:
     return Snapshot(vectors, ids, index, mapped)
 
 
-def _read_through(path: Path, size: int) -> None:
-    """Read a file to its end; a bad sector raises OSError here, but would end the process in a mapped file."""
-    buffer = bytearray(READ_BYTES)
+def _read_through(path: Path, size: int) -> str:
+    """Read a file to its end and return its checksum; a bad sector raises OSError here, and ends a process later."""
+    buffer, hashed = bytearray(READ_BYTES), hashlib.blake2b(digest_size=16)
     with path.open("rb", buffering=0) as file:
         while length := file.readinto(buffer):
+            hashed.update(memoryview(buffer)[:length])
             size -= length
     if size:
         raise CollectionDamaged(f"the snapshot {path.name} is shorter or longer than it was written")
+    return hashed.hexdigest()
 
 
 def file_checksum(path: Path) -> str:

@@ -105,8 +105,6 @@ def _snapshot_problems(collection: Collection) -> list[str]:
             snapshot = open_snapshot(path, info, statistics.dimensions)
         except CollectionDamaged as damage:
             return [f"{damage}; {COMPACT}"]
-        if file_checksum(path) != info.checksum:
-            return [f"the snapshot {info.file} has changed since it was written; {COMPACT}"]
         neighbours = path.with_name(info.neighbours)
         if info.neighbours_checksum and not (
             neighbours.is_file() and file_checksum(neighbours) == info.neighbours_checksum

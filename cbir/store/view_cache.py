@@ -9,7 +9,6 @@ from cbir.cancellation import run_to_end
 from cbir.errors import CollectionDamaged
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.store import metadata
-from cbir.store.agreement import sample_problem
 from cbir.store.collection_view import View, build_view
 from cbir.store.knn_file import read_knn
 from cbir.store.profile import Profile
