@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from open_clip.factory import load_state_dict
 from open_clip.model import _build_vision_tower  # a whole model would fetch its text tower
 from open_clip.transform import PreprocessCfg
 
@@ -10,7 +9,7 @@ from cbir.encoders.hub.hub_network import Fit, HubNetwork, make_input
 from cbir.encoders.hub.snapshot import Snapshot
 from cbir.encoders.hub_address import HubAddress
 from cbir.errors import InvalidInput
-from cbir.models.backbones.backbone_weights import load_weights_into
+from cbir.models.backbones.backbone_weights import load_weights_into, read_state_dict
 
 TOWER = "visual."  # prefix of its weights
 _FITS: dict[str, Fit] = {"shortest": "crop", "squash": "squash", "longest": "letterbox"}  # by resize mode
@@ -26,7 +25,7 @@ def load_open_clip(address: HubAddress, snapshot: Snapshot) -> HubNetwork:
         "output_tokens": False,
     }
     tower = _build_vision_tower(int(model["embed_dim"]), vision, bool(model.get("quick_gelu")))
-    state = load_state_dict(str(snapshot.weights), weights_only=True)
+    state = read_state_dict(snapshot.weights)
     own = {name.removeprefix(TOWER): value for name, value in state.items() if name.startswith(TOWER)}
     load_weights_into(tower, own, snapshot.weights.name)
     size = vision.get("image_size", 224)

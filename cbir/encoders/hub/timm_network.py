@@ -12,8 +12,12 @@ from cbir.encoders.hub.hub_network import Fit, HubNetwork, make_input
 from cbir.encoders.hub.snapshot import Snapshot
 from cbir.encoders.hub_address import HubAddress
 from cbir.errors import InvalidInput
+from cbir.models.backbones.backbone_weights import read_named_weights
 
 _FITS: dict[str, Fit] = {"center": "crop", "squash": "squash", "border": "letterbox"}  # by crop mode
+_NO_SOURCE = dict.fromkeys(
+    ("source", "file", "url", "hf_hub_id", "hf_hub_filename")
+)  # of weights, for timm to read
 
 
 class TimmFeatures(nn.Module):
@@ -55,8 +59,17 @@ def load_timm(address: HubAddress, snapshot: Snapshot) -> HubNetwork:
     architecture = str(snapshot.read_config().get("architecture"))
     if address.hub == "timm" and architecture != address.name.partition(".")[0]:
         raise InvalidInput(f"{snapshot.folder} has the network {architecture}, not {address.name}")
-    # With its classifier: only then does timm check that all weights are there
-    network = timm.create_model(f"local-dir:{snapshot.folder}", pretrained=True).float().eval()
+    state = read_named_weights(snapshot.weights)
+    if not state:
+        raise InvalidInput(f"{snapshot.weights} has no weights")
+    # With its classifier: only then does timm check that all weights are there. It takes the weights that were read
+    # here, since some versions of timm run what a pickle asks for.
+    network = timm.create_model(
+        f"local-dir:{snapshot.folder}",
+        pretrained=True,
+        pretrained_cfg_overlay={**_NO_SOURCE, "state_dict": state},
+    )
+    network = network.float().eval()
     config = timm.data.resolve_model_data_config(network)
     channels, height, width = config["input_size"]
     with torch.no_grad():

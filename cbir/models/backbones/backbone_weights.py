@@ -18,8 +18,14 @@ NETWORK = "network."  # prefix of the layers before the pooling in our embedding
 def read_state_dict(path: Path) -> dict[str, Tensor]:
     """Read the state dict of the file `path`, or of the embedding that `cbir train embedding` wrote to this folder.
 
-    Raises NotFound if it is missing, InvalidInput if it is something else.
+    Prefixes that trainers add to the names are removed. Raises NotFound if it is missing, InvalidInput if it is
+    something else.
     """
+    return _strip_prefixes(read_named_weights(path))
+
+
+def read_named_weights(path: Path) -> dict[str, Tensor]:
+    """Read a state dict as `read_state_dict` does, by the names that the file gives."""
     content = None
     if path.is_dir():
         content = read_verified(path / WEIGHTS, read_embedding_card(path)["sha256"])
@@ -27,9 +33,9 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
         raise NotFound(f"there are no weights {path}")
     try:
         if content is not None:
-            return _strip_prefixes(load(content))
+            return load(content)
         if path.suffix == ".safetensors":
-            return _strip_prefixes(load_file(path))
+            return load_file(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except SafetensorError as error:
         raise InvalidInput(f"{path} is not a safetensors file") from error
@@ -42,7 +48,7 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
             state = state[key]
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
         raise InvalidInput(f"{path} has no state dict")
-    return _strip_prefixes(state)
+    return state
 
 
 def load_weights_into(network: nn.Module, state: dict[str, Tensor], source: str) -> None:

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from timm.models import save_for_hf
 
 from cbir import encoders
+from cbir.encoders import built_in
 from cbir.errors import InvalidInput
 from cbir.images import Image
 from tests.cbir.descriptors.pictures import draw
@@ -68,6 +69,55 @@ def test_other_networks_are_refused(get, tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "vit"}')
     with pytest.raises(InvalidInput, match=r"config.json is not of timm"):
         get("timm:test_vit", "--from", tmp_path)
+
+
+class Hostile:
+    """Pickled as an order to open a file for writing."""
+
+    def __init__(self, target):
+        self.target = str(target)
+
+    def __reduce__(self):
+        return (open, (self.target, "w"))
+
+
+def check_pickle_is_refused(address, get, folder, weights):
+    """Assert that this project refuses a hostile pickle before the library sees it: the message is ours."""
+    target = folder / "ran"
+    for content in ({"weight": Hostile(target)}, Hostile(target)):
+        torch.save(content, weights)
+        with pytest.raises(InvalidInput, match=rf"{weights.name} has no weights: neither safetensors nor"):
+            get(address, "--from", folder)
+    assert not target.exists()
+    assert encoders.names() == tuple(built_in.CARDS)
+
+
+@pytest.mark.parametrize("address", ["timm:test_resnet", "hf:a/b"])
+def test_pickles_are_refused(address, get, tmp_path):
+    save("test_resnet", tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    check_pickle_is_refused(address, get, tmp_path, tmp_path / "pytorch_model.bin")
+
+
+@pytest.mark.slow
+def test_weights_that_a_configuration_names_elsewhere_are_not_read(get, tmp_path):
+    save("test_vit", tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    torch.save({"weight": Hostile(tmp_path / "ran")}, tmp_path / "other.bin")
+    config["pretrained_cfg"] |= {"file": str(tmp_path / "other.bin"), "url": "http://127.0.0.1:9/x.bin"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "model.safetensors").unlink()
+    torch.save({}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(InvalidInput, match=r"pytorch_model.bin has no weights$"):
+        get("timm:test_vit", "--from", tmp_path)
+    torch.save(timm.create_model("test_vit").state_dict(), tmp_path / "pytorch_model.bin")
+    assert get("timm:test_vit", "--from", tmp_path)["dimensions"] == 64
+    assert not (tmp_path / "ran").exists()
+
+
+def test_pickled_towers_are_refused(get, tmp_path):
+    save_tower(tmp_path, TOWER, "bin", {})
+    check_pickle_is_refused("hf:org/clip", get, tmp_path, tmp_path / "open_clip_pytorch_model.bin")
 
 
 def test_unknown_names_are_refused(get):
