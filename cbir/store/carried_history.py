@@ -1,5 +1,6 @@
 """Copy the history of one collection to another, which has the same images under the same numbers."""
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, text
@@ -10,11 +11,16 @@ from cbir.store.schema import changed_images, changes
 PAGE = 2000  # changes compared at a time
 KEPT = ("profile", "erased")  # changes that the target may have of its own
 
+CoveredIds = Callable[[Iterable[str]], set[str]]
+
 _SEQUENCE = "SELECT seq FROM sqlite_sequence WHERE name = :name"
 
 
 def own_changes(source: Connection, target: Connection) -> list[Row[Any]]:
-    """Return the changes of `target` that `source` does not have, and cannot have deleted from its history."""
+    """Return the changes of `target` that `source` does not have, and cannot have deleted from its history.
+
+    Ids are not compared one by one, since erasing a patient removes some, in either.
+    """
     last = last_number(source, changes.name)
     own: list[Row[Any]] = []
     for first in range(0, last_number(target, changes.name) + 1, PAGE):
@@ -22,11 +28,12 @@ def own_changes(source: Connection, target: Connection) -> list[Row[Any]]:
         theirs = {row.change: tuple(row) for row in source.execute(query)}
         their_ids, our_ids = (_ids_by_change(connection, first) for connection in (source, target))
         for row in target.execute(query.order_by(changes.c.change)).all():
-            ids, other_ids = our_ids.get(row.change, set()), their_ids.get(row.change, set())
             if row.change not in theirs:
                 is_own = row.change > last
-            else:  # erasing a patient removes ids
-                is_own = theirs[row.change] != tuple(row) or not (ids <= other_ids or other_ids <= ids)
+            else:
+                ids, other_ids = our_ids.get(row.change, set()), their_ids.get(row.change, set())
+                differs = bool(ids and other_ids) and ids.isdisjoint(other_ids)
+                is_own = theirs[row.change] != tuple(row) or differs
             own += [row] if is_own else []
     return own
 
@@ -50,8 +57,15 @@ def require_no_own_changes(source: Connection, target: Connection) -> None:
         )
 
 
-def mirror_history(source: Connection, target: Connection) -> None:
-    """Make the history of `target` that of `source`, followed by what happened to `target` alone."""
+def mirror_history(source: Connection, target: Connection, covered_ids: CoveredIds) -> None:
+    """Make the history of `target` that of `source`, followed by what happened to `target` alone.
+
+    Parameters
+    ----------
+    source, target : Connection
+    covered_ids : callable
+        Returns those of image ids that are erased in the target, so that its history does not name them.
+    """
     own = own_changes(source, target)
     if own:
         target.execute(delete(changes).where(changes.c.change.in_([row.change for row in own])))
@@ -66,6 +80,8 @@ def mirror_history(source: Connection, target: Connection) -> None:
         _insert_rows(target, changes, theirs - ours)
         of_images = select(changed_images).where(changed_images.c.change.between(first, first + PAGE - 1))
         theirs, ours = ({tuple(row) for row in c.execute(of_images)} for c in (source, target))
+        erased_ids = covered_ids({image_id for _, image_id in theirs})
+        theirs = {row for row in theirs if row[1] not in erased_ids}
         for change, image_id in ours - theirs:
             same = (changed_images.c.change == change) & (changed_images.c.image_id == image_id)
             target.execute(delete(changed_images).where(same))

@@ -4,16 +4,17 @@ Rows are compared by key and checksum and copied with their checksum, so damage 
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Column, Connection, Table, and_, delete, insert, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as insert_or
 
 from cbir.errors import InvalidInput
+from cbir.store.carried_erasures import Erasures
 from cbir.store.checksums import COLUMN, vector_checksum
 from cbir.store.image_rows import batches
-from cbir.store.schema import erased, images, instance_copies, labels, thumbnails, vectors
+from cbir.store.schema import erased, forgotten, images, instance_copies, labels, thumbnails, vectors
 
 OF_IMAGES = (
     labels,
@@ -26,7 +27,10 @@ Key = tuple[Any, ...]
 
 
 def insert_images(
-    source: Connection, target: Connection, stored_vectors: dict[int, bytes]
+    source: Connection,
+    target: Connection,
+    stored_vectors: dict[int, bytes],
+    erased_keys: Collection[str] = (),
 ) -> list[tuple[int, str]]:
     """Insert those images of `source` that still exist there, and return their numbers and sources.
 
@@ -35,6 +39,8 @@ def insert_images(
     source, target : Connection
     stored_vectors : dict of int to bytes
         Stored form of the new vectors, by image number.
+    erased_keys : collection of str
+        Patients whose DICOM instances are left out, since they are erased in the target.
     """
     rows = _full_rows(source, images, images.c.number, list(stored_vectors))
     if not rows:
@@ -53,11 +59,14 @@ def insert_images(
         ],
     )
     for table in OF_IMAGES:
-        _insert(target, table, _full_rows(source, table, table.c.number, numbers))
+        rows_of = _full_rows(source, table, table.c.number, numbers)
+        _insert(target, table, [row for row in rows_of if row.get("patient_key") not in erased_keys])
     return [(row["number"], row["source"]) for row in rows]
 
 
-def update_images(source: Connection, target: Connection, numbers: Sequence[int]) -> int:
+def update_images(
+    source: Connection, target: Connection, numbers: Sequence[int], erased_keys: Collection[str] = ()
+) -> int:
     """Make everything but the vectors of images equal to `source`; return the number of images that changed.
 
     Parameters
@@ -65,6 +74,8 @@ def update_images(source: Connection, target: Connection, numbers: Sequence[int]
     source, target : Connection
     numbers : sequence of int
         Numbers of images that both have; at most some thousand.
+    erased_keys : collection of str
+        Patients whose DICOM instances are left out, since they are erased in the target.
 
     Raises
     ------
@@ -76,6 +87,9 @@ def update_images(source: Connection, target: Connection, numbers: Sequence[int]
         if _fingerprint(source, table, numbers) == _fingerprint(target, table, numbers):
             continue
         theirs, ours = (_keys(connection, table, table.c.number, numbers) for connection in (source, target))
+        if table is instance_copies and erased_keys:
+            copies = _full_rows(source, table, table.c.patient_key, list(erased_keys))
+            theirs -= {tuple(row[name] for name in [*_key_names(table), COLUMN]) for row in copies}
         stale, missing = ours - theirs, theirs - ours
         _delete(target, table, stale)
         _insert(target, table, _rows_with_keys(source, table, missing))
@@ -84,22 +98,24 @@ def update_images(source: Connection, target: Connection, numbers: Sequence[int]
     return len(changed)
 
 
-def mirror_table(source: Connection, target: Connection, table: Table) -> bool:
-    """Make a list that is not about the images of the collection equal; return whether it changed.
+def mirror_forgotten(source: Connection, target: Connection, erasures: Erasures) -> bool:
+    """Make the list of deleted content equal, but for what is erased in the target; return whether it changed.
 
     Parameters
     ----------
     source, target : Connection
-    table : Table
-        The list.
+    erasures : Erasures
+        What is erased in the target.
     """
-    theirs, ours = (_keys(connection, table) for connection in (source, target))
-    _delete(target, table, ours - theirs)
-    _insert(target, table, _rows_with_keys(source, table, theirs - ours))
+    theirs, ours = (_keys(connection, forgotten) for connection in (source, target))
+    covered = erasures.covered({key[0] for key in theirs})
+    theirs = {key for key in theirs if key[0] not in covered}
+    _delete(target, forgotten, ours - theirs)
+    _insert(target, forgotten, _rows_with_keys(source, forgotten, theirs - ours))
     return theirs != ours
 
 
-def has_surplus(source: Connection, target: Connection, table: Table) -> bool:
+def has_surplus(source: Connection, target: Connection, table: Table, kept: Collection[int] = ()) -> bool:
     """Return whether the target has rows that the source does not have any more.
 
     Parameters
@@ -107,13 +123,14 @@ def has_surplus(source: Connection, target: Connection, table: Table) -> bool:
     source, target : Connection
     table : Table
         Table to compare, by keys and checksums.
+    kept : collection of int
+        Numbers of images that only the target has.
     """
-    return bool(_keys(target, table) - _keys(source, table))
-
-
-def erased_marks(connection: Connection) -> set[str]:
-    """Return the marks of erased content."""
-    return set(connection.scalars(select(erased.c.mark)))
+    surplus = _keys(target, table) - _keys(source, table)
+    if table is instance_copies:
+        position = _key_names(table).index("number")
+        surplus = {key for key in surplus if key[position] not in kept}
+    return bool(surplus)
 
 
 def copy_marks(source: Connection, target: Connection, marks: Iterable[str]) -> None:

@@ -8,10 +8,11 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Connection, Row, delete, func, select
 
 from cbir.atomic import sync_folder
 from cbir.errors import CollectionBusy, InvalidInput
@@ -26,13 +27,22 @@ from cbir.store import (
     originals,
     severity_model,
 )
+from cbir.store.absent_images import AbsentImages, sort_absent
+from cbir.store.carried_erasures import (
+    Erasures,
+    drop_restored_marks,
+    erased_marks,
+    note_mirrored,
+    read_erasures,
+)
+from cbir.store.checksums import vector_checksum
 from cbir.store.collection import Collection
-from cbir.store.image_rows import batches, delete_images, mark_content, rows_matching
+from cbir.store.image_rows import batches, delete_images, rows_matching, store_erased_marks
 from cbir.store.permissions import folder_mode
 from cbir.store.profile import Profile
 from cbir.store.record_queries import numbers_where
 from cbir.store.row_damage import require_sound_rows
-from cbir.store.schema import forgotten, images, instance_copies, meta, original_files
+from cbir.store.schema import forgotten, images, instance_copies, meta, original_files, vectors
 from cbir.store.vector_format import vector_format
 from cbir.store.writer import Writer
 
@@ -103,6 +113,7 @@ class CarryOver:
         self._source, self._target, self._writer = source, target, writer
         self._format = vector_format(target.profile)
         self.erased_in_target: list[str] = []
+        self.kept: list[str] = []  # ids of images that only the target has
         with source._engine.connect() as reader, target._engine.connect() as connection:
             carried_history.require_no_own_changes(reader, connection)
             require_sound_rows(reader)
@@ -113,13 +124,14 @@ class CarryOver:
 
     def missing_images(self) -> Iterator[SourceImage]:
         """Yield the images that the target lacks; the ids of those erased there go to `erased_in_target`."""
-        with self._target._engine.connect() as connection:
-            marks = carried_rows.erased_marks(connection)
+        with self._source._engine.connect() as reader, self._target._engine.connect() as connection:
+            erasures = read_erasures(reader, connection, self._target.folder)
         numbers = self._missing_numbers()
         for start in range(0, len(numbers), PAGE):
             page = self._source.records(numbers[start : start + PAGE].tolist())
+            covered = erasures.covered({record.content_hash for record in page.values()})
             for number, record in page.items():
-                if marks and mark_content(self._target.folder, record.content_hash) in marks:
+                if record.content_hash in covered:
                     self.erased_in_target.append(record.image_id)
                     continue
                 stored = originals.original_path(self._source.folder, record.source)
@@ -135,7 +147,8 @@ class CarryOver:
         with self._source._engine.connect() as reader, self._target._engine.begin() as connection:
             if encoded:
                 self._let_views_see(connection, min(encoded))
-            added = carried_rows.insert_images(reader, connection, encoded)
+            erasures = read_erasures(reader, connection, self._target.folder)
+            added = carried_rows.insert_images(reader, connection, encoded, erasures.keys)
             self._copy_originals(reader, connection, {source for _, source in added})
             if added:
                 metadata.bump_generation(connection)
@@ -171,69 +184,94 @@ class CarryOver:
     def finish(self) -> None:
         """End a run that was not interrupted: the target uses no image number of the source for another image.
 
-        Copies the ranker of severity, which was learned from pictures and not from vectors, if there is none yet.
+        Copies the ranker of severity, which was learned from pictures and not from vectors, if there is none yet; but
+        not after erasing patients in the target alone, from whom it may have learned.
         """
         with self._source._engine.connect() as reader, self._target._engine.begin() as connection:
             last = carried_history.last_number(reader, images.name)
             carried_history.raise_last_number(connection, images.name, last)
-        if not (self._target.folder / severity_model.FOLDER).exists():
+            own_marks = erased_marks(connection) - erased_marks(reader)
+        if not own_marks and not (self._target.folder / severity_model.FOLDER).exists():
             severity_model.copy_severity_model(self._source.folder, self._target.folder)
 
     def _update_once(self) -> Carried:
         with self._source._engine.connect() as reader:
+            theirs = numbers_where(reader)
+            with self._target._engine.begin() as connection:
+                drop_restored_marks(reader, connection)
             with self._target._engine.connect() as connection:
-                marks = carried_rows.erased_marks(reader) - carried_rows.erased_marks(connection)
+                marks = erased_marks(reader) - erased_marks(connection)
+                erasures = read_erasures(reader, connection, self._target.folder)
+                ours = np.setdiff1d(self._target.matching_numbers([]), theirs).tolist()
+                absent = sort_absent(reader, connection, self._target.folder, ours, marks)
+                kept = {row.number for row in absent.kept}
                 lists = forgotten, instance_copies
-                surplus = any(carried_rows.has_surplus(reader, connection, table) for table in lists)
+                surplus = any(carried_rows.has_surplus(reader, connection, table, kept) for table in lists)
+            self.kept = [row.image_id for row in absent.kept]
             if marks or surplus:  # these rows name patients
                 last_good.drop_last_good(self._target.folder)
-            theirs = numbers_where(reader)
-            carried = Carried(self._remove_images(theirs))
+            self._remove_images(absent)
+            carried = Carried(len(absent.gone), self._move_images(reader, absent.moved))
             numbers = np.intersect1d(theirs, self._target.matching_numbers([]))
             for start in range(0, len(numbers), PAGE):
-                carried.updated += self._update_page(reader, numbers[start : start + PAGE].tolist())
+                carried.updated += self._update_page(reader, numbers[start : start + PAGE].tolist(), erasures)
             with self._target._engine.begin() as connection:
-                if carried_rows.mirror_table(reader, connection, forgotten) or carried.updated:
+                if carried_rows.mirror_forgotten(reader, connection, erasures) or carried.updated:
                     metadata.bump_generation(connection)
-                carried_history.mirror_history(reader, connection)
+                carried_history.mirror_history(reader, connection, erasures.covered_ids)
             if marks:
                 self._drop_learned()
             if marks or surplus:
                 self._compact()
             with self._target._engine.begin() as connection:  # last: until then the next run does it again
                 carried_rows.copy_marks(reader, connection, marks)
+                note_mirrored(reader, connection, marks)
         return carried
 
-    def _update_page(self, reader: Connection, numbers: list[int]) -> int:
+    def _update_page(self, reader: Connection, numbers: list[int], erasures: Erasures) -> int:
         with self._target._engine.begin() as connection:
-            updated = carried_rows.update_images(reader, connection, numbers)
+            updated = carried_rows.update_images(reader, connection, numbers, erasures.keys)
             query = select(images.c.source).where(
                 images.c.number.in_(numbers), images.c.source.startswith(originals.UPLOAD)
             )
             self._copy_originals(reader, connection, set(connection.scalars(query)))
         return updated
 
-    def _remove_images(self, theirs: NDArray[np.int64]) -> int:
-        """Delete images that are not among those of the source."""
-        gone = np.setdiff1d(self._target.matching_numbers([]), theirs).tolist()
-        if not gone:
-            return 0
-        query = select(images.c.image_id, images.c.source)
-        with self._target._engine.connect() as connection:
-            rows = [
-                row
-                for some in batches(gone)
-                for row in connection.execute(query.where(images.c.number.in_(some)))
-            ]
-        self._writer.delete_in_copy([row.image_id for row in rows])
+    def _remove_images(self, absent: AbsentImages) -> None:
+        """Delete images that were deleted or erased in the source."""
+        if not absent.gone:
+            return
+        self._writer.delete_in_copy([row.image_id for row in absent.gone])
         with self._target._engine.begin() as connection:
-            delete_images(connection, gone)
-            unused = originals.forget_sources(connection, {row.source for row in rows})
+            delete_images(connection, [row.number for row in absent.gone])
+            store_erased_marks(connection, absent.unmarked, self._target.folder)
+            unused = originals.forget_sources(connection, {row.source for row in absent.gone})
             metadata.bump_generation(connection)
             logged = change_log.is_logged(connection)
         if not logged:  # else the backup has to get them first
             originals.erase_originals(self._target.folder, unused)
-        return len(gone)
+
+    def _move_images(self, reader: Connection, moved: list[tuple[Row[Any], int]]) -> int:
+        """Give images the numbers that they have in the source; they keep their vectors."""
+        if not moved:
+            return 0
+        with self._target._engine.begin() as connection:
+            old = [row.number for row, _ in moved]
+            query = select(vectors.c.number, vectors.c.vector, vectors.c.checksum)
+            stored = {
+                row.number: row.vector
+                for some in batches(old)
+                for row in connection.execute(query.where(vectors.c.number.in_(some)))
+                if row.checksum == vector_checksum(row.number, row.vector)  # else it is described again
+            }
+            self._let_views_see(connection, min(number for _, number in moved))
+            delete_images(connection, old)
+            renumbered = {number: stored[row.number] for row, number in moved if row.number in stored}
+            erasures = read_erasures(reader, connection, self._target.folder)
+            added = carried_rows.insert_images(reader, connection, renumbered, erasures.keys)
+            self._copy_originals(reader, connection, {source for _, source in added})
+            metadata.bump_generation(connection)
+        return len(added)
 
     def _drop_learned(self) -> None:
         """Delete what may have been learned from erased images, as erasing a patient does."""

@@ -1,5 +1,6 @@
 """Create the files of a collection, and check that a folder holds one that this program can read."""
 
+import errno
 import secrets
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -18,6 +19,8 @@ from cbir.store.profile import Profile
 from cbir.store.row_totals import start_totals
 from cbir.store.schema import SECRET, meta
 from cbir.store.writer_lock import writer_lock
+
+OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # says nothing about the file
 
 SECRET_BYTES = 32
 
@@ -91,11 +94,16 @@ def _create_database(folder: Path, profile: Profile) -> None:
 
 
 def read_secret(folder: Path) -> bytes:
-    """Return the key that patients' identifiers are hashed with; raises CollectionDamaged."""
+    """Return the key that patients' identifiers are hashed with.
+
+    Raises CollectionDamaged, or OSError if the process cannot open files at the moment.
+    """
     damaged = f"the key file {SECRET} of {folder} is missing or damaged; restore it from a backup"
     try:
         secret = bytes.fromhex((folder / SECRET).read_text())
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in OUT_OF_RESOURCES:
+            raise
         raise CollectionDamaged(damaged) from error
     if len(secret) != SECRET_BYTES:
         raise CollectionDamaged(damaged)

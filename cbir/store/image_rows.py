@@ -1,6 +1,5 @@
 """Bulk operations on image rows; each function works within the transaction of its connection."""
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from sqlalchemy.dialects.sqlite import insert as insert_or
 
 from cbir.errors import CollectionDamaged
 from cbir.store.checksums import COLUMN, checksum_sql, values_checksum, vector_checksum, with_checksum
-from cbir.store.creation import read_secret
+from cbir.store.erased_marks import claim_marks, content_marker, delete_marks
 from cbir.store.records import Entry
 from cbir.store.row_damage import describe_damage
 from cbir.store.schema import AT_ONCE, erased, forgotten, images, tombstones
@@ -142,36 +141,26 @@ def deleted_content(connection: Connection, hashes: Iterable[str], folder: Path)
     column = forgotten.c.content_hash
     deleted = {row[0] for row in rows_matching(connection, [column], column, hashes)}
     if connection.scalar(select(erased.c.mark).limit(1)) is not None:
-        by_mark = {mark_content(folder, content_hash): content_hash for content_hash in hashes}
+        mark = content_marker(folder)
+        by_mark = {mark(content_hash): content_hash for content_hash in hashes}
         marks = rows_matching(connection, [erased.c.mark], erased.c.mark, by_mark)
         deleted |= {by_mark[row[0]] for row in marks}
     return deleted
 
 
-def mark_content(folder: Path, content_hash: str) -> str:
-    """Return what remains of an erased image: a hash of its content, keyed with the collection's key.
-
-    Only a person who has the image and the key can tell that it was erased.
-    """
-    key = read_secret(folder)
-    return hashlib.blake2b(
-        content_hash.encode(), key=key, digest_size=16, person=b"erased content"
-    ).hexdigest()
-
-
 def store_erased_marks(connection: Connection, hashes: Iterable[str], folder: Path) -> None:
     """Store the marks of erased content; `folder` is that of the collection."""
-    rows = [
-        with_checksum(erased, {"mark": mark_content(folder, content_hash)}) for content_hash in set(hashes)
-    ]
+    mark = content_marker(folder)
+    rows = [with_checksum(erased, {"mark": mark(content_hash)}) for content_hash in set(hashes)]
     if rows:
+        claim_marks(connection, [row["mark"] for row in rows])
         connection.execute(insert_or(erased).on_conflict_do_nothing(), rows)
 
 
 def restore_content(connection: Connection, hashes: Sequence[str], folder: Path) -> None:
     """Forget that content was deleted or erased; `folder` is that of the collection."""
     delete_rows(connection, forgotten.c.content_hash, hashes)
-    delete_rows(connection, erased.c.mark, [mark_content(folder, content_hash) for content_hash in hashes])
+    delete_marks(connection, map(content_marker(folder), hashes))
 
 
 def delete_images(connection: Connection, numbers: Sequence[int]) -> None:

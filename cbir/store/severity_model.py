@@ -3,15 +3,22 @@
 import shutil
 from pathlib import Path
 
+from cbir.atomic import rename_durably
+
 FOLDER = "severity"
+PARTIAL = f"{FOLDER}.partial"
 
 
 def copy_severity_model(folder: Path, target: Path) -> None:
     """Copy the ranker of the collection in `folder`, if it has one, into the collection in `target`."""
     if (folder / FOLDER).is_dir():
-        shutil.copytree(folder / FOLDER, target / FOLDER, ignore=shutil.ignore_patterns("*.partial"))
+        partial = target / PARTIAL
+        shutil.rmtree(partial, ignore_errors=True)  # of an interrupted copy
+        shutil.copytree(folder / FOLDER, partial, ignore=shutil.ignore_patterns("*.partial"))
+        rename_durably(partial, target / FOLDER)
 
 
 def drop_severity_model(folder: Path) -> None:
     """Delete the ranker of the collection in `folder`, if it has one."""
-    shutil.rmtree(folder / FOLDER, ignore_errors=True)
+    for name in (FOLDER, PARTIAL):
+        shutil.rmtree(folder / name, ignore_errors=True)

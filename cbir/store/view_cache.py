@@ -9,6 +9,7 @@ from cbir.cancellation import run_to_end
 from cbir.errors import CollectionDamaged
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.store import metadata
+from cbir.store.agreement import require_sample_agreement
 from cbir.store.collection_view import View, build_view
 from cbir.store.knn_file import read_knn
 from cbir.store.profile import Profile
@@ -94,10 +95,8 @@ class ViewCache:
             self._snapshot, self._snapshot_problem = None, str(damage)
             return False
         stored_format = vector_format(metadata.read_profile(connection, self._folder))
-        self._snapshot_problem = sample_problem(connection, self._folder, snapshot, statistics, stored_format)
-        self._snapshot = None if self._snapshot_problem else (snapshot, info)
-        if self._snapshot is None:
-            return True  # reads the database
+        require_sample_agreement(connection, snapshot, statistics, stored_format)
+        self._snapshot = (snapshot, info)
         try:
             if info.neighbours_checksum:
                 neighbours = read_knn(path.with_name(info.neighbours), info.images, dimensions)
