@@ -13,6 +13,7 @@ from flask.testing import FlaskClient
 
 from cbir import settings
 from cbir.store import schema
+from cbir.store.creation import read_secret
 from service.app import create_app
 from service.collections.app_state import EXTENSION, AppState
 from service.http.concurrency import ConcurrencyLimit
@@ -58,9 +59,13 @@ def test_no_more_files_can_be_opened(app: Flask, indexed: Path) -> None:
         with schema.connect(indexed).connect():
             return ""
 
+    @app.get("/key")
+    def read_key() -> str:
+        return str(len(read_secret(indexed)))
+
     client = app.test_client()
     assert client.get("/database").status_code == 200
-    for path in ("/file", "/database"):
+    for path in ("/file", "/database", "/key"):
         with no_more_files():
             answer = client.get(path)
         assert "more files" in problem(answer, 503)
