@@ -14,6 +14,7 @@ MARKED = {
     "cbir/descriptors/test_concatenated.py": "deep",
     "cbir/encoders/hub": "deep",
     "cbir/encoders/test_efficientnet_lite.py": "deep",
+    "cbir/encoders/test_external_data.py": "deep",
     "cbir/gpu": "deep",
     "cbir/grading/test_cnn.py": "deep",
     "cbir/grading/test_rankers.py": "deep",

@@ -12,9 +12,9 @@ from pydantic import BaseModel, ValidationError
 
 from cbir.encoders.encoder_card import EncoderCard, EncoderInput
 from cbir.encoders.encoder_network import EncoderNetwork, normalise_pixels, run_session
+from cbir.encoders.external_data import has_external_data
 from cbir.encoders.fit_image import fit_image
 from cbir.encoders.new_encoder import check_name, check_values, store_new, trial_images
-from cbir.encoders.onnx_messages import has_external_data
 from cbir.errors import InvalidInput, NotFound
 from cbir.models.model_card import LARGEST_CARD, LARGEST_FILE
 from cbir.models.onnx_session import open_onnx_session

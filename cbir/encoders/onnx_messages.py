@@ -14,7 +14,6 @@ OPSET, IR_VERSION = 13, 8
 FLOAT = 1  # TensorProto.DataType
 INT, INTS = 2, 7  # AttributeProto.AttributeType
 GRAPH, INITIALIZER = 7, 5  # fields of ModelProto and GraphProto
-DATA_LOCATION, EXTERNAL = 14, 1  # field of TensorProto and its value for data in another file
 
 _BYTES = 2  # wire type of strings, bytes and messages
 
@@ -71,15 +70,6 @@ def write_model(
     return _integer(1, IR_VERSION) + _text(2, "cbir") + _field(GRAPH, graph) + opset
 
 
-def has_external_data(model: bytes) -> bool:
-    """Return whether weights of an ONNX model are in another file; raise ValueError if it is not a protobuf."""
-    for graph in _messages(model, GRAPH):
-        for tensor in _messages(graph, INITIALIZER):
-            if (DATA_LOCATION, EXTERNAL) in read_fields(tensor):
-                return True
-    return False
-
-
 def read_fields(message: bytes) -> Iterator[tuple[int, Any]]:
     """Yield number and value of each field: int for integers, bytes for the rest; ValueError if damaged."""
     content, position = memoryview(message), 0
@@ -100,10 +90,6 @@ def read_fields(message: bytes) -> Iterator[tuple[int, Any]]:
             raise ValueError("truncated")
         yield key >> 3, content[position : position + length]
         position += length
-
-
-def _messages(message: Any, number: int) -> Iterator[Any]:
-    return (value for field, value in read_fields(message) if field == number and not isinstance(value, int))
 
 
 def _read_varint(content: memoryview, position: int) -> tuple[int, int]:
