@@ -27,14 +27,20 @@ def get(name: str, folder: Path | None = None) -> Encoder:
     """Return the encoder called `name`, or the stored one of a network on a hub, such as `hf:ORG/NAME`.
 
     `folder` is that of stored encoders, by default the setting encoder_folder. Raises InvalidInput if there is no
-    such encoder or its card is damaged.
+    such encoder, its card is damaged, or it is not from the hub's network.
     """
     folder = folder or settings.load().encoder_folder
     if is_hub_address(name):
         address = parse_hub_address(name)
         if address.encoder_name not in names(folder):
             raise InvalidInput(f"{address} is not stored yet; fetch it: cbir encoder get {address}")
-        name = address.encoder_name
+        card = encoder_files.read_card(folder, address.encoder_name)
+        if not address.is_source(card.source):
+            raise InvalidInput(
+                f"the encoder {card.name} is not {address}: it is from {card.source}; fetch {address} by another "
+                f"name, and use that: cbir encoder get {address} --name NAME"
+            )
+        return Encoder(card, folder)
     if name in built_in.CARDS:
         return Encoder(built_in.CARDS[name], folder)
     if name not in names(folder):

@@ -24,12 +24,19 @@ class HubAddress(NamedTuple):
 
     @property
     def encoder_name(self) -> str:
-        """Name of the stored encoder, which file systems take: `hf:ORG/NAME` is stored as `hf-org--name`."""
+        """Name of the stored encoder, which file systems take: `hf:ORG/NAME` is stored as `hf-org--name`.
+
+        Few networks share one, such as `hf:a/b--c` and `hf:a--b/c`: see `is_source`.
+        """
         name = f"{self.hub}-{self.name.replace('/', '--')}".lower()
         if len(name) <= LONGEST_NAME:
             return name
         digest = hashlib.blake2b(name.encode(), digest_size=4).hexdigest()
         return f"{name[: LONGEST_NAME - 9]}-{digest}"
+
+    def is_source(self, source: str) -> bool:
+        """Return whether the source on a card, which begins with the address, is this network; case is ignored."""
+        return re.split(r" |,", source, maxsplit=1)[0].lower() == str(self).lower()
 
 
 def is_hub_address(text: str) -> bool:

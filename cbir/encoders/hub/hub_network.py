@@ -4,14 +4,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from torch import nn
 
 from cbir.encoders.encoder_card import EncoderInput
 
 Fit = Literal["squash", "letterbox", "crop"]
-FITS: tuple[Fit, ...] = get_args(Fit)
 
 # The interpolations of the card that come closest to those of Pillow
 _INTERPOLATIONS: dict[str, Literal["area", "linear", "cubic"]] = {

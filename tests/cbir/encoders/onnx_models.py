@@ -42,12 +42,12 @@ def brightness(size=5, greatest=1.0, inverse=False):
     return write_model(nodes, [write_tensor("w", weights)], *shapes)
 
 
-def store_brightness(folder, name, **options):
+def store_brightness(folder, name, source="test", **options):
     """Store the model `brightness` as an encoder, as no check of a new one would let it through."""
     card = EncoderCard(
         name=name,
         title=name,
-        source="test",
+        source=source,
         sha256="0" * 64,
         input=EncoderInput(width=SIDE, height=SIDE, mean=(0, 0, 0), deviation=(1, 1, 1)),
         outputs=(EncoderOutput(tensor="values", pooling="none", dimensions=5),),
