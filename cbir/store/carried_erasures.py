@@ -5,9 +5,10 @@ of what was erased in the target itself stay.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, delete, select
 
@@ -18,10 +19,15 @@ from cbir.store.schema import changes, erased, forgotten, images, meta
 
 @dataclass(frozen=True)
 class Erasures:
-    """What is erased in the target. keys: its patients whom the source still has; contents: theirs in the source."""
+    """What is erased in the target.
+
+    marks: all marks; own: those that the source does not have. keys: patients of whom the source still has content
+    with such a mark; contents: theirs in the source.
+    """
 
     folder: Path
     marks: frozenset[str] = frozenset()
+    own: frozenset[str] = frozenset()
     keys: frozenset[str] = frozenset()
     contents: frozenset[str] = frozenset()
 
@@ -33,6 +39,12 @@ class Erasures:
         return {
             content for content in content_hashes if content in self.contents or mark(content) in self.marks
         }
+
+    def has_copy(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a row of `instance_copies` is of a patient who is erased in the target alone."""
+        if not self.own:
+            return False
+        return row["patient_key"] in self.keys or content_marker(self.folder)(row["instance"]) in self.own
 
     def covered_ids(self, image_ids: Iterable[str]) -> set[str]:
         """Return those of the image ids whose content must not come into the target; ids begin with it."""
@@ -68,7 +80,7 @@ def read_erasures(source: Connection, target: Connection, folder: Path) -> Erasu
     ]
     keys = frozenset(key for content, key in rows if mark(content) in own)
     contents = frozenset(content for content, key in rows if key in keys)
-    return Erasures(folder, frozenset(marks), keys, contents)
+    return Erasures(folder, frozenset(marks), frozenset(own), keys, contents)
 
 
 def drop_restored_marks(source: Connection, target: Connection) -> None:

@@ -30,7 +30,7 @@ def insert_images(
     source: Connection,
     target: Connection,
     stored_vectors: dict[int, bytes],
-    erased_keys: Collection[str] = (),
+    erasures: Erasures,
 ) -> list[tuple[int, str]]:
     """Insert those images of `source` that still exist there, and return their numbers and sources.
 
@@ -39,8 +39,8 @@ def insert_images(
     source, target : Connection
     stored_vectors : dict of int to bytes
         Stored form of the new vectors, by image number.
-    erased_keys : collection of str
-        Patients whose DICOM instances are left out, since they are erased in the target.
+    erasures : Erasures
+        What is erased in the target: its DICOM instances are left out.
     """
     rows = _full_rows(source, images, images.c.number, list(stored_vectors))
     if not rows:
@@ -60,13 +60,15 @@ def insert_images(
     )
     for table in OF_IMAGES:
         rows_of = _full_rows(source, table, table.c.number, numbers)
-        _insert(target, table, [row for row in rows_of if row.get("patient_key") not in erased_keys])
+        _insert(
+            target,
+            table,
+            [row for row in rows_of if table is not instance_copies or not erasures.has_copy(row)],
+        )
     return [(row["number"], row["source"]) for row in rows]
 
 
-def update_images(
-    source: Connection, target: Connection, numbers: Sequence[int], erased_keys: Collection[str] = ()
-) -> int:
+def update_images(source: Connection, target: Connection, numbers: Sequence[int], erasures: Erasures) -> int:
     """Make everything but the vectors of images equal to `source`; return the number of images that changed.
 
     Parameters
@@ -74,8 +76,8 @@ def update_images(
     source, target : Connection
     numbers : sequence of int
         Numbers of images that both have; at most some thousand.
-    erased_keys : collection of str
-        Patients whose DICOM instances are left out, since they are erased in the target.
+    erasures : Erasures
+        What is erased in the target: its DICOM instances are left out.
 
     Raises
     ------
@@ -87,8 +89,8 @@ def update_images(
         if _fingerprint(source, table, numbers) == _fingerprint(target, table, numbers):
             continue
         theirs, ours = (_keys(connection, table, table.c.number, numbers) for connection in (source, target))
-        if table is instance_copies and erased_keys:
-            copies = _full_rows(source, table, table.c.patient_key, list(erased_keys))
+        if table is instance_copies and erasures.own:
+            copies = filter(erasures.has_copy, _full_rows(source, table, table.c.number, numbers))
             theirs -= {tuple(row[name] for name in [*_key_names(table), COLUMN]) for row in copies}
         stale, missing = ours - theirs, theirs - ours
         _delete(target, table, stale)

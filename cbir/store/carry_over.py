@@ -113,6 +113,7 @@ class CarryOver:
         self._source, self._target, self._writer = source, target, writer
         self._format = vector_format(target.profile)
         self.erased_in_target: list[str] = []
+        self._erasures = Erasures(target.folder)
         self.kept: list[str] = []  # ids of images that only the target has
         with source._engine.connect() as reader, target._engine.connect() as connection:
             carried_history.require_no_own_changes(reader, connection)
@@ -125,11 +126,11 @@ class CarryOver:
     def missing_images(self) -> Iterator[SourceImage]:
         """Yield the images that the target lacks; the ids of those erased there go to `erased_in_target`."""
         with self._source._engine.connect() as reader, self._target._engine.connect() as connection:
-            erasures = read_erasures(reader, connection, self._target.folder)
+            self._erasures = read_erasures(reader, connection, self._target.folder)
         numbers = self._missing_numbers()
         for start in range(0, len(numbers), PAGE):
             page = self._source.records(numbers[start : start + PAGE].tolist())
-            covered = erasures.covered({record.content_hash for record in page.values()})
+            covered = self._erasures.covered({record.content_hash for record in page.values()})
             for number, record in page.items():
                 if record.content_hash in covered:
                     self.erased_in_target.append(record.image_id)
@@ -147,8 +148,7 @@ class CarryOver:
         with self._source._engine.connect() as reader, self._target._engine.begin() as connection:
             if encoded:
                 self._let_views_see(connection, min(encoded))
-            erasures = read_erasures(reader, connection, self._target.folder)
-            added = carried_rows.insert_images(reader, connection, encoded, erasures.keys)
+            added = carried_rows.insert_images(reader, connection, encoded, self._erasures)
             self._copy_originals(reader, connection, {source for _, source in added})
             if added:
                 metadata.bump_generation(connection)
@@ -201,7 +201,7 @@ class CarryOver:
                 drop_restored_marks(reader, connection)
             with self._target._engine.connect() as connection:
                 marks = erased_marks(reader) - erased_marks(connection)
-                erasures = read_erasures(reader, connection, self._target.folder)
+                self._erasures = read_erasures(reader, connection, self._target.folder)
                 ours = np.setdiff1d(self._target.matching_numbers([]), theirs).tolist()
                 absent = sort_absent(reader, connection, self._target.folder, ours, marks)
                 kept = {row.number for row in absent.kept}
@@ -214,11 +214,11 @@ class CarryOver:
             carried = Carried(len(absent.gone), self._move_images(reader, absent.moved))
             numbers = np.intersect1d(theirs, self._target.matching_numbers([]))
             for start in range(0, len(numbers), PAGE):
-                carried.updated += self._update_page(reader, numbers[start : start + PAGE].tolist(), erasures)
+                carried.updated += self._update_page(reader, numbers[start : start + PAGE].tolist())
             with self._target._engine.begin() as connection:
-                if carried_rows.mirror_forgotten(reader, connection, erasures) or carried.updated:
+                if carried_rows.mirror_forgotten(reader, connection, self._erasures) or carried.updated:
                     metadata.bump_generation(connection)
-                carried_history.mirror_history(reader, connection, erasures.covered_ids)
+                carried_history.mirror_history(reader, connection, self._erasures.covered_ids)
             if marks:
                 self._drop_learned()
             if marks or surplus:
@@ -228,9 +228,9 @@ class CarryOver:
                 note_mirrored(reader, connection, marks)
         return carried
 
-    def _update_page(self, reader: Connection, numbers: list[int], erasures: Erasures) -> int:
+    def _update_page(self, reader: Connection, numbers: list[int]) -> int:
         with self._target._engine.begin() as connection:
-            updated = carried_rows.update_images(reader, connection, numbers, erasures.keys)
+            updated = carried_rows.update_images(reader, connection, numbers, self._erasures)
             query = select(images.c.source).where(
                 images.c.number.in_(numbers), images.c.source.startswith(originals.UPLOAD)
             )
@@ -267,8 +267,7 @@ class CarryOver:
             self._let_views_see(connection, min(number for _, number in moved))
             delete_images(connection, old)
             renumbered = {number: stored[row.number] for row, number in moved if row.number in stored}
-            erasures = read_erasures(reader, connection, self._target.folder)
-            added = carried_rows.insert_images(reader, connection, renumbered, erasures.keys)
+            added = carried_rows.insert_images(reader, connection, renumbered, self._erasures)
             self._copy_originals(reader, connection, {source for _, source in added})
             metadata.bump_generation(connection)
         return len(added)

@@ -40,7 +40,9 @@ def erase_rows(connection: Connection, keys: Sequence[str], folder: Path) -> int
     rows = connection.execute(select(*columns).where(images.c.patient_key.in_(keys))).all()
     earlier = select(forgotten.c.content_hash).where(forgotten.c.patient_key.in_(keys))
     deleted = connection.scalars(earlier).all()
-    store_erased_marks(connection, [*deleted, *(row.content_hash for row in rows)], folder)
+    copies = select(instance_copies.c.instance).where(instance_copies.c.patient_key.in_(keys))
+    instances = connection.scalars(copies).all()  # so that another collection does not bring them back
+    store_erased_marks(connection, [*deleted, *(row.content_hash for row in rows), *instances], folder)
     delete_images(connection, [row.number for row in rows])
     delete_rows(connection, changed_images.c.image_id, [row.image_id for row in rows])
     delete_rows(connection, instance_copies.c.patient_key, keys)

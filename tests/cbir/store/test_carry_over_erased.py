@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -216,3 +217,19 @@ def test_a_copied_ranker_is_whole(tmp_path):
     (target / severity_model.PARTIAL / "y").write_text("left by an interrupted copy")
     severity_model.copy_severity_model(source, target)
     assert [path.relative_to(target).as_posix() for path in target.rglob("*")] == ["severity", "severity/x"]
+
+
+def test_a_dicom_instance_that_is_erased_in_the_target_does_not_return(collection, entries, folder):
+    ((record, values),) = entries(0, 1, OTHER)
+    record = replace(record, instance="1.2.3.4", sop_class="1.5")
+    copy = replace(record, instance="1.2.3.5", source="/images/copy.dcm", patient_key=PATIENT)
+    with collection.writer() as writer:
+        writer.add([(record, values), *entries(1, 6)])
+        writer.add([(copy, values)])
+    carry(collection, folder)
+    assert traces(folder)
+    erase(folder)
+    for _ in range(2):
+        carry(collection, folder)
+        assert traces(folder) == []
+    assert len(rows(collection.folder, "instance_copies")) == 1
