@@ -29,7 +29,7 @@ def redescribe_collection(
     profile: Annotated[
         str,
         Option(
-            help="Descriptor, folder of a trained embedding, or FOLDER+DESCRIPTOR for the second collection."
+            help="Descriptor, encoder, folder of an embedding, or NETWORK+DESCRIPTOR, of the second collection."
         ),
     ] = DEFAULT_PROFILE,
     weight: Annotated[
@@ -37,7 +37,10 @@ def redescribe_collection(
     ] = None,
     jobs: Annotated[int | None, Option(min=1, help="Processes. [default: number of cores]")] = None,
     report: Annotated[
-        Path | None, Option(help="Write the ids of images that cannot be described again to this CSV file.")
+        Path | None,
+        Option(
+            help="Write the ids of images not described again, or kept, with the reasons to this CSV file."
+        ),
     ] = None,
     format: Printed = OutputFormat.text,
 ) -> None:
@@ -47,7 +50,10 @@ def redescribe_collection(
     erased images, thumbnails, originals and history are carried over; the first collection stays as it is and in use.
     Run the command again to continue it, and to carry over what was added, changed, deleted or erased since.
 
-    Exit code 0: all done; 3: done, but some images cannot be described again; 2: wrong use; 130: interrupted.
+    Images that only the second collection has, and of which the first does not know that they were deleted, are kept.
+
+    Exit code 0: all done; 3: done, but some images cannot be described again or were kept; 2: wrong use;
+    130: interrupted.
     """
     loaded = settings.load()
     requested = profiles.get(profile, parse_weights(weight))
@@ -66,7 +72,9 @@ def redescribe_collection(
         print_json(dataclasses.asdict(summary) | {"collection": str(out)})
     else:
         _print_redescribed(summary, report)
-    raise typer.Exit(INTERRUPTED if summary.interrupted else SOME_REFUSED if summary.refused else DONE)
+    raise typer.Exit(
+        INTERRUPTED if summary.interrupted else SOME_REFUSED if summary.refused or summary.kept else DONE
+    )
 
 
 def _progress_on(bars: StageBars) -> ShowProgress:
@@ -82,13 +90,14 @@ def _print_redescribed(summary: RedescribeSummary, report: Path | None) -> None:
         (summary.already, "images were in the second collection already"),
         (summary.updated, "of them were brought up to date"),
         (summary.removed, "images removed, which the first collection no longer has"),
-        (summary.refused, "images cannot be described again:"),
+        (summary.refused, "images cannot be described again"),
+        (summary.kept, "images are in the second collection only, and were kept"),
     ):
         if count:
             typer.echo(f"{count} {text}")
     for image_id, reason in summary.examples:
         typer.echo(f"  {image_id}: {reason}")
-    if summary.refused > len(summary.examples):
+    if summary.refused + summary.kept > len(summary.examples):
         typer.echo("  ... " + (f"all in {report}" if report else "--report FILE writes them all"))
     if summary.interrupted:
         typer.echo("interrupted; run the same command again to continue")

@@ -18,7 +18,11 @@ from indexer.index_run import BATCH_IMAGES, BATCH_SECONDS, EXAMPLES
 NO_ORIGINAL = "its original is not stored, and it has no file"
 NO_FILE = "its file is no longer where it was when it was indexed"
 OTHER_PICTURE = "its file shows another picture than when it was indexed"
-ERASED = "it was erased in the new collection; erase it in the other too"
+ERASED = (
+    "it was erased in the new collection; erase it in the other too, or, if it was restored there, make another new "
+    "collection"
+)
+KEPT = "only the new collection has it, and keeps it: the other neither has it nor knows that it was deleted"
 
 Report = Callable[[str, str], None]
 ShowProgress = Callable[[int, int, int], None]
@@ -30,7 +34,7 @@ class RedescribeSummary:
 
     described: images added. already: images that were there. updated: those of them whose labels or other facts have
     changed. removed: images deleted or erased in the other collection. refused: images that could not be described
-    again; the first few of them with their reasons in `examples`.
+    again; kept: images that only the new collection has. The first few of both with their reasons are in `examples`.
     """
 
     described: int = 0
@@ -38,6 +42,7 @@ class RedescribeSummary:
     updated: int = 0
     removed: int = 0
     refused: int = 0
+    kept: int = 0
     examples: list[tuple[str, str]] = field(default_factory=list)
     interrupted: bool = False
     seconds: float = 0.0
@@ -92,6 +97,9 @@ class RedescribeRun:
                 self._commit(carry_over)
                 self._update(carry_over)  # what has changed meanwhile
                 carry_over.finish()
+                for image_id in carry_over.kept:
+                    self.summary.kept += 1
+                    self._report(image_id, KEPT)
             except KeyboardInterrupt:
                 self.summary.interrupted = True
                 self._commit(carry_over)
@@ -150,10 +158,13 @@ class RedescribeRun:
 
     def _refuse(self, image_id: str, reason: str) -> None:
         self.summary.refused += 1
+        self._report(image_id, reason)
+        self._show()
+
+    def _report(self, image_id: str, reason: str) -> None:
         if len(self.summary.examples) < EXAMPLES:
             self.summary.examples.append((image_id, reason))
         self.report_refusal(image_id, reason)
-        self._show()
 
     def _show(self) -> None:
         self.progress(self.summary.described + self.summary.refused, self._total, self.summary.refused)

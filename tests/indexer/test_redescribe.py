@@ -260,3 +260,19 @@ def test_what_was_added_to_the_new_collection_can_be_carried_back(old, new, tmp_
     summary = json.loads(call("collection", "redescribe", old, *back)[0])
     assert (summary["described"], summary["already"]) == (1, 14)
     assert rows(old) == rows(new)
+
+
+def test_going_back_keeps_and_reports_images_that_could_not_be_described(old, new, tmp_path):
+    lost = upload(old, picture(tmp_path / "x.png", 80), keep=False)
+    assert redescribe(old, new, code=3)["refused"] == 1
+    report = tmp_path / "report.csv"
+    back = ("--collection", new, "--profile", "huang2012", "--jobs", 1)
+    summary = json.loads(
+        call("collection", "redescribe", old, *back, "--format", "json", "--report", report, code=3)[0]
+    )
+    assert (summary["kept"], summary["refused"], summary["removed"]) == (1, 0, 0)
+    assert [row["image_id"] for row in csv.DictReader(report.read_text().splitlines())] == [lost]
+    assert lost in {row[1] for row in rows(old)["images"]}
+    printed = call("collection", "redescribe", old, *back, code=3)[0]
+    assert "1 images are in the second collection only, and were kept" in printed
+    assert f"{lost}: only the new collection has it" in printed
