@@ -22,7 +22,9 @@ ERASED = (
     "it was erased in the new collection; erase it in the other too, or, if it was restored there, make another new "
     "collection"
 )
-KEPT = "only the new collection has it, and keeps it: the other neither has it nor knows that it was deleted"
+KEPT = (
+    "only the second collection has it, and keeps it: the first neither has it nor knows that it was deleted"
+)
 
 Report = Callable[[str, str], None]
 ShowProgress = Callable[[int, int, int], None]

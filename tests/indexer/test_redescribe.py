@@ -275,4 +275,4 @@ def test_going_back_keeps_and_reports_images_that_could_not_be_described(old, ne
     assert lost in {row[1] for row in rows(old)["images"]}
     printed = call("collection", "redescribe", old, *back, code=3)[0]
     assert "1 images are in the second collection only, and were kept" in printed
-    assert f"{lost}: only the new collection has it" in printed
+    assert f"{lost}: only the second collection has it" in printed
