@@ -1,11 +1,12 @@
 """Cards of encoders: weights, input and outputs of a pretrained network, and where it comes from."""
 
 import hashlib
+import re
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
-NAME = r"[a-z0-9][a-z0-9_.-]{0,63}"
+NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 GREATEST_SIDE = 2048  # pixels
 GREATEST_DIMENSIONS = 16_384
 
@@ -72,7 +73,7 @@ class EncoderCard(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: Annotated[str, Field(pattern=f"^{NAME}$")]
+    name: Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
     title: Text
     description: Text = ""
     source: Text

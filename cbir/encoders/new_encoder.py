@@ -1,6 +1,5 @@
 """Checks that every new encoder passes, and its storing."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from cbir.images import Image
 
 def check_name(name: str, folder: Path) -> None:
     """Raise InvalidInput unless a new encoder in `folder` can have this name."""
-    if not re.fullmatch(NAME, name):
+    if not NAME.fullmatch(name):
         raise InvalidInput(f"an encoder's name has a-z, 0-9, '_', '.' and '-', 64 at most; not {name!r}")
     if name in encoders.names(folder):
         raise InvalidInput(
