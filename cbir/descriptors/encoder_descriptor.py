@@ -13,7 +13,9 @@ from cbir.errors import InvalidInput
 from cbir.images import Image
 
 # Encoder, hash of its card, dimensions, and the descriptor that is concatenated: see `concatenated`.
-NAME = re.compile(rf"encoder:({encoder_card.NAME.pattern}):([0-9a-f]{{16}}):([0-9]{{1,5}})(?:\+([a-z0-9_]+))?")
+NAME = re.compile(
+    rf"encoder:({encoder_card.NAME.pattern}):([0-9a-f]{{16}}):([0-9]{{1,5}})(?:\+([a-z0-9_]+))?"
+)
 
 
 def encoder_descriptor_name(name: str) -> str:
