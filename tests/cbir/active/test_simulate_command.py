@@ -8,7 +8,6 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from sqlalchemy import insert
 from typer.testing import CliRunner
 
 from cbir.errors import InvalidInput, NotFound
@@ -20,9 +19,9 @@ from cbir.severity import stored_ranker
 from cbir.severity.grey_images import read_grey_images
 from cbir.severity.severity_labels import severity_by_id
 from cbir.store import Collection
+from cbir.store.add_transaction import AddTransaction
 from cbir.store.backup import back_up_collection
 from cbir.store.filter_conditions import parse_filter
-from cbir.store.schema import thumbnails
 from tests.cbir.active.drawn import collection_of, draw
 
 pytestmark = pytest.mark.xdist_group("test_simulate_command")  # which share what was made or learnt once
@@ -188,7 +187,7 @@ def test_a_thumbnail_stands_in_for_a_file_and_another_picture_does_not(tmp_path)
     records = [record for _, record in made.iterate()]
     _, encoded = cv2.imencode(".jpg", PICTURES[0])
     with made.writer() as writer, writer._engine.begin() as connection:
-        connection.execute(insert(thumbnails), [{"number": 1, "picture": encoded.tobytes()}])
+        AddTransaction(connection).store_thumbnails({1: encoded.tobytes()})
     for record in records[:2]:
         Path(record.source).unlink()
     cv2.imwrite(records[2].source, PICTURES[3])
