@@ -23,8 +23,6 @@ from tests.cbir.validation import check
 from tests.indexer.receiving import file_of, slices
 from tests.service.dicom_collection import SLICES, make
 
-pytestmark = pytest.mark.xdist_group("test_structured_report")  # which share what was made or learnt once
-
 
 @pytest.fixture(scope="module")
 def created(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Dataset]]:

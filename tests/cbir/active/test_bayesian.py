@@ -16,8 +16,6 @@ from cbir.severity.bayesian_ranker import BayesianRanker, load_bayesian_ranker
 from cbir.severity.unit_dropout import UnitDropout
 from tests.cbir.active.drawn import SIDE, draw, judged
 
-pytestmark = pytest.mark.xdist_group("test_bayesian")  # which share what was made or learnt once
-
 PICTURES, GRADES = draw(90)
 PAIRS, LABELS = judged(GRADES[:60], 96)
 

@@ -24,8 +24,6 @@ from cbir.store.backup import back_up_collection
 from cbir.store.filter_conditions import parse_filter
 from tests.cbir.active.drawn import collection_of, draw
 
-pytestmark = pytest.mark.xdist_group("test_simulate_command")  # which share what was made or learnt once
-
 PICTURES, GRADES = draw(66, seed=4)
 QUICK = (
     "--rounds",

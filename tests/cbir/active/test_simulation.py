@@ -12,8 +12,6 @@ from cbir.errors import InvalidInput
 from cbir.severity.bayesian_ranker import BayesianRanker
 from tests.cbir.active.drawn import SIDE, draw
 
-pytestmark = pytest.mark.xdist_group("test_simulation")  # which share what was made or learnt once
-
 PICTURES, GRADES = draw(100)
 TRAIN, TEST = np.arange(70), np.arange(70, 100)
 

@@ -13,8 +13,6 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.main import app
 from tests.cbir.datasets.small_tree import tree_of
 
-pytestmark = pytest.mark.xdist_group("test_irma_run")  # which share what was made or learnt once
-
 TRAIN, TEST = 150, 25  # six and one image of each class
 
 

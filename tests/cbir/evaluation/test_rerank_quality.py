@@ -12,8 +12,6 @@ from cbir.datasets.phantoms import write_phantoms
 from cbir.store import Collection
 from tests.benches import loaded
 
-pytestmark = pytest.mark.xdist_group("test_rerank_quality")  # which share what was made or learnt once
-
 rerank_quality = loaded("rerank_quality")
 
 

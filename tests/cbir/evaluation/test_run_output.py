@@ -11,8 +11,6 @@ from cbir import rerank, settings
 from cbir.search import Request, Searcher, Stopwatch
 from tests.cbir.evaluation.small_run import COUNT, FAST, draw, index, lines, rows, run, summary
 
-pytestmark = pytest.mark.xdist_group("test_run_output")  # all look at one run
-
 
 @pytest.fixture(scope="module")
 def out(collection, tmp_path_factory):

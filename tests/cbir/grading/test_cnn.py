@@ -12,8 +12,6 @@ from cbir.grading.cnn_ranker import LOSSES, CnnRanker
 from cbir.grading.interpolation import GradeInterpolator
 from cbir.main import app
 
-pytestmark = pytest.mark.xdist_group("test_cnn")  # which share what was made or learnt once
-
 torch = pytest.importorskip("torch", reason="torch, of the extra deep, is not installed")
 torch.set_num_threads(1)
 

@@ -20,8 +20,6 @@ from cbir.store import Collection
 from cbir.store import profile as profiles
 from cbir.store.records import add_labels, describe_record
 
-pytestmark = pytest.mark.xdist_group("grading_test_commands")  # which share what was made or learnt once
-
 COUNT = 60
 KEYS = ["within_half", "within_one", "exact", "mae", "kappa", "ndcg"]
 

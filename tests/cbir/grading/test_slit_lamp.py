@@ -9,8 +9,6 @@ from cbir.errors import InvalidInput
 from cbir.grading.slit_lamp import FEATURES, ActiveShapeModel, draw_lens, measure_lens
 from cbir.grading.slit_lamp.shape_model import _align
 
-pytestmark = pytest.mark.xdist_group("test_slit_lamp")  # which share what was read or drawn once
-
 # The largest error of each feature over the phantoms below, at a height of 240 pixels.
 ALLOWED = dict(zip(FEATURES, (0.012, 0.012, 0.03, 0.05, 0.03, 0.08), strict=True))
 

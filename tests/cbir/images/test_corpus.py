@@ -10,8 +10,6 @@ import pytest
 from cbir.errors import UnreadableImage
 from cbir.images import read_images
 
-pytestmark = pytest.mark.xdist_group("test_corpus")  # which share what was read or drawn once
-
 SHIPPED = Path(pydicom.data.__file__).parent / "test_files"
 NO_PIXELS = "has no pixels: it is of class "
 HEADER_ALONE = "has no pixels, though it is of class "

@@ -26,8 +26,6 @@ from cbir.training.network_scoring import picture_features, score_pictures
 from cbir.training.patient_split import split_by_positive
 from cbir.training.ranker_training import METHODS, RankerRecipe, recipe_loss, train_ranker
 
-pytestmark = pytest.mark.xdist_group("test_ranker")  # which share what was made or learnt once
-
 torch.set_num_threads(1)  # the work is small, and other tests want the cores
 
 SIDE = 32
