@@ -22,6 +22,7 @@ from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
 from indexer.index_progress import ProgressBar, progress_lines
 from indexer.index_request import IndexRequest
 from indexer.index_run import IndexSummary, run_request
+from indexer.print_summary import print_counts
 from indexer.refusal_report import refusal_report
 
 FILES = "files"
@@ -152,7 +153,7 @@ def parse_weights(options: Sequence[str] | None) -> dict[str, float]:
 def _print_summary(summary: IndexSummary, report: Path | None) -> None:
     rate = summary.indexed / summary.seconds if summary.seconds else 0.0
     typer.echo(f"{summary.indexed} images indexed in {summary.seconds:.1f} s ({rate:.0f} a second)")
-    for count, text in (
+    counts = (
         (summary.already, "files were in the collection already"),
         (summary.relabelled, "files got other labels"),
         (
@@ -162,15 +163,8 @@ def _print_summary(summary: IndexSummary, report: Path | None) -> None:
         (summary.deleted_earlier, "images left out: deleted earlier (--restore adds them)"),
         (summary.manifest_unused, "rows of the manifest name no file in the sources"),
         (summary.refused, "files refused:"),
-    ):
-        if count:
-            typer.echo(f"{count} {text}")
-    for path, reason in summary.examples:
-        typer.echo(f"  {path}: {reason}")
-    if summary.refused > len(summary.examples):
-        typer.echo("  ... " + (f"all in {report}" if report else "--report FILE writes them all"))
-    if summary.interrupted:
-        typer.echo("interrupted; run the same command again to continue")
+    )
+    print_counts(counts, summary.examples, summary.refused, report, summary.interrupted)
 
 
 def _advise(folder: Path, with_profile: bool) -> None:

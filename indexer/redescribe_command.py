@@ -19,6 +19,7 @@ from cbir.store.default_profile import DEFAULT_PROFILE
 from cbir.threads import cores
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
 from indexer.index_command import parse_weights
+from indexer.print_summary import print_counts
 from indexer.redescribe_run import RedescribeRun, RedescribeSummary, ShowProgress
 from indexer.refusal_report import refusal_report
 
@@ -86,18 +87,11 @@ def _progress_on(bars: StageBars) -> ShowProgress:
 def _print_redescribed(summary: RedescribeSummary, report: Path | None) -> None:
     rate = summary.described / summary.seconds if summary.seconds else 0.0
     typer.echo(f"{summary.described} images described in {summary.seconds:.1f} s ({rate:.0f} a second)")
-    for count, text in (
+    counts = (
         (summary.already, "images were in the second collection already"),
         (summary.updated, "of them were brought up to date"),
         (summary.removed, "images removed, which the first collection no longer has"),
         (summary.refused, "images cannot be described again"),
         (summary.kept, "images are in the second collection only, and were kept"),
-    ):
-        if count:
-            typer.echo(f"{count} {text}")
-    for image_id, reason in summary.examples:
-        typer.echo(f"  {image_id}: {reason}")
-    if summary.refused + summary.kept > len(summary.examples):
-        typer.echo("  ... " + (f"all in {report}" if report else "--report FILE writes them all"))
-    if summary.interrupted:
-        typer.echo("interrupted; run the same command again to continue")
+    )
+    print_counts(counts, summary.examples, summary.refused + summary.kept, report, summary.interrupted)

@@ -1,0 +1,39 @@
+"""The end of the text that commands print about a run: counts, refused items and how to go on."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import typer
+
+
+def print_counts(
+    counts: Iterable[tuple[int, str]],
+    examples: Sequence[tuple[str, str]],
+    listed: int,
+    report: Path | None,
+    interrupted: bool,
+) -> None:
+    """Print the counts that are not 0, then examples of what was refused.
+
+    Parameters
+    ----------
+    counts : iterable of (int, str)
+        Numbers with what they count.
+    examples : sequence of (str, str)
+        First few items with their reasons.
+    listed : int
+        Number of all items with a reason.
+    report : Path, optional
+        File that contains all of them.
+    interrupted : bool
+        Whether the run has to be continued.
+    """
+    for count, text in counts:
+        if count:
+            typer.echo(f"{count} {text}")
+    for name, reason in examples:
+        typer.echo(f"  {name}: {reason}")
+    if listed > len(examples):
+        typer.echo("  ... " + (f"all in {report}" if report else "--report FILE writes them all"))
+    if interrupted:
+        typer.echo("interrupted; run the same command again to continue")
