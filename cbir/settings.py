@@ -37,6 +37,11 @@ def _encoder_folder() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")) / "cbir" / "encoders"
 
 
+def _feature_folder() -> Path:
+    """Return the folder of cached values by the XDG base directory specification."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "cbir" / "features"
+
+
 def _split_commas(value: Any) -> Any:
     """Split a list in an environment variable at its commas."""
     return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
@@ -97,6 +102,10 @@ class Settings(BaseSettings):
     )
     encoder_folder: Path = Field(
         default_factory=_encoder_folder, description="folder of pretrained networks, see `cbir encoder`"
+    )
+    feature_folder: Path = Field(
+        default_factory=_feature_folder,
+        description="folder of encoders' values of training images, see `cbir train`; may be deleted",
     )
     index: Literal["exact", "flat", "ivf"] = Field(
         "exact", description="index of nearest neighbours for re-rankers of the top; flat, ivf: FAISS"

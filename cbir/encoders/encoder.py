@@ -11,9 +11,10 @@ from cbir.encoders import built_in, encoder_files
 from cbir.encoders.encoder_card import EncoderCard
 from cbir.encoders.encoder_network import EncoderNetwork
 from cbir.encoders.fit_image import fit_image
+from cbir.encoders.text_tower import has_text_tower, load_text_tower
 from cbir.errors import InvalidInput
 from cbir.images import Image
-from cbir.models.onnx_session import open_onnx_session
+from cbir.models.onnx_session import check_onnxruntime, open_onnx_session
 
 
 class Encoder:
@@ -41,8 +42,25 @@ class Encoder:
             vectors[row] = _load_network(self.card, self._folder).describe(pixels)
         return vectors
 
+    @property
+    def has_text(self) -> bool:
+        """Whether texts can be described too."""
+        return has_text_tower(self.card, self._folder)
+
+    def describe_text(self, text: str) -> NDArray[np.float32]:
+        """Return the vector (dimensions,) of a text, which is compared with those of images by their cosine.
+
+        Raises InvalidInput if the encoder has no text tower, or it is damaged.
+        """
+        return load_text_tower(self.card, self._folder).describe(text)
+
+    def open_network(self, threads: int) -> EncoderNetwork:
+        """Load the network for so many threads of its own; raise InvalidInput if it is missing or damaged."""
+        return EncoderNetwork(open_onnx_session(load_content(self.card, self._folder), threads), self.card)
+
     def check_available(self) -> None:
-        """Raise InvalidInput, with the remedy, if the network is neither stored nor can be converted."""
+        """Raise InvalidInput, with the remedy, if the network is neither stored nor can be converted, or run."""
+        check_onnxruntime()
         if not encoder_files.network_path(self._folder, self.card).is_file():
             _source_path(self.card)
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from cbir.encoders.encoder_card import EncoderOutput
 from cbir.errors import InvalidInput
+from cbir.models.window_means import window_means
 
 
 def pooling_matrix(output: EncoderOutput, shape: Sequence[int]) -> NDArray[np.float32] | None:
@@ -23,7 +24,7 @@ def pooling_matrix(output: EncoderOutput, shape: Sequence[int]) -> NDArray[np.fl
             raise InvalidInput(f"output {output.tensor} has shape {_text(shape)}, which cannot be pooled: "
                                "it takes 1 x channels x height x width")  # fmt: skip
         grid, window = (output.grid, output.window) if output.pooling == "grid" else (1, 1.0)
-        weights = np.kron(_windows(shape[2], grid, window), _windows(shape[3], grid, window))
+        weights = window_means(shape[2], shape[3], grid, window)
         dimensions = grid * grid * shape[1]
     if dimensions != output.dimensions:
         raise InvalidInput(f"output {output.tensor} gives {dimensions} values, not {output.dimensions} "
@@ -37,15 +38,6 @@ def pool(values: NDArray[np.float32], weights: NDArray[np.float32] | None) -> ND
         return values.ravel()
     places = values.reshape(values.shape[1], -1)
     return np.asarray(weights @ places.T).ravel()
-
-
-def _windows(side: int, grid: int, window: float) -> NDArray[np.float32]:
-    """Return weights (grid, side) of evenly spaced windows: 1 / length inside, 0 outside."""
-    length = max(1, round(side * window))
-    weights = np.zeros((grid, side), np.float32)
-    for row, start in enumerate(np.linspace(0, side - length, grid)):
-        weights[row, round(start) : round(start) + length] = 1 / length
-    return weights
 
 
 def _text(shape: Sequence[int]) -> str:

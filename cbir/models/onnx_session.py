@@ -1,21 +1,31 @@
 """Sessions of onnxruntime on the CPU."""
 
 import os
+from importlib.util import find_spec
 from typing import Any
 
 from cbir.errors import InvalidInput
 
 
-def open_onnx_session(content: bytes) -> Any:
-    """Return an InferenceSession of an ONNX file, with as many threads as OMP_NUM_THREADS says, else a core each.
+def check_onnxruntime() -> None:
+    """Raise InvalidInput, with the remedy, if onnxruntime is not installed."""
+    if find_spec("onnxruntime") is None:
+        raise InvalidInput("networks need onnxruntime, which is missing: pip install onnxruntime")
 
-    Raises InvalidInput if onnxruntime cannot load the file.
+
+def open_onnx_session(content: bytes, threads: int | None = None) -> Any:
+    """Return an InferenceSession of an ONNX file.
+
+    It has so many `threads`, by default as many as OMP_NUM_THREADS says, else a core each. Raises InvalidInput if onnxruntime is missing or cannot load the file.
     """
+    check_onnxruntime()
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]  # may list a number per nesting level
-    options.intra_op_num_threads = int(threads) if threads.isdecimal() else 0  # 0: all cores
+    if threads is None:
+        text = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]  # may list a number per nesting level
+        threads = int(text) if text.isdecimal() else 0  # 0: all cores
+    options.intra_op_num_threads = threads
     options.log_severity_level = 4  # its errors are raised as well
     try:
         # a fallback would print its reason and try the same again

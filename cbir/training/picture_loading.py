@@ -4,14 +4,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbir import settings
+from cbir.encoders import Encoder
+from cbir.encoders.feature_cache import FeatureCache
 from cbir.errors import InvalidInput, UnreadableImage
-from cbir.images import Limits, read_images
+from cbir.images import Image, Limits, read_images
 from cbir.images.pad_resize import pad_resize
 from cbir.threads import cores
 
@@ -36,8 +38,8 @@ class LoadedPictures:
 
     Attributes
     ----------
-    pixels : (n, side, side) uint8
-        Grey pictures.
+    pixels : (n, side, side) uint8, or (n, ...)
+        Grey pictures, or what `load_described` made of each.
     rows : (n,) int
         Index of the file among the paths.
     content_hashes : list of str
@@ -50,7 +52,7 @@ class LoadedPictures:
         A line for each unreadable file.
     """
 
-    pixels: NDArray[np.uint8]
+    pixels: NDArray[Any]
     rows: NDArray[np.int64]
     content_hashes: list[str]
     burned_in: list[bool]
@@ -144,17 +146,70 @@ def load_pictures(
     progress : callable
         Receives the number of files done.
     """
+    empty = np.zeros((len(paths), side, side), np.uint8)
+    return load_described(paths, lambda image: pad_resize(image, side), empty, limits, progress)
 
-    def load_picture(path: Path) -> tuple[NDArray[np.uint8], str, bool, str] | str:
+
+def load_features(
+    paths: Sequence[Path],
+    encoder: Encoder,
+    folder: Path | None = None,
+    limits: Limits = Limits(),
+    progress: Callable[[int], None] = lambda done: None,
+) -> LoadedPictures:
+    """Load files on every core, and describe them by an encoder, each image once: `pixels` are (n, d) float16.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Image files.
+    encoder : Encoder
+        Pretrained network.
+    folder : Path, optional
+        Folder of cached values, by default the setting feature_folder.
+    limits : Limits
+        Limits on the files.
+    progress : callable
+        Receives the number of files done.
+    """
+    empty = np.zeros((len(paths), encoder.dimensions), np.float16)
+    with FeatureCache(encoder, folder or settings.load().feature_folder) as cache:
+        return load_described(paths, cache.describe, empty, limits, progress)
+
+
+def load_described(
+    paths: Sequence[Path],
+    describe: Callable[[Image], NDArray[Any]],
+    values: NDArray[Any],
+    limits: Limits = Limits(),
+    progress: Callable[[int], None] = lambda done: None,
+) -> LoadedPictures:
+    """Load files on every core, and keep what `describe` makes of their first frames.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Image files.
+    describe : callable
+        From an image to an array; called by several threads.
+    values : (len(paths), ...)
+        Array to write to.
+    limits : Limits
+        Limits on the files.
+    progress : callable
+        Receives the number of files done.
+    """
+
+    def load_picture(path: Path) -> tuple[NDArray[Any], str, bool, str] | str:
         try:
             image = next(read_images(path, limits=limits))
+            described = describe(image)
         except UnreadableImage as error:
             return str(error)
         burned_in, patient = (image.dicom.burned_in, image.dicom.patient_id) if image.dicom else (False, "")
-        return pad_resize(image, side), image.content_hash, burned_in, patient
+        return described, image.content_hash, burned_in, patient
 
-    pixels = np.zeros((len(paths), side, side), np.uint8)
-    pictures = LoadedPictures(pixels, np.zeros(0, np.int64), [], [], [], [])
+    pictures = LoadedPictures(values, np.zeros(0, np.int64), [], [], [], [])
     rows: list[int] = []
     with ThreadPoolExecutor(cores()) as executor:
         for row, outcome in enumerate(executor.map(load_picture, paths)):
@@ -162,9 +217,9 @@ def load_pictures(
             if isinstance(outcome, str):
                 pictures.refused.append(outcome)
                 continue
-            pixels[len(rows)], content, burned_in, patient = outcome
+            values[len(rows)], content, burned_in, patient = outcome
             rows.append(row)
             pictures.content_hashes.append(content)
             pictures.burned_in.append(burned_in)
             pictures.patients.append(patient)
-    return replace(pictures, pixels=pixels[: len(rows)], rows=np.array(rows, np.int64))
+    return replace(pictures, pixels=values[: len(rows)], rows=np.array(rows, np.int64))

@@ -8,7 +8,8 @@ from torch.nn import functional
 
 from cbir.errors import InvalidInput
 from cbir.models.backbones import small_networks
-from cbir.models.backbones.backbone_weights import load_weights_into, read_state_dict
+from cbir.models.backbones.backbone_weights import load_weights_into, parse_packaged_weights, read_state_dict
+from cbir.models.backbones.efficientnet_lite_network import LITE_NETWORKS, build_lite_network
 from cbir.models.backbones.pooling import build_pooling
 from cbir.models.backbones.torchvision_networks import (
     TORCHVISION_NETWORKS,
@@ -59,7 +60,7 @@ class Backbone(nn.Module):
 
 def names() -> tuple[str, ...]:
     """Return the names that `build_backbone` accepts."""
-    return (*SMALL_NETWORKS, TOPRANK, *TORCHVISION_NETWORKS)
+    return (*SMALL_NETWORKS, TOPRANK, *TORCHVISION_NETWORKS, *LITE_NETWORKS)
 
 
 def build_backbone(
@@ -81,10 +82,10 @@ def build_backbone(
     channels : int
         1 or 3.
     pooling : str
-        gem or average; toprank has its own.
+        gem or average; toprank and the built-in encoders (lite0, ...) have their own.
     weights : Path or str, optional
         Initial weights: a file, the folder of an embedding with this backbone, or "imagenet" for those of
-        torchvision; None: random.
+        torchvision, and of the built-in encoders; None: random.
 
     Raises
     ------
@@ -99,18 +100,29 @@ def build_backbone(
         raise InvalidInput("a backbone takes 1 or 3 channels, and an embedding has at least 2 dimensions")
     pool = build_pooling(pooling)
     from_torchvision = name in TORCHVISION_NETWORKS
-    if weights == IMAGENET and not from_torchvision:
-        published = ", ".join(TORCHVISION_NETWORKS)
+    if weights == IMAGENET and not (from_torchvision or name in LITE_NETWORKS):
+        published = ", ".join((*TORCHVISION_NETWORKS, *LITE_NETWORKS))
         raise InvalidInput(f"there are no published weights of {name}; choose one of {published}")
+    network: nn.Module
     if from_torchvision:
         network, features = TORCHVISION_NETWORKS[name]()
+    elif name in LITE_NETWORKS:
+        network, pool = build_lite_network(name)
+        features = pool.values
     elif name == TOPRANK:
         network, features, pool = TopRankCnn(channels), FEATURES, nn.Identity()
     else:
         network, features = SMALL_NETWORKS[name](channels)
     if weights is not None:
-        state = download_weights(name) if weights == IMAGENET else read_state_dict(Path(weights))
+        state = _published_weights(name) if weights == IMAGENET else read_state_dict(Path(weights))
         load_weights_into(network, modernise_names(state) if from_torchvision else state, str(weights))
     if from_torchvision:
         network = TorchvisionNetwork(network)
     return Backbone(network, pool, features, dimensions, channels)
+
+
+def _published_weights(name: str) -> dict[str, Tensor]:
+    if name not in LITE_NETWORKS:
+        return download_weights(name)
+    packaged = LITE_NETWORKS[name].weights
+    return parse_packaged_weights(packaged.path(name), packaged.sha256)

