@@ -18,6 +18,7 @@ from scipy.linalg import eigh
 from cbir import descriptors
 from cbir.store.profile import Profile
 from cbir.store.standardisation import without_constants
+from cbir.threads import OneBlasThread
 
 LEAST_IMAGES = 1000  # that principal directions are computed from; of fewer they would fit these images alone
 MOST_IMAGES = 100_000  # fitted again at each doubling until then, and never computed from more
@@ -184,7 +185,8 @@ class _Moments:
 def _principal_directions(covariance: NDArray[np.float64], count: int) -> Floats:
     """Return the `count` eigenvectors (e, count) with the greatest variance, each with its largest value positive."""
     size = len(covariance)
-    _, directions = eigh(covariance, subset_by_index=(size - count, size - 1))
+    with OneBlasThread():  # more gain little, and take ten times as long on cores that are busy
+        _, directions = eigh(covariance, subset_by_index=(size - count, size - 1))
     directions = directions[:, ::-1]
     largest = np.take_along_axis(directions, np.abs(directions).argmax(axis=0)[None], axis=0)
     return np.ascontiguousarray(directions * np.sign(largest), np.float32)
