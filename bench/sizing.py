@@ -3,7 +3,7 @@
 Vectors are random, records like those of a DICOM archive. bench/index.py and bench/describe.py measure decoding and
 describing.
 
-    python bench/sizing.py [--sizes 1000 10000 100000]
+    python bench/sizing.py [--profile NAME] [--sizes 1000 10000 100000]
 """
 
 import argparse
@@ -25,6 +25,8 @@ from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store import profile as profiles
 from cbir.store.backup import back_up_collection
+from cbir.store.default_profile import DEFAULT_PROFILE
+from cbir.store.profile import Profile
 from cbir.store.recovery import open_or_fallback
 from cbir.store.writer import Entry
 from cbir.threads import cores
@@ -64,15 +66,15 @@ def size_on_disk(folder: Path) -> int:
     return sum(found.values())
 
 
-def fill(folder: Path, images: int) -> dict[str, float]:
+def fill(folder: Path, images: int, profile: Profile) -> dict[str, float]:
     """Make the collection; the seconds of adding and of the snapshot with the last good copy."""
-    profile = profiles.get("huang2012")
+    dimensions = profile.load_descriptor().dimensions
     rng = np.random.default_rng(0)
     with Collection.create(folder, profile) as collection, collection.writer() as writer:
         started = time.perf_counter()
         for first in range(0, images, BATCH):
             count = min(BATCH, images - first)
-            vectors = rng.standard_normal((count, 168), dtype=np.float32)
+            vectors = rng.standard_normal((count, dimensions), dtype=np.float32)
             writer.add([entry(first + n, vectors[n]) for n in range(count)])
         added = time.perf_counter()
         writer.finish()
@@ -94,11 +96,11 @@ def search(folder: Path, images: int, answer: Connection) -> None:
     answer.send({"open_s": opened, "query_ms": float(np.median(took)), "memory_mib": peak})
 
 
-def measure(images: int) -> dict[str, Any]:
+def measure(images: int, profile: Profile) -> dict[str, Any]:
     """All there is to say of a collection of so many images."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "collection"
-        found: dict[str, Any] = {"images": images} | fill(folder, images)
+        found: dict[str, Any] = {"images": images} | fill(folder, images, profile)
         found["disk_mib"] = size_on_disk(folder) / 2**20
         found["last_good_mib"] = (folder / "last-good" / "collection.sqlite").stat().st_size / 2**20
         here, there = get_context("spawn").Pipe()
@@ -119,17 +121,19 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 10_000, 100_000])
+    parser.add_argument("--profile", default=DEFAULT_PROFILE, help="descriptor or encoder")
     options = parser.parse_args()
+    profile = profiles.get(options.profile)
     print(f"{cores()} cores, load {os.getloadavg()[0]:.1f}")
     columns = ("images", "add_s", "snapshot_s", "disk_mib", "last_good_mib", "open_s", "query_ms", "memory_mib",
                "backup_s")  # fmt: skip
     print("".join(f"{name:>14}" for name in columns))
     results = []
     for images in options.sizes:
-        found = measure(images)
+        found = measure(images, profile)
         print("".join(f"{found[name]:14.1f}" if name != "images" else f"{images:14}" for name in columns))
         results.append(found)
-    print(json.dumps({"bench": "sizing", "results": results}))
+    print(json.dumps({"bench": "sizing", "profile": profile.name, "results": results}))
 
 
 if __name__ == "__main__":
