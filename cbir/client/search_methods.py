@@ -35,8 +35,9 @@ class SearchMethods(ServiceConnection):
         frame: int | None = None,
         region: Region | None = None,
         window: Window | None = None,
+        text: str | None = None,
     ) -> Answer:
-        """Search for images similar to one or several examples.
+        """Search for images similar to one or several examples, or by text.
 
         Parameters
         ----------
@@ -60,11 +61,14 @@ class SearchMethods(ServiceConnection):
             Part to search with: x, y, width, height in pixels.
         window : (float, float), optional
             Center and width for a grey DICOM file.
+        text : str, optional
+            Words to search with instead of examples, in a collection whose encoder has a text tower.
 
         Raises
         ------
         InvalidInput
-            If frame or window are given for an image id: it is searched with as it was indexed.
+            If frame or window are given for an image id, which is searched with as it was indexed, or text together
+            with a file.
         """
         fields = without_none(
             k=k,
@@ -79,8 +83,12 @@ class SearchMethods(ServiceConnection):
         if isinstance(query, str) or query is None:
             if frame is not None or window is not None:
                 raise InvalidInput("frame, window: only of a file; an image of the collection has its own")
-            body = fields | without_none(image_id=query, region=region, feedback=judgements or None)
+            body = fields | without_none(
+                image_id=query, text=text, region=region, feedback=judgements or None
+            )
             return self._fetch(Answer, "POST", "/v1/search", json=body)
+        if text is not None:
+            raise InvalidInput("text: search with it or with a file")
         if judgements:
             fields["feedback"] = json.dumps(judgements)
         form = fields | decode_form(frame=frame, region=region, window=window)

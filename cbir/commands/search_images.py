@@ -29,10 +29,13 @@ from cbir.store import Collection
 
 
 def search_images(
-    images: Annotated[
-        list[str], Argument(metavar="IMAGE", help="Image files, or id:IMAGE_ID; several are one query.")
-    ],
     collection: options.Folder,
+    images: Annotated[
+        list[str] | None, Argument(metavar="IMAGE", help="Image files, or id:IMAGE_ID; several are one query.")
+    ] = None,
+    text: Annotated[
+        str | None, Option(help="Words to search with, for encoders of image-text models.")
+    ] = None,
     k: Annotated[int, Option("-k", help="Number of results.", min=1)] = 20,
     rerank: options.Rerank = None,
     parameter: Annotated[
@@ -49,7 +52,10 @@ def search_images(
     device: Annotated[Device | None, Option(help="cuda is faster for many queries, not for one.")] = None,
     format: Annotated[Literal["table", "json", "trec"], Option(help="Output format.")] = "table",
 ) -> None:
-    """Search for images similar to one or several, optionally with relevance feedback."""
+    """Search for images similar to one or several, optionally with relevance feedback, or for images by text."""
+    images = images or []
+    if (text is None) == (not images):
+        raise InvalidInput("search with images or with --text, one of them")
     loaded = settings.load(device=device)
     if loaded.device == "auto":  # a GPU takes longer to start than one search on the CPU
         loaded = loaded.model_copy(update={"device": "cpu"})
@@ -65,17 +71,22 @@ def search_images(
         feedback=parse_judgements(relevant or [], not_relevant or [], feedback),
     )
     files = [text for text in images if not text.startswith("id:")]
+    if frame is not None and text is not None:
+        raise InvalidInput("--frame is for files; leave it out with --text")
     if frame is not None and not files:
         raise InvalidInput("--frame is for files; an image of the collection is a single frame")
     with Collection(collection) as opened:
         searcher, watch = Searcher(opened, loaded), Stopwatch()
-        limits = Limits.from_settings(loaded)
-        queries = [select_frame(read_images(Path(file), limits=limits), frame, file) for file in files]
-        answer = searcher.by_examples(queries, request, watch)
+        if text is not None:
+            answer = searcher.by_text(text, request, watch)
+        else:
+            limits = Limits.from_settings(loaded)
+            queries = [select_frame(read_images(Path(file), limits=limits), frame, file) for file in files]
+            answer = searcher.by_examples(queries, request, watch)
     if format == "json":
         typer.echo(answer.model_dump_json())
     elif format == "trec":
-        typer.echo("\n".join(trec_lines(answer, images[0])), nl=bool(answer.results))
+        typer.echo("\n".join(trec_lines(answer, images[0] if images else "text")), nl=bool(answer.results))
     else:
         _print_table(answer)
 

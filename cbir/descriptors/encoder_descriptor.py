@@ -28,6 +28,23 @@ def encoder_descriptor_name(name: str) -> str:
     return f"encoder:{encoder.name}:{encoder.card.hash}:{encoder.dimensions}"
 
 
+def encoder_of(name: str) -> Encoder | None:
+    """Return the encoder of the descriptor `name`, alone or beside another; None for other descriptors.
+
+    Raises InvalidInput if there is no such encoder, or one with other weights or parameters.
+    """
+    match = NAME.fullmatch(name)
+    if match is None:
+        return None
+    encoder = encoders.get(match[1])
+    if encoder.card.hash != match[2] or encoder.dimensions != int(match[3]):
+        raise InvalidInput(
+            f"the encoder {match[1]} has other weights or parameters (hash {encoder.card.hash}) "
+            f"than {name}; index the images again"
+        )
+    return encoder
+
+
 class EncoderDescriptor:
     """Pooled output of an encoder: (dimensions,) float32, neither centred nor scaled.
 
@@ -42,7 +59,6 @@ class EncoderDescriptor:
         self.name = name
         self.dimensions = int(match[3])
         self.parts: Parts = (Part("encoder", 0, self.dimensions, half=True),)
-        self._encoder_name, self._hash = match[1], match[2]
 
     def __call__(self, image: Image) -> NDArray[np.float32]:
         return np.asarray(self.describe_batch([self.prepare(image)])[0])
@@ -57,10 +73,6 @@ class EncoderDescriptor:
 
     @cached_property
     def _encoder(self) -> Encoder:
-        encoder = encoders.get(self._encoder_name)
-        if encoder.card.hash != self._hash or encoder.dimensions != self.dimensions:
-            raise InvalidInput(
-                f"the encoder {self._encoder_name} has other weights or parameters (hash {encoder.card.hash}) "
-                f"than {self.name}; index the images again"
-            )
+        encoder = encoder_of(self.name)
+        assert encoder is not None
         return encoder

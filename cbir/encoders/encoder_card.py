@@ -14,6 +14,7 @@ Text = Annotated[str, Field(max_length=4000)]
 Side = Annotated[int, Field(ge=8, le=GREATEST_SIDE)]
 Dimensions = Annotated[int, Field(ge=1, le=GREATEST_DIMENSIONS)]
 Positive = Annotated[FiniteFloat, Field(gt=0)]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Channels = Annotated[tuple[FiniteFloat, ...], Field(min_length=1, max_length=3)]
 
 
@@ -64,11 +65,25 @@ class EncoderOutput(BaseModel):
     dimensions: Dimensions
 
 
+class TextCard(BaseModel):
+    """Text tower of an image-text model: tokens to a vector that is compared with those of images.
+
+    sha256: of the ONNX network. tokenizer_sha256: of the tokenizer, JSON of the library tokenizers.
+    length: number of tokens that a text is cut or padded to.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sha256: Sha256
+    tokenizer_sha256: Sha256
+    length: Annotated[int, Field(ge=2, le=8192)]
+
+
 class EncoderCard(BaseModel):
     """Card of an encoder.
 
     source: package and version, file, or hub id of the weights. sha256: of the weights' file.
-    description: data it was trained on, and weaknesses.
+    description: data it was trained on, and weaknesses. text: of an image-text model, where its text tower is stored.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -77,10 +92,11 @@ class EncoderCard(BaseModel):
     title: Text
     description: Text = ""
     source: Text
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    sha256: Sha256
     licence: Text = "unknown"
     input: EncoderInput
     outputs: Annotated[tuple[EncoderOutput, ...], Field(min_length=1, max_length=16)]
+    text: TextCard | None = None
 
     @model_validator(mode="after")
     def _is_not_too_large(self) -> Self:

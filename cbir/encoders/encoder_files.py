@@ -1,5 +1,7 @@
 """Folder of encoders on disk: `NAME-HASH.onnx`, the network, and `NAME-HASH.json`, its card and hash.
 
+An image-text model has its text tower beside it: `NAME-HASH.text.onnx` and `NAME-HASH.tokenizer`.
+
 The card is written last and makes the encoder exist. Both are replaced as a whole, so that a reader needs no lock.
 """
 
@@ -9,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -19,6 +22,14 @@ from cbir.file_lock import wait_lock
 from cbir.models.model_card import LARGEST_CARD, read_verified
 
 LARGEST_NETWORK = (1 << 31) - 1  # bytes; ONNX files have no more
+LARGEST_TOKENIZER = 1 << 27
+
+
+class TextFiles(NamedTuple):
+    """Text tower: an ONNX network, and the JSON of its tokenizer."""
+
+    network: bytes
+    tokenizer: bytes
 
 
 def network_path(folder: Path, card: EncoderCard) -> Path:
@@ -56,11 +67,50 @@ def read_network(folder: Path, card: EncoderCard) -> bytes | None:
     return read_verified(path, sha256, LARGEST_NETWORK)
 
 
-def write_network(folder: Path, card: EncoderCard, network: bytes) -> Path:
-    """Store an ONNX network with its card in `folder`; return its path."""
+def read_text_files(folder: Path, card: EncoderCard) -> TextFiles:
+    """Return the stored text tower of a card that has one, checked.
+
+    Raises NotFound if a file is missing, InvalidInput if it is not the one that was stored.
+    """
+    assert card.text is not None
+    network, tokenizer = text_paths(folder, card)
+    return TextFiles(
+        read_verified(network, card.text.sha256, LARGEST_NETWORK),
+        read_verified(tokenizer, card.text.tokenizer_sha256, LARGEST_TOKENIZER),
+    )
+
+
+def text_paths(folder: Path, card: EncoderCard) -> tuple[Path, Path]:
+    """Return the paths of the network and the tokenizer of a text tower."""
+    name = f"{card.name}-{card.hash}"
+    return folder / f"{name}.text.onnx", folder / f"{name}.tokenizer"
+
+
+def write_network(folder: Path, card: EncoderCard, network: bytes, text: TextFiles | None = None) -> Path:
+    """Store an ONNX network in a folder of encoders.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    card : EncoderCard
+        Card of the network.
+    network : bytes
+        The ONNX file.
+    text : TextFiles, optional
+        Text tower that the card describes.
+
+    Returns
+    -------
+    Path
+        Path of the network.
+    """
     path = network_path(folder, card)
-    content = {"card": card.model_dump(mode="json"), "network_sha256": hashlib.sha256(network).hexdigest()}
+    fields = card.model_dump(mode="json", exclude_none=True)  # None: a field that older versions do not know
+    content = {"card": fields, "network_sha256": hashlib.sha256(network).hexdigest()}
     suffix = f".{os.getpid()}.partial"
+    for text_path, file in zip(text_paths(folder, card), text or (), strict=False):
+        write_bytes(text_path, file, suffix=suffix)
     write_bytes(path, network, suffix=suffix)
     write_bytes(path.with_suffix(".json"), json.dumps(content, indent=1).encode(), suffix=suffix)
     return path

@@ -32,11 +32,35 @@ def check_values(network: EncoderNetwork, card: EncoderCard) -> None:
             raise InvalidInput(f"tried on a {title} image: {error}") from error
 
 
-def store_new(card: EncoderCard, content: bytes, folder: Path) -> Path:
-    """Store an ONNX network with its card, and return its path; raise InvalidInput if its name is taken."""
+def store_new(
+    card: EncoderCard, content: bytes, folder: Path, text: encoder_files.TextFiles | None = None
+) -> Path:
+    """Store a new encoder.
+
+    Parameters
+    ----------
+    card : EncoderCard
+        Its card.
+    content : bytes
+        The ONNX network.
+    folder : Path
+        Folder of encoders.
+    text : TextFiles, optional
+        Text tower that the card describes.
+
+    Returns
+    -------
+    Path
+        Path of the network.
+
+    Raises
+    ------
+    InvalidInput
+        If its name is taken.
+    """
     with encoder_files.hold_folder(folder):
         check_name(card.name, folder)
-        return encoder_files.write_network(folder, card, content)
+        return encoder_files.write_network(folder, card, content, text)
 
 
 def trial_images() -> dict[str, Image]:

@@ -14,6 +14,8 @@ MAX_JUDGEMENTS = 300
 
 MAX_ID_CHARACTERS = 100
 
+MAX_TEXT = 2000  # characters; text towers read a few hundred tokens
+
 ImageId = Annotated[str, Field(max_length=MAX_ID_CHARACTERS)]
 
 
@@ -83,7 +85,10 @@ class Hit(BaseModel):
 
 
 class QueryFacts(BaseModel):
-    """Facts about the query. image_id: of the same picture in the collection, which is left out of the answer."""
+    """Facts about the query. image_id: of the same picture in the collection, which is left out of the answer.
+
+    format: "text" for a search by text, whose width and height are 0.
+    """
 
     image_id: str | None
     width: int

@@ -22,6 +22,7 @@ from cbir.rerank.top_hits import TopHits, rerank_top, select_hits
 from cbir.search.image_links import record_links
 from cbir.search.search_models import MAX_EXAMPLES, Answer, DicomPlace, Hit, QueryFacts, Request, RerankFacts
 from cbir.search.stopwatch import Stopwatch
+from cbir.search.text_search import check_text_request, rank_by_text, text_encoder
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.collection_view import View
@@ -154,6 +155,40 @@ class Searcher:
         hits = self._load_hits(ranked)
         return Answer(query=facts, rerank=ranked.reranking, results=hits, timings_ms=watch.done())
 
+    def by_text(self, text: str, request: Request, watch: Stopwatch) -> Answer:
+        """Search with a text, where the collection's encoder has a text tower; scores are cosines.
+
+        Parameters
+        ----------
+        text : str
+            Words to search with, at most MAX_TEXT characters.
+        request : Request
+            Parameters of the search, without examples, feedback and re-ranking.
+        watch : Stopwatch
+            Times the stages.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no text tower, or the request is for images.
+        """
+        check_text_request(text, request)
+        encoder = text_encoder(self.collection.profile)
+        vector = encoder.describe_text(text)
+        watch.lap("describe")
+        view = self.collection.view()
+        vectors = self.collection.joint_vectors(view, encoder.dimensions)
+        rows, _ = self._select_rows(view, [], request)
+        best, cosines = rank_by_text(vector, vectors, rows, request.k)
+        watch.lap("search")
+        scores = cosines.astype(np.float64)
+        distances = np.sqrt(np.maximum(2 - 2 * scores, 0)).astype(np.float32)
+        facts = RerankFacts(method=NoReranking.name, parameters={}, scope="collection", notes=())
+        ranked = RankedImages(view.gallery.ids[best], scores, scores, distances, facts)
+        query = QueryFacts(image_id=None, width=0, height=0, format="text", frame=None)
+        hits = self._load_hits(ranked)
+        return Answer(query=query, rerank=facts, results=hits, timings_ms=watch.done())
+
     def rank(
         self, raw: Floats, content: str, request: Request, watch: Stopwatch | None = None
     ) -> RankedImages:
@@ -245,7 +280,7 @@ class Searcher:
         excluded = self.collection.excluded_rows(
             view,
             request.exclude_patient,
-            contents[0],
+            contents[0] if contents else None,
             request.outside,
             exclude_patient_key=request.exclude_patient_key,
         )

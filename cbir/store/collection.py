@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
-from cbir.gallery.vector_blocks import Rows
+from cbir.gallery.vector_blocks import Rows, VectorBlocks
 from cbir.store import change_history, grade_models, idempotency, image_counts, last_good, metadata, schema
 from cbir.store.alias import is_alias, resolve_alias
 from cbir.store.change_history import Change
@@ -22,6 +22,7 @@ from cbir.store.disk_full import raise_when_full
 from cbir.store.filter_conditions import Condition
 from cbir.store.idempotency import StoredReply
 from cbir.store.image_rows import rows_matching
+from cbir.store.joint_vectors import JointVectors
 from cbir.store.migration import bring_up_to_date
 from cbir.store.normalisation import Statistics
 from cbir.store.permissions import warn_if_open_to_others
@@ -63,6 +64,7 @@ class Collection(RecordQueries):
         if self.folder.name != last_good.NAME:  # which lies inside the collection
             warn_if_open_to_others(self.folder)
         self._views = ViewCache(self.folder, self._engine, profile)
+        self._joint = JointVectors(self._engine)
         self.fallback_for: str | None = None
 
     @staticmethod
@@ -241,6 +243,10 @@ class Collection(RecordQueries):
             if outside:
                 excluded.append(numbers_where(connection, outside.excludes()))
         return view.rows_of(np.concatenate(excluded))
+
+    def joint_vectors(self, view: View, values: int) -> VectorBlocks:
+        """Return the raw values of an encoder, the first `values` of the rows of a view, scaled to length 1."""
+        return self._joint.of_view(view, self.profile, values)
 
     def vector(self, image_id: str) -> NDArray[np.float32]:
         """Return the raw vector (d,) float32 of one image; raises NotFound, CollectionDamaged."""

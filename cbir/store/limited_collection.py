@@ -51,6 +51,7 @@ class LimitedCollection(Collection):
         self.fallback_for = whole.fallback_for
         self._engine = _limited_engine(whole.folder, conditions)
         self._views: ViewCache = LimitedViews(whole._views, self._engine)
+        self._joint = whole._joint
 
     @contextmanager
     def writer(self, who: str = "command line") -> NoReturn:

@@ -39,7 +39,8 @@ def post_search() -> Response:
     the collection in a JSON body; a region of one is cut from its file at full resolution. Parameters may be in the
     query string, in the form or in the JSON. With several examples or with `feedback` the ranking is learned from
     them; images judged relevant then come first, those judged not relevant last. Examples are excluded from the
-    results.
+    results. A collection whose encoder has a text tower is searched by `text` in a JSON body; scores are then the
+    cosines of text and images, and `rerank` is left out or `none`.
     """
     state, query_id = current_state(), None
     params: request_params.SearchParameters
@@ -66,6 +67,11 @@ def _search_by_id(state: AppState, params: request_params.ById) -> Answer:
     search_request = params.to_request(state.settings, patient)
     if params.region and not params.image_id:
         raise InvalidInput("region: needs image_id, the image it is a region of")
+    if params.text is not None:
+        if "text" in request.args:
+            raise InvalidInput("text: send it in the JSON; addresses are written to logs")
+        if params.image_id:
+            raise InvalidInput("text, image_id: search with one of them")
     searcher, part = state.searcher(params.collection), None
     if params.image_id and params.region:
         record, task = (
@@ -75,6 +81,8 @@ def _search_by_id(state: AppState, params: request_params.ById) -> Answer:
         describe = partial(describe_choice, task=task)
         part = decode_source(state.decoders, searcher.collection, record, describe, params.region)
     with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
+        if params.text is not None:
+            return searcher.by_text(params.text, search_request, deadline)
         if part:
             return searcher.by_image(part, search_request, deadline)
         if params.image_id:

@@ -20,7 +20,7 @@ from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
 
 from cbir.errors import InvalidInput
 from cbir.images import Region
-from cbir.search import MAX_EXAMPLES, Examples, ImageId, Judgements, Request
+from cbir.search import MAX_EXAMPLES, MAX_TEXT, Examples, ImageId, Judgements, Request
 from cbir.settings import Settings
 from service.http import request_body
 from service.http.problems import Malformed
@@ -123,13 +123,18 @@ class ByImage(SearchParameters, Rendering):
 
 
 class ById(SearchParameters):
-    """A search by images of the collection: `image_id`, `examples`, or both.
+    """A search by images of the collection, `image_id`, `examples`, or both; or by `text`.
 
     region: x,y,width,height in pixels of `image_id`, to search with that part; 410 if its file is gone.
     """
 
     image_id: ImageId | None = None
     region: Annotated[Region | None, Numbers] = None
+    text: Annotated[str | None, Field(min_length=1, max_length=MAX_TEXT)] = Field(
+        None,
+        description="words to search with, where the collection's encoder has a text tower; without image_id, "
+        "examples, feedback and re-ranking, and in the JSON only, since addresses are written to logs",
+    )
 
 
 Model = TypeVar("Model", bound=BaseModel)

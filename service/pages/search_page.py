@@ -7,7 +7,7 @@ from flask import Blueprint, render_template, request
 
 from cbir import rerank
 from cbir.errors import NotFound
-from cbir.search import Searcher
+from cbir.search import MAX_TEXT, Searcher, can_search_by_text
 from cbir.store import Record
 from service.access.private_details import public_text
 from service.collections.app_state import current_state
@@ -44,6 +44,7 @@ def index() -> tuple[str, HTTPStatus]:
         collections=names,
         images=len(collection.view()),
         profile=collection.profile.name,
+        by_text=can_search_by_text(collection.profile),
         label_keys=list(collection.label_keys()),
         filters=label_filters_of(collection),
         grade_columns=searcher.collection.graded_labels(),
@@ -52,6 +53,7 @@ def index() -> tuple[str, HTTPStatus]:
         rerank=rerank.resolve_name(state.settings.rerank),
         k=min(DEFAULT_K, state.settings.max_results),
         max_results=state.settings.max_results,
+        max_text=MAX_TEXT,
         max_upload_bytes=state.settings.max_upload_bytes,
     )
     return page, HTTPStatus.OK

@@ -56,12 +56,12 @@ function form(query) {
   return fields;
 }
 
-/** Search with a query {image | file, frame, window, region} and parameters {k, rerank, where: [], feedback: []}. */
+/** Search with a query {image | text | file, frame, window, region} and parameters {k, rerank, where: [], feedback: []}. */
 export async function search(query, params, signal) {
   let options;
   const collection = current();
-  if (query.image) {
-    const fields = { image_id: query.image, ...params };
+  if (query.image || query.text) {
+    const fields = { ...(query.image ? { image_id: query.image } : { text: query.text }), ...params };
     if (!params.feedback.length) delete fields.feedback;
     if (query.region) fields.region = query.region;
     if (collection) fields.collection = collection;

@@ -2,7 +2,7 @@
 
 import { byId } from "./dom.js";
 
-const PARTS = ["facts", "filter-field", "keys", "where-hint", "start", "grade-columns"]; // depend on the collection
+const PARTS = ["facts", "filter-field", "keys", "where-hint", "start", "grade-columns", "text-field"]; // depend on the collection
 
 /** The name of the current collection; "" if the service has only one. */
 export function current() {
@@ -30,7 +30,7 @@ export function switchTo(name, html) {
   for (const id of PARTS) {
     const part = page.getElementById(id);
     byId(id).replaceChildren(...part.childNodes);
-    if (id === "filter-field") byId(id).hidden = part.hidden;
+    if (id === "filter-field" || id === "text-field") byId(id).hidden = part.hidden;
   }
   byId("query").dataset.collection = name;
   byId("collection").value = name;

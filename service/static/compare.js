@@ -77,14 +77,15 @@ function go(step) {
 
 /**
  * Open the dialog for a result card.
- * query: {source, small, caption} of the query's picture; toAddress(imageId): the address of a search with an image.
+ * query: {source, small, caption} of the query's picture, source null for words; toAddress(imageId): the address of a search with an image.
  */
 export function open(card, query, toAddress, withMetadata = false) {
   cards = [...card.closest(".grid").querySelectorAll(".card")];
   position = cards.indexOf(card);
   addressOf = toAddress;
   byId("left-words").textContent = query.caption;
-  loadPicture(byId("left"), query.source, query.small ?? query.source);
+  byId("left").hidden = !query.source;
+  if (query.source) loadPicture(byId("left"), query.source, query.small ?? query.source);
   zoom.reset();
   toggleMetadata(withMetadata);
   show();

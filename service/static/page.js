@@ -21,18 +21,19 @@ import { Windowing } from "./windowing.js";
 const COMPARED_DEPTH = 5; // times k: depth of the original list in which moves are looked up
 const defaults = { rerank: byId("rerank").value, k: byId("k").value, view: "after" };
 
-let query = null; // {image} of the collection, or {file, frame, window} of the user; both may have a region
+let query = null; // {image} of the collection, {text}, or {file, frame, window} of the user; images may have a region
 let shown = null; // {after, before, k}: results with re-ranking, without (once loaded), and their number
 let rendered = null; // the last rendering of a file
 let running = new AbortController();
-const fileQueries = []; // for the browser's back button
+const fileQueries = []; // and texts, which no address contains: for the browser's back button
 
 const cropper = new Cropper(byId("drop"), byId("region"), byId("crop"), (region) => startSearch({ ...query, region }));
 const windowing = new Windowing(preview, (window) => startSearch({ ...query, window }));
 
-/** The search parameters of the controls. */
+/** The search parameters of the controls; a search by text is not re-ranked. */
 function searchParams() {
-  return { k: Number(byId("k").value), rerank: byId("rerank").value, where: filters.read(), feedback: feedback.judgements() };
+  const params = { k: Number(byId("k").value), rerank: byId("rerank").value, where: filters.read(), feedback: feedback.judgements() };
+  return query?.text ? { ...params, rerank: "none", feedback: [] } : params;
 }
 
 function selectedView() {
@@ -45,7 +46,8 @@ function currentAddress() {
 }
 
 function addressOf(image, region, judgements) {
-  const { rerank, k, where } = searchParams();
+  const { k, where } = searchParams();
+  const rerank = byId("rerank").value;
   return address.write({
     collection: collection.current(),
     image,
@@ -77,7 +79,7 @@ function startSearch(next) {
 
 /** Search again with the user's judgements, as a new history entry. */
 function searchWithJudgements() {
-  if (!query || byId("learn").disabled) return;
+  if (!query || query.text || byId("learn").disabled) return;
   const state = feedback.commit(history.state);
   history.pushState(state, "", currentAddress());
   feedback.show();
@@ -124,6 +126,7 @@ async function run() {
     }
     const title = await picture;
     if (signal.aborted) return;
+    if (query.text) return;
     describe(after.query);
     recent.add(query, title, byId("picture"));
     grade.show(query, addressOf, signal).catch(() => {}); // results are useful without grades
@@ -151,6 +154,16 @@ function showResults() {
 /** Show the query's picture; resolves with its title. */
 async function showQuery(signal) {
   const current = query;
+  byId("columns").classList.toggle("by-text", Boolean(current.text));
+  if (current.text) {
+    byId("words").value = current.text;
+    queryPicture.clear();
+    queryPicture.caption(`Words · ${current.text}`);
+    windowing.set(null);
+    setRegion(null);
+    byId("frame-field").hidden = true;
+    return current.text;
+  }
   if (current.image) {
     windowing.set(null);
     const { labels, width, height } = await record(current.image, signal);
@@ -302,7 +315,7 @@ function explainReranker() {
 
 /** Compare a result with the query, or with its region if there is one. */
 async function openComparison(card, withMetadata) {
-  let source = byId("picture").src;
+  let source = query.text ? null : byId("picture").src;
   if (query.region && query.image) source = collection.imageAddress(query.image, "/picture", { region: query.region });
   else if (query.region) {
     const part = await render(query, running.signal).catch(() => null);
@@ -339,6 +352,12 @@ byId("unfilter").addEventListener("click", () => {
   repeatSearch();
 });
 byId("share").addEventListener("click", () => share.share(!query.image));
+byId("text-field").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter") return;
+  event.preventDefault(); // of the form, which repeats the search before
+  const text = byId("words").value.trim();
+  if (text) startSearch({ text });
+});
 byId("crop").addEventListener("click", () => cropper.begin());
 byId("whole").addEventListener("click", searchWholeImage);
 
@@ -389,8 +408,8 @@ keyboard.install(
   {
     s: (card) => searchImage(card.dataset.image),
     i: (card) => card.closest("#columns") && openComparison(card, true),
-    y: (card) => card.closest("#columns") && feedback.mark(card.dataset.image, "relevant"),
-    n: (card) => card.closest("#columns") && feedback.mark(card.dataset.image, "irrelevant"),
+    y: (card) => card.closest("#columns") && !query.text && feedback.mark(card.dataset.image, "relevant"),
+    n: (card) => card.closest("#columns") && !query.text && feedback.mark(card.dataset.image, "irrelevant"),
   },
 );
 addEventListener("popstate", openAddress);

@@ -21,9 +21,9 @@ export function clear() {
   byId("shared").hidden = true;
 }
 
-/** Copy the address; hasFile: true if the query is a file of the user, which an address cannot contain. */
+/** Copy the address; hasFile: true if the query is a file or words of the user, which an address does not contain. */
 export async function share(hasFile) {
   const copied = await copy(location.href);
   const message = copied ? "Link copied." : "The browser does not allow copying; copy the link from the address bar.";
-  showMessage(hasFile ? `${message} It contains the settings but not your image; send the image separately.` : message);
+  showMessage(hasFile ? `${message} It contains the settings but not your image or words; send them separately.` : message);
 }

@@ -35,6 +35,13 @@ def test_search(client: Client, pictures: list[Path], ids: list[str]) -> None:  
     assert client.render(pictures[0]).startswith(b"\x89PNG")
 
 
+def test_search_by_text_needs_a_text_tower(client: Client) -> None:
+    with pytest.raises(ServiceError, match="the profile huang2012 has no text tower"):
+        client.search(text="knee", k=3, where=["label=odd"])
+    with pytest.raises(InvalidInput, match="text: search with it or with a file"):
+        client.search(b"image", text="knee")
+
+
 def test_search_with_examples_and_judgements(client: Client, pictures: list[Path], ids: list[str]) -> None:  # noqa: F811
     stated = {ids[4]: 1.0, ids[5]: -1.0}
     result = [hit.image_id for hit in client.search(None, examples=ids[:2], feedback=stated, k=100).results]

@@ -293,3 +293,9 @@ def test_answer_is_strict_json(client: FlaskClient, ids: list[str]) -> None:
         raise AssertionError(constant)
 
     json.loads(by_id(client, ids[0]).text, parse_constant=refuse)
+
+
+def test_words_need_a_text_tower(client: FlaskClient) -> None:
+    detail = problem(client.post(SEARCH, json={"text": "knee"}), 422)
+    assert detail.startswith("text: the profile huang2012 has no text tower; search with an image, or index with")
+    assert 'id="words"' not in client.get("/").text

@@ -2,8 +2,9 @@
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,30 +40,56 @@ def export_network(network: nn.Module, shape: EncoderInput) -> bytes:
 
     Raises InvalidInput if it is too large for a file, or its ONNX form gives other values than torch.
     """
+    inputs = trial_inputs(shape)
+    content = write_onnx(network, {INPUT: inputs[0]}, OUTPUT)
+    session = open_onnx_session(content)
+    for values in inputs:
+        check_equal(run_torch(network, values), run_session(session, [OUTPUT], values)[OUTPUT])
+    return content
+
+
+def write_onnx(network: nn.Module, inputs: Mapping[str, NDArray[Any]], output: str) -> bytes:
+    """Write a torch network as ONNX.
+
+    Parameters
+    ----------
+    network : nn.Module
+        The network.
+    inputs : mapping of str to array
+        Names of its arguments, in their order, and examples of the shapes that it takes.
+    output : str
+        Name of its output.
+
+    Returns
+    -------
+    bytes
+        The ONNX file.
+
+    Raises
+    ------
+    InvalidInput
+        If it is too large for a file.
+    """
     size = sum(parameter.numel() * 4 for parameter in network.parameters())
     if size > LARGEST_NETWORK - GRAPH_SIZE:
         raise InvalidInput(
             f"the network's weights have {size >> 20} MiB, and an ONNX file at most {LARGEST_NETWORK >> 20}"
         )
-    inputs = trial_inputs(shape)
     with _quiet(), torch.no_grad():
         program = torch.onnx.export(
-            network, (torch.from_numpy(inputs[0]),), dynamo=True, verbose=False,
-            input_names=[INPUT], output_names=[OUTPUT],
+            network, tuple(map(torch.from_numpy, inputs.values())), dynamo=True, verbose=False,
+            input_names=list(inputs), output_names=[output],
         )  # fmt: skip
         if program is None:
             raise InvalidInput("torch exports no network")
         model = program.model_proto
     for node in (*model.graph.node, *(node for function in model.functions for node in function.node)):
         del node.metadata_props[:]  # stack traces, with paths of this machine
-    content = model.SerializeToString()
-    session = open_onnx_session(content)
-    for values in inputs:
-        _check_equal(run_torch(network, values), run_session(session, [OUTPUT], values)[OUTPUT])
-    return bytes(content)
+    return bytes(model.SerializeToString())
 
 
-def _check_equal(expected: NDArray[np.float32], values: NDArray[np.float32]) -> None:
+def check_equal(expected: NDArray[np.float32], values: NDArray[np.float32]) -> None:
+    """Raise InvalidInput unless the values of an ONNX network are finite, and equal to those of torch."""
     if not np.isfinite(expected).all():
         raise InvalidInput("the network's values are not finite for a random image")
     if values.shape != expected.shape:

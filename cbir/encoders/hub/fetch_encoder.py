@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from cbir.encoders.encoder_card import EncoderCard, EncoderInput, EncoderOutput
 from cbir.encoders.encoder_network import EncoderNetwork
 from cbir.encoders.hub.export_network import OUTPUT, export_network, run_torch, trial_inputs
+from cbir.encoders.hub.export_text import export_text
 from cbir.encoders.hub.hub_network import Fit, HubNetwork, file_sha256
 from cbir.encoders.hub.snapshot import CONFIG, Snapshot, fetch_snapshot, first_line, open_snapshot
 from cbir.encoders.hub_address import HubAddress
@@ -71,12 +72,21 @@ def fetch_encoder(
         output = _output(network, shape, options.grid)
         content = export_network(network.network, shape)
     card = _card(name, network, shape, output)
+    text = None
+    if network.load_text is not None:
+        report("exporting its text tower")
+        try:
+            with _explained("it cannot be loaded"):
+                text_card, text = export_text(network.load_text(), card.dimensions)
+            card = card.model_copy(update={"text": text_card})
+        except InvalidInput as error:  # images can be described all the same
+            report(f"without its text tower, which search by text needs: {error}")
     try:
         check_values(EncoderNetwork(open_onnx_session(content), card), card)
     except InvalidInput as error:
         raise InvalidInput(f"{address} cannot be an encoder: {error}") from error
     report("its values are equal to those of torch")
-    return card, store_new(card, content, folder)
+    return card, store_new(card, content, folder, text)
 
 
 @contextmanager
@@ -99,7 +109,7 @@ def _load(address: HubAddress, source: Path | None) -> HubNetwork:
     if snapshot.config != CONFIG:
         from cbir.encoders.hub.open_clip_network import load_open_clip
 
-        return load_open_clip(address, snapshot)
+        return load_open_clip(address, snapshot, offline=source is not None)
     if "architecture" in snapshot.read_config():
         from cbir.encoders.hub.timm_network import load_timm
 

@@ -1,11 +1,14 @@
 """Pretrained networks as the hubs' libraries load them."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
 from torch import nn
 
 from cbir.encoders.encoder_card import EncoderInput
@@ -24,11 +27,27 @@ _INTERPOLATIONS: dict[str, Literal["area", "linear", "cubic"]] = {
 
 
 @dataclass(frozen=True)
+class HubText:
+    """Text tower of an image-text model, in evaluation mode.
+
+    network: from tokens (1, length) int64, and their mask if it is `masked`, to a vector (1, values). tokenizer: cuts
+    and pads to `length`. tokenize: from texts to tokens (n, length), as the library does it.
+    """
+
+    network: nn.Module
+    masked: bool
+    tokenizer: Tokenizer
+    tokenize: Callable[[list[str]], NDArray[np.int64]]
+    length: int
+
+
+@dataclass(frozen=True)
 class HubNetwork:
     """A pretrained network without its classifier, in evaluation mode.
 
     network: from an image (1, channels, height, width) to a vector (1, values) or map (1, channels, rows, columns).
     input: preprocessing as the library gives it. source: hub, name and revision. weights: the file.
+    load_text: of image-text models, returns the text tower; raises what the library raises.
     """
 
     network: nn.Module
@@ -38,6 +57,7 @@ class HubNetwork:
     weights: Path
     licence: str = "unknown"
     description: str = ""
+    load_text: Callable[[], HubText] | None = None
 
 
 def file_sha256(path: Path) -> str:

@@ -1,11 +1,13 @@
 """Image towers of open_clip, for instance BiomedCLIP's."""
 
+from functools import partial
 from typing import Any
 
 from open_clip.model import _build_vision_tower  # a whole model would fetch its text tower
 from open_clip.transform import PreprocessCfg
 
 from cbir.encoders.hub.hub_network import Fit, HubNetwork, make_input
+from cbir.encoders.hub.open_clip_text import load_open_clip_text
 from cbir.encoders.hub.snapshot import Snapshot
 from cbir.encoders.hub_address import HubAddress
 from cbir.errors import InvalidInput
@@ -15,8 +17,18 @@ TOWER = "visual."  # prefix of its weights
 _FITS: dict[str, Fit] = {"shortest": "crop", "squash": "squash", "longest": "letterbox"}  # by resize mode
 
 
-def load_open_clip(address: HubAddress, snapshot: Snapshot) -> HubNetwork:
-    """Load an image tower up to the vector that is compared with texts."""
+def load_open_clip(address: HubAddress, snapshot: Snapshot, offline: bool) -> HubNetwork:
+    """Load an image tower up to the vector that is compared with texts.
+
+    Parameters
+    ----------
+    address : HubAddress
+        Network.
+    snapshot : Snapshot
+        Its files.
+    offline : bool
+        Whether the text tower may not be fetched from other repositories.
+    """
     config = snapshot.read_config()
     model, vision = _object(config, "model_cfg", snapshot), {}
     vision = {
@@ -44,6 +56,9 @@ def load_open_clip(address: HubAddress, snapshot: Snapshot) -> HubNetwork:
         source=snapshot.source,
         weights=snapshot.weights,
         licence=snapshot.licence,
+        load_text=partial(load_open_clip_text, model, state, snapshot, offline)
+        if model.get("text_cfg")
+        else None,
     )
 
 

@@ -16,7 +16,9 @@ LAYOUTS = {
     CONFIG: ("model.safetensors", "pytorch_model.bin"),
     OPEN_CLIP_CONFIG: ("open_clip_model.safetensors", "open_clip_pytorch_model.bin"),
 }
-OTHERS = ("preprocessor_config.json", "processor_config.json", "README.md")
+TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json", "merges.txt",
+              "vocab.txt")  # fmt: skip
+OTHERS = ("preprocessor_config.json", "processor_config.json", "README.md", *TOKENIZERS)
 LARGEST_CONFIG = 1 << 24  # bytes
 
 
@@ -74,6 +76,23 @@ def fetch_snapshot(address: HubAddress, repository: str) -> Snapshot:
             f"{snapshot.weights} is damaged: its SHA-256 is another; remove it, then try again"
         )
     return snapshot
+
+
+def fetch_text_files(repository: str) -> Path:
+    """Fetch the configuration and the tokenizer of a text model; without a network use what the cache has.
+
+    Raises InvalidInput, with the remedy, if they cannot be fetched.
+    """
+    from huggingface_hub import snapshot_download
+
+    files = [CONFIG, *TOKENIZERS]
+    try:
+        return Path(snapshot_download(repository, allow_patterns=files))
+    except Exception as error:  # the exceptions of its HTTP client have no public base
+        raise InvalidInput(
+            f"{repository} cannot be fetched ({first_line(error)}); put {CONFIG} and tokenizer.json of "
+            f"https://huggingface.co/{repository} beside the files of the network, into a folder for --from"
+        ) from error
 
 
 def open_snapshot(address: HubAddress, folder: Path, source: str) -> Snapshot:

@@ -1,5 +1,6 @@
 """Vision models of transformers, and the image towers of its image-text models."""
 
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -10,6 +11,7 @@ from transformers import AutoImageProcessor, AutoModel
 from cbir.encoders.encoder_card import EncoderInput
 from cbir.encoders.hub.hub_network import Fit, HubNetwork, make_input
 from cbir.encoders.hub.snapshot import Snapshot
+from cbir.encoders.hub.transformers_text import load_transformers_text
 from cbir.encoders.hub_address import HubAddress
 from cbir.errors import InvalidInput
 
@@ -65,7 +67,12 @@ def load_transformers(address: HubAddress, snapshot: Snapshot) -> HubNetwork:
         source=snapshot.source,
         weights=snapshot.weights,
         licence=snapshot.licence,
+        load_text=partial(load_transformers_text, model, snapshot.folder) if _has_text(model) else None,
     )
+
+
+def _has_text(model: Any) -> bool:
+    return hasattr(model, "get_text_features") and hasattr(model, "get_image_features")
 
 
 def _input(processor: Any, snapshot: Snapshot) -> EncoderInput:
