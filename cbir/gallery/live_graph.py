@@ -83,7 +83,7 @@ def squared_distances(gallery: VectorBlocks, space: Space, units: Floats, length
     lengths : (>= n,) float32
         Lengths of the gallery's vectors in the space, see `Space.transform`.
     """
-    towards = np.ascontiguousarray(space.projection @ units.T)  # (d, m)
+    towards = space.projections(units)  # (d, m)
     offset = space.centre @ towards
     squared = np.empty((len(units), len(gallery)), np.float32)
 

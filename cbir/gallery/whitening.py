@@ -22,26 +22,33 @@ LEAST = 1e-12  # a shorter vector has no direction
 class Space:
     """Transform x to (x - centre) @ projection, scaled to length 1.
 
-    centre: (d,) float32, projection: (d, d) float32.
+    centre: (d,) float32. projection: (d, d) float32; None: the identity.
     """
 
     centre: Floats
-    projection: Floats
+    projection: Floats | None
 
     def transform(self, vectors: Floats) -> tuple[Floats, Floats]:
         """Return the positions (n, d) float32 of vectors (n, d), of length 1, and their lengths (n,) before scaling.
 
         A vector at the centre has no direction: it stays 0.
         """
-        projected = (vectors - self.centre) @ self.projection
+        projected = vectors - self.centre
+        if self.projection is not None:
+            projected = projected @ self.projection
         lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", projected, projected)), np.float32(LEAST))
         projected /= lengths[:, None]
         return projected.astype(np.float32, copy=False), lengths.astype(np.float32, copy=False)
 
+    def projections(self, units: Floats) -> Floats:
+        """Return projection @ u (d, m) float32 of positions u, the rows of `units` (m, d)."""
+        towards = units.T if self.projection is None else self.projection @ units.T
+        return np.ascontiguousarray(towards)
+
 
 def plain_space(dimensions: int) -> Space:
     """Return the space of vectors that are compared as they are, by the angle between them."""
-    return Space(np.zeros(dimensions, np.float32), np.eye(dimensions, dtype=np.float32))
+    return Space(np.zeros(dimensions, np.float32), None)
 
 
 def fit_space(vectors: Floats, parts: Sequence[tuple[int, int]] = ()) -> Space:

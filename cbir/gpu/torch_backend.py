@@ -99,7 +99,7 @@ class TorchBackend(Backend):
     def graph_distances(self) -> tuple[TorchGraph, Tensor]:
         graph, space, count = self._load_graph(), self.gallery.space, len(self.gallery)
         unit, _ = space.transform(self.query[None, :])
-        towards = space.projection @ unit[0]
+        towards = space.projections(unit)[:, 0]
         products = self._vectors.products(np.stack([self.query, towards], axis=1))  # of list and graph
         self._products = products[:, 0]
         cosines = (products[:, 1] - float(space.centre @ towards)) / graph.lengths[:count]

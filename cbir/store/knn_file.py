@@ -13,6 +13,8 @@ from cbir.gallery.whitening import Space
 from cbir.store.permissions import file_mode
 from cbir.store.snapshot import file_checksum
 
+_EMPTY = np.empty((0, 0), np.float32)  # stored for vectors that are compared as they are
+
 
 def write_knn(path: Path, neighbours: NearestNeighbours) -> str:
     """Write `neighbours` to `path` atomically and return the file's checksum."""
@@ -20,7 +22,7 @@ def write_knn(path: Path, neighbours: NearestNeighbours) -> str:
         np.savez(
             file,
             centre=neighbours.space.centre,
-            projection=neighbours.space.projection,
+            projection=_EMPTY if neighbours.space.projection is None else neighbours.space.projection,
             rows=neighbours.rows,
             squared=neighbours.squared,
             lengths=neighbours.lengths,
@@ -48,7 +50,8 @@ def read_knn(path: Path, count: int, dimensions: int) -> NearestNeighbours:
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays: dict[str, NDArray[Any]] = {name: file[name] for name in file.files}
-        space = Space(arrays["centre"], arrays["projection"])
+        projection = arrays["projection"]
+        space = Space(arrays["centre"], projection if projection.size else None)
         neighbours = NearestNeighbours(space, arrays["rows"], arrays["squared"], arrays["lengths"])
     except Exception as error:  # the parts of a damaged archive raise nearly anything
         raise CollectionDamaged(f"the neighbours {path.name} cannot be read") from error
@@ -56,7 +59,7 @@ def read_knn(path: Path, count: int, dimensions: int) -> NearestNeighbours:
         neighbours.rows.shape == neighbours.squared.shape == (count, NEAREST)
         and neighbours.lengths.shape == (count,)
         and space.centre.shape == (dimensions,)
-        and space.projection.shape == (dimensions, dimensions)
+        and (space.projection is None or space.projection.shape == (dimensions, dimensions))
         and neighbours.rows.max(initial=-1) < count
     )
     if not fits:

@@ -39,6 +39,18 @@ def test_space_damps_correlations_and_balances_parts() -> None:
     assert not np.allclose(plain, fitted.projection)
 
 
+def test_plain_space_is_that_of_the_identity() -> None:
+    vectors = clustered(60)
+    identity = whitening.Space(np.zeros(10, np.float32), np.eye(10, dtype=np.float32))
+    spaces = (whitening.plain_space(10), identity)
+    units, lengths = spaces[0].transform(vectors)
+    for plain, expected in zip((units, lengths), identity.transform(vectors), strict=True):
+        np.testing.assert_array_equal(plain, expected)
+    np.testing.assert_array_equal(*(space.projections(units) for space in spaces))
+    np.testing.assert_array_equal(*(knn.find_neighbours(vectors, space).rows for space in spaces))
+    assert not np.shares_memory(units, vectors)
+
+
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_space_and_neighbours_of_hardly_any_images(count: int) -> None:
     vectors = clustered(count)

@@ -29,6 +29,17 @@ def test_file_is_read_as_it_was_written_and_others_are_refused(tmp_path: Path) -
             read_knn(path, 50, 10)
 
 
+def test_vectors_compared_as_they_are_need_no_projection_in_the_file(tmp_path: Path) -> None:
+    vectors = clustered(50)
+    plain = knn.find_neighbours(vectors, whitening.plain_space(10))
+    write_knn(tmp_path / "1.neighbours", plain)
+    assert read_knn(tmp_path / "1.neighbours", 50, 10).space.projection is None
+    identity = whitening.Space(np.zeros(10, np.float32), np.eye(10, dtype=np.float32))
+    write_knn(tmp_path / "2.neighbours", knn.find_neighbours(vectors, identity))  # of an earlier version
+    back = read_knn(tmp_path / "2.neighbours", 50, 10)
+    np.testing.assert_array_equal(back.space.transform(vectors)[0], plain.space.transform(vectors)[0])
+
+
 @pytest.mark.slow
 def test_every_byte_of_the_file_may_be_damaged(tmp_path: Path) -> None:
     """Damage is named or does no harm; in the directory of the archive it could look like a password."""
