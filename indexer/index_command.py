@@ -80,7 +80,7 @@ def index_files(
     profile: Annotated[
         str | None,
         typer.Option(
-            help="Descriptor, folder of a trained embedding, or FOLDER+DESCRIPTOR. "
+            help="Encoder, descriptor, folder of a trained embedding, or NETWORK+DESCRIPTOR. "
             f"New collections: {DEFAULT_PROFILE} by default."
         ),
     ] = None,

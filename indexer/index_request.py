@@ -10,7 +10,7 @@ from cbir.images import Limits
 from cbir.paths import is_inside
 from cbir.store import Collection
 from cbir.store import profile as profiles
-from cbir.store.default_profile import DEFAULT_PROFILE
+from cbir.store.default_profile import profile_of_new
 
 
 @dataclass(frozen=True)
@@ -59,22 +59,27 @@ def open_collection(
     folder : Path
         Folder of the collection.
     profile : str, optional
-        Descriptor or trained embedding; DEFAULT_PROFILE for a new collection by default.
+        Encoder, descriptor or trained embedding; that of `profile_of_new` for a new collection by default.
     weights : dict, optional
         Factor of each part's share of the distance.
 
     Raises
     ------
     InvalidInput
-        If the collection has another profile.
+        If the collection has another profile, or what a new collection needs is missing.
     """
-    requested = profiles.get(profile or DEFAULT_PROFILE, weights or {})
+    weights = weights or {}
     if not Collection.exists(folder):
-        return Collection.create(folder, requested)
+        return Collection.create(folder, profile_of_new(profile, weights))
     collection = Collection(folder)
-    if (profile or weights) and collection.profile.hash != requested.hash:
+    existing = collection.profile
+    if profile:
+        requested = profiles.get(profile, weights)
+    else:
+        requested = existing.model_copy(update={"weights": existing.weights | weights})
+    if existing.hash != requested.hash:
         raise InvalidInput(
-            f"{folder} has profile {collection.profile.name} (hash {collection.profile.hash}), not "
+            f"{folder} has profile {existing.name} (hash {existing.hash}), not "
             f"{requested.name} (hash {requested.hash}); leave --profile and --weight out, or name another collection"
         )
     return collection

