@@ -1,4 +1,4 @@
-"""Retrieval quality of every descriptor and every re-ranker on a folder of labelled images.
+"""Retrieval quality of every descriptor, the default profile and every re-ranker on a folder of labelled images.
 
 Indexes the folder once for each descriptor, evaluates each with `cbir evaluate run`, and prints the tables of
 docs/results.md; --plot draws its chart.
@@ -15,8 +15,9 @@ from typing import Any
 from cbir import rerank
 from cbir.evaluation.report import charts
 from cbir.evaluation.report.svg_figure import standalone_svg
+from cbir.store.default_profile import DEFAULT_PROFILE
 
-DESCRIPTORS = ("color_layout", "edge_histogram", "tamura", "huang2012")
+DESCRIPTORS = ("color_layout", "edge_histogram", "tamura", "huang2012", DEFAULT_PROFILE)
 TASKS: dict[str, tuple[str, ...]] = {
     "label": ("--relevance", "label", "--measures", "AP P@1 P@10 nDCG@10 ANMRR mMV@5"),
     "modality+anatomy": ("--relevance", "modality+anatomy", "--measures", "AP P@1 P@10 nDCG@10 ANMRR mMV@5"),

@@ -2,7 +2,7 @@
 
 Compares `cbir index` with N processes to N times the rate of one process that decodes and describes without storing.
 
-    python bench/index.py --data FOLDER [--jobs 2] [--count 0]
+    python bench/index.py --data FOLDER [--profile NAME] [--jobs 2] [--count 0]
 """
 
 import argparse
@@ -24,13 +24,14 @@ from cbir import descriptors
 from cbir.datasets import phantoms
 from cbir.images import read_images
 from cbir.ingest.image_files import find_images
+from cbir.store.default_profile import DEFAULT_PROFILE
 from cbir.threads import cores
 
 
-def describe_rate(paths: list[Path]) -> float:
+def describe_rate(paths: list[Path], profile: str) -> float:
     """Return the images per second that this process decodes and describes."""
     cv2.setNumThreads(1)
-    describe = descriptors.get("huang2012")
+    describe = descriptors.get(descriptors.resolve_descriptor(profile).name)
     for image in read_images(paths[0]):
         describe(image)
     started = time.perf_counter()
@@ -51,7 +52,7 @@ def watch(process: subprocess.Popen, peak: dict[str, int]) -> None:
         time.sleep(0.05)
 
 
-def index(folder: Path, count: int, jobs: int) -> dict[str, float]:
+def index(folder: Path, count: int, jobs: int, profile: str) -> dict[str, float]:
     """Run `cbir index` on the first `count` images; its rate and memory."""
     with tempfile.TemporaryDirectory() as scratch:
         links = Path(scratch) / "images"
@@ -66,6 +67,8 @@ def index(folder: Path, count: int, jobs: int) -> dict[str, float]:
             str(links),
             "--collection",
             f"{scratch}/collection",
+            "--profile",
+            profile,
         ]
         peak = {"bytes": 0}
         started = time.perf_counter()
@@ -93,6 +96,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of images; phantoms by default")
     parser.add_argument("--jobs", type=int, default=cores())
     parser.add_argument("--count", type=int, default=0, help="number of images; 0: all (or 600 phantoms)")
+    parser.add_argument("--profile", default=DEFAULT_PROFILE, help="descriptor or encoder")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.data
@@ -102,16 +106,16 @@ def main() -> None:
         paths = list(find_images([folder]))
         count = options.count or len(paths)
         sample = paths[:count][:: max(1, count // 2000)]
-        one = describe_rate(sample)
-        small = index(folder, max(1, count // 4), options.jobs)
-        full = index(folder, count, options.jobs)
+        one = describe_rate(sample, options.profile)
+        small = index(folder, max(1, count // 4), options.jobs, options.profile)
+        full = index(folder, count, options.jobs, options.profile)
     share = full["rate"] / (options.jobs * one)
     growth = (full["peak_mib"] - small["peak_mib"]) / max(1, full["images"] - small["images"]) * 2**20
     print(f"one process, decode and describe      {one:8.0f} images/s")
     print(f"cbir index, {options.jobs} processes             {full['rate']:8.0f} images/s")
     print(f"share of {options.jobs} times one process        {share:8.0%}")
     print(f"memory of the main process, all       {full['peak_mib']:8.0f} MiB")
-    print(f"its growth per image                  {growth:8.0f} bytes (a vector is {168 * 4})")
+    print(f"its growth per image                  {growth:8.0f} bytes")
     print(
         json.dumps({"one_process": one, "share": share, "growth_bytes": growth, "jobs": options.jobs, **full})
     )
