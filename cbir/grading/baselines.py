@@ -6,33 +6,51 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, SVR
 from sklearn.utils.validation import check_is_fitted
 
 from cbir.errors import InvalidInput
 from cbir.grading.ordinal_regression import OrdinalRegression, number_levels
-from cbir.models.linear.input_checks import check_features, check_graded
+from cbir.grading.tuned_features import TunedFeatures
+from cbir.models.linear.input_checks import check_features, check_graded, number_groups
+from cbir.models.linear.kernel_map import Tuning
 
 Floats = NDArray[np.float64]
 
 
 class RegressionGrader(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Support vector regression of the grades on standardised features, as Li et al. 2009 for cataract.
+    """Regression of the grades on standardised features.
 
-    The SVR has an RBF kernel and the options `C` and `epsilon`. Training takes memory and time quadratic in n.
+    Parameters
+    ----------
+    C, epsilon : float
+        Options of the SVR.
+    kernel : str
+        "rbf": support vector regression as Li et al. 2009 for cataract, with memory and time quadratic in n; "auto":
+        ridge regression on tuned kernel features (`cbir.models.linear.kernel_map`).
+    tuning : (float, float), optional
+        Width and ridge for "auto", instead of tuned ones.
     """
 
     name = "regression"
 
-    def __init__(self, C: float = 1.0, epsilon: float = 0.1) -> None:
-        self.C, self.epsilon = C, epsilon
+    def __init__(
+        self, C: float = 1.0, epsilon: float = 0.1, kernel: str = "rbf", tuning: Tuning | None = None
+    ) -> None:
+        self.C, self.epsilon, self.kernel, self.tuning = C, epsilon, kernel, tuning
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: Any = None) -> Self:
-        """Fit to features `X` (n, d) and grades `y` (n,); `groups` are ignored. Raises InvalidInput."""
+        """Fit to features `X` (n, d) and grades `y` (n,); only "auto" uses `groups`. Raises InvalidInput."""
         features, grades = check_graded(X, y)
         self.n_features_in_ = features.shape[1]
+        if self.kernel == "auto":
+            tuned = TunedFeatures(features, grades, number_groups(groups, len(grades)), self.tuning)
+            self.tuning_ = tuned.map.tuning
+            self.model_ = make_pipeline(FunctionTransformer(tuned), Ridge(1.0)).fit(features, grades)
+            return self
         self.model_ = make_pipeline(StandardScaler(), SVR(C=self.C, epsilon=self.epsilon)).fit(
             features, grades
         )
@@ -77,9 +95,9 @@ def names() -> tuple[str, ...]:
     return tuple(member.name for member in BASELINES)
 
 
-def baseline_grader(name: str) -> RegressionGrader | ClassificationGrader | OrdinalRegression:
-    """Make the baseline called `name`, not fitted. Raises InvalidInput if it is unknown."""
+def baseline_grader(name: str, **options: Any) -> RegressionGrader | ClassificationGrader | OrdinalRegression:
+    """Make the baseline called `name` with `options`, not fitted. Raises InvalidInput if it is unknown."""
     for member in BASELINES:
         if member.name == name:
-            return member()
+            return member(**options)
     raise InvalidInput(f"there is no baseline {name!r}; there are: {', '.join(names())}")

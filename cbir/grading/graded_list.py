@@ -10,7 +10,7 @@ from cbir.errors import InvalidInput
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Smoothing = int | Literal["auto"]
+Smoothing = int | Literal["auto", "thresholds"]
 
 AUTO = 16  # "auto" is this fraction of the list
 
@@ -22,9 +22,10 @@ class GradedList:
     ----------
     scores, grades : (n,) float64
         Of the graded images, in any order.
-    smoothing : int or "auto"
+    smoothing : int, "auto" or "thresholds"
         Odd width of a median filter over the grades, for scores that order grades only roughly; the median minimises
         the mean absolute error. 1: the neighbours' grades themselves, as in eq. 10. "auto": a sixteenth of the list.
+        "thresholds": grades come from a `GradeScale`; where there is none, as "auto".
     """
 
     def __init__(self, scores: Floats, grades: Floats, smoothing: Smoothing = 1) -> None:
@@ -50,8 +51,10 @@ class GradedList:
 
 
 def _width(smoothing: Smoothing, count: int) -> int:
-    if smoothing == "auto":
+    if smoothing in ("auto", "thresholds"):
         return 2 * (count // (2 * AUTO)) + 1
     if isinstance(smoothing, bool) or not isinstance(smoothing, int) or smoothing < 1 or smoothing % 2 == 0:
-        raise InvalidInput(f"smoothing is an odd number of images from 1, or auto, not {smoothing!r}")
+        raise InvalidInput(
+            f"smoothing is an odd number of images from 1, auto or thresholds, not {smoothing!r}"
+        )
     return smoothing

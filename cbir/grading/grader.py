@@ -81,7 +81,7 @@ class Grader:
         checkpoint()
         graded_list = GradedList(state.scores[rows], cases.grades[rows], stored.smoothing)
         scores = state.ranker.predict(vector[None])
-        (placement,) = locate_scores(graded_list, scores, stored.error, stored.range)
+        (placement,) = locate_scores(graded_list, scores, stored.error, stored.range, stored.grade_scale())
 
         def neighbour(position: int | None) -> GradedNeighbour | None:
             if position is None:
@@ -144,8 +144,8 @@ def fit_grader(
         Not fitted.
     where : sequence of str
         Conditions that an image must fulfil.
-    smoothing : int or "auto"
-        See `GradedList`.
+    smoothing : int, "auto" or "thresholds"
+        See `GradeInterpolator`.
     coverage : float
         Share of new images whose grade the interval covers.
 

@@ -11,16 +11,22 @@ from scipy.stats import f_oneway, tukey_hsd
 
 from cbir import grading
 from cbir.errors import InvalidInput
-from cbir.grading.baselines import baseline_grader
+from cbir.grading.baselines import ClassificationGrader, baseline_grader
 from cbir.grading.baselines import names as baseline_names
+from cbir.grading.cnn_ranker import CnnRanker
 from cbir.grading.grade_agreement import GradeAgreement, measure_agreement
+from cbir.grading.grade_scale import fit_grade_scale
 from cbir.grading.graded_list import GradedList, Smoothing
+from cbir.grading.left_out_scores import grader_scores, left_out_scores
 from cbir.models.linear.list_measures import mean_or_nan, ndcg_of_lists
 from cbir.models.linear.ranking_lists import ListSize, assign_lists
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Split = tuple[Integers, Integers]
+
+# classes have no order; five more networks take too long
+WITHOUT_THRESHOLDS = (ClassificationGrader.name, CnnRanker.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,12 +92,12 @@ def evaluate_grader(
         Groups of images, such as patients.
     list_size : int, optional
         Images per list in NDCG.
-    smoothing : int or "auto"
-        See `GradedList`.
+    smoothing : int, "auto" or "thresholds"
+        See `GradedList`; baselines know only "thresholds", else their own grades are taken.
     seed : int
         Seed of the ranker and of the lists.
     options : mapping, optional
-        Options of the ranker.
+        Options of the method.
 
     Raises
     ------
@@ -103,13 +109,24 @@ def evaluate_grader(
     members = np.arange(len(y)) if groups is None else groups
     folds, lists = [], []
     for number, (train, test) in enumerate(splits):
-        if name in baseline_names():
-            scores = predicted[test] = baseline_grader(name).fit(X[train], y[train]).predict(X[test])
+        is_baseline = name in baseline_names()
+        if is_baseline:
+            grader: Any = baseline_grader(name, **(options or {}))
         else:
-            ranker = grading.make_ranker(name, **{"seed": seed, **(options or {})})
-            ranker.fit(X[train], y[train], members[train])
-            scores = ranker.predict(X[test])
-            predicted[test] = GradedList(ranker.predict(X[train]), y[train], smoothing).grades(scores)
+            grader = grading.make_ranker(name, **{"seed": seed, **(options or {})})
+        grader.fit(X[train], y[train], members[train])
+        scores = grader.predict(X[test])
+        scale = None
+        if smoothing == "thresholds" and name not in WITHOUT_THRESHOLDS:
+            left_out = left_out_scores(grader, X[train], y[train], members[train], seed)
+            scale = None if left_out is None else fit_grade_scale(left_out, y[train])
+        if scale is not None:
+            scores = grader_scores(grader, X[test])
+            predicted[test] = scale.grades(scores)
+        elif is_baseline:
+            predicted[test] = scores
+        else:
+            predicted[test] = GradedList(grader.predict(X[train]), y[train], smoothing).grades(scores)
         list_numbers = assign_lists(len(test), list_size, np.random.default_rng([seed, number]))
         lists.append(ndcg_of_lists(scores, y[test], list_numbers))
         folds.append(measure_agreement(predicted[test], y[test], levels, mean_or_nan(lists[-1])))

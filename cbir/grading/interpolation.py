@@ -9,15 +9,15 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from cbir.errors import InvalidInput
+from cbir.grading.grade_scale import GradeScale, fit_grade_scale
 from cbir.grading.graded_list import GradedList, Smoothing
+from cbir.grading.left_out_scores import FOLDS, left_out_scores
 from cbir.grading.s_ndcg_ranker import SNdcgRanker
 from cbir.models.linear.grouped_folds import group_folds
 from cbir.models.linear.input_checks import check_graded, number_groups
 from cbir.models.linear.ranking_estimator import RankingEstimator
 
 Floats = NDArray[np.float64]
-
-FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,15 @@ class GradeInterpolator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     """Estimator of the grade of a new image from its neighbours among graded ones (Huang et al. 2010, eq. 10).
 
     The interval is grade +- `error_`: the ceil((n + 1) coverage)-th smallest error of the n graded images, each
-    graded by a ranker and a list without its group (cross-conformal, Vovk 2015). It is valid on average over new
-    images from the same distribution, not for each grade separately.
+    graded by a ranker and a list (with thresholds: by a ranker) that were fitted without its group (cross-conformal,
+    Vovk 2015). It is valid on average over new images from the same distribution, not for each grade separately.
 
     Parameters
     ----------
     ranker : RankingEstimator, optional
         Not fitted; None: S-NDCG.
-    smoothing : int or "auto"
-        See `GradedList`.
+    smoothing : int, "auto" or "thresholds"
+        See `GradedList`; "thresholds": grades by a `GradeScale` instead of neighbours.
     coverage : float, optional
         Share of new images whose grade the interval covers; None: no interval, and no cross-validation for it.
     seed : int
@@ -91,19 +91,29 @@ class GradeInterpolator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         self.ranker_, self.list_ = self._fitted(features, grades, members)
         self.n_features_in_ = features.shape[1]
         self.range_ = float(grades.min()), float(grades.max())
-        self.error_ = None if self.coverage is None else self._error(features, grades, members, self.coverage)
+        scores, self.scale_ = None, None
+        if self.smoothing == "thresholds":
+            scores = left_out_scores(self.ranker_, features, grades, members, self.seed)
+            self.scale_ = None if scores is None else fit_grade_scale(scores, grades)
+        self.error_ = None
+        if self.coverage is not None:
+            if self.scale_ is not None and scores is not None:
+                errors = np.abs(self.scale_.grades(scores) - grades)
+            else:
+                errors = self._errors(features, grades, members)
+            self.error_ = min(_half_width(errors, self.coverage), self.range_[1] - self.range_[0])
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
         """Return decimal grades (n,) of features `X` (n, d)."""
         check_is_fitted(self, "list_")
-        return self.list_.grades(self.ranker_.predict(X))
+        return (self.scale_ or self.list_).grades(self.ranker_.predict(X))
 
     def locate(self, X: ArrayLike) -> list[GradePlacement]:
         """Return grade, interval and neighbours of each row of `X` (n, d); without coverage the interval is nan."""
         check_is_fitted(self, "list_")
         scores = self.ranker_.predict(X)
-        return locate_scores(self.list_, scores, self.error_, self.range_)
+        return locate_scores(self.list_, scores, self.error_, self.range_, self.scale_)
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Return the share of grades of `X` within one of `y`: the paper's grading accuracy."""
@@ -117,23 +127,31 @@ class GradeInterpolator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         ranker.fit(features, grades, groups)
         return ranker, GradedList(ranker.predict(features), grades, self.smoothing)
 
-    def _error(self, features: Floats, grades: Floats, groups: NDArray[np.int64], coverage: float) -> float:
-        """Return half the width of the interval; the full range if there are too few images."""
-        count, full_range = len(grades), self.range_[1] - self.range_[0]
-        rank = int(np.ceil((count + 1) * coverage))
-        if rank > count or len(np.unique(groups)) < FOLDS:
-            return full_range
-        errors = np.empty(count)
+    def _errors(self, features: Floats, grades: Floats, groups: NDArray[np.int64]) -> Floats:
+        """Return the errors (n,) of grades between neighbours; all inf if there are too few images."""
+        errors = np.full(len(grades), np.inf)
+        if len(np.unique(groups)) < FOLDS:
+            return errors
         for train, test in group_folds(grades, groups, FOLDS, self.seed):
             if len(np.unique(grades[train])) < 2:
-                return full_range
+                return np.full(len(grades), np.inf)
             ranker, graded_list = self._fitted(features[train], grades[train], groups[train])
             errors[test] = np.abs(graded_list.grades(ranker.predict(features[test])) - grades[test])
-        return float(np.sort(errors)[rank - 1])
+        return errors
+
+
+def _half_width(errors: Floats, coverage: float) -> float:
+    """Return the ceil((n + 1) coverage)-th smallest of `errors` (n,); inf if there are too few."""
+    rank = int(np.ceil((len(errors) + 1) * coverage))
+    return float(np.sort(errors)[rank - 1]) if rank <= len(errors) else np.inf
 
 
 def locate_scores(
-    graded_list: GradedList, scores: Floats, error: float | None, within: tuple[float, float]
+    graded_list: GradedList,
+    scores: Floats,
+    error: float | None,
+    within: tuple[float, float],
+    scale: GradeScale | None = None,
 ) -> list[GradePlacement]:
     """Place new scores in a list of graded images.
 
@@ -147,6 +165,8 @@ def locate_scores(
         Half the width of the intervals; None: nan.
     within : (float, float)
         Range that the intervals are clipped to.
+    scale : GradeScale, optional
+        Thresholds; None: the grades of the neighbours.
     """
     half = np.nan if error is None else error
     lighter, severer = graded_list.neighbours(scores)
@@ -160,6 +180,6 @@ def locate_scores(
             None if above < 0 else int(above),
         )
         for score, grade, below, above in zip(
-            scores, graded_list.grades(scores), lighter, severer, strict=True
+            scores, (scale or graded_list).grades(scores), lighter, severer, strict=True
         )
     ]

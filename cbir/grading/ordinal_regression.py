@@ -10,7 +10,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from cbir.errors import InvalidInput
-from cbir.models.linear.input_checks import check_features, check_graded
+from cbir.grading.tuned_features import TunedFeatures
+from cbir.models.linear.input_checks import check_features, check_graded, number_groups
+from cbir.models.linear.kernel_map import Tuning
 
 Floats = NDArray[np.float64]
 
@@ -28,12 +30,16 @@ class OrdinalRegression(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     ----------
     ridge : float
         Factor of |coef|^2 / 2, which is added to minus the sum of the log likelihoods.
+    kernel : str
+        "linear": standardised features; "auto": tuned kernel features (`cbir.models.linear.kernel_map`).
+    tuning : (float, float), optional
+        Width and ridge for "auto", instead of tuned ones.
     """
 
     name = "ordinal"
 
-    def __init__(self, ridge: float = 1.0) -> None:
-        self.ridge = ridge
+    def __init__(self, ridge: float = 1.0, kernel: str = "linear", tuning: Tuning | None = None) -> None:
+        self.ridge, self.kernel, self.tuning = ridge, kernel, tuning
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: Any = None) -> Self:
         """Fit the model.
@@ -44,8 +50,8 @@ class OrdinalRegression(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             Features.
         y : (n,)
             Grades, 2 to 50 different ones.
-        groups
-            Ignored.
+        groups : (n,), optional
+            Groups of images, such as patients, for the tuning of "auto".
 
         Raises
         ------
@@ -55,8 +61,16 @@ class OrdinalRegression(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         features, grades = check_graded(X, y)
         self.levels_, levels = number_levels(grades, "ordinal regression")
         self.n_features_in_ = features.shape[1]
+        if self.kernel == "auto":
+            self.features_ = TunedFeatures(features, grades, number_groups(groups, len(grades)), self.tuning)
+            self.tuning_ = self.features_.map.tuning
+            features = self.features_(features)
         self.mean_, deviation = features.mean(axis=0), features.std(axis=0)
         self.scale_ = np.where(deviation > 1e-7 * np.abs(self.mean_), deviation, np.inf)
+        if (
+            self.kernel == "auto"
+        ):  # the ridge is that of errors with variance 1; a logistic error has pi^2 / 3
+            self.scale_ = np.full(features.shape[1], np.sqrt(3.0) / np.pi)
         Z = (features - self.mean_) / self.scale_
         below = np.cumsum(np.bincount(levels))[:-1] / len(levels)
         start = np.log(below / (1.0 - below))
@@ -78,6 +92,8 @@ class OrdinalRegression(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         """Return the position (n,) of features `X` (n, d) on the scale of the thresholds."""
         check_is_fitted(self, "coef_")
         features = check_features(X, self.n_features_in_)
+        if self.kernel == "auto":
+            features = self.features_(features)
         return cast(Floats, ((features - self.mean_) / self.scale_) @ self.coef_)
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
 from cbir.grading.smooth_steps import SmoothSteps
+from cbir.models.linear.kernel_map import Tuning
 from cbir.models.linear.kernel_ranker import Kernel, KernelRanker
 from cbir.models.linear.list_measures import mean_or_nan, ndcg_gains, ndcg_of_lists
 from cbir.models.linear.ranking_lists import ListSize, assign_lists, rows_by_list
@@ -49,7 +50,7 @@ class SNdcgRanker(KernelRanker):
         Share of the groups for validation; with too few groups, all images serve for both.
     seed : int
         Seed of the lists and the validation groups.
-    kernel : str
+    kernel, tuning
         See `KernelRanker`.
 
     Attributes
@@ -69,6 +70,10 @@ class SNdcgRanker(KernelRanker):
     validation: float = 1 / 9
     seed: int = 0
     kernel: Kernel = "linear"
+    tuning: Tuning | None = None
+
+    def _scale(self, count: int) -> float:
+        return float(np.sqrt(RIDGE * count))  # the decorrelation has the ridge already, of mean products
 
     def _weights(self, Z: Floats, grades: Floats, groups: Integers) -> Floats:
         self._check()

@@ -1,18 +1,38 @@
 """Fitted graders as JSON, which loads without executing anything in it."""
 
+import base64
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cbir import grading
 from cbir.errors import InvalidInput
+from cbir.grading.grade_scale import GradeScale
 from cbir.grading.graded_list import Smoothing
 from cbir.grading.interpolation import GradeInterpolator
 from cbir.models.linear.ranking_estimator import RankingEstimator
 
+Floats = NDArray[np.float64]
+
 INTEGERS = ("features_",)
+PACKED = ("axes_", "landmarks_")  # have the precision of float32
 FORMAT = 1
+
+
+class PackedArray(BaseModel):
+    """An array of float32 as base64: a quarter of the length of its numbers as text."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    shape: tuple[int, int]
+    data: str
+
+    def array(self) -> Floats:
+        """Return the array as float64."""
+        values = np.frombuffer(base64.b64decode(self.data, validate=True), "<f4")
+        return values.reshape(self.shape).astype(np.float64)
 
 
 class StoredGrading(BaseModel):
@@ -27,13 +47,15 @@ class StoredGrading(BaseModel):
     ranker, options
         Name and options of the ranker.
     learned : dict
-        Its attributes that end with `_`, as lists.
+        Its attributes that end with `_`, as lists; large ones packed.
     smoothing : int or "auto"
         See `GradedList`.
     error, coverage : float
         Half the width of the interval, which covers this share of the grades.
     range : (float, float)
         Lowest and highest grade.
+    scale : (list of float, list of float), optional
+        Scores and values of a `GradeScale`; None: grades come from neighbours.
     images, patients : int
         Numbers in training.
     fitted : str
@@ -48,11 +70,12 @@ class StoredGrading(BaseModel):
     where: tuple[str, ...]
     ranker: str
     options: dict[str, Any]
-    learned: dict[str, list[float] | list[list[float]] | float]
+    learned: dict[str, list[float] | list[list[float]] | float | PackedArray]
     smoothing: Smoothing
     error: float
     coverage: float
     range: tuple[float, float]
+    scale: tuple[list[float], list[float]] | None = None
     images: int
     patients: int
     fitted: str
@@ -62,11 +85,18 @@ class StoredGrading(BaseModel):
         ranker = grading.make_ranker(self.ranker, **self.options)
         for name, value in self.learned.items():
             kind = np.int64 if name in INTEGERS else np.float64
-            setattr(ranker, name, np.asarray(value, kind) if isinstance(value, list) else value)
+            if isinstance(value, PackedArray):
+                setattr(ranker, name, value.array())
+            else:
+                setattr(ranker, name, np.asarray(value, kind) if isinstance(value, list) else value)
         with np.errstate(divide="ignore"):
             ranker.scale_ = 1.0 / ranker.scale_
         ranker.n_features_in_ = len(ranker.mean_)
         return ranker
+
+    def grade_scale(self) -> GradeScale | None:
+        """Return the thresholds; None if grades come from neighbours."""
+        return None if self.scale is None else GradeScale(np.array(self.scale[0]), np.array(self.scale[1]))
 
 
 def store_grading(interpolator: GradeInterpolator, **facts: Any) -> StoredGrading:
@@ -74,7 +104,7 @@ def store_grading(interpolator: GradeInterpolator, **facts: Any) -> StoredGradin
 
     Deviations are stored as their inverse, 0 for infinite ones.
     """
-    ranker = interpolator.ranker_
+    ranker, scale = interpolator.ranker_, interpolator.scale_
     learned = {name: value for name, value in vars(ranker).items() if name.endswith("_")} | {
         "scale_": 1 / ranker.scale_
     }
@@ -82,13 +112,21 @@ def store_grading(interpolator: GradeInterpolator, **facts: Any) -> StoredGradin
     return StoredGrading(
         ranker=ranker.name,
         options=ranker.get_params(),
-        learned={name: np.asarray(value).tolist() for name, value in learned.items()},
+        learned={name: _storable(name, value) for name, value in learned.items()},
         smoothing=interpolator.smoothing,
         error=cast(float, interpolator.error_),
         coverage=cast(float, interpolator.coverage),
         range=interpolator.range_,
+        scale=None if scale is None else (scale.scores.tolist(), scale.values.tolist()),
         **facts,
     )
+
+
+def _storable(name: str, value: Any) -> Any:
+    if name not in PACKED or not np.size(value):
+        return np.asarray(value).tolist()
+    data = base64.b64encode(np.asarray(value, "<f4").tobytes()).decode()
+    return PackedArray(shape=value.shape, data=data)
 
 
 def read_stored_grading(text: str, column: str) -> StoredGrading:

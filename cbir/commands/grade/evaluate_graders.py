@@ -45,7 +45,7 @@ def evaluate_graders(
     ] = None,
     where: options.Where = None,
     lists: Annotated[str, Option("--list-size", help="Images per list for NDCG, or all.")] = "20",
-    smooth: SmoothingText = "auto",
+    smooth: SmoothingText = "thresholds",
     seed: Annotated[int, Option(min=0, help="Random seed of folds and lists.")] = 0,
     report: Annotated[Path | None, Option(help="Folder for figures and a table.")] = None,
     format: Printed = OutputFormat.text,
@@ -53,7 +53,6 @@ def evaluate_graders(
     """Evaluate graders on images held out from fitting."""
     import numpy as np
 
-    from cbir import grading
     from cbir.grading import grader_evaluation as measuring
     from cbir.grading.graded_cases import read_graded_cases, require_grades
     from cbir.grading.grading_features import case_features
@@ -87,7 +86,7 @@ def evaluate_graders(
             size,
             window,
             seed,
-            ranker_options(name, kernel) if name in grading.all_names() else {},
+            ranker_options(name, kernel),
         )
         for name in names
     ]

@@ -17,7 +17,7 @@ def fit_collection_grader(
     ranker: Annotated[str, Option(help="s-ndcg, ranking-svm, adarank, rankboost or severity.")] = "s-ndcg",
     kernel: Kernel = "auto",
     where: options.Where = None,
-    smooth: SmoothingText = "auto",
+    smooth: SmoothingText = "thresholds",
     coverage: Annotated[float, Option(min=0.01, max=0.99, help="Share of grades in the interval.")] = 0.9,
     seed: Annotated[int, Option(min=0, help="Random seed of training.")] = 0,
     format: Printed = OutputFormat.text,

@@ -11,7 +11,8 @@ SmoothingText = Annotated[
     str,
     Option(
         "--smoothing",
-        help="Graded images whose median grade replaces the grade of each; 1: none (eq. 10); auto: n / 16.",
+        help="thresholds: grades by thresholds on the scores of left-out images; else by the neighbours: graded "
+        "images whose median grade replaces the grade of each, 1: none (eq. 10), auto: n / 16.",
     ),
 ]
 
@@ -20,23 +21,30 @@ Kernel = Annotated[
     Literal["auto", "linear", "rbf"],
     Option(
         "--kernel",
-        help="Kernel of s-ndcg and ranking-svm; auto: the one that ranks held-out patients better.",
+        help="Kernel of s-ndcg and ranking-svm. auto: principal components, linear or RBF, width and ridge tuned on "
+        "left-out patients, for regression and ordinal too.",
     ),
 ]
 
 
 def ranker_options(name: str, kernel: str) -> dict[str, str]:
-    """Return the kernel as a parameter if the ranker `name` has one; raises InvalidInput for an unknown ranker."""
+    """Return the kernel as a parameter if the method `name` has one; raises InvalidInput for an unknown ranker."""
     from cbir import grading
+    from cbir.grading import baselines
 
+    if name in baselines.names():  # kernels of their own, unless tuned
+        tunable = "kernel" in baselines.baseline_grader(name).get_params()
+        return {"kernel": kernel} if tunable and kernel == "auto" else {}
     return {"kernel": kernel} if "kernel" in grading.make_ranker(name).get_params() else {}
 
 
-def smoothing(text: str) -> int | Literal["auto"]:
+def smoothing(text: str) -> int | Literal["auto", "thresholds"]:
     """Parse the option --smoothing; raises InvalidInput."""
     if text == "auto":
         return "auto"
-    return _integer(text, "--smoothing", "an odd number or auto")
+    if text == "thresholds":
+        return "thresholds"
+    return _integer(text, "--smoothing", "an odd number, auto or thresholds")
 
 
 def list_size(text: str) -> int | None:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
+from cbir.models.linear.kernel_map import Tuning
 from cbir.models.linear.kernel_ranker import Kernel, KernelRanker
 from cbir.models.linear.pair_sums import Pairs, Within
 from cbir.models.linear.ranking_lists import ListSize, assign_lists
@@ -14,6 +15,7 @@ from cbir.models.linear.ranking_lists import ListSize, assign_lists
 Floats = NDArray[np.float64]
 
 SOLVER_STEPS = 60  # of conjugate gradients per Newton step
+PAPER_C = 0.01
 HALVINGS = 30
 SUFFICIENT = 1e-4  # share of the decrease that the slope predicts (Armijo)
 
@@ -37,18 +39,23 @@ class RankingSVM(KernelRanker):
         Most Newton steps; `iterations_` is the number of steps done.
     seed : int
         Seed of the lists.
-    kernel : str
+    kernel, tuning
         See `KernelRanker`.
     """
 
     name: ClassVar[str] = "ranking-svm"
 
-    C: float = 0.01
+    C: float = PAPER_C
     list_size: ListSize = None
     tolerance: float = 1e-6
     max_iterations: int = 100
     seed: int = 0
     kernel: Kernel = "linear"
+    tuning: Tuning | None = None
+
+    def _scale(self, count: int) -> float:
+        # n squared errors of images have the slope of the n^2 / 2 squared differences of their pairs, divided by n
+        return float(1.0 / np.sqrt(2.0 * PAPER_C * count))
 
     def _weights(self, Z: Floats, grades: Floats, groups: NDArray[np.int64]) -> Floats:
         if not 0 < self.C < np.inf:

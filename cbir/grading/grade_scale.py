@@ -1,0 +1,90 @@
+"""Thresholds between grades on the scores of left-out images, and decimal grades between them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.grading.grade_agreement import quadratic_kappa
+
+Floats = NDArray[np.float64]
+
+MOST_LEVELS = 20
+FEWEST_IMAGES = 40
+FEWEST_PER_LEVEL = 5
+CANDIDATES = 100  # quantiles of the scores that a threshold may take
+ROUNDS = 10  # at most
+
+
+@dataclass(frozen=True, eq=False)
+class GradeScale:
+    """A decimal grade as a piecewise linear function of the score, constant beyond both ends.
+
+    Attributes
+    ----------
+    scores : (m + 1,) float64
+        Ascending: a score typical of the lowest of m grades, the m - 1 thresholds, one typical of the highest.
+    values : (m + 1,) float64
+        Grades there: the lowest, the means of adjacent grades, the highest.
+    """
+
+    scores: Floats
+    values: Floats
+
+    def grades(self, scores: Floats) -> Floats:
+        """Return decimal grades (n,) of `scores` (n,); rounded, they are the grades between the thresholds."""
+        return np.interp(scores, self.scores, self.values)
+
+
+def fit_grade_scale(scores: Floats, grades: Floats) -> GradeScale | None:
+    """Choose the thresholds with the best quadratic kappa, by coordinate ascent over quantiles of the scores.
+
+    The start assigns each grade to as many images as have it.
+
+    Parameters
+    ----------
+    scores : (n,) float64
+        Scores of images by rankers that were fitted without them.
+    grades : (n,) float64
+        Their grades.
+
+    Returns
+    -------
+    GradeScale or None
+        None if there are too few images for thresholds, more than 20 grades, or equal scores.
+    """
+    levels, counts = np.unique(grades, return_counts=True)
+    if not 2 <= len(levels) <= MOST_LEVELS or len(grades) < FEWEST_IMAGES or counts.min() < FEWEST_PER_LEVEL:
+        return None
+    candidates = np.unique(np.quantile(scores, np.linspace(0, 1, CANDIDATES + 1)[1:-1]))
+    if len(candidates) <= len(levels) or scores.min() == scores.max():
+        return None
+    thresholds = np.quantile(scores, np.cumsum(counts)[:-1] / len(grades))
+    thresholds = _ascend(thresholds, candidates, scores, grades, levels)
+    below, above = scores[scores < thresholds[0]], scores[scores >= thresholds[-1]]
+    ends = [float(np.median(part)) if len(part) else float(end) for part, end in
+            ((below, thresholds[0]), (above, thresholds[-1]))]  # fmt: skip
+    middles = (levels[1:] + levels[:-1]) / 2.0
+    return GradeScale(
+        np.concatenate([ends[:1], thresholds, ends[1:]]), np.concatenate([levels[:1], middles, levels[-1:]])
+    )
+
+
+def _ascend(thresholds: Floats, candidates: Floats, scores: Floats, grades: Floats, levels: Floats) -> Floats:
+    def kappa(tried: Floats) -> float:
+        return quadratic_kappa(levels[np.searchsorted(tried, scores, "right")], grades)
+
+    best = kappa(thresholds)
+    for _ in range(ROUNDS):
+        before = best
+        for position in range(len(thresholds)):
+            low = thresholds[position - 1] if position else -np.inf
+            high = thresholds[position + 1] if position + 1 < len(thresholds) else np.inf
+            for candidate in candidates[(candidates > low) & (candidates < high)]:
+                tried = thresholds.copy()
+                tried[position] = candidate
+                if (quality := kappa(tried)) > best:
+                    best, thresholds = quality, tried
+        if best == before:
+            break
+    return thresholds

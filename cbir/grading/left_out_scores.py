@@ -1,0 +1,60 @@
+"""Scores of graded images by graders that were fitted without them."""
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from cbir.models.linear.grouped_folds import group_folds
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+FOLDS = 5
+
+
+def grader_scores(grader: Any, X: Floats) -> Floats:
+    """Return scores (n,) of features `X` (n, d) by a fitted ranker or baseline."""
+    return cast(Floats, getattr(grader, "decision_function", grader.predict)(X))
+
+
+def left_out_scores(grader: Any, X: Floats, grades: Floats, groups: Integers, seed: int = 0) -> Floats | None:
+    """Score each image by a grader fitted to four fifths of the groups, on the scale of the grader of all images.
+
+    Scores of different graders have no common unit: they are aligned by the mean and deviation that each has on its
+    own training images. Width and ridge of `grader` are kept.
+
+    Parameters
+    ----------
+    grader : estimator
+        Fitted to all images.
+    X : (n, d) float64
+        Features.
+    grades : (n,) float64
+        Grades.
+    groups : (n,) int
+        Images of one group, such as a patient, are left out together.
+    seed : int
+        Of the folds.
+
+    Returns
+    -------
+    (n,) float64 or None
+        None if there are too few groups, or training images without a difference.
+    """
+    if len(np.unique(groups)) < FOLDS:
+        return None
+    fixed = {"tuning": grader.tuning_} if hasattr(grader, "tuning_") else {}
+    own = grader_scores(grader, X)
+    scores = np.empty(len(grades))
+    for train, test in group_folds(grades, groups, FOLDS, seed):
+        if len(np.unique(grades[train])) < 2:
+            return None
+        members = np.unique(groups[train], return_inverse=True)[1]
+        partial = clone(grader).set_params(**fixed).fit(X[train], grades[train], members)
+        known = grader_scores(partial, X[train])
+        if (spread := known.std()) <= 0.0:
+            return None
+        scores[test] = (grader_scores(partial, X[test]) - known.mean()) / spread
+    return cast(Floats, own.mean() + scores * own.std())
