@@ -13,6 +13,8 @@ from cbir.rerank.diffusion_graph import DiffusionGraph
 from cbir.rerank.kernel_expansion import KernelExpansion
 from cbir.rerank.negatives import draw_negatives
 
+BEST_SHARE = 0.2  # of a list: to find more than this, all values of an expansion are computed
+
 Array = Any  # an array of the backend: numpy.ndarray or torch.Tensor
 
 
@@ -34,10 +36,13 @@ class Backend:
         Full ranking list.
     gallery : Gallery
         Vectors of the collection.
+    k : int, optional
+        Number of images to find; all by default.
     """
 
-    def __init__(self, query: Floats, ranking: RankingList, gallery: Gallery) -> None:
-        self.query, self.ranking, self.gallery, self.k = query, ranking, gallery, len(ranking)
+    def __init__(self, query: Floats, ranking: RankingList, gallery: Gallery, k: int | None = None) -> None:
+        self.query, self.ranking, self.gallery = query, ranking, gallery
+        self.k = len(ranking) if k is None else min(k, len(ranking))
 
     def __len__(self) -> int:
         """Return the number of rows to rank."""
@@ -95,7 +100,12 @@ class Backend:
             Their new scores.
         """
         rows = self.ranking.rows
-        return rows, expansion.values(self.gallery, rows).astype(np.float64) + weight * scores
+        if self.k < BEST_SHARE * len(rows):
+            positions, values = expansion.best_values(self.gallery, rows, self.k)
+            return rows[positions], values + np.float64(weight) * scores[positions]
+        sums = expansion.values(self.gallery, rows).astype(np.float64)
+        sums += weight * scores
+        return rows, sums
 
     def graph_distances(self) -> tuple[DiffusionGraph, Array]:
         """Return the k-NN graph and squared distances (nodes,) to the query, infinite for rows left out."""

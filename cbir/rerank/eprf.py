@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from cbir.gallery.ranking import top_k
+from cbir.gallery.ranking import take, top_k
 from cbir.gallery.vector_blocks import Doubles, Rows, Scores
 from cbir.rerank.backend import Backend
 from cbir.rerank.kernel_expansion import REFINED
@@ -71,10 +71,15 @@ class Eprf(CollectionReranker):
     def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
         with OneBlasThread():
             head = backend.head(max(self.N, 2 * self.K + self.P, REFINED))
-            references = References(backend.query, head, backend.gallery, self.N)
+            nearest = np.sort(top_k(head.similarities, max(self.N, self.K + self.P)))
+            near = take(head, nearest)
+            references = References(backend.query, near, backend.gallery, self.N)
             similarities = head.similarities
+            updated = near.similarities
             if self.similarity_update:
-                similarities = update_similarities(head, references, backend.gallery, self.K, self.lam)
+                updated = update_similarities(near, references, backend.gallery, self.K, self.lam)
+                similarities = similarities.copy()
+                similarities[nearest] = updated
             scores = backend.with_head(head, similarities)
             negatives = backend.draw_negatives(
                 scores, P=self.P, sets=self.T1 + self.T2, lowest=self.lowest, seed=self.seed
@@ -82,7 +87,7 @@ class Eprf(CollectionReranker):
             notes = negative_notes(len(backend), negatives, self.P)
             if not negatives.shape[1]:
                 return head.rows, Reranked(similarities, notes=notes)
-            positives = head.rows[top_k(similarities, self.P)]
+            positives = near.rows[top_k(updated, self.P)]
             training_sets = TrainingSets.around_query(
                 backend.query, backend.gallery, positives, negatives, self.gamma
             )

@@ -3,13 +3,20 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import CHUNK, Doubles, Floats, Rows, Scores
 from cbir.threads import cores, for_each
 
 REFINED = 1000  # best images, whose values are recomputed in float64
+BLOCK = 512  # images whose kernel is computed at a time: it stays in the cache
+ROUNDING = 1e-5  # largest error of a value in float32, as a share of the sum of all coefficients
+SAFE = (
+    30.0  # the factors exp(-gamma |x|^2), exp(-gamma |v|^2), exp(2 gamma x.v) are within float32 up to here
+)
 
 
 def kernel(left: Scores, right: Scores, gamma: float, centre: Scores) -> Doubles:
@@ -62,12 +69,52 @@ class KernelExpansion:
         """Return the values (m,) float32 at `rows` (ascending) of `gallery`: one product in float32, on all cores.
 
         The largest REFINED values are recomputed in float64, so that the head of a ranking does not depend on how a
-        product was split, and equal vectors tie.
+        product was split, and equal vectors tie; all values, if they differ by no more than rounding.
         """
         scores = self._approximate(gallery, rows)
-        head = top_k(scores, REFINED)
-        scores[head] = self.exact_values(gallery.vectors(rows[head]))
+        refined = top_k(scores, REFINED)
+        if len(refined) and scores.max() - scores.min() <= self.rounding:
+            refined = np.arange(len(rows))
+        for start in range(0, len(refined), CHUNK):
+            checkpoint()
+            part = refined[start : start + CHUNK]
+            scores[part] = self.exact_values(gallery.vectors(rows[part]))
         return scores
+
+    @property
+    def rounding(self) -> float:
+        """Largest error of a value that is computed in float32."""
+        return ROUNDING * float(np.abs(self.coefficients).sum())
+
+    def best_values(self, gallery: Gallery, rows: Rows, k: int) -> tuple[NDArray[np.int64], Floats]:
+        """Find the largest values without computing all of them.
+
+        Vectors with negative coefficients can only lower a value, so those with positive ones, few in an ensemble
+        with many negative examples, bound it from above; only rows whose bound reaches the k-th best are computed.
+
+        Parameters
+        ----------
+        gallery : Gallery
+            Vectors of the collection.
+        rows : (m,) int64
+            Gallery rows, ascending.
+        k : int
+            Number of largest values to find.
+
+        Returns
+        -------
+        positions : (r,) int64
+            Ascending places in `rows`, those of the k largest values among them.
+        values : (r,) float32
+            Their values, as `values` returns them.
+        """
+        rising = self.coefficients > 0.0
+        bound = KernelExpansion(self.vectors[rising], self.coefficients[rising], self.bias, self.gamma)
+        bounds = bound._approximate(gallery, rows)
+        highest = np.sort(top_k(bounds, k))
+        least = self._approximate(gallery, rows[highest]).min(initial=np.inf)
+        positions = np.flatnonzero(bounds >= least - self.rounding)
+        return positions, self.values(gallery, rows[positions])
 
     def exact_values(self, images: Floats) -> Doubles:
         """Return the values (m,) float64 at `images` (m, d)."""
@@ -76,21 +123,32 @@ class KernelExpansion:
 
     def _approximate(self, gallery: Gallery, rows: Rows) -> Floats:
         scores = np.empty(len(rows), np.float32)
-        coefficients = self.coefficients.astype(np.float32)
         # -gamma |x - v|^2 = 2 gamma x.v - gamma |v|^2 - gamma |x|^2
         gamma = np.float32(self.gamma)
-        pull = -gamma * gallery.squared_norms[rows]
-        doubled = 2 * gamma * self.vectors
-        offsets = -gamma * np.einsum("ij,ij->i", self.vectors, self.vectors)[:, None]
+        pull = gallery.squared_norms[rows]
+        pull *= -gamma
+        doubled = np.ascontiguousarray((2 * gamma * self.vectors).T)
+        offsets = -gamma * np.einsum("ij,ij->i", self.vectors, self.vectors)
+        weights = self.coefficients.astype(np.float32)
+        folded = min(pull.min(initial=0), offsets.min(initial=0)) > -SAFE
+        if folded:
+            weights *= np.exp(offsets)
 
         def add(part: slice, vectors: Floats) -> None:
-            exponents = doubled @ vectors.T
-            exponents += offsets
-            exponents += pull[part]
-            np.minimum(exponents, 0, out=exponents)
-            np.exp(exponents, out=exponents)
-            np.dot(coefficients, exponents, out=scores[part])
+            exponents = np.empty((min(BLOCK, len(vectors)), len(weights)), np.float32)
+            for start in range(0, len(vectors), BLOCK):
+                block = vectors[start : start + BLOCK]
+                where = slice(part.start + start, part.start + start + len(block))
+                values = np.matmul(block, doubled, out=exponents[: len(block)])
+                if not folded:
+                    values += offsets
+                    values += pull[where, None]
+                    np.minimum(values, 0, out=values)
+                np.exp(values, out=values)
+                np.dot(values, weights, out=scores[where])
 
         for_each(gallery.chunks(rows), add, min(cores(), -(-len(rows) // CHUNK)))
+        if folded:
+            scores *= np.exp(pull, out=pull)
         scores += np.float32(self.bias)
         return scores

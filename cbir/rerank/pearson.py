@@ -13,6 +13,9 @@ from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import Grid, Reranked, Reranker
 from cbir.threads import OneBlasThread
 
+NARROW = (
+    1e-6  # lists whose spread is a smaller share of their sum of squares are centred before they are squared
+)
 ROUNDING = 1e-13  # of the squared norms: squared distances, and spreads of them, below this count as 0
 
 
@@ -48,8 +51,15 @@ class References:
         squared *= -2.0
         squared += norms
         norms *= ROUNDING
-        squared[squared < norms] = 0.0
-        return np.asarray(np.clip(_standardised(np.sqrt(squared, out=squared)) @ self.list, -1.0, 1.0))
+        np.copyto(squared, 0.0, where=squared < norms)
+        total = squared.sum(axis=1)
+        lists = np.sqrt(squared, out=squared)
+        spread = total - lists.sum(axis=1) ** 2 / max(len(self.list), 1)
+        products = lists @ self.list  # which has mean 0
+        narrow = spread <= NARROW * total
+        rho = products / np.sqrt(np.where(narrow, 1.0, spread))
+        rho[narrow] = _standardised(lists[narrow]) @ self.list
+        return np.asarray(np.clip(rho, -1.0, 1.0))
 
 
 def _standardised(lists: Doubles) -> Doubles:

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from cbir.cancellation import checkpoint
 from cbir.gallery.vector_blocks import Doubles
+from cbir.rerank.svm_active_set import solve_by_active_sets
 
 Truths = NDArray[np.bool_]
 
@@ -19,8 +20,8 @@ def solve_svms(kernel: Doubles, signs: Doubles, bounds: Doubles) -> tuple[Double
     """Train T SVMs; f_t(x) = sum_i coefficients[t, i] k(x, x_ti) + bias[t].
 
     min 1/2 a'Qa - sum a, Q_ij = y_i y_j k(x_i, x_j), 0 <= a_i <= bounds_i, y'a = 0: the dual of the C-SVC, and
-    with bounds C mu_i of the fuzzy SVM (Lin & Wang 2002). A primal-dual interior point method with Mehrotra's
-    predictor and corrector; equal samples (a singular Q) do no harm.
+    with bounds C mu_i of the fuzzy SVM (Lin & Wang 2002). Active sets find nearly all; the rest, such as those with
+    equal samples (a singular Q), are left to a primal-dual interior point method.
 
     Parameters
     ----------
@@ -38,6 +39,26 @@ def solve_svms(kernel: Doubles, signs: Doubles, bounds: Doubles) -> tuple[Double
     bias : (T,) float64
         By the rule of LIBSVM (Chang & Lin 2011, section 4.1.5): the mean over the samples strictly between their
         bounds, or the middle of the interval that the others leave.
+    """
+    coefficients, bias, solved = solve_by_active_sets(kernel, signs, bounds)
+    if not solved.all():
+        rest = ~solved
+        coefficients[rest], bias[rest] = solve_by_interior_points(kernel[rest], signs, bounds[rest])
+    return coefficients, bias
+
+
+def solve_by_interior_points(kernel: Doubles, signs: Doubles, bounds: Doubles) -> tuple[Doubles, Doubles]:
+    """Train T SVMs by a primal-dual interior point method with Mehrotra's predictor and corrector.
+
+    Parameters
+    ----------
+    kernel, signs, bounds
+        As in `solve_svms`.
+
+    Returns
+    -------
+    coefficients, bias
+        As in `solve_svms`.
     """
     scaled = signs * bounds
     shares, at_low, at_high = _shares(scaled[:, :, None] * kernel * scaled[:, None, :], bounds, scaled)

@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
 from cbir.gallery.vector_blocks import Floats, Rows, Scores
+from cbir.rerank.backend import Backend
 from cbir.rerank.reranker import Reranked, Reranker
 
 
@@ -71,4 +74,7 @@ def rerank_top(reranker: Reranker, query: Floats, ranking: RankingList, gallery:
     k : int
         Number of hits; fewer where the list is shorter.
     """
-    return select_hits(ranking, reranker(query, ranking, gallery), k)
+    rows, reranked = reranker.rerank(Backend(query, ranking, gallery, k))
+    top = top_k(reranked.scores, k)
+    distances = ranking.distances[np.searchsorted(ranking.rows, rows[top])]
+    return TopHits(rows[top], reranked.scores[top], distances, reranked)

@@ -83,3 +83,37 @@ def test_kernel_of_equal_vectors_is_one():
     similar = kernel(vectors, vectors, 1.0, vectors[0])
     np.testing.assert_allclose(similar.diagonal(), 1.0, atol=1e-10)
     np.testing.assert_allclose(similar, similar.T)
+
+
+@pytest.mark.parametrize("k", [0, 1, 20, 900, 2000])
+@pytest.mark.parametrize("gamma", [0.1, 1.0, 40.0])  # with 40 the factors of the kernel are computed together
+def test_best_values_are_those_of_all_values(k, gamma):
+    random = np.random.default_rng(4)
+    expansion = example(random, 30, 16, gamma)
+    vectors = random.standard_normal((2000, 16)).astype(np.float32)
+    vectors[5] = vectors[1500]
+    gallery, rows = Gallery((vectors[:700], vectors[700:]), np.arange(2000)), np.arange(1, 2000)
+    positions, values = expansion.best_values(gallery, rows, k)
+    every = obvious(expansion, vectors[rows])
+    np.testing.assert_allclose(values, every[positions], atol=1e-5)
+    assert np.all(np.diff(positions) > 0)
+    assert np.isin(np.argsort(-every, kind="stable")[:k], positions).all()
+
+
+def test_best_values_leave_out_what_cannot_be_among_them():
+    random = np.random.default_rng(5)
+    vectors = random.standard_normal((5000, 32)).astype(np.float32)
+    near, far = vectors[:6] + 0.1, random.standard_normal((60, 32)).astype(np.float32) * 3
+    expansion = KernelExpansion(np.vstack([near, far]), np.repeat([1.0, -0.1], [6, 60]), 0.0, 2 / 32)
+    positions, _ = expansion.best_values(Gallery((vectors,), np.arange(5000)), np.arange(5000), 20)
+    assert len(positions) < 100
+
+
+@pytest.mark.parametrize("vectors", [np.ones((0, 4), np.float32), np.ones((1, 4), np.float32)])
+def test_best_values_of_hardly_any_image(vectors):
+    expansion = example(np.random.default_rng(6), 3, 4, 1.0)
+    positions, values = expansion.best_values(
+        Gallery((vectors,), np.arange(len(vectors))), np.arange(len(vectors)), 5
+    )
+    assert positions.tolist() == list(range(len(vectors)))
+    np.testing.assert_allclose(values, obvious(expansion, vectors), atol=1e-6)

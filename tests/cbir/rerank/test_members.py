@@ -10,6 +10,7 @@ from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import rank, top_k
+from cbir.rerank.top_hits import rerank_top
 
 MEMBERS = pytest.mark.parametrize("name", rerank.names())
 # In the graph of diffusion copies of an image are nodes of their own, joined in turn with the nearest of all copies.
@@ -73,6 +74,20 @@ def test_queries_at_the_same_time_do_not_disturb_each_other(name):
     with ThreadPoolExecutor(4) as executor:
         together = list(executor.map(lambda row: scores_of(name, vectors[row], vectors), range(8)))
     assert all(np.array_equal(a, b) for a, b in zip(alone, together, strict=True))
+
+
+@MEMBERS
+@pytest.mark.parametrize("k", [0, 1, 20, 2000])
+def test_the_best_few_are_the_first_of_all(name, k):
+    vectors = vectors_of(1500)
+    query, gallery = vectors[3] + np.float32(0.1), gallery_of(vectors)
+    ranking = rank(query, gallery, np.arange(1, 1500))
+    every = rerank.get(name)(query, ranking, gallery)
+    best = top_k(every.scores, k)
+    hits = rerank_top(rerank.get(name), query, ranking, gallery, k)
+    assert hits.rows.tolist() == ranking.rows[best].tolist()
+    np.testing.assert_allclose(hits.reported, every.reported(every.scores[best]), atol=1e-5)
+    assert np.array_equal(hits.distances, ranking.distances[best])
 
 
 @MEMBERS

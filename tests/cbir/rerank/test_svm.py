@@ -4,7 +4,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
 
-from cbir.rerank.svm import solve_svms
+from cbir.rerank.svm import solve_by_interior_points, solve_svms
+from cbir.rerank.svm_active_set import solve_by_active_sets
 
 
 def rbf(left: np.ndarray, right: np.ndarray, gamma: float) -> np.ndarray:
@@ -107,3 +108,23 @@ def test_svms_do_not_depend_on_their_company():
         alone = solve_svms(kernels[t : t + 1], signs, bounds[t : t + 1])
         np.testing.assert_allclose(together[0][t], alone[0][0], atol=1e-7)
         np.testing.assert_allclose(together[1][t], alone[1][0], atol=1e-7)
+
+
+@pytest.mark.parametrize("C", [0.3, 1.0, 100.0])
+@pytest.mark.parametrize("gamma", [0.02, 0.3, 3.0])
+def test_both_solvers_agree(C, gamma):
+    random = np.random.default_rng(6)
+    samples = random.standard_normal((20, 12, 5))
+    samples[:, :6] += 0.8
+    kernels = np.stack([rbf(x, x, gamma) for x in samples])
+    signs, bounds = np.repeat([1.0, -1.0], 6), C * random.uniform(0.1, 1.0, (20, 12))
+    coefficients, bias, solved = solve_by_active_sets(kernels, signs, bounds)
+    assert solved.all() or C < 100 or gamma < 1
+    expected, expected_bias = solve_by_interior_points(kernels, signs, bounds)
+    np.testing.assert_allclose(coefficients[solved], expected[solved], atol=1e-6 * C)
+    np.testing.assert_allclose(bias[solved], expected_bias[solved], atol=1e-6 * C)
+
+
+def test_active_sets_leave_equal_samples_to_the_other_solver():
+    kernels = np.ones((2, 8, 8))
+    assert not solve_by_active_sets(kernels, np.repeat([1.0, -1.0], 4), np.ones((2, 8)))[2].any()
