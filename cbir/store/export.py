@@ -9,15 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cbir.csv_cells import harmless_cell
 from cbir.errors import InvalidInput
 from cbir.store import originals
 from cbir.store.collection import Collection
-from cbir.store.collection_view import load_vectors
+from cbir.store.collection_view import PAGE, vector_pages
 from cbir.store.permissions import OWNER_FOLDER, restrict_files
 from cbir.store.vector_format import vector_format
 
+SPOOL = "vectors.partial"
 COLUMNS = ("image_id", "source", "frame", "study", "series", "instance", "patient_key")
 
 
@@ -35,8 +37,8 @@ def export_collection(collection: Collection, folder: Path, sources: bool = Fals
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True, mode=OWNER_FOLDER)
     keys = list(collection.label_keys())
-    with collection._engine.connect() as connection:
-        raw, numbers = load_vectors(connection, 0, vector_format(collection.profile))
+    dimensions = vector_format(collection.profile).dimensions
+    numbers = _spool_vectors(partial / SPOOL, collection)
     exported: list[int] = []
     with (partial / "records.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
@@ -52,12 +54,34 @@ def export_collection(collection: Collection, folder: Path, sources: bool = Fals
             values = [getattr(record, column) for column in COLUMNS]
             table.writerow(map(harmless_cell, [*values, *(record.labels.get(key, "") for key in keys)]))
             exported.append(row)
-    np.save(partial / "vectors.npy", raw[exported])
+    _write_rows(partial / "vectors.npy", partial / SPOOL, exported, dimensions)
+    (partial / SPOOL).unlink()
     profile = collection.profile.model_dump() | {"hash": collection.profile.hash}
     (partial / "profile.json").write_text(json.dumps(profile, indent=2) + "\n")
     restrict_files(partial)
     partial.replace(folder)  # over an empty folder at most
     return len(exported)
+
+
+def _spool_vectors(path: Path, collection: Collection) -> NDArray[np.int64]:
+    """Write the raw vectors of all images to a file, and return the numbers of the images."""
+    numbers = [np.empty(0, np.int64)]
+    with collection._engine.connect() as connection, path.open("wb") as file:
+        for raw, page in vector_pages(connection, 0, vector_format(collection.profile)):
+            file.write(np.ascontiguousarray(raw, "<f4").data)
+            numbers.append(page)
+    return np.concatenate(numbers)
+
+
+def _write_rows(path: Path, spool: Path, rows: list[int], dimensions: int) -> None:
+    """Write these rows of the vectors in `spool` to a .npy file."""
+    with path.open("wb") as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (len(rows), dimensions)}
+        np.lib.format.write_array_header_1_0(file, header)
+        if rows:
+            raw = np.memmap(spool, "<f4", "r").reshape(-1, dimensions)
+            for start in range(0, len(rows), PAGE):
+                file.write(raw[rows[start : start + PAGE]].data)
 
 
 def _hashed(source: str, secret: bytes) -> str:

@@ -15,7 +15,7 @@ from cbir.store import change_log, last_good, metadata
 from cbir.store.agreement import differing_numbers, open_intact_snapshot
 from cbir.store.checksums import COLUMN, checksum_sql, vector_checksum
 from cbir.store.collection import Collection
-from cbir.store.collection_view import load_vectors
+from cbir.store.collection_view import vector_pages
 from cbir.store.creation import read_secret
 from cbir.store.damage import raise_when_damaged
 from cbir.store.lost_rows import SAME_IMAGE, insert_row, repair_list, restore_missing, restore_vectors
@@ -226,11 +226,11 @@ def _repair_vectors(
         return
     snapshot, statistics = intact
     if not damaged:
-        load = partial(load_vectors, connection, 0, vector_format(profile), require_finite=False)
-        differing = differing_numbers(*intact, *load())
+        pages = partial(vector_pages, connection, 0, vector_format(profile), require_finite=False)
+        differing = [number for page in pages() for number in differing_numbers(*intact, *page)]
         copies = [number for number in differing if copied and _copy_row(connection, vectors, number)]
         if copies:
-            damaged = differing_numbers(*intact, *load())
+            damaged = [number for page in pages() for number in differing_numbers(*intact, *page)]
             _report(connection, repair.restored, vectors, set(differing) - set(damaged), "the last good copy")
         else:
             damaged = differing

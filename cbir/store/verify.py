@@ -12,7 +12,7 @@ from cbir.errors import CbirError, CollectionDamaged
 from cbir.store import embedding_model, last_good, metadata, originals
 from cbir.store.agreement import describe_disagreement, differing_numbers, open_intact_snapshot
 from cbir.store.collection import Collection
-from cbir.store.collection_view import load_vectors
+from cbir.store.collection_view import vector_pages
 from cbir.store.row_damage import Progress, missing_vectors, row_problems
 from cbir.store.schema import CHECKED, DATABASE, images, tombstones, vectors
 from cbir.store.snapshot import Snapshot, SnapshotInfo, file_checksum, open_snapshot
@@ -89,9 +89,10 @@ def _size_problems(connection: Connection, stored_format: VectorFormat) -> list[
 def _vector_problems(collection: Collection) -> list[str]:
     """Compare all vectors with the snapshot if it is what was written."""
     with collection._engine.connect() as connection:
-        raw, numbers = load_vectors(connection, 0, vector_format(collection.profile))
         intact = open_intact_snapshot(collection.folder, connection)
-        differing = differing_numbers(*intact, raw, numbers) if intact else []
+        differing: list[int] = []
+        for page in vector_pages(connection, 0, vector_format(collection.profile)):
+            differing += differing_numbers(*intact, *page) if intact else []
         return [describe_disagreement(connection, differing)] if differing else []
 
 
