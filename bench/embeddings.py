@@ -1,27 +1,32 @@
 """Compare embeddings of every loss with huang2012, and combined with it, with and without re-ranking.
 
-Every loss trains the same network from the same weights, with the same number of batches of the same size. A third of
-the labels is held out from training. Queries are test images; on seen classes they search the training images, on
-unseen classes the images of those classes in the training part. Images of a patient stay together and are not
-compared (without a patient, each picture is a group of its own). A seed decides the split, the held-out labels and
-the initial weights. Finished runs in --out are not repeated; a training that was interrupted continues.
+Every loss trains the same network from the same weights, with the same number of batches of the same size; with
+--encoder, a head on the values of a pretrained encoder, which is measured untouched too. A third of the labels is
+held out from training. Queries are test images; on seen classes they search the training images, on unseen classes
+the images of those classes in the training part. Images of a patient stay together and are not compared (without a
+patient, each picture is a group of its own). A seed decides the split, the held-out labels and the initial weights.
+Finished runs in --out are not repeated; a training that was interrupted continues.
 
     python bench/embeddings.py --data FOLDER --out FOLDER [--losses sodeep-map smooth-ap] [--seeds 0 1 2] [--epochs 9]
+    python bench/embeddings.py --data FOLDER --out FOLDER --encoder lite0-whole --epochs 10 --rate 5e-4
 """
 
 import argparse
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import stats
 
-from cbir import descriptors, rerank
+from cbir import descriptors, encoders, rerank
 from cbir.datasets.manifest import Manifest
 from cbir.evaluation.metrics.vector_retrieval import RetrievalScores
 from cbir.gallery import knn, whitening
@@ -31,17 +36,19 @@ from cbir.gallery.ranking import rank
 from cbir.images import read_images
 from cbir.losses import ORDINAL, names
 from cbir.models.embedder import Embedder
-from cbir.store import collection_view, normalisation, profile
+from cbir.models.embedding_head import KEPT, EmbeddingHead
+from cbir.store import normalisation, profile
 from cbir.training.embedding_training import (
     EmbeddingData,
     EmbeddingRecipe,
     evaluate_embedding,
+    start_head,
     train_embedding,
 )
 from cbir.training.labelled_examples import read_class_examples
 from cbir.training.network_scoring import apply_network
 from cbir.training.patient_split import PARTS, split_by_class
-from cbir.training.picture_loading import load_pictures
+from cbir.training.picture_loading import load_features, load_pictures
 
 BASELINE = "huang2012"
 UNSEEN = 1 / 3  # of the labels
@@ -151,14 +158,34 @@ def _gallery(vectors: Floats, bounds: Bounds) -> Gallery:
     return Gallery((block,), np.arange(len(block), dtype=np.int64), bounds, graph)
 
 
-def baseline_vectors(images: Images, training: Rows, args: argparse.Namespace) -> Floats:
-    """Describe every image by huang2012, standardised on the training images; raw values are cached in --out."""
+def baseline_vectors(images: Images, training: Rows, args: argparse.Namespace) -> tuple[Floats, Bounds]:
+    """Describe every image by huang2012, standardised on the training images; raw values are cached in --out.
+
+    Returns vectors and the bounds of their parts.
+    """
     cache = args.out / f"{BASELINE}.npy"
     if not cache.exists():
         describe = descriptors.get(BASELINE)
         np.save(cache, np.array([describe(next(read_images(path))) for path in images.paths], np.float32))
     raw = np.load(cache)
-    return normalisation.fit_statistics(raw[training], profile.get(BASELINE)).normalise(raw)
+    statistics = normalisation.fit_statistics(raw[training], profile.get(BASELINE))
+    return statistics.normalise(raw), normalisation.part_bounds(profile.get(BASELINE), statistics)
+
+
+def encoder_values(images: Images, args: argparse.Namespace) -> NDArray[np.float16]:
+    """Describe every image by --encoder; values are cached in --out."""
+    cache = args.out / f"{args.encoder}.npy"
+    if not cache.exists():
+        loaded = load_features(images.paths, encoders.get(args.encoder), args.out / "features")
+        np.save(cache, loaded.pixels)
+    return np.load(cache)
+
+
+def untouched_vectors(images: Images, trial: Trial, args: argparse.Namespace) -> Floats:
+    """Project the values of --encoder as a collection of all training images does, those of unseen classes too."""
+    raw = encoder_values(images, args).astype(np.float32)
+    collection = np.concatenate([gallery for _, gallery in trial.searches.values()])
+    return normalisation.fit_statistics(raw[collection], profile.get(args.encoder)).normalise(raw)
 
 
 def combine(vectors: Floats, baseline: Floats, bounds: Bounds) -> tuple[Floats, Bounds]:
@@ -175,26 +202,38 @@ def run_loss(loss: str, images: Images, trial: Trial, folder: Path, args: argpar
     data = trial.data
     record: dict[str, Any] = {"loss": loss, "seed": trial.seed, "held_out": trial.held_out, "side": args.side}
     record["images"] = {part: len(rows) for part, rows in data.parts.items()}
-    baseline = baseline_vectors(images, data.parts["training"], args)
-    bounds = collection_view.part_bounds(profile.get(BASELINE))
+    baseline, bounds = baseline_vectors(images, data.parts["training"], args)
     if loss == BASELINE:
         record["results"] = measure(baseline, bounds, trial, args)
+    elif loss == args.encoder:
+        record["results"] = measure(untouched_vectors(images, trial, args), (), trial, args)
     else:
         recipe = EmbeddingRecipe(
             loss, args.epochs, args.classes, args.images, args.rate, patience=args.epochs, seed=trial.seed
         )
         torch.manual_seed(trial.seed)
-        embedder = Embedder(args.backbone, side=args.side)
+        embedder: Embedder | EmbeddingHead
+        if args.encoder:
+            data = replace(data, pictures=encoder_values(images, args))
+            embedder = deepcopy(_start(trial, args.out / f"{args.encoder}.npy", args.kept))
+        else:
+            embedder = Embedder(args.backbone, side=args.side)
         outcome = train_embedding(
             embedder, data, recipe, folder, args.device, save_every=30.0, on_epoch=print_epoch
         )
-        vectors = apply_network(embedder, images.pixels, args.device)
-        record |= {"backbone": args.backbone, "epochs": args.epochs, **outcome}
+        vectors = apply_network(embedder, data.pictures, args.device)
+        record |= {"backbone": args.encoder or args.backbone, "epochs": args.epochs, **outcome}
         record["results"] = measure(vectors, (), trial, args)
         combined = measure(*combine(vectors, baseline, bounds), trial, args)
         record["results"] |= {f"{kind}, with {BASELINE}": values for kind, values in combined.items()}
     folder.with_name(f"{folder.name}.json").write_text(json.dumps(record, indent=1) + "\n")
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@lru_cache(maxsize=1)
+def _start(trial: Trial, values: Path, kept: float) -> EmbeddingHead:
+    """Return the head of a trial before training, which is the same for all losses."""
+    return start_head(replace(trial.data, pictures=np.load(values)), kept=kept)
 
 
 def print_epoch(history: list[dict[str, float]]) -> None:
@@ -204,18 +243,33 @@ def print_epoch(history: list[dict[str, float]]) -> None:
 
 def table(results: Sequence[dict[str, Any]], kind: str) -> None:
     """Print a row per loss and number of epochs: means over the seeds, with the lowest and highest mAP."""
-    print(f"\n{kind}\n{'':<28}{'mAP':>8}{'lowest':>8}{'highest':>8}{'P@1':>8}{'P@10':>8}{'seeds':>7}{'s':>7}")
+    print(f"\n{kind}\n{'':<44}{'mAP':>8}{'lowest':>8}{'highest':>8}{'P@1':>8}{'P@10':>8}{'seeds':>7}{'s':>7}")
     by_loss: dict[str, list[dict[str, Any]]] = {}
     for row in results:
         if kind in row["results"]:
-            name = row["loss"] + (f", {row['epochs']} epochs" if "epochs" in row else "")
+            name = row["loss"] + (f", {row['backbone']}, {row['epochs']} epochs" if "epochs" in row else "")
             by_loss.setdefault(name, []).append(row)
     for loss, rows in by_loss.items():
         mean = {name: float(np.mean([row["results"][kind][name] for row in rows])) for name in MEASURES}
         maps = [row["results"][kind]["map"] for row in rows]
         seconds = float(np.mean([row.get("seconds", 0.0) for row in rows]))
-        print(f"{loss:<28}{mean['map']:>8.3f}{min(maps):>8.3f}{max(maps):>8.3f}{mean['p_at_1']:>8.3f}"
+        print(f"{loss:<44}{mean['map']:>8.3f}{min(maps):>8.3f}{max(maps):>8.3f}{mean['p_at_1']:>8.3f}"
               f"{mean['p_at_10']:>8.3f}{len(rows):>7}{seconds:>7.0f}")  # fmt: skip
+
+
+def differences(results: Sequence[dict[str, Any]], kind: str, reference: str) -> None:
+    """Print the difference in mAP of each loss to `reference`: mean over common seeds, and its 95 % interval (t)."""
+    by_loss: dict[str, dict[int, float]] = {}
+    for row in results:
+        if "epochs" in row and kind in row["results"]:
+            by_loss.setdefault(row["loss"], {})[row["seed"]] = row["results"][kind]["map"]
+    for loss, maps in by_loss.items():
+        seeds = sorted(set(maps) & set(by_loss.get(reference, {})))
+        if loss != reference and len(seeds) > 1:
+            values = np.array([maps[seed] - by_loss[reference][seed] for seed in seeds])
+            half = stats.t.ppf(0.975, len(seeds) - 1) * values.std(ddof=1) / len(seeds) ** 0.5
+            print(f"{loss:<20} {kind:<8} {values.mean():+.3f} ({values.mean() - half:+.3f} to "
+                  f"{values.mean() + half:+.3f}) against {reference}, {len(seeds)} seeds")  # fmt: skip
 
 
 def main() -> None:
@@ -228,35 +282,43 @@ def main() -> None:
     parser.add_argument(
         "--losses",
         nargs="+",
-        default=[BASELINE, *(name for name in names() if name != ORDINAL)],
-        help=f"or {BASELINE}; all if not given",
+        help=f"or {BASELINE}, or the encoder; all if not given",
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--side", type=int, default=64, help="pixels")
     parser.add_argument("--backbone", default="small")
+    parser.add_argument("--encoder", help="pretrained encoder, in place of the backbone")
+    parser.add_argument("--kept", type=float, default=KEPT, help="share of the vector that is not trained")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--classes", type=int, default=16, help="classes per batch")
     parser.add_argument("--images", type=int, default=8, help="images of each class per batch")
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--rerank", default="auto")
     parser.add_argument("--reranked", type=int, default=300, help="number of queries to re-rank; 0: none")
+    parser.add_argument("--reference", default="multi-similarity", help="loss that others are compared with")
     parser.add_argument("--threads", type=int, default=0, help="0: all")
     parser.add_argument("--device", default="cpu")
     args = parser.parse_args()
     if args.threads:
         torch.set_num_threads(args.threads)
+    args.losses = args.losses or [
+        BASELINE, *filter(None, [args.encoder]), *(name for name in names() if name != ORDINAL)
+    ]  # fmt: skip
     args.out.mkdir(parents=True, exist_ok=True)
     images = load(args)
     for seed in args.seeds:
         trial = make_trial(images, seed)
         for loss in args.losses:
-            folder = args.out / f"{loss}-{args.backbone}-{args.side}-{args.epochs}-{seed}"
+            network = args.encoder or f"{args.backbone}-{args.side}"
+            folder = args.out / f"{loss}-{network}-{args.epochs}-{seed}"
             if not folder.with_name(f"{folder.name}.json").exists():
                 print(f"{loss}, seed {seed}", flush=True)
                 run_loss(loss, images, trial, folder, args)
     results = [json.loads(path.read_text()) for path in sorted(args.out.glob("*.json"))]
     for kind in dict.fromkeys(kind for row in results for kind in row["results"]):
         table(results, kind)
+    for kind in ("seen", "unseen"):
+        differences(results, kind, args.reference)
 
 
 if __name__ == "__main__":

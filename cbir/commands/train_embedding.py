@@ -8,6 +8,7 @@ from typer import Option
 from cbir.commands import options
 from cbir.commands.output import StageBars
 from cbir.commands.require_torch import require_torch
+from cbir.errors import InvalidInput
 
 
 def train_embedding_command(
@@ -25,20 +26,52 @@ def train_embedding_command(
     backbone: Annotated[
         str,
         Option(
-            help="Network: small, toprank, fcn10, resnet18, resnet34, resnet50, densenet169 or mobilenetv3."
+            help="Network: small, toprank, fcn10, resnet18, resnet50, densenet169, mobilenetv3, lite0, ..."
         ),
     ] = "small",
     weights: Annotated[
         str | None, Option(help="Initial weights: a file, the folder of a trained embedding, or imagenet.")
     ] = None,
+    encoder: Annotated[
+        str | None,
+        Option(
+            help="Pretrained encoder in place of --backbone, for instance lite0-whole: its values are computed once, "
+            "and a head is trained on them. See `cbir encoder list`."
+        ),
+    ] = None,
+    kept: Annotated[
+        float,
+        Option(
+            help="With --encoder: share of a vector that training leaves as it was, from 0 to below 1; "
+            "more of it suits classes that were not trained on."
+        ),
+    ] = 0.7,
+    fine_tune: Annotated[
+        int,
+        Option(
+            min=0, help="With --encoder: last blocks of its network to train after the head; Lite0 has 16."
+        ),
+    ] = 0,
+    fine_tune_epochs: Annotated[int, Option(min=1, help="Passes over the images for --fine-tune.")] = 3,
+    fine_tune_rate: Annotated[
+        float, Option(help="Peak learning rate of the head for --fine-tune; blocks: a fifth.")
+    ] = 5e-4,
     pooling: Annotated[str, Option(help="Pooling: gem or average.")] = "gem",
     dimensions: Annotated[int, Option(min=2, max=4096, help="Embedding dimension.")] = 128,
     side: options.Side = 64,
-    epochs: Annotated[int, Option(help="Largest number of passes over the images.")] = 40,
+    epochs: Annotated[
+        int | None,
+        Option(min=1, help="Largest number of passes over the images; default 40, with --encoder 5."),
+    ] = None,
     patience: Annotated[int, Option(help="Epochs without a better validation mAP before the end.")] = 15,
     classes: Annotated[int, Option(min=2, help="Classes per batch.")] = 16,
     images: Annotated[int, Option(min=2, help="Images per class in a batch.")] = 8,
-    rate: Annotated[float, Option(help="Peak learning rate of AdamW; it falls along a cosine.")] = 2e-3,
+    rate: Annotated[
+        float | None,
+        Option(
+            help="Peak learning rate of AdamW, which falls along a cosine; default 0.002, with --encoder 0.001."
+        ),
+    ] = None,
     weight_decay: Annotated[float, Option(help="Weight decay of AdamW.")] = 1e-4,
     augment: options.Augment = True,
     mirror: Annotated[bool, Option(help="Mirror images too; only if left and right look alike.")] = False,
@@ -55,11 +88,19 @@ def train_embedding_command(
     require_torch(device, threads)
     from cbir.training.embedding_folder import EmbeddingTask, train_embedding_folder
     from cbir.training.embedding_training import EmbeddingRecipe
+    from cbir.training.fine_tuning import FineTuning
 
+    if fine_tune and encoder is None:
+        raise InvalidInput("--fine-tune is for a pretrained --encoder, such as lite0-whole")
+    epochs = epochs or (5 if encoder else 40)
+    rate = rate or (1e-3 if encoder else 2e-3)
+    tuning = FineTuning(fine_tune, fine_tune_epochs, fine_tune_rate) if fine_tune else None
     recipe = EmbeddingRecipe(
         loss, epochs, classes, images, rate, weight_decay, patience, augment, seed, mirror
     )
-    task = EmbeddingTask(data, column, tuple(where or ()), backbone, pooling, dimensions, side, weights)
+    task = EmbeddingTask(
+        data, column, tuple(where or ()), backbone, pooling, dimensions, side, weights, encoder, kept, tuning
+    )
     with StageBars() as bars:
         report = train_embedding_folder(task, recipe, out, device, save_every, bars.show)
     for line in report["notes"]:

@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from cbir.descriptors.descriptor import Part, Parts
+from cbir.encoders.encoder_card import EncoderInput
+from cbir.encoders.encoder_network import normalise_pixels
+from cbir.encoders.fit_image import fit_image
 from cbir.errors import InvalidInput
 from cbir.hardware import Device, resolve_device
 from cbir.images import Image
@@ -32,7 +36,9 @@ def descriptor_name(folder: Path) -> str:
 
 
 class EmbeddingDescriptor:
-    """Output of a network for the grey, padded image: (dimensions,) float32 of length 1.
+    """Output of a network for the image: (dimensions,) float32 of length 1.
+
+    The image is grey and padded, unless the embedding began as a pretrained encoder: then it is as that takes it.
 
     The weights are read with the first image; InvalidInput is raised then if they are not those that the name gives.
     """
@@ -66,13 +72,19 @@ class EmbeddingDescriptor:
         return np.asarray(self.describe_batch([self.prepare(image)])[0])
 
     def prepare(self, image: Image) -> NDArray[np.uint8]:
-        """Reduce `image` to the network's input: (side, side)."""
+        """Reduce `image` to the network's input: (side, side), or that of the encoder."""
+        shape = _encoder_input(self.name, self._folder())
+        if shape is not None:
+            return fit_image(image, shape)
         return pad_resize(image, int(_read_card(self.name, self._folder())["model"]["side"]))
 
     def describe_batch(self, inputs: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
         """Describe n prepared images, BATCH at a time: (n, dimensions) float32."""
         network = _load_network(self.name, self._folder(), self._device)
         vectors = [np.empty((0, self.dimensions), np.float32)]
+        shape = _encoder_input(self.name, self._folder())
+        if shape is not None:  # one by one: larger batches leave the cache and are slower
+            return np.concatenate(vectors + [network(normalise_pixels(pixels, shape)) for pixels in inputs])
         for start in range(0, len(inputs), BATCH):
             pixels = np.stack(inputs[start : start + BATCH])[:, None]
             vectors.append(network(pixels.astype(np.float32) / np.float32(255.0)))
@@ -94,8 +106,25 @@ def _read_card(name: str, folder: Path) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=2)
+def _encoder_input(name: str, folder: Path) -> EncoderInput | None:
+    """Return the input of the encoder that the model began as; None if it did not."""
+    card = _read_card(name, folder)
+    try:
+        return EncoderInput.model_validate(card["input"]) if "input" in card else None
+    except ValidationError as error:
+        raise InvalidInput(f"{folder} has a damaged card; train the embedding again") from error
+
+
+@lru_cache(maxsize=2)
 def _load_network(name: str, folder: Path, device: Device) -> OnnxNetwork:
     card, resolved = _read_card(name, folder), resolve_device(device)
+    if "input" in card:
+        network = load_onnx_network(folder, card)
+        if network is None:
+            raise InvalidInput(
+                f"{folder / embedding_card.ONNX} or onnxruntime is missing; copy the whole folder"
+            )
+        return network
     network = load_onnx_network(folder, card) if resolved == "cpu" else None
     return network or _torch_network(folder, resolved)
 

@@ -7,14 +7,15 @@ from torch import Tensor, nn
 
 from cbir.models.backbones import build_backbone
 from cbir.models.embedding_card import CARD, WEIGHTS, read_embedding_card
+from cbir.models.embedding_head import EmbeddingHead
 from cbir.models.model_files import load_weights, save_model
 from cbir.models.onnx_network import export_onnx
 
 
 class Embedder(nn.Module):
-    """Map grey images (n, 1, side, side), values 0 to 1, to unit vectors (n, dimensions).
+    """Map images (n, channels, side, side), values 0 to 1, to unit vectors (n, dimensions).
 
-    `cbir.images.pad_resize` makes such images.
+    `cbir.images.pad_resize` makes grey ones.
 
     Parameters
     ----------
@@ -28,6 +29,10 @@ class Embedder(nn.Module):
         Height and width of an image in pixels.
     weights : Path or str, optional
         Initial weights, see `build_backbone`.
+    head : dict, optional
+        Options of an `EmbeddingHead` that follows the pooling in place of a linear layer with `dimensions`.
+    channels : int
+        1 or 3.
     """
 
     def __init__(
@@ -37,11 +42,26 @@ class Embedder(nn.Module):
         dimensions: int = 128,
         side: int = 64,
         weights: Path | str | None = None,
+        head: dict[str, Any] | None = None,
+        channels: int = 1,
     ) -> None:
         super().__init__()
-        self.options = {"backbone": backbone, "pooling": pooling, "dimensions": dimensions, "side": side}
-        self.side, self.dimensions = side, dimensions
-        self.backbone = build_backbone(backbone, pooling=pooling, dimensions=dimensions, weights=weights)
+        self.options: dict[str, Any] = {
+            "backbone": backbone,
+            "pooling": pooling,
+            "dimensions": dimensions,
+            "side": side,
+        }
+        self.side, self.channels = side, channels
+        self.dimensions = dimensions  # in training mode
+        layer = dimensions if head is None else None
+        self.backbone = build_backbone(
+            backbone, pooling=pooling, dimensions=layer, channels=channels, weights=weights
+        )
+        if head is not None:
+            self.backbone.projection = EmbeddingHead(**head)
+            self.dimensions = self.backbone.projection.dimensions
+            self.options |= {"dimensions": self.backbone.projection.size, "head": head, "channels": channels}
 
     def forward(self, images: Tensor) -> Tensor:
         return cast(Tensor, self.backbone(images))
@@ -59,7 +79,7 @@ def save_embedder(embedder: Embedder, folder: Path, facts: dict[str, Any]) -> No
     facts : dict
         Further fields of the card.
     """
-    exported = export_onnx(embedder, embedder.side, folder)
+    exported = export_onnx(embedder, embedder.side, embedder.channels, folder)
     save_model(embedder, folder / WEIGHTS, folder / CARD, {"model": embedder.options, **exported, **facts})
 
 

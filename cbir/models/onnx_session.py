@@ -16,7 +16,8 @@ def check_onnxruntime() -> None:
 def open_onnx_session(content: bytes, threads: int | None = None) -> Any:
     """Return an InferenceSession of an ONNX file.
 
-    It has so many `threads`, by default as many as OMP_NUM_THREADS says, else a core each. Raises InvalidInput if onnxruntime is missing or cannot load the file.
+    It has so many `threads`, by default as many as OMP_NUM_THREADS says, else a core each. Raises InvalidInput if
+    onnxruntime is missing or cannot load the file.
     """
     check_onnxruntime()
     import onnxruntime

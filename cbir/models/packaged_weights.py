@@ -6,7 +6,8 @@ from pathlib import Path
 
 from cbir.errors import InvalidInput
 
-MEAN, DEVIATION = 0.498, 0.502  # of pixels from 0 to 1, in all channels: what EfficientNet-Lite was trained with
+# Of pixels from 0 to 1, in all channels: what EfficientNet-Lite was trained with
+MEAN, DEVIATION = 0.498, 0.502
 
 
 @dataclass(frozen=True)

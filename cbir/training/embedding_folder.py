@@ -4,7 +4,7 @@ import csv
 import hashlib
 from collections import Counter
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,22 +14,38 @@ import torch
 import torchvision
 
 import cbir
+from cbir import encoders
 from cbir.atomic import atomic_text
 from cbir.datasets.manifest import Manifest
 from cbir.evaluation.report.svg_figure import require_matplotlib
 from cbir.losses import ORDINAL
 from cbir.models.embedder import Embedder, save_embedder
+from cbir.models.embedding_head import KEPT, EmbeddingHead
+from cbir.training.embedding_export import save_encoder_embedding
 from cbir.training.embedding_report import ReportedEmbedding, write_embedding_report
 from cbir.training.embedding_training import (
     EmbeddingData,
     EmbeddingRecipe,
     evaluate_embedding,
+    start_head,
     train_embedding,
+)
+from cbir.training.fine_tuning import (
+    FineTuning,
+    build_trainable,
+    check_trainable,
+    load_trainable_pictures,
+    trained_encoder,
 )
 from cbir.training.labelled_examples import ClassExample, order_classes, read_class_examples
 from cbir.training.network_scoring import apply_network
 from cbir.training.patient_split import Parts, split_by_class
-from cbir.training.picture_loading import StageCallback, TrainingImages, load_training_images
+from cbir.training.picture_loading import (
+    StageCallback,
+    TrainingImages,
+    load_training_features,
+    load_training_images,
+)
 from cbir.training.training_run import History
 
 INTENDED_USE = (
@@ -52,6 +68,12 @@ class EmbeddingTask:
         Conditions that a row must fulfil.
     backbone, pooling, dimensions, side, weights
         See `Embedder`.
+    encoder : str, optional
+        Pretrained encoder in place of the backbone: a head with `dimensions` is trained on its values.
+    kept : float
+        See `EmbeddingHead`.
+    fine_tuning : FineTuning, optional
+        Train blocks of the encoder too, from this head.
     """
 
     manifest: Path
@@ -62,6 +84,9 @@ class EmbeddingTask:
     dimensions: int = 128
     side: int = 64
     weights: str | None = None
+    encoder: str | None = None
+    kept: float = KEPT
+    fine_tuning: FineTuning | None = None
 
 
 def train_embedding_folder(
@@ -106,11 +131,22 @@ def train_embedding_folder(
     """
     require_matplotlib()  # for the report
     examples = read_class_examples(Manifest(task.manifest), task.column, task.where, recipe.loss == ORDINAL)
-    images = load_training_images(examples, task.side, show)
+    encoder = encoders.get(task.encoder) if task.encoder else None
+    if encoder and task.fine_tuning:
+        check_trainable(encoder.name)
+    images = (
+        load_training_features(examples, encoder, show)
+        if encoder
+        else load_training_images(examples, task.side, show)
+    )
     names = order_classes([example.label for example in images.examples])
     data = _embedding_data(images, names, recipe.seed)
     torch.manual_seed(recipe.seed)
-    embedder = Embedder(task.backbone, task.pooling, task.dimensions, task.side, task.weights)
+    embedder: Embedder | EmbeddingHead = (
+        start_head(data, task.dimensions, task.kept)
+        if encoder
+        else Embedder(task.backbone, task.pooling, task.dimensions, task.side, task.weights)
+    )
     folder.mkdir(parents=True, exist_ok=True)
     _write_split(folder, images.examples, data.parts)
 
@@ -120,17 +156,28 @@ def train_embedding_folder(
     outcome = train_embedding(
         embedder, data, recipe, folder, device, save_every, progress, partial(_write_history, folder)
     )
+    if encoder and task.fine_tuning:
+        data = replace(data, pictures=load_trainable_pictures(images, encoder, show))
+        embedder = build_trainable(encoder, embedder, task.fine_tuning.blocks)
+        outcome = train_embedding(
+            embedder, data, task.fine_tuning.recipe(recipe), folder / "fine-tuning", device, save_every, progress,
+            partial(_write_history, folder),
+        )  # fmt: skip
     show("testing", 0, 1, "")
-    vectors = apply_network(embedder, images.pictures.pixels, device)
+    vectors = apply_network(embedder, data.pictures, device)
     facts = {
         "data": _describe_data(task, images, data.parts),
         "training": asdict(recipe) | {"weights": task.weights, "device": device}
+        | {"fine_tuning": asdict(task.fine_tuning) if task.fine_tuning else None}
         | {name: outcome[name] for name in ("best_epoch", "seconds", "images_a_second")},
         "results": {name: _measure(vectors, data, name) for name in ("validation", "test")},
         "intended_use": INTENDED_USE,
         "versions": {"cbir": cbir.__version__, "torch": torch.__version__, "torchvision": torchvision.__version__},
     }  # fmt: skip
-    save_embedder(embedder, folder, facts)
+    if isinstance(embedder, Embedder):
+        save_embedder(embedder, folder, facts if encoder is None else {**facts, **trained_encoder(encoder)})
+    elif encoder:
+        save_encoder_embedding(embedder, encoder, folder, facts)
     reported = ReportedEmbedding(vectors, data, names, images)
     title = f"Embedding of {task.column}"
     write_embedding_report(folder, title, reported, outcome["history"], facts, recipe.seed)

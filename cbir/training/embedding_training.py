@@ -15,11 +15,14 @@ from cbir.errors import InvalidInput
 from cbir.evaluation.metrics.vector_retrieval import RetrievalScores, evaluate_vectors
 from cbir.losses import embedding_loss
 from cbir.models.embedder import Embedder
+from cbir.models.embedding_head import KEPT, EmbeddingHead
+from cbir.training.fine_tuning import parameter_groups
 from cbir.training.network_scoring import apply_network
 from cbir.training.patient_split import Parts
 from cbir.training.samplers import BalancedSampler
 from cbir.training.training_run import SEEDS, History, ProgressCallback, TrainingRun
 
+DIRECTIONS = 512  # of an encoder's values, at most
 WARM_UP = 0.05  # share of the steps in which the rate rises
 COMPARED = 4000  # most training images that validation searches
 
@@ -46,6 +49,8 @@ class EmbeddingRecipe:
         See `cbir.training.augmentation`.
     seed : int
         0 to 1023.
+    trunk : float
+        Factor of the rate for the network before the pooling.
     """
 
     loss: str = "multi-similarity"
@@ -58,6 +63,7 @@ class EmbeddingRecipe:
     augment: bool = True
     seed: int = 0
     mirror: bool = False
+    trunk: float = 1.0
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.patience < 1 or not self.rate > 0 or not self.weight_decay >= 0:
@@ -74,8 +80,8 @@ class EmbeddingData:
 
     Attributes
     ----------
-    pictures : (n, side, side) uint8
-        Grey pictures.
+    pictures : (n, side, side), (n, side, side, 3) or (n, d)
+        Pictures, or an encoder's values of them: see `to_network_input`.
     classes : (n,) int
         Class numbers from 0.
     groups : (n,) int
@@ -84,14 +90,14 @@ class EmbeddingData:
         Rows of "training" and "validation".
     """
 
-    pictures: NDArray[np.uint8]
+    pictures: NDArray[Any]
     classes: NDArray[np.int64]
     groups: NDArray[np.int64]
     parts: Parts
 
 
 def train_embedding(
-    embedder: Embedder,
+    embedder: Embedder | EmbeddingHead,
     data: EmbeddingData,
     recipe: EmbeddingRecipe,
     folder: Path,
@@ -106,8 +112,8 @@ def train_embedding(
 
     Parameters
     ----------
-    embedder : Embedder
-        Trained in place.
+    embedder : Embedder or EmbeddingHead
+        Trained in place; a head takes an encoder's values.
     data : EmbeddingData
         Images, classes and parts.
     recipe : EmbeddingRecipe
@@ -139,6 +145,31 @@ def train_embedding(
     return {**outcome, "images_a_second": round(images / max(run.seconds, 1e-9), 1)}
 
 
+def start_head(data: EmbeddingData, dimensions: int = 128, kept: float = KEPT) -> EmbeddingHead:
+    """Return a head for the values of an encoder that `data` has for pictures, fitted to the training images.
+
+    Parameters
+    ----------
+    data : EmbeddingData
+        With values (n, d) as pictures.
+    dimensions : int
+        Outputs of the trained layer.
+    kept : float
+        See `EmbeddingHead`.
+
+    Raises
+    ------
+    InvalidInput
+        If `kept` is out of range.
+    """
+    if not 0 <= kept < 1:
+        raise InvalidInput(f"the share of a vector that is kept must be from 0 to below 1, not {kept}")
+    training = data.parts["training"]
+    directions = min(DIRECTIONS, len(training) - 1)
+    head = EmbeddingHead(data.pictures.shape[1], dimensions, directions, kept)
+    return head.start_from(data.pictures[training], data.classes[training])
+
+
 def evaluate_embedding(
     vectors: NDArray[np.float32], data: EmbeddingData, queries: NDArray[np.int64], gallery: NDArray[np.int64]
 ) -> RetrievalScores:
@@ -163,7 +194,12 @@ class _EmbeddingRun(TrainingRun):
     largest_gradient = 5.0
 
     def __init__(
-        self, embedder: Embedder, data: EmbeddingData, recipe: EmbeddingRecipe, folder: Path, device: str
+        self,
+        embedder: Embedder | EmbeddingHead,
+        data: EmbeddingData,
+        recipe: EmbeddingRecipe,
+        folder: Path,
+        device: str,
     ) -> None:
         self.embedder, self.data = embedder, data
         training = data.parts["training"]
@@ -173,8 +209,8 @@ class _EmbeddingRun(TrainingRun):
         super().__init__(embedder, data.pictures, training, recipe, sampler, fingerprint, folder, device)
         count = int(data.classes.max()) + 1
         self.loss = embedding_loss(recipe.loss, embedder.dimensions, count).to(device)
-        parameters = [*embedder.parameters(), *self.loss.parameters()]
-        self.optimizer = torch.optim.AdamW(parameters, recipe.rate, weight_decay=recipe.weight_decay)
+        groups = [*parameter_groups(embedder, recipe.trunk), {"params": list(self.loss.parameters())}]
+        self.optimizer = torch.optim.AdamW(groups, recipe.rate, weight_decay=recipe.weight_decay)
         self.gallery = np.sort(np.random.default_rng(recipe.seed).permutation(training)[:COMPARED])
 
     @property
@@ -193,8 +229,9 @@ class _EmbeddingRun(TrainingRun):
         """Search the training images for each validation image."""
         queries = self.data.parts["validation"]
         rows = np.concatenate([queries, self.gallery])
-        vectors = np.zeros((len(self.data.classes), self.embedder.dimensions), np.float32)
-        vectors[rows] = apply_network(self.embedder, self.data.pictures[rows], self.device)
+        searched = apply_network(self.embedder, self.data.pictures[rows], self.device)
+        vectors = np.zeros((len(self.data.classes), searched.shape[1]), np.float32)
+        vectors[rows] = searched
         scores = evaluate_embedding(vectors, self.data, queries, self.gallery)
         return {"map": scores.map, "p_at_1": scores.p_at_1, "p_at_10": scores.p_at_10}, (scores.map,)
 

@@ -1,6 +1,7 @@
 """Scores and features of many pictures, batch by batch."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,9 +13,16 @@ from cbir.models.scoring_network import ScoringNetwork
 BATCH = 256
 
 
-def to_network_input(pictures: NDArray[np.uint8], device: str) -> Tensor:
-    """Return grey pictures (n, height, width) as (n, 1, height, width) float32 from 0 to 1 on `device`."""
-    return torch.from_numpy(pictures).to(device)[:, None].float() / 255.0
+def to_network_input(pictures: NDArray[Any], device: str) -> Tensor:
+    """Return what a network takes, float32 on `device`.
+
+    `pictures` are grey, (n, height, width) uint8, or have colours, (n, height, width, 3): they become (n, channels,
+    height, width) from 0 to 1. Values of an encoder, (n, d), stay as they are.
+    """
+    values = torch.from_numpy(pictures).to(device)
+    if values.ndim == 2:
+        return values.float()
+    return (values[:, None] if values.ndim == 3 else values.permute(0, 3, 1, 2)).float() / 255.0
 
 
 def score_pictures(
@@ -62,7 +70,7 @@ def picture_features(
 @torch.no_grad()
 def apply_network(
     network: nn.Module,
-    pictures: NDArray[np.uint8],
+    pictures: NDArray[Any],
     device: str = "cpu",
     function: Callable[[Tensor], Tensor] | None = None,
 ) -> NDArray[np.float32]:
@@ -72,8 +80,8 @@ def apply_network(
     ----------
     network : nn.Module
         Put into evaluation mode, and back.
-    pictures : (n, height, width) uint8
-        Grey pictures.
+    pictures : (n, height, width), (n, height, width, 3) or (n, d)
+        See `to_network_input`.
     device : str
         cpu or cuda.
     function : callable, optional

@@ -115,9 +115,40 @@ def load_training_images(examples: Sequence[E], side: int, show: StageCallback) 
     InvalidInput
         If most files are unreadable.
     """
-    limits = Limits.from_settings(settings.load())
+    limits, paths, progress = _plan(examples, show)
+    return _join(examples, load_pictures(paths, side, limits, progress), limits)
+
+
+def load_training_features(examples: Sequence[E], encoder: Encoder, show: StageCallback) -> TrainingImages[E]:
+    """Load the values that an encoder gives of examples: `pictures.pixels` are (n, d) float16.
+
+    Parameters
+    ----------
+    examples : sequence
+        Rows of a manifest.
+    encoder : Encoder
+        Pretrained network; images that it has described before are not described again.
+    show : callable
+        Receives the stage, files done, all files and a text.
+
+    Raises
+    ------
+    InvalidInput
+        If most files are unreadable.
+    """
+    limits, paths, progress = _plan(examples, show)
+    return _join(examples, load_features(paths, encoder, limits=limits, progress=progress), limits)
+
+
+def _plan(examples: Sequence[E], show: StageCallback) -> tuple[Limits, list[Path], Callable[[int], None]]:
     paths = [example.path for example in examples]
-    pictures = load_pictures(paths, side, limits, lambda done: show("reading", done, len(paths), ""))
+    return (
+        Limits.from_settings(settings.load()), paths, lambda done: show("reading", done, len(paths), "")
+    )  # fmt: skip
+
+
+def _join(examples: Sequence[E], pictures: LoadedPictures, limits: Limits) -> TrainingImages[E]:
+    """Join pictures with their examples."""
     if len(pictures.refused) > len(pictures.rows):
         raise InvalidInput(f"most files cannot be read; the first: {pictures.refused[0]}")
     readable = [examples[row] for row in pictures.rows]

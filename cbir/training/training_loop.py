@@ -40,7 +40,7 @@ def run_training_loop(
     start : int
         Steps done before, by an earlier process.
     rate : callable, optional
-        Learning rate of a step.
+        Learning rate of a step; times "rate_factor" of a group of parameters that has one.
     scheduler : LRScheduler, optional
         Advanced after each step, in place of `rate`.
     largest_gradient : float
@@ -62,7 +62,7 @@ def run_training_loop(
             return
         if rate is not None:
             for group in optimizer.param_groups:
-                group["lr"] = rate(step)
+                group["lr"] = rate(step) * group.get("rate_factor", 1.0)
         loss = batch_loss(step)
         optimizer.zero_grad()
         torch.autograd.backward(loss)

@@ -21,7 +21,7 @@ from cbir.training.network_scoring import to_network_input
 from cbir.training.samplers import BatchSampler
 from cbir.training.training_loop import run_training_loop
 
-FORMAT = 2  # of checkpoints
+FORMAT = 3  # of checkpoints
 LEARNED = ("network", "loss", "optimizer")
 PROGRESS = ("step", "seconds", "history", "losses", "reached", "best_epoch", "best")
 SEEDS = 1 << 10  # a batch's random numbers come from the seed: step * SEEDS + seed
@@ -38,8 +38,8 @@ class TrainingRun(ABC):
     ----------
     network : nn.Module
         The network to train; it moves to `device`. A checkpoint must match its `options`.
-    pictures : (n, side, side) uint8
-        All grey pictures.
+    pictures : (n, side, side), (n, side, side, 3) or (n, d)
+        All pictures, or an encoder's values of them: see `to_network_input`.
     training : (m,) int
         Rows of the pictures that the batches of `sampler` index.
     recipe : dataclass
@@ -59,7 +59,7 @@ class TrainingRun(ABC):
     def __init__(
         self,
         network: nn.Module,
-        pictures: NDArray[np.uint8],
+        pictures: NDArray[Any],
         training: NDArray[np.int64],
         recipe: Any,
         sampler: BatchSampler,
@@ -89,7 +89,7 @@ class TrainingRun(ABC):
 
     @abstractmethod
     def batch_loss(self, images: Tensor, rows: NDArray[np.int64]) -> Tensor:
-        """Return the loss of `images` (m, 1, side, side), which are the pictures `rows` (m,)."""
+        """Return the loss of `images`, (m, channels, side, side) or values (m, d), which are the pictures `rows`."""
 
     @abstractmethod
     def validate(self) -> tuple[dict[str, float], tuple[float, ...]]:
@@ -177,7 +177,7 @@ class TrainingRun(ABC):
         images = to_network_input(self.pictures[rows], self.device)
         seed = step * SEEDS + self.recipe.seed
         torch.manual_seed(seed)  # for dropout, if the backbone has any
-        if self.recipe.augment:
+        if self.recipe.augment and images.ndim == 4:
             mirror = getattr(self.recipe, "mirror", False)
             images = augment_images(images, torch.Generator().manual_seed(seed), mirror)
         return self.batch_loss(images, rows)

@@ -49,7 +49,7 @@ class Backbone(nn.Module):
         super().__init__()
         self.network, self.pool = network, pool
         self.features, self.channels = features, channels
-        self.projection = None if dimensions is None else nn.Linear(features, dimensions)
+        self.projection: nn.Module | None = None if dimensions is None else nn.Linear(features, dimensions)
 
     def forward(self, images: Tensor) -> Tensor:
         pooled = cast(Tensor, self.pool(self.network(images)))

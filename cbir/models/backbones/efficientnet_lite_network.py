@@ -3,7 +3,7 @@
 `cbir.encoders.efficientnet_lite` writes the same network as ONNX, and says where it comes from.
 """
 
-from typing import NamedTuple, cast
+from typing import NamedTuple, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -69,6 +69,23 @@ class EfficientNetLiteNetwork(nn.Module):
             if stage in stages:
                 self._ends.append(len(blocks) - 1)
         self._blocks = nn.ModuleList(blocks)
+        self._fixes_statistics = False
+
+    def freeze(self, trained: int) -> None:
+        """Train no more than the last blocks, so many, and fix the statistics of all batch norms."""
+        first = len(self._blocks) - trained
+        for layer in (self._conv_stem, self._bn0, *self._blocks)[: max(0, first + 2) if first > 0 else 0]:
+            layer.requires_grad_(False)
+        self._fixes_statistics = True
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the training mode, which batch norms with fixed statistics ignore."""
+        super().train(mode)
+        for module in self.modules() if self._fixes_statistics else ():
+            if isinstance(module, nn.BatchNorm2d):
+                module.eval()
+        return self
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         current = ((images - MEAN) / DEVIATION).expand(-1, 3, -1, -1)
@@ -96,7 +113,8 @@ class WindowMeans(nn.Module):
     def forward(self, maps: tuple[Tensor, ...]) -> Tensor:
         vectors = []
         for output, values in zip(self._outputs, maps, strict=True):
-            weights = torch.from_numpy(window_means(*values.shape[2:], output.grid, output.window))
+            height, width = int(values.shape[2]), int(values.shape[3])  # tensors while torch exports
+            weights = torch.from_numpy(window_means(height, width, output.grid, output.window))
             vectors.append((weights.to(values) @ values.flatten(2).transpose(1, 2)).flatten(1))
         return torch.cat(vectors, dim=1)
 
