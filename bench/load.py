@@ -65,9 +65,8 @@ def build_collection(folder: Path, data: Path | None, images: int) -> list[Path]
     random.Random(0).shuffle(paths)
     sample, others = paths[:images], paths[images:]
     link_files(folder / "images", sample)
-    run_cbir(
-        "index", folder / "images", "--collection", folder / "collection", "--duplicates", accepted=(0, 3)
-    )
+    options = ("--profile", "huang2012", "--duplicates")
+    run_cbir("index", folder / "images", "--collection", folder / "collection", *options, accepted=(0, 3))
     return link_files(folder / "queries", [*others, *sample][:QUERIES])
 
 

@@ -33,7 +33,14 @@ class IndexTarget(Target):
 
     def command(self) -> list[str]:
         """Return the arguments of the command."""
-        options = ["--collection", str(self.collection), "--labels", str(self.own.manifest)]
+        options = [
+            "--collection",
+            str(self.collection),
+            "--labels",
+            str(self.own.manifest),
+            "--profile",
+            "huang2012",
+        ]
         return ["index", str(self.own.folder), *options, "--jobs", "1", "--progress", "json"]
 
     def work(self, rng: random.Random) -> None:
@@ -90,7 +97,14 @@ class ReindexTarget(Target):
 
     def command(self) -> list[str]:
         """Return the arguments of the command."""
-        options = ["--collection", str(self.collection), "--labels", str(self.own.manifest)]
+        options = [
+            "--collection",
+            str(self.collection),
+            "--labels",
+            str(self.own.manifest),
+            "--profile",
+            "huang2012",
+        ]
         return ["index", str(self.own.folder), *options, "--jobs", "1", "--progress", "json"]
 
     def work(self, rng: random.Random) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cbir.main import main
+from cbir.store import Collection
 
 
 def call(*arguments: object, code: int = 0, **environment: str) -> tuple[str, str]:
@@ -32,6 +33,8 @@ def call(*arguments: object, code: int = 0, **environment: str) -> tuple[str, st
 
 
 def index(folder: Path, collection: Path, *more: object, code: int = 0) -> dict[str, Any]:
-    """Run `cbir index`; its summary."""
+    """Run `cbir index`; its summary. A new collection gets a profile without a network, unless `more` names one."""
     options = ("--collection", collection, "--jobs", 1, "--format", "json", *more)
+    if "--profile" not in more and not Collection.exists(collection):
+        options += ("--profile", "huang2012")
     return dict(json.loads(call("index", folder, *options, code=code)[0]))

@@ -185,7 +185,17 @@ def test_killed_again_and_again_it_ends_with_every_image_once(tmp_path, target):
     folder, total, kills = tmp_path / "many", 1100, 2  # bench/kills.py kills more often
     for seed in range(total):
         picture(folder / f"{seed:04d}.png", seed, size=32)
-    command = [*CBIR, "index", str(folder), "--collection", str(target), "--jobs", "2"]
+    command = [
+        *CBIR,
+        "index",
+        str(folder),
+        "--collection",
+        str(target),
+        "--jobs",
+        "2",
+        "--profile",
+        "huang2012",
+    ]
     moments, counts = random.Random(0), [0]
     while len(counts) <= kills:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -221,7 +231,7 @@ def test_an_interrupt_ends_in_order_and_the_run_goes_on(tmp_path, target):
     for seed in range(total):
         picture(folder / f"{seed:03d}.png", seed, size=300)
     command = [*CBIR, "index", str(folder), "--collection", str(target), "--jobs", "1"]
-    command += ["--format", "json", "--progress", "json"]
+    command += ["--format", "json", "--progress", "json", "--profile", "huang2012"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr
     while json.loads(process.stderr.readline())["done"] == 0:

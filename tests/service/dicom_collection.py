@@ -31,7 +31,7 @@ def _build(folder: Path) -> None:
     ct = [item for seed in (1, 2) for item in slices(SLICES, 48, seed=seed)]
     for number, item in enumerate(ct):
         (images / f"{number}.dcm").write_bytes(file_of(item))
-    cbir("index", images, "--collection", folder / "collection", "--jobs", "1")
+    cbir("index", images, "--collection", folder / "collection", "--jobs", "1", "--profile", "huang2012")
 
 
 def dicom_with_name() -> bytes:

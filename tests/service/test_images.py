@@ -83,7 +83,16 @@ def one_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a collection of one colour picture, large.png."""
     folder = tmp_path_factory.mktemp("one")
     write_colours(folder / "large.png")
-    cbir("index", folder / "large.png", "--collection", folder / "collection", "--jobs", "1")
+    cbir(
+        "index",
+        folder / "large.png",
+        "--collection",
+        folder / "collection",
+        "--jobs",
+        "1",
+        "--profile",
+        "huang2012",
+    )
     return folder
 
 

@@ -34,7 +34,16 @@ def one_thread(indexed: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """A service that answers one request at a time, also of the collection `large` with one large picture."""
     folder = tmp_path_factory.mktemp("large")
     (folder / "large.png").write_bytes(large_png())
-    cbir("index", folder / "large.png", "--collection", folder / "large", "--jobs", "1")
+    cbir(
+        "index",
+        folder / "large.png",
+        "--collection",
+        folder / "large",
+        "--jobs",
+        "1",
+        "--profile",
+        "huang2012",
+    )
     with serving(indexed, "--collection", str(folder / "large"), CBIR_THREADS="1") as running:
         yield running
 

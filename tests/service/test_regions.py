@@ -76,7 +76,16 @@ def test_a_region_of_an_image_of_the_collection_is_cut_from_its_file(tmp_path):
         0, 256, (60, 2500), np.uint8
     )  # wider than any picture that is shown
     cv2.imwrite(str(tmp_path / "large.png"), large)
-    cbir("index", tmp_path / "large.png", "--collection", tmp_path / "collection", "--jobs", "1")
+    cbir(
+        "index",
+        tmp_path / "large.png",
+        "--collection",
+        tmp_path / "collection",
+        "--jobs",
+        "1",
+        "--profile",
+        "huang2012",
+    )
     client = create_app(tmp_path / "collection", settings.load()).test_client()
     (listed,) = client.get("/v1/images").json["items"]
     region = [2300, 10, 150, 40]

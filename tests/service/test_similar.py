@@ -289,7 +289,7 @@ def test_frames_are_of_one_instance(tmp_path: Path) -> None:
     many.PixelData = b"".join(item.PixelData for item in slices(3, 48, seed=6))
     for number, item in enumerate((many, *others)):
         (tmp_path / f"{number}.dcm").write_bytes(file_of(item))
-    cbir("index", tmp_path, "--collection", tmp_path / "collection", "--jobs", "1")
+    cbir("index", tmp_path, "--collection", tmp_path / "collection", "--jobs", "1", "--profile", "huang2012")
     client = create_app(tmp_path / "collection", settings.load(**BY_UID)).test_client()
     from_frames = client.get(
         "/v1/similar",

@@ -41,7 +41,18 @@ def benchmark(tmp_path_factory):
     (root / "tree.txt").write_text(tree_of(sorted(set(truth.values()))))
     for split in drawn:
         run("dataset", "irma", root, root / f"{split}.csv", "--split", split)
-    run("index", root / "train", "--collection", root / "c", "--labels", root / "train.csv", "--jobs", 2)
+    run(
+        "index",
+        root / "train",
+        "--collection",
+        root / "c",
+        "--labels",
+        root / "train.csv",
+        "--jobs",
+        2,
+        "--profile",
+        "huang2012",
+    )
     return root
 
 
@@ -120,7 +131,16 @@ def test_images_of_the_same_patient_do_not_vote(benchmark, tmp_path):
                 for place, row in enumerate(rows)
             )
     labels = tmp_path / "train.csv"
-    run("index", benchmark / "train", "--collection", tmp_path / "c", "--labels", labels)
+    run(
+        "index",
+        benchmark / "train",
+        "--collection",
+        tmp_path / "c",
+        "--labels",
+        labels,
+        "--profile",
+        "huang2012",
+    )
     submit(benchmark, "--collection", tmp_path / "c", "--rerank", "none", queries=tmp_path / "test.csv")
     unknown = [code == "****-***-***-***" for _, code in lines(benchmark)]
     assert unknown == [place % 2 == 0 for place in range(TEST)]
@@ -137,7 +157,16 @@ def test_classes(benchmark, tmp_path):
             file.write("path,irma_class\n")
             file.writelines(f"{row['path']},{numbers.get(row['irma_code'], 116)}\n" for row in rows)
     labels = benchmark / "train_classes.csv"
-    run("index", benchmark / "train", "--collection", tmp_path / "c", "--labels", labels)
+    run(
+        "index",
+        benchmark / "train",
+        "--collection",
+        tmp_path / "c",
+        "--labels",
+        labels,
+        "--profile",
+        "huang2012",
+    )
     arguments = [
         "--queries",
         benchmark / "test_classes.csv",

@@ -57,7 +57,10 @@ def test_the_patient_of_dicom_queries_is_that_of_their_header(tmp_path):
         invoke(app, ["phantoms", str(files), "--count", "8", "--size", "64", "--format", "dicom"]).exit_code
         == 0
     )
-    assert invoke(app, ["index", str(files), "--collection", str(folder)]).exit_code == 0
+    assert (
+        invoke(app, ["index", str(files), "--collection", str(folder), "--profile", "huang2012"]).exit_code
+        == 0
+    )
     queries = sorted(files.glob("*.dcm"))
     path = tmp_path / "queries.csv"
     path.write_text("\n".join(["path,modality", *(f"{file},DX" for file in queries)]))
