@@ -15,7 +15,7 @@ from cbir.store.filter_conditions import Condition
 
 @dataclass(frozen=True, eq=False)
 class GradedCases:
-    """Graded images in the order of their records.
+    """Graded images in the order of their contents, which is the same in every collection of the same files.
 
     Attributes
     ----------
@@ -40,6 +40,11 @@ class GradedCases:
     def __len__(self) -> int:
         return len(self.image_ids)
 
+    def groups(self) -> NDArray[np.int64]:
+        """Number the patients (n,) by their first images: their keys differ between collections."""
+        _, first, numbers = np.unique(self.patients, return_index=True, return_inverse=True)
+        return np.argsort(np.argsort(first))[numbers]
+
 
 def read_graded_cases(collection: Collection, column: str, where: Sequence[Condition] = ()) -> GradedCases:
     """Read the graded images of a collection.
@@ -63,7 +68,9 @@ def read_graded_cases(collection: Collection, column: str, where: Sequence[Condi
     InvalidInput
         If a grade is not a number.
     """
-    rows, vectors = collection.labelled_vectors(column, where)
+    labelled, stored = collection.labelled_vectors(column, where)
+    order = sorted(range(len(labelled)), key=lambda row: (labelled[row].content_hash, labelled[row].image_id))
+    rows, vectors = [labelled[row] for row in order], stored[order]
     return GradedCases(
         image_ids=[row.image_id for row in rows],
         content_hashes=np.array([row.content_hash for row in rows], np.str_),

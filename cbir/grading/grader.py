@@ -16,9 +16,17 @@ from cbir.grade import Grade, GradedNeighbour
 from cbir.grading.cnn_ranker import CnnRanker
 from cbir.grading.graded_cases import GradedCases, read_graded_cases, require_grades
 from cbir.grading.graded_list import GradedList, Smoothing
-from cbir.grading.grading_features import case_features, image_features, picture_side, record_features
+from cbir.grading.grading_features import (
+    case_features,
+    image_features,
+    other_encoder,
+    picture_side,
+    record_features,
+)
 from cbir.grading.interpolation import GradeInterpolator, locate_scores
+from cbir.grading.severity_ranker import SeverityRanker
 from cbir.grading.stored_grading import StoredGrading, read_stored_grading, store_grading
+from cbir.grading.training_range import TrainingRange, fit_training_range
 from cbir.images import Image
 from cbir.models.linear.ranking_estimator import RankingEstimator
 from cbir.search import QueryImage, image_links
@@ -37,6 +45,7 @@ class _GradingState(NamedTuple):
     ranker: RankingEstimator
     cases: GradedCases
     scores: NDArray[np.float64]
+    range: TrainingRange | None
 
 
 class Grader:
@@ -55,16 +64,26 @@ class Grader:
             return None  # `by_image` reports it
         return picture_side(self.collection, read_stored_grading(text, self.column).ranker)
 
+    def other_encoder(self) -> str | None:
+        """Return the encoder that a new image must be described by; None for the collection's descriptor."""
+        text = self.collection.grade_model(self.column)
+        if text is None:
+            return None
+        return other_encoder(self.collection, read_stored_grading(text, self.column).ranker)
+
     def by_image(self, image: Image | QueryImage, exclude_patient_key: str | None = None) -> Grade:
         """Grade a new image; equal pictures and other images of the patient are left out of the list.
 
-        Raises NotFound if no ranker is fitted.
+        Raises NotFound if no ranker is fitted, InvalidInput if the image is unlike the graded ones.
         """
         features = image_features(self.collection, self._current().stored.ranker, image)
         return self._grade(features, image.content_hash, exclude_patient_key)
 
     def by_id(self, image_id: str) -> Grade:
-        """Grade an image of the collection as if it were new; its patient is left out of the list."""
+        """Grade an image of the collection as if it were new; its patient is left out of the list.
+
+        Raises as `by_image`.
+        """
         record = self.collection.record(image_id)
         features = record_features(self.collection, self._current().stored.ranker, record)
         return self._grade(features, record.content_hash, record.patient_key)
@@ -79,6 +98,8 @@ class Grader:
         if not len(rows):
             raise InvalidInput(f"no other image has a grade in the label {self.column!r}")
         checkpoint()
+        if state.range is not None:
+            state.range.check(state.ranker.standardised(vector[None])[0], keep)
         graded_list = GradedList(state.scores[rows], cases.grades[rows], stored.smoothing)
         scores = state.ranker.predict(vector[None])
         (placement,) = locate_scores(graded_list, scores, stored.error, stored.range, stored.grade_scale())
@@ -120,8 +141,11 @@ class Grader:
         ranker = stored.fitted_ranker()
         cases = read_graded_cases(self.collection, self.column, [parse_filter(text) for text in stored.where])
         require_grades(cases, self.column)
-        scores = ranker.predict(case_features(self.collection, ranker.name, cases))
-        return _GradingState(generation, text, stored, ranker, cases, scores)
+        features = case_features(self.collection, ranker.name, cases)
+        known = None
+        if ranker.name != SeverityRanker.name:  # whose one value says nothing about the picture
+            known = fit_training_range(ranker.standardised(features), cases.patients)
+        return _GradingState(generation, text, stored, ranker, cases, ranker.predict(features), known)
 
 
 def fit_grader(
@@ -170,7 +194,7 @@ def fit_grader(
     cases = read_graded_cases(collection, column, [parse_filter(text) for text in where])
     require_grades(cases, column)
     interpolator = GradeInterpolator(ranker, smoothing, coverage, ranker.seed)
-    interpolator.fit(case_features(collection, ranker.name, cases), cases.grades, cases.patients)
+    interpolator.fit(case_features(collection, ranker.name, cases), cases.grades, cases.groups())
     stored = store_grading(
         interpolator,
         profile_hash=collection.profile.hash,

@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir import settings
+from cbir import descriptors, settings
+from cbir.descriptors.encoder_descriptor import encoder_of
 from cbir.errors import InvalidInput
 from cbir.grading.cnn_ranker import SIDE, CnnRanker
 from cbir.grading.graded_cases import GradedCases
@@ -92,7 +93,18 @@ def picture_side(collection: Collection, ranker: str) -> int | None:
     """Return the side of the picture that `ranker` needs of a new image, None if it needs the vector."""
     if ranker != SeverityRanker.name:
         return None
-    return stored_ranker.load_stored_ranker(collection).side
+    return stored_ranker.ranker_side(stored_ranker.load_stored_ranker(collection))
+
+
+def other_encoder(collection: Collection, ranker: str) -> str | None:
+    """Return the encoder that a new image must be described by; None for the collection's descriptor."""
+    if ranker != SeverityRanker.name:
+        return None
+    descriptor = stored_ranker.ranker_descriptor(stored_ranker.load_stored_ranker(collection))
+    if descriptor is None or descriptor == collection.profile.descriptor:
+        return None
+    encoder = encoder_of(descriptor)
+    return None if encoder is None else encoder.name
 
 
 def image_features(collection: Collection, ranker: str, image: Image | QueryImage) -> Floats:
@@ -105,7 +117,7 @@ def image_features(collection: Collection, ranker: str, image: Image | QueryImag
     ranker : str
         Name of the ranker.
     image : Image or QueryImage
-        The image, or its description: a picture of `picture_side`, else its vector.
+        The image, or its description: a picture of `picture_side`, values of `other_encoder`, else its vector.
 
     Raises
     ------
@@ -116,5 +128,11 @@ def image_features(collection: Collection, ranker: str, image: Image | QueryImag
         descriptor = collection.profile.load_descriptor(settings.load().device)
         return image.vector(descriptor) if isinstance(image, QueryImage) else descriptor(image)
     stored = stored_ranker.load_stored_ranker(collection)
-    picture = image.features if isinstance(image, QueryImage) else pad_resize(image, stored.side)
-    return np.array([stored_ranker.severity_of_picture(stored, picture)])
+    if (name := stored_ranker.ranker_descriptor(stored)) is not None:
+        described = descriptors.get(name)
+        values = image.vector(described) if isinstance(image, QueryImage) else described(image)
+    elif isinstance(image, QueryImage):
+        values = image.features
+    else:
+        values = pad_resize(image, stored_ranker.ranker_side(stored) or 0)
+    return np.array([stored_ranker.severity_of_input(stored, values)])

@@ -2,12 +2,13 @@
 
 import { current, imageAddress } from "./collection.js";
 
-/** A failed request; title and message are for the user, temporary is true if trying again may help. */
+/** A failed request; title and message are for the user, temporary is true if trying again may help; status is 0 without a response. */
 export class ApiError extends Error {
-  constructor(title, message, temporary = false) {
+  constructor(title, message, temporary = false, status = 0) {
     super(message);
     this.title = title;
     this.temporary = temporary;
+    this.status = status;
   }
 }
 
@@ -38,7 +39,7 @@ async function request(address, options) {
   const problem = await response.json().catch(() => ({}));
   const title = TITLES[response.status] ?? "The search failed";
   const message = sentence(problem.detail ?? `The service responded with status ${response.status}.`);
-  throw new ApiError(title, message, response.status === 429 || response.status >= 500);
+  throw new ApiError(title, message, response.status === 429 || response.status >= 500, response.status);
 }
 
 function sentence(text) {

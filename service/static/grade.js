@@ -1,7 +1,9 @@
 // The predicted grade of the query, and its two neighbours among the graded images.
 
 import { byId, element, replaceIfMissing } from "./dom.js";
-import { grade } from "./api.js";
+import { ApiError, grade } from "./api.js";
+
+const REFUSED = 422; // an image that is unlike the graded ones
 
 /** The labels that a grader was trained on. */
 function gradeColumns() {
@@ -14,13 +16,22 @@ export function clear() {
   byId("grades").replaceChildren();
 }
 
-/** Show the grades of a query {image | file, frame, window, region}; a region of a collection image is not graded. */
+/**
+ * Show the grades of a query {image | file, frame, window, region}, or why there is none; a region of a collection image
+ * is not graded.
+ */
 export async function show(query, addressOf, signal) {
   if (query.image && query.region) return;
   for (const column of gradeColumns()) {
-    const result = await grade(query, column, signal);
+    let shown;
+    try {
+      shown = describe(await grade(query, column, signal), addressOf);
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== REFUSED) throw error;
+      shown = [element("p", "grade", element("strong", "", column), ` · ${error.message}`)];
+    }
     if (signal.aborted) return;
-    byId("grades").append(...describe(result, addressOf));
+    byId("grades").append(...shown);
     byId("grading").hidden = false;
   }
 }

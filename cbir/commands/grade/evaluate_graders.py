@@ -72,7 +72,7 @@ def evaluate_graders(
             conditions = [parse_filter(text) for text in [*(where or ()), held_out]]
             test_cases = read_graded_cases(opened, grade_column, conditions)
         features = {name: case_features(opened, name, cases).astype(np.float64) for name in names}
-    patients = np.unique(cases.patients, return_inverse=True)[1]
+    patients = cases.groups()
     splits = (
         group_folds(cases.grades, patients, folds, seed) if test_cases is None else _split(cases, test_cases)
     )

@@ -148,7 +148,8 @@ def left_out_residuals(values: Floats, vectors: Floats, targets: Floats, members
     weighted = vectors / values
     dual = weighted @ (vectors.T @ targets)
     residuals = dual / np.einsum("ij,ij->i", weighted, vectors)
-    for rows in members:
-        if len(rows) > 1:
-            residuals[rows] = np.linalg.solve(weighted[rows] @ vectors[rows].T, dual[rows])
+    for size in {len(rows) for rows in members} - {1}:
+        rows = np.array([group for group in members if len(group) == size])
+        blocks = weighted[rows] @ vectors[rows].transpose(0, 2, 1)
+        residuals[rows] = np.linalg.solve(blocks, dual[rows][:, :, None])[:, :, 0]
     return cast(Floats, residuals)

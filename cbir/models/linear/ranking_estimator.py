@@ -67,6 +67,11 @@ class RankingEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         lists = assign_lists(len(grades), self.list_size, np.random.default_rng(self.seed))
         return mean_or_nan(ndcg_of_lists(self.predict(features), grades, lists))
 
+    def standardised(self, X: ArrayLike) -> NDArray[np.float32]:
+        """Return features `X` (n, d) as multiples of the deviation in training; constant ones are 0."""
+        check_is_fitted(self, "scale_")
+        return self._standardised(check_features(X, self.n_features_in_)).astype(np.float32)
+
     def _standardised(self, features: Floats) -> Floats:
         return cast(Floats, (features - self.mean_) / self.scale_)
 
