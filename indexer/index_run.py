@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from cbir.datasets.manifest import Manifest
 from cbir.errors import NotFound
+from cbir.evaluation.auto_choice import update_choice
 from cbir.ingest.description import DescribedFile, DescribeTask
 from cbir.ingest.image_files import file_stamp, find_images
 from cbir.paths import is_inside
@@ -137,6 +138,7 @@ class IndexRun:
             # What came before an interrupt is no sample to compute the statistics from.
             if not self.summary.interrupted or self.collection.statistics():
                 writer.finish()
+                update_choice(self.collection, writer)
         if self.manifest and not self.summary.interrupted:
             self.summary.manifest_unused = self.manifest.unused()
         self.summary.seconds = time.monotonic() - started

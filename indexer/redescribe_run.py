@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from cbir.evaluation.auto_choice import update_choice
 from cbir.ingest.description import DescribedFile, DescribeTask
 from cbir.store import Collection
 from cbir.store.carry_over import CarryOver, SourceImage
@@ -108,6 +109,7 @@ class RedescribeRun:
             # What came before an interrupt is no sample to compute the statistics from.
             if not self.summary.interrupted or self.target.statistics():
                 writer.finish()
+                update_choice(self.target, writer)
         self.summary.seconds = time.monotonic() - started
         return self.summary
 

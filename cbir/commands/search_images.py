@@ -152,5 +152,7 @@ def _print_table(answer: Answer) -> None:
     console.print(table)
     reranking, milliseconds = answer.rerank, answer.timings_ms["total"]
     console.print(f"{reranking.method} over the {reranking.scope}, {milliseconds:.1f} ms", style="dim")
+    if reranking.reason:
+        console.print(f"auto chose {reranking.method}: {escape(reranking.reason)}", style="dim")
     for note in reranking.notes:
         console.print(escape(note), style="yellow")

@@ -47,6 +47,7 @@ class Diffusion(CollectionReranker):
     damping: float = parameter(0.9, 0.0, 0.999, "share of relevance that flows on in each step")
     steps: int = parameter(20, 1, 1000, "number of steps")
     nodes: int = parameter(20_000, 1, 1_000_000, "images that relevance may flow through")
+    closeness: float = parameter(1.0, 0.0, 1000.0, "weight of the cosine with the query beside the logarithm")
     local: int = parameter(
         2000, 1, 5000, "nearest images to link where there is no graph or half of the gallery is filtered out"
     )
@@ -61,7 +62,9 @@ class Diffusion(CollectionReranker):
         ranking = backend.list_including(rows)
         positions = np.searchsorted(ranking.rows, rows)
         flow, squared = backend.to_host(flow), backend.to_host(squared[reached])
-        return ranking.rows, LogFlow(log_scores(flow, squared, positions, ranking.similarities))
+        return ranking.rows, LogFlow(
+            log_scores(flow, squared, positions, ranking.similarities, self.closeness)
+        )
 
     def _rerank_locally(self, backend: Backend) -> tuple[Rows, Reranked]:
         """Diffuse over a graph of the nearest images alone."""
@@ -73,7 +76,7 @@ class Diffusion(CollectionReranker):
         space = gallery.space if len(rows) == len(gallery) else gallery.space_of(rows)
         graph, squared = _local_graph(backend.query, gallery.vectors(ranking.rows[nearest]), space)
         reached, flow = self.spread(DiffusionGraph(graph), squared)
-        scores = log_scores(flow, squared[reached], nearest[reached], ranking.similarities)
+        scores = log_scores(flow, squared[reached], nearest[reached], ranking.similarities, self.closeness)
         return ranking.rows, LogFlow(scores, "collection" if len(nearest) == len(ranking) else "top")
 
     def spread(self, graph: DiffusionGraph, squared: Array) -> tuple[Array, Array]:
@@ -163,8 +166,10 @@ def _local_graph(query: Floats, vectors: Floats, space: Space) -> tuple[Graph, F
     return graphs.build_graph(neighbours), np.maximum(2.0 - 2.0 * (units @ unit[0]), 0.0)
 
 
-def log_scores(flow: Floats, squared: Floats, positions: NDArray[np.int64], similarities: Scores) -> Doubles:
-    """Score images by the logarithm of their flow plus their cosine with the query; the others by similarity.
+def log_scores(
+    flow: Floats, squared: Floats, positions: NDArray[np.int64], similarities: Scores, closeness: float
+) -> Doubles:
+    """Score images by the logarithm of their flow plus a weighted cosine with the query; the others by similarity.
 
     Parameters
     ----------
@@ -174,13 +179,15 @@ def log_scores(flow: Floats, squared: Floats, positions: NDArray[np.int64], simi
         Their positions in the ranking list.
     similarities : (m,) floating
         Similarities of the list.
+    closeness : float
+        Weight of the cosine.
 
     Returns
     -------
     (m,) float64
         At most 0.
     """
-    reached = np.log(flow, dtype=np.float64) + 1.0 - squared / 2.0
+    reached = np.log(flow, dtype=np.float64) + closeness * (1.0 - squared / 2.0)
     if not len(reached):
         return similarities.astype(np.float64) - 1.0
     reached -= reached.max()

@@ -98,12 +98,16 @@ class QueryFacts(BaseModel):
 
 
 class RerankFacts(BaseModel):
-    """Re-ranking method of an answer, and the part of the collection that it re-ranked."""
+    """Re-ranking method of an answer, and the part of the collection that it re-ranked.
+
+    reason: why `auto` chose this method, a phrase; empty for a method that was asked for.
+    """
 
     method: str
     parameters: dict[str, Any]
     scope: str
     notes: tuple[str, ...]
+    reason: str = ""
 
 
 class Answer(BaseModel):

@@ -15,6 +15,7 @@ from cbir.gallery.vector_blocks import Floats, Rows, Scores
 from cbir.gpu.device_search import DeviceSearch
 from cbir.images import Image
 from cbir.query_image import QueryImage
+from cbir.rerank.auto import read_choice
 from cbir.rerank.feedback import Feedback, apply_judgements
 from cbir.rerank.none import NoReranking
 from cbir.rerank.seeded_diffusion import RelevanceFeedback
@@ -210,9 +211,7 @@ class Searcher:
         query = view.statistics.normalise(raw)
         rows, population = self._select_rows(view, [content], request)
         method = request.rerank or self.settings.rerank
-        names = rerank.reranker_class(method).parameter_names()
-        profile = {name: value for name, value in self.collection.profile.rerank.items() if name in names}
-        reranker = rerank.get(method, **(profile | request.parameters))
+        reranker, reason = self._reranker(method, request, view)
         scope, hits = None, self._device.search(query, view.gallery, rows, reranker, request.k)
         if hits is None:
             ranking, scope = self._rank_candidates([query], view, rows, request.k)
@@ -222,7 +221,17 @@ class Searcher:
         else:
             watch.lap("search")  # on a device the list and its re-ranking are one stage
         watch.lap("rerank")
-        return _ranked_images(view, hits, reranker, scope)
+        return _ranked_images(view, hits, reranker, scope, reason)
+
+    def _reranker(self, method: str, request: Request, view: View) -> tuple[rerank.Reranker, str]:
+        """Return the re-ranker of a request, and why `auto` stands for it; empty if another was asked for."""
+        parameters, reason = request.parameters, ""
+        if method == "auto" and not parameters:
+            choice = read_choice(view.auto, self.collection.profile.descriptor)
+            method, parameters, reason = choice.method, dict(choice.parameters), choice.reason
+        names = rerank.reranker_class(method).parameter_names()
+        profile = {name: value for name, value in self.collection.profile.rerank.items() if name in names}
+        return rerank.get(method, **(profile | parameters)), reason
 
     def learn(
         self,
@@ -333,7 +342,7 @@ class Searcher:
 
 
 def _ranked_images(
-    view: View, hits: TopHits, method: rerank.Reranker | Feedback, scope: str | None
+    view: View, hits: TopHits, method: rerank.Reranker | Feedback, scope: str | None, reason: str = ""
 ) -> RankedImages:
     """Convert rows to the collection's numbers; `scope` describes candidates, None for the re-ranker's own scope."""
     facts = RerankFacts(
@@ -341,5 +350,6 @@ def _ranked_images(
         parameters=method.parameters,
         scope=scope or hits.reranked.scope,
         notes=hits.reranked.notes,
+        reason=reason,
     )
     return RankedImages(view.gallery.ids[hits.rows], hits.scores, hits.reported, hits.distances, facts)

@@ -14,7 +14,7 @@ from cbir.gallery.vector_blocks import Rows, VectorBlocks
 from cbir.store import change_history, grade_models, idempotency, image_counts, last_good, metadata, schema
 from cbir.store.alias import is_alias, resolve_alias
 from cbir.store.change_history import Change
-from cbir.store.collection_view import View, load_vectors
+from cbir.store.collection_view import View, vectors_of
 from cbir.store.creation import collection_exists, create_files, read_secret
 from cbir.store.damage import raise_when_damaged
 from cbir.store.dicom_instances import DicomScope
@@ -252,11 +252,16 @@ class Collection(RecordQueries):
         """Return the raw vector (d,) float32 of one image; raises NotFound, CollectionDamaged."""
         return np.array(vector_format(self.profile).decode([self.stored_vector(image_id)])[0])
 
+    def raw_vectors(self, numbers: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the raw vectors (n, d) of the images with these `numbers` (n,)."""
+        with self._engine.connect() as connection:
+            return vectors_of(connection, numbers, vector_format(self.profile))
+
     def labelled_vectors(
         self, key: str, where: Sequence[Condition] = ()
     ) -> tuple[list[LabelledImage], NDArray[np.float32]]:
         """Return the images with a value of the label `key` for which `where` holds, and their raw vectors (n, d)."""
         with self._engine.connect() as connection:
             labelled = read_labelled_images(connection, key, where)
-            vectors, numbers = load_vectors(connection, 0, vector_format(self.profile))
-        return labelled, vectors[np.searchsorted(numbers, [image.number for image in labelled])]
+            numbers = np.array([image.number for image in labelled], np.int64)
+            return labelled, vectors_of(connection, numbers, vector_format(self.profile))

@@ -11,7 +11,7 @@ from cbir.errors import CollectionDamaged
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.vector_blocks import Rows
-from cbir.store import normalisation
+from cbir.store import metadata, normalisation
 from cbir.store.normalisation import Statistics
 from cbir.store.profile import Profile
 from cbir.store.row_damage import (
@@ -35,6 +35,7 @@ class View:
     rows: ascending rows of the images that are not deleted, None if none is deleted.
     statistics: normalise a query as they normalised the gallery.
     snapshot: what the first block views; None without a usable snapshot.
+    auto: text of the re-ranker that `auto` stands for; None if none was chosen.
     """
 
     generation: int
@@ -43,6 +44,7 @@ class View:
     statistics: Statistics
     snapshot: Snapshot | None
     snapshot_generation: int | None
+    auto: str | None = None
 
     def __len__(self) -> int:
         return len(self.gallery) if self.rows is None else len(self.rows)
@@ -114,6 +116,22 @@ def load_vectors(
         matrix[start:stop], numbers[start:stop] = block, block_numbers
         start = stop
     return matrix, numbers
+
+
+def vectors_of(
+    connection: Connection, numbers: NDArray[np.int64], stored_format: VectorFormat
+) -> NDArray[np.float32]:
+    """Load the raw vectors (n, d) of images by their numbers (n,), which are distinct and in any order.
+
+    All vectors of the collection are checked; see `load_vectors`.
+    """
+    order = np.argsort(numbers)
+    ascending = numbers[order]
+    matrix = np.empty((len(numbers), stored_format.dimensions), np.float32)
+    for block, block_numbers in vector_pages(connection, 0, stored_format):
+        inside = np.isin(block_numbers, ascending)
+        matrix[order[np.searchsorted(ascending, block_numbers[inside])]] = block[inside]
+    return matrix
 
 
 def vector_pages(
@@ -193,4 +211,5 @@ def build_view(
     if len(deleted):
         rows = np.flatnonzero(~np.isin(gallery.ids, deleted))
         rows = None if len(rows) == len(gallery) else rows
-    return View(generation, gallery, rows, statistics, snapshot, info.generation if info else None)
+    auto = metadata.find_value(connection, metadata.AUTO)
+    return View(generation, gallery, rows, statistics, snapshot, info.generation if info else None, auto)

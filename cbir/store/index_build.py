@@ -147,7 +147,8 @@ def _project(
 def _drop_index(folder: Path, engine: Engine) -> None:
     """Delete statistics and snapshots: those of an emptied collection would reveal its images."""
     with engine.begin() as connection:
-        connection.execute(delete(schema.meta).where(schema.meta.c.key.in_(("statistics", "snapshot"))))
+        derived = ("statistics", "snapshot", metadata.AUTO)
+        connection.execute(delete(schema.meta).where(schema.meta.c.key.in_(derived)))
         connection.execute(delete(tombstones))
         metadata.bump_generation(connection)
     last_good.drop_last_good(folder)

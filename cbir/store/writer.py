@@ -360,6 +360,12 @@ class Writer:
         with self._engine.begin() as connection:
             grade_models.set_grade_model(connection, label, text)
 
+    def set_auto(self, text: str) -> None:
+        """Store the serialised choice of the re-ranker that `auto` stands for."""
+        with self._engine.begin() as connection:
+            metadata.set_value(connection, metadata.AUTO, text)
+            metadata.bump_generation(connection)
+
     def finish(self) -> None:
         """End an indexing run: write a snapshot if there is none or too much has changed since."""
         outgrown = index_build.statistics_are_outgrown(self._engine)

@@ -50,7 +50,7 @@ def index() -> tuple[str, HTTPStatus]:
         grade_columns=searcher.collection.graded_labels(),
         examples=_examples(searcher),
         choices=rerank.RERANKERS,
-        rerank=rerank.resolve_name(state.settings.rerank),
+        rerank=state.settings.rerank,
         k=min(DEFAULT_K, state.settings.max_results),
         max_results=state.settings.max_results,
         max_text=MAX_TEXT,

@@ -97,6 +97,7 @@ function summarise(response, before) {
     element("strong", "", `${response.results.length} results`),
     ` in ${times.total.toFixed(0)} ms`,
     before ? element("span", "moves", ` · ${summariseMoves(response, before)}`) : "",
+    response.rerank.reason ? element("span", "reason", ` · auto chose ${response.rerank.method}: ${response.rerank.reason}`) : "",
     element("span", "stages", stages.map(([stage, ms]) => `${stage} ${ms.toFixed(1)}`).join(" · ")),
   );
   byId("notes").replaceChildren(...response.rerank.notes.map((note) => element("li", "", note)));

@@ -1,0 +1,128 @@
+"""Choose the re-ranker that `auto` stands for: compare candidates on labelled images of the collection itself."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import zip_longest
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.evaluation.metrics.average_precision import average_precision
+from cbir.evaluation.tune import LabelledRows, read_labelled_rows
+from cbir.gallery.ranking import rank, top_k
+from cbir.rerank import get
+from cbir.rerank.auto import CANDIDATES, AutoChoice, default_choice, read_choice
+from cbir.rerank.none import NoReranking
+from cbir.rerank.reranker import Reranker
+from cbir.store import Collection, View
+from cbir.store.writer import Writer
+
+LEAST_LABELLED = 100  # images in classes of two or more; with fewer the comparison is left to chance
+LEAST_MEAN_CLASS = 3.0  # images; labels that nearly every image has for itself say nothing about relevance
+MOST_QUERIES, LEAST_QUERIES = 300, 50
+COMPARED = 2_000_000  # queries times images, about: a second on one core for a method that reads all vectors
+USUAL_LABEL = "label"  # the key that commands take by default
+Quality = NDArray[np.float64]
+
+
+def update_choice(collection: Collection, writer: Writer) -> AutoChoice:
+    """Choose again if the snapshot has changed since, store the choice and return it."""
+    view = collection.view()
+    choice = read_choice(view.auto, collection.profile.descriptor)
+    if view.auto is None or choice.generation != view.snapshot_generation:
+        choice = choose(collection)
+        writer.set_auto(choice.to_json())
+    return choice
+
+
+def choose(collection: Collection, label_key: str | None = None) -> AutoChoice:
+    """Return the candidate with the best mean of AP and P@1 on leave-one-out queries, without the query's patient.
+
+    Parameters
+    ----------
+    collection : Collection
+    label_key : str, optional
+        Label that relevant images share; by default "label", or the key with the most classes.
+
+    Returns
+    -------
+    AutoChoice
+        The descriptor's default where fewer than LEAST_LABELLED images share a label.
+    """
+    view = collection.view()
+    default = replace(default_choice(collection.profile.descriptor), generation=view.snapshot_generation)
+    found = _labelled_rows(collection, view, label_key)
+    if found is None:
+        return default
+    key, labelled = found
+    count = int(np.clip(COMPARED // len(labelled.rows), LEAST_QUERIES, MOST_QUERIES))
+    rerankers = [get(method, **parameters) for method, parameters in CANDIDATES]
+    compared = [_compare(view, labelled, index, rerankers) for index in _draw(labelled, count)]
+    scored = [quality for quality in compared if quality is not None]
+    if not scored:
+        return default
+    means = np.mean(scored, axis=0)  # (candidates, 2)
+    best = int(np.argmax(means.sum(axis=1).round(6)))
+    method, parameters = CANDIDATES[best]
+    reason = f"best of {len(CANDIDATES)} methods on {len(scored)} images by {key}: {_quality(means[best])}"
+    if method != NoReranking.name:
+        reason += f"; without re-ranking {_quality(means[CANDIDATES.index((NoReranking.name, {}))])}"
+    return AutoChoice(method, reason, parameters, view.snapshot_generation)
+
+
+def _quality(means: Quality) -> str:
+    return f"mAP {means[0]:.3f}, P@1 {means[1]:.3f}"
+
+
+def _labelled_rows(
+    collection: Collection, view: View, label_key: str | None
+) -> tuple[str, LabelledRows] | None:
+    """Return the key to compare by, and the rows that have it; None without a usable label."""
+    keys = (
+        [label_key]
+        if label_key
+        else sorted(collection.label_keys(), key=lambda key: (key != USUAL_LABEL, key))
+    )
+    found: list[tuple[int, str, LabelledRows]] = []
+    for key in keys:
+        labelled = read_labelled_rows(collection, view, key)
+        sizes = np.bincount(labelled.label[labelled.label >= 0], minlength=1)
+        shared = sizes[sizes > 1]
+        usable = (
+            len(shared) > 1
+            and shared.sum() >= LEAST_LABELLED
+            and sizes.sum() >= LEAST_MEAN_CLASS * np.count_nonzero(sizes)
+        )
+        if usable:
+            found.append((len(shared), key, labelled))
+            if key == USUAL_LABEL:
+                break
+    if not found:
+        return None
+    _, key, labelled = max(found, key=lambda each: each[0])
+    return key, labelled
+
+
+def _draw(labelled: LabelledRows, count: int) -> Sequence[int]:
+    """Draw indices of `labelled` to query with, from each class in turn; always the same."""
+    generator = np.random.default_rng(0)
+    classes = [np.flatnonzero(labelled.label == code) for code in range(labelled.label.max() + 1)]
+    turns = zip_longest(*(generator.permutation(members).tolist() for members in classes if len(members) > 1))
+    return [index for turn in turns for index in turn if index is not None][:count]
+
+
+def _compare(view: View, labelled: LabelledRows, index: int, rerankers: Sequence[Reranker]) -> Quality | None:
+    """Return AP and P@1 (r, 2) of one image's query with each re-ranker; None without a relevant image."""
+    patient = labelled.patient[index]
+    others = labelled.patient != patient if patient >= 0 else np.ones(len(labelled.rows), bool)
+    others[index] = False
+    relevant = labelled.label[others] == labelled.label[index]
+    if not relevant.any():
+        return None
+    query = view.gallery.vectors(labelled.rows[index : index + 1])[0]
+    ranking = rank(query, view.gallery, labelled.rows[others])
+    hits = [
+        relevant[top_k(scores, len(scores))]
+        for scores in (each(query, ranking, view.gallery).scores for each in rerankers)
+    ]
+    return np.array([[average_precision(each[None])[0], each[0]] for each in hits])

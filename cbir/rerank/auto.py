@@ -1,0 +1,73 @@
+"""The re-ranker that `auto` stands for in one collection, and why."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from cbir.errors import InvalidInput
+from cbir.rerank import get, reranker_class
+from cbir.rerank.diffusion import Diffusion
+from cbir.rerank.none import NoReranking
+from cbir.rerank.reranker import Reranker
+
+# Compared on labelled images. On a draw the first wins: no candidate replaces diffusion without a gain.
+CANDIDATES: tuple[tuple[str, Mapping[str, float]], ...] = (
+    ("diffusion", {}),
+    ("diffusion", {"damping": 0.97, "steps": 40}),
+    ("diffusion", {"closeness": 10.0}),
+    ("none", {}),
+    ("eprf", {}),
+    ("pearson", {}),
+    ("k-reciprocal", {"M": 200}),
+    ("aqe", {}),
+)
+LOSING = ("color_layout", "tamura")  # too many of their neighbours belong to another class: docs/rerank.md
+
+
+@dataclass(frozen=True)
+class AutoChoice:
+    """A re-ranker with its parameters.
+
+    reason: a phrase for the user. generation: of the snapshot that it was chosen on, None for no snapshot.
+    """
+
+    method: str
+    reason: str
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    generation: int | None = None
+
+    def reranker(self) -> Reranker:
+        """Return the re-ranker."""
+        return get(self.method, **self.parameters)
+
+    def to_json(self) -> str:
+        """Serialise to text that `read_choice` reads."""
+        return json.dumps(asdict(self))
+
+
+def read_choice(text: str | None, descriptor: str) -> AutoChoice:
+    """Return the choice that a collection stores, or the default of its descriptor.
+
+    Parameters
+    ----------
+    text : str or None
+        Text of `AutoChoice.to_json`. Another version may have written it: a method or parameter that there is not
+        counts as no choice.
+    descriptor : str
+        Name of the collection's descriptor.
+    """
+    try:
+        fields: dict[str, Any] = json.loads(text) if text else {}
+        choice = AutoChoice(**fields)
+        reranker_class(choice.method).from_values(choice.method, dict(choice.parameters))
+    except (TypeError, ValueError, InvalidInput):
+        return default_choice(descriptor)
+    return choice
+
+
+def default_choice(descriptor: str) -> AutoChoice:
+    """Return what `auto` stands for where no labelled images could be compared."""
+    if descriptor in LOSING:
+        return AutoChoice(NoReranking.name, f"no method gains with {descriptor} alone")
+    return AutoChoice(Diffusion.name, "the best in general; too few labelled images to compare methods on")

@@ -1,0 +1,87 @@
+"""The choice of `auto` on a collection's labelled images, against searches that are scored by scikit-learn."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score
+
+from cbir import rerank, settings
+from cbir.evaluation.auto_choice import LEAST_LABELLED, choose, update_choice
+from cbir.gallery.ranking import rank
+from cbir.rerank.auto import CANDIDATES, default_choice, read_choice
+from cbir.search import Request, Searcher
+from cbir.store import Collection
+from cbir.store import profile as profiles
+from tests.cbir.store.conftest import entry
+
+
+def filled(folder: Path, count: int, key: str = "label", patients: int = 0) -> Collection:
+    """Return a collection of two classes that overlap."""
+    made = Collection.create(folder, profiles.get("tamura"))
+    entries = []
+    for number in range(count):
+        patient = f"p{number % patients}" if patients else None
+        record, vector = entry(number, labels={key: "ab"[number % 2]}, patient=patient)
+        vector[:3] += 1.5 * (number % 2)
+        entries.append((record, vector))
+    with made.writer() as writer:
+        writer.add(entries)
+        writer.finish()
+    return made
+
+
+@pytest.fixture
+def overlapping(tmp_path: Path) -> Iterator[Collection]:
+    with filled(tmp_path / "collection", LEAST_LABELLED, patients=40) as collection:
+        yield collection
+
+
+@pytest.mark.slow
+def test_the_choice_has_the_best_mean_of_ap_and_first_answers(overlapping: Collection) -> None:
+    view = overlapping.view()
+    numbers = view.gallery.ids.tolist()
+    labels, patients = overlapping.labels_by_number("label"), overlapping.patient_keys()
+    means = []
+    for name, parameters in CANDIDATES:
+        values = []
+        for row, number in enumerate(numbers):
+            others = np.array([r for r, n in enumerate(numbers) if patients[n] != patients[number]])
+            ranking = rank(view.gallery.vectors(np.array([row]))[0], view.gallery, others)
+            query = view.gallery.vectors(np.array([row]))[0]
+            scores = rerank.get(name, **parameters)(query, ranking, view.gallery).scores
+            places = np.argsort(np.argsort(-scores, kind="stable"))
+            relevant = np.array([labels[numbers[r]] == labels[number] for r in others])
+            values.append((average_precision_score(relevant, -places), relevant[np.argmin(places)]))
+        means.append(np.mean(values, axis=0))
+    best = int(np.argmax(np.sum(means, axis=1).round(6)))
+    choice = choose(overlapping)
+    assert (choice.method, dict(choice.parameters)) == CANDIDATES[best]
+    assert f"100 images by label: mAP {means[best][0]:.3f}, P@1 {means[best][1]:.3f}" in choice.reason
+    assert len({tuple(mean.round(6)) for mean in means}) > 2  # the candidates differ on these images
+
+
+@pytest.mark.slow
+def test_searches_follow_the_stored_choice_and_say_why(overlapping: Collection) -> None:
+    with overlapping.writer() as writer:
+        choice = update_choice(overlapping, writer)
+    assert read_choice(overlapping.view().auto, "tamura") == choice
+    searcher, raw = (
+        Searcher(overlapping, settings.load()),
+        overlapping.vector(next(iter(overlapping.image_ids().values()))),
+    )
+    answer = searcher.rank(raw, "", Request(rerank="auto")).reranking
+    assert (answer.method, answer.reason) == (choice.method, choice.reason)
+    assert searcher.rank(raw, "", Request(rerank="aqe")).reranking.reason == ""
+    with_parameters = searcher.rank(raw, "", Request(rerank="auto", parameters={"steps": 3})).reranking
+    assert (with_parameters.method, with_parameters.parameters["steps"]) == ("diffusion", 3)
+
+
+def test_few_labels_or_others_choose_the_default(tmp_path: Path) -> None:
+    with filled(tmp_path / "few", LEAST_LABELLED - 1) as few, few.writer() as writer:
+        assert choose(few).reason == default_choice("tamura").reason
+        assert update_choice(few, writer).generation == few.view().snapshot_generation
+    with filled(tmp_path / "other", LEAST_LABELLED, key="view") as other:
+        assert choose(other, "label").reason == default_choice("tamura").reason
+        assert " by view: " in choose(other).reason

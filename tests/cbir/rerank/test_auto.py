@@ -1,0 +1,40 @@
+"""The choice that `auto` stands for: stored text, text of other versions, defaults by descriptor."""
+
+import pytest
+
+from cbir import rerank
+from cbir.rerank.auto import CANDIDATES, AutoChoice, default_choice, read_choice
+
+
+def test_a_stored_choice_is_read_back() -> None:
+    choice = AutoChoice("diffusion", "best of 2", {"damping": 0.97}, 4)
+    assert read_choice(choice.to_json(), "huang2012") == choice
+    assert choice.reranker().parameters["damping"] == 0.97
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"method": "of-a-later-version", "reason": "good"}',
+        '{"method": "aqe", "reason": "good", "parameters": {"P": -1}}',
+        '{"method": "aqe", "reason": "good", "parameters": {"unknown": 1}}',
+        '{"method": "aqe", "reason": "good", "field": 1}',
+    ],
+)
+def test_text_that_names_no_method_of_this_version_counts_as_no_choice(text: str | None) -> None:
+    assert read_choice(text, "huang2012") == default_choice("huang2012")
+
+
+def test_descriptors_that_diffusion_harms_are_not_re_ranked() -> None:
+    assert default_choice("color_layout").method == default_choice("tamura").method == "none"
+    assert default_choice("huang2012").method == default_choice("lite0").method == "diffusion"
+
+
+def test_every_candidate_exists_and_no_re_ranking_is_one() -> None:
+    assert [rerank.get(name, **parameters).name for name, parameters in CANDIDATES]
+    assert ("none", {}) in CANDIDATES
