@@ -55,6 +55,7 @@ MARKED = {
     "cbir/test_commands.py": "slow",
     "cbir/test_phantoms.py": "slow",
     "faults": "slow",
+    "indexer/test_volumes.py": "slow",
     "service/test_access_oidc.py": "slow",
     "service/test_alias.py": "slow",
     "service/test_schemathesis.py": "slow",

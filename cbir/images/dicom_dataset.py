@@ -18,8 +18,10 @@ from pydicom.valuerep import VR
 
 from cbir.errors import NoPixels, UnreadableImage
 from cbir.images.limits import Limits
+from cbir.images.other_files import SLIDE_ADVICE
 
 PIXELS = ("PixelData", "FloatPixelData", "DoubleFloatPixelData")
+SEGMENTATIONS = (uid.SegmentationStorage, "1.2.840.10008.5.1.4.1.1.66.7")  # the second: of label maps
 CHUNK_BYTES = 2**20  # inflated at a time
 MAX_ITEMS = 200_000  # of all sequences, fragments of pixel data included; enough for 10,000 enhanced frames
 MAX_READS = 1_000_000  # two for an element, and one more for a long one
@@ -60,6 +62,7 @@ def parse_dataset(data: bytes, limits: Limits) -> Dataset:
                 f"has no pixels, though {kind}: only a header, or truncated; copy or export it again"
             )
         raise NoPixels(f"has no pixels: {kind}; choose an object with an image")
+    _check_class(dataset)
     if "Rows" not in dataset or "Columns" not in dataset:
         raise UnreadableImage("has no Rows or Columns; export it again")
     samples, sample_bytes = (
@@ -148,6 +151,15 @@ def _convert_element(raw: RawDataElement, data: dict[str, Any], **options: Any) 
 
 
 hooks.register_callback("raw_element_value", _convert_element)
+
+
+def _check_class(dataset: Dataset) -> None:
+    """Refuse objects whose pixels are not an image to search for, or only tiles of one."""
+    kind = str(dataset.get("SOPClassUID") or "")
+    if kind in SEGMENTATIONS:
+        raise NoPixels("is a segmentation, a map of labels; choose the images that it belongs to")
+    if kind == uid.VLWholeSlideMicroscopyImageStorage:
+        raise UnreadableImage(f"is a whole-slide image (DICOM); {SLIDE_ADVICE}")
 
 
 def _kind(dataset: Dataset) -> str:

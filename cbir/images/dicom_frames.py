@@ -43,6 +43,8 @@ def _decoder(syntax: UID) -> Decoder:
     except NotImplementedError:
         decoder = None
     if decoder is None or not decoder.is_available:
+        if syntax in uid.MPEGTransferSyntaxes:
+            raise UnreadableImage(f"is a video ({syntax.name}); export its frames as images")
         name = syntax.name if syntax.name != syntax else re.sub(r"[^0-9.]", "?", syntax)[:64]
         raise UnreadableImage(f"has pixels in an unsupported transfer syntax, {name}; convert it")
     return decoder

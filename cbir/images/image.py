@@ -45,7 +45,7 @@ class DicomHeader:
 
 
 class Windowing(NamedTuple):
-    """Window that mapped a DICOM frame to pixels, in modality units (PS3.3, C.11.2.1.2).
+    """Window that mapped a DICOM frame or a volume to pixels, in modality units (PS3.3, C.11.2.1.2).
 
     center, width: LINEAR window; the full range if a VOI LUT was applied. least, greatest: range of the frame.
     """
@@ -62,9 +62,10 @@ class Image:
 
     pixels: uint8, C-contiguous, (height, width) grey or (height, width, 3) RGB; equal channels are reduced to grey.
     source: name of the file.
-    format: "png", "jpeg", "tiff", "bmp", "dicom" or "array".
-    frame: number of the frame or page, from 1; None for a file with a single one.
-    windowing: only for grey DICOM frames.
+    format: "png", "jpeg", "tiff", "bmp", "dicom", "nifti" or "array".
+    frame: number of the frame, page or slice, from 1; None for a file with a single one.
+    dicom: of a NIfTI volume, UIDs alone, made from its content.
+    windowing: only for grey DICOM frames and NIfTI volumes.
     """
 
     pixels: NDArray[np.uint8]

@@ -8,7 +8,7 @@ from pathlib import Path
 import cv2
 
 from cbir.errors import UnreadableImage
-from cbir.images import png, rasters, tiff
+from cbir.images import nifti, other_files, png, rasters, tiff
 from cbir.images.bit_depth import to_pixels
 from cbir.images.image import Image, Window
 from cbir.images.limits import Limits
@@ -40,6 +40,10 @@ def read_images(
     """
     path = Path(path)
     try:
+        if (
+            reason := other_files.name_slide_by_path(path)
+        ) and path.is_file():  # for all their preview is readable
+            raise UnreadableImage(reason)
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise UnreadableImage("is not a regular file; name an image file")
@@ -65,13 +69,14 @@ def decode(
     Parameters
     ----------
     data : bytes
-        A PNG (of an animation the default image), JPEG, TIFF, BMP or DICOM file, recognised by content.
+        A PNG (of an animation the default image), JPEG, TIFF, BMP, DICOM or NIfTI file, recognised by content.
     name : str
         Name for messages and for Image.source.
     limits : Limits
         Largest size that is decoded.
     window : (float, float), optional
-        Center and width for grey DICOM frames, instead of those in the file; ignored for other images.
+        Center and width for grey DICOM frames, instead of those in the file, and for the slices of a NIfTI volume;
+        ignored for other images.
 
     Raises
     ------
@@ -83,6 +88,8 @@ def decode(
         if not isinstance(data, bytes):
             raise UnreadableImage(f"is of type {type(data).__name__}; an image is decoded from bytes")
         limits.check_bytes(len(data))
+        if reason := other_files.name_slide_by_path(name):
+            raise UnreadableImage(reason)
         yield from _without_logs(_images(data, name, limits, window))
     except UnreadableImage as error:
         raise UnreadableImage(f"{name} {error}") from error
@@ -115,6 +122,8 @@ def _images(data: bytes, name: str, limits: Limits, window: Window | None) -> It
         from cbir.images import dicom_decoder
 
         yield from dicom_decoder.decode_dicom(data, name, limits, window)
+    elif kind == "nifti":
+        yield from nifti.decode_nifti(data, name, limits, window)
     elif kind == "tiff":
         for pixels, number in tiff.decode_tiff(data, limits):
             yield Image(pixels, name, kind, number)
@@ -123,7 +132,7 @@ def _images(data: bytes, name: str, limits: Limits, window: Window | None) -> It
 
 
 def recognise_format(data: bytes) -> str:
-    """Return "png", "jpeg", "tiff", "bmp" or "dicom"; raise UnreadableImage for any other file."""
+    """Return "png", "jpeg", "tiff", "bmp", "dicom" or "nifti"; raise UnreadableImage for any other file."""
     if data[128:132] == b"DICM" or _lacks_preamble(data):  # first: the preamble may look like a TIFF file
         return "dicom"
     if data.startswith(png.SIGNATURE):
@@ -134,7 +143,11 @@ def recognise_format(data: bytes) -> str:
         return "tiff"
     if data.startswith(b"BM") and int.from_bytes(data[14:18], "little") in BMP_HEADERS:
         return "bmp"
-    raise UnreadableImage("is not a PNG, JPEG, TIFF, BMP or DICOM file; convert it to one of these")
+    if nifti.is_nifti(data):
+        return "nifti"
+    if kind := other_files.name_file(data):
+        raise UnreadableImage(f"is {kind}")
+    raise UnreadableImage("is not a PNG, JPEG, TIFF, BMP, DICOM or NIfTI file; convert it to one of these")
 
 
 def _lacks_preamble(data: bytes) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from cbir.errors import UnreadableImage
 from cbir.images.bit_depth import Pixels, Samples, to_pixels
 from cbir.images.limits import Limits
+from cbir.images.other_files import SLIDE_ADVICE, name_slide
 
 SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 WIDTH, HEIGHT, BITS, PHOTOMETRIC, FORMAT = 256, 257, 258, 262, 339  # section 8 and 19
@@ -50,7 +51,14 @@ def _check_page(tags: Any, limits: Limits) -> None:
     """Refuse a page whose pixels, or one of whose tiles, exceed the limits, or that has too many strips or tiles."""
     width, height = int(tags.get(WIDTH, 0)), int(tags.get(HEIGHT, 0))
     pixel_bytes = int(tags.get(SAMPLES, 1)) * -(-max(tags.get(BITS, (1,))) // 8)
-    limits.check_frame(width, height, max(pixel_bytes, 1))
+    if reason := name_slide(tags):
+        raise UnreadableImage(reason)
+    try:
+        limits.check_frame(width, height, max(pixel_bytes, 1))
+    except UnreadableImage as error:
+        if TILE_WIDTH in tags and width > 0 < height:
+            raise UnreadableImage(f"{error}; {SLIDE_ADVICE}") from error
+        raise
     rows, tile_width, tile_height = (int(tags.get(tag, 0)) for tag in (STRIP_ROWS, TILE_WIDTH, TILE_HEIGHT))
     if tile_width and tile_height:
         limits.check_frame(tile_width, tile_height, max(pixel_bytes, 1))

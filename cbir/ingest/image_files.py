@@ -7,9 +7,24 @@ from stat import S_ISREG
 
 from cbir.datasets.manifest import canonical_path
 from cbir.errors import NotFound
+from cbir.images.other_files import REFUSED_SUFFIXES
 from cbir.paths import is_inside
 
-SUFFIXES = {".png", ".jpg", ".jpeg", ".jpe", ".tif", ".tiff", ".bmp", ".dib", ".dcm", ".dicom", ".ima"}
+VOLUME = ".nii.gz"
+SUFFIXES = {
+    ".png",
+    ".jpg",
+    ".jpeg",
+    ".jpe",
+    ".tif",
+    ".tiff",
+    ".bmp",
+    ".dib",
+    ".dcm",
+    ".dicom",
+    ".ima",
+    ".nii",
+}
 SIGNATURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+", b"BM")
 
 
@@ -69,12 +84,15 @@ def _is_first_visit(path: Path | str, seen: set[tuple[int, int]]) -> bool:
 def looks_like_image(path: Path | str) -> bool:
     """Return whether a file is worth decoding, by its suffix or else its first bytes (archives often drop suffixes).
 
+    Slides, videos and volumes that cannot be read are: decoding them says what they are.
     Pipes and devices never are; what cannot be opened is, so that reading it gives the reason.
     """
     try:
         if not S_ISREG(os.stat(path).st_mode):
             return False
-        if os.path.splitext(path)[1].lower() in SUFFIXES:
+        name = os.path.basename(path).lower()
+        suffix = os.path.splitext(name)[1]
+        if suffix in SUFFIXES or suffix in REFUSED_SUFFIXES or name.endswith(VOLUME):
             return True
         with open(path, "rb") as file:
             head = file.read(132)

@@ -102,7 +102,7 @@ def test_text_file(page: sync_api.Page, tolerated: list[str], tmp_path: Path) ->
     page.set_input_files("#file", tmp_path / "letter.png")
     page.get_by_role("alert").wait_for()
     said = page.inner_text("#problem")
-    assert "not a PNG, JPEG, TIFF, BMP or DICOM file" in said
+    assert "not a PNG, JPEG, TIFF, BMP, DICOM or NIfTI file" in said
     assert page.locator(".column").count() == 0
 
 

@@ -190,10 +190,10 @@ def test_files_that_cannot_be_opened(tmp_path):
     ("data", "reason"),
     [
         (b"", "image is empty"),
-        (b"\0", "is not a PNG, JPEG, TIFF, BMP or DICOM file"),
+        (b"\0", "is not a PNG, JPEG, TIFF, BMP, DICOM or NIfTI file"),
         (b"BM, said the text, is where it began", "is not a PNG"),
         (b"id,label\n1,a\n" * 50, "is not a PNG"),
-        (b"GIF89a" + bytes(300), "is not a PNG"),
+        (b"GIF89a" + bytes(300), "is a GIF"),
         (b"\x89PNG\r\n\x1a\n", "truncated"),
         (b"\xff\xd8\xff", "damaged"),
         (b"II*\0", "damaged"),

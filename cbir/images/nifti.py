@@ -1,0 +1,192 @@
+"""NIfTI-1 and NIfTI-2 volumes, a slice at a time; headers are read by nibabel, of the extra `volume`.
+
+A volume is turned to the patient's left, posterior and superior axes, as DICOM has them, and cut across its axis of
+widest spacing, the plane it was acquired in; a volume of nearly equal spacings is cut into axial slices.
+"""
+
+import hashlib
+import zlib
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.errors import UnreadableImage
+from cbir.images.bit_depth import apply_window, percentiles
+from cbir.images.image import DicomHeader, Image, Window, Windowing
+from cbir.images.limits import Limits
+
+SIZES = (348, 540)  # bytes of the headers of both versions
+MAGICS = (b"n+1\0", b"n+2\0\r\n\x1a\n")
+PAIRS = (b"ni1\0", b"ni2\0\r\n\x1a\n")  # headers of volumes in another file
+GZIP = b"\x1f\x8b"
+CHUNK_BYTES = 2**20  # inflated at a time
+MOST_SAMPLED = 2**20  # voxels that the window is computed from
+THICK = 1.5  # ratio of spacings from which slices are thick
+AXIAL = 2  # of the axes left, posterior, superior
+
+
+def is_nifti(data: bytes) -> bool:
+    """Return whether a file is a NIfTI volume, also a compressed one or the header of a pair."""
+    head = _head(data)
+    return head[344:348] in (MAGICS[0], PAIRS[0]) or head[4:12] in (MAGICS[1], PAIRS[1])
+
+
+def decode_nifti(data: bytes, name: str, limits: Limits, window: Window | None = None) -> Iterator[Image]:
+    """Decode the slices of a volume.
+
+    Parameters
+    ----------
+    data : bytes
+        A .nii or .nii.gz file.
+    name : str
+        Source of the images, for messages.
+    limits : Limits
+        Largest slice, number of slices, and size of the file once inflated.
+    window : (float, float), optional
+        Center and width instead of the range from the 1st to the 99th percentile of the volume.
+
+    Yields
+    ------
+    Image
+        One image per slice: of axial ones the lowest first, with the patient's right on the left and anterior at the
+        top. UIDs are made from the content.
+
+    Raises
+    ------
+    UnreadableImage
+        If the volume cannot be read, has several channels or times, or exceeds the limits.
+    """
+    if find_spec("nibabel") is None:
+        raise UnreadableImage("is a NIfTI volume, which needs nibabel: pip install 'cbir[volume]'")
+    header = _read_header(_head(data))
+    shape, dtype, offset = _check_size(header, limits)
+    needed = offset + int(np.prod(shape)) * dtype.itemsize
+    content = _inflated(data, needed) if data.startswith(GZIP) else data
+    if len(content) < needed:
+        raise UnreadableImage("is truncated; copy or export it again")
+    stored = np.frombuffer(content, dtype, int(np.prod(shape)), offset).reshape(shape, order="F")
+    stored, spacing = _turn(stored, header.get_best_affine())
+    axis = int(np.argmax(spacing)) if spacing.max() > THICK * spacing.min() else AXIAL
+    slope, intercept = header.get_slope_inter()
+    rescaling = (1.0 if slope is None else slope), (intercept or 0.0)
+    windowing = _window(stored, rescaling, window)
+    uids = _uids(memoryview(content)[:needed])
+    count = stored.shape[axis]
+    height, width = _plane(stored, axis, 0).shape
+    limits.check_frame(width, height, dtype.itemsize)
+    limits.check_frames(count)
+    for index in range(count):
+        pixels = _pixels(_plane(stored, axis, index), rescaling, windowing)
+        yield Image(pixels, name, "nifti", index + 1 if count > 1 else None, uids, windowing)
+
+
+def _head(data: bytes) -> bytes:
+    """Return the first bytes of a file, inflated."""
+    if not data.startswith(GZIP):
+        return data[: SIZES[1]]
+    try:
+        return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(data[: 1 << 16], SIZES[1])
+    except zlib.error:
+        return b""
+
+
+def _inflated(data: bytes, size: int) -> bytes:
+    """Return the first `size` bytes of a gzip file, fewer if it has no more."""
+    inflate, parts, left = zlib.decompressobj(zlib.MAX_WBITS | 16), list[bytes](), size
+    view = memoryview(data)
+    for start in range(0, len(data), CHUNK_BYTES):
+        pending: Any = view[start : start + CHUNK_BYTES]
+        while len(pending) and left and not inflate.eof:
+            parts.append(inflate.decompress(pending, left))
+            pending, left = inflate.unconsumed_tail, left - len(parts[-1])
+    return b"".join(parts)
+
+
+def _read_header(head: bytes) -> Any:
+    from nibabel.nifti1 import Nifti1Header
+    from nibabel.nifti2 import Nifti2Header
+
+    if head[344:348] == PAIRS[0] or head[4:12] == PAIRS[1]:
+        raise UnreadableImage("is the header of a NIfTI pair (.hdr, .img); save the volume as one .nii file")
+    kind = Nifti1Header if head[344:348] == MAGICS[0] else Nifti2Header
+    return kind(head[: kind.sizeof_hdr], check=False)
+
+
+def _check_size(header: Any, limits: Limits) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """Return shape (columns, rows, slices), type and offset of the voxels, which the header gives."""
+    shape = [int(side) for side in header.get_data_shape()]
+    while len(shape) > 3 and shape[-1] == 1:
+        shape.pop()
+    text = " x ".join(map(str, shape))
+    if len(shape) > 3:
+        raise UnreadableImage(f"has {text} values, several times or channels; split it into volumes")
+    if len(shape) < 2 or min(shape) < 1:
+        raise UnreadableImage(f"declares {text or 'no'} voxels, an empty volume; export it again")
+    shape += [1] * (3 - len(shape))
+    dtype = header.get_data_dtype()
+    if dtype.kind not in "iuf":
+        raise UnreadableImage("has voxels that are not single numbers (colours, complex); convert it to grey")
+    offset, size = int(header["vox_offset"]), int(np.prod([float(side) for side in shape])) * dtype.itemsize
+    if offset < 0 or offset + size > limits.bytes:
+        raise UnreadableImage(f"declares {text} voxels; volumes of at most {limits.bytes} bytes are read")
+    return tuple(shape), dtype, offset
+
+
+def _turn(stored: NDArray[Any], affine: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Turn a volume to the axes left, posterior, superior; return a view of it and its spacings."""
+    from nibabel.affines import voxel_sizes
+    from nibabel.orientations import apply_orientation, axcodes2ornt, io_orientation, ornt_transform
+
+    spacing = np.ones(3)
+    if np.isfinite(affine).all():
+        axes = io_orientation(affine)
+        if np.isfinite(axes).all():
+            turn = ornt_transform(axes, axcodes2ornt(("L", "P", "S")))
+            spacing[turn[:, 0].astype(int)] = voxel_sizes(affine)
+            stored = apply_orientation(stored, turn)
+    return stored, spacing
+
+
+def _plane(stored: NDArray[Any], axis: int, index: int) -> NDArray[Any]:
+    """Return one slice (rows, columns); of sagittal and coronal ones the head is at the top."""
+    plane: NDArray[Any] = np.take(stored, index, axis).T
+    return plane if axis == AXIAL else plane[::-1]
+
+
+def _scaled(values: NDArray[Any], rescaling: tuple[float, float]) -> NDArray[np.float64]:
+    slope, intercept = rescaling
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values.astype(np.float64) * slope + intercept
+
+
+def _window(stored: NDArray[Any], rescaling: tuple[float, float], window: Window | None) -> Windowing:
+    """Return the window of a volume, from evenly spread voxels; those that are not finite do not count."""
+    step = int(np.ceil((stored.size / MOST_SAMPLED) ** (1 / 3)))
+    sampled = _scaled(stored[::step, ::step, ::step], rescaling)
+    sampled = sampled[np.isfinite(sampled)]
+    if not len(sampled):
+        raise UnreadableImage("has no voxel that is a finite number; export it again")
+    low, high = percentiles(sampled)
+    center, width = window or ((low + high) / 2, high - low)
+    return Windowing(center, width, float(sampled.min()), float(sampled.max()))
+
+
+def _pixels(plane: NDArray[Any], rescaling: tuple[float, float], windowing: Windowing) -> NDArray[np.uint8]:
+    """Return a slice in a window; voxels that are no numbers become black."""
+    low, high = windowing.center - windowing.width / 2, windowing.center + windowing.width / 2
+    values = np.nan_to_num(_scaled(plane, rescaling), nan=low, posinf=high, neginf=low)
+    return np.ascontiguousarray(apply_window(values, low, high))
+
+
+def _uids(content: memoryview) -> DicomHeader:
+    """Return UIDs made from the content of a file (PS3.5, B.2)."""
+    digest = hashlib.blake2b(content, digest_size=16).digest()
+
+    def uid(level: str) -> str:
+        number = hashlib.blake2b(digest, digest_size=16, person=level.encode()).digest()
+        return f"2.25.{int.from_bytes(number, 'big')}"
+
+    return DicomHeader(study=uid("study"), series=uid("series"), instance=uid("instance"))
