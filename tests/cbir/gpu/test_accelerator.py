@@ -18,11 +18,12 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CLOSE = 2e-5  # scores nearer than this may change places: float32 sums in another order
 
 
-def linked(vectors: np.ndarray, snapshot: int | None = None) -> Gallery:
+def linked(vectors: np.ndarray, snapshot: int | None = None, projected: bool = False) -> Gallery:
     """A gallery whose first `snapshot` rows (all) are linked, with the others in a second block."""
     snapshot = len(vectors) if snapshot is None else snapshot
     blocks = (vectors[:snapshot], vectors[snapshot:]) if snapshot < len(vectors) else (vectors,)
-    gallery = Gallery(tuple(np.ascontiguousarray(block) for block in blocks), np.arange(len(vectors)))
+    blocks = tuple(np.ascontiguousarray(block) for block in blocks)
+    gallery = Gallery(blocks, np.arange(len(vectors)), projected=projected)
     result = knn.find_neighbours(vectors[:snapshot], gallery.space_of(np.arange(snapshot)))
     return replace(gallery, neighbourhood=Neighbourhood(result))
 
@@ -69,6 +70,16 @@ def test_the_same_answer_as_on_the_processor(gallery, name, seed):
     result, scores = both(gallery, name, query)
     assert_same(result, scores)
     np.testing.assert_allclose(result.distances, gallery.exact_distances(query, result.rows), rtol=1e-6)
+
+
+@MEMBERS
+@pytest.mark.parametrize("dimensions", [128, 1280])
+def test_values_of_encoders_are_compared_as_they_are(name, dimensions):
+    vectors = clustered(601, dimensions)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    gallery = linked(vectors[:-1], projected=True)
+    assert gallery.space.projection is None
+    assert_same(*both(gallery, name, vectors[-1]))
 
 
 @MEMBERS
