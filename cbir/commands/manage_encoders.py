@@ -122,7 +122,7 @@ def _summary(name: str) -> dict[str, Any]:
 
 def _print_card(card: encoders.EncoderCard, format: OutputFormat, more: dict[str, Any] | None = None) -> None:
     fields = {
-        **card.model_dump(mode="json"),
+        **card.model_dump(mode="json", exclude_none=True),
         "dimensions": card.dimensions,
         "hash": card.hash,
         **(more or {}),

@@ -65,7 +65,8 @@ def report_hits(
         searcher = Searcher(opened, loaded)
         request = Request(k=k, rerank=rerank, where=where or [])
         header, query_frame, answer = _search(searcher, image, frame, request, exclude, archive_client)
-        answers = [ReportedHit(hit, _sop_class(opened, hit, archive_client)) for hit in answer.results]
+        hits = [hit for hit in answer.results if opened.record(hit.image_id).format != "nifti"]
+        answers = [ReportedHit(hit, _sop_class(opened, hit, archive_client)) for hit in hits]
     if not answers:
         raise InvalidInput(f"no results for {image}: no DICOM image is left to report")
     try:
@@ -124,7 +125,7 @@ def _header_of(collection: Collection, record: Record, archive_client: ArchiveCl
     from pydicom import Dataset
 
     name = f"image {record.image_id}"
-    if not record.instance:
+    if not record.instance or record.format == "nifti":
         raise InvalidInput(f"{name} is no DICOM image, so there is no study that its report belongs to")
     if archive_client:
         attributes = archive_client.metadata(record.study, record.series, record.instance)

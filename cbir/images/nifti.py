@@ -93,16 +93,16 @@ def _head(data: bytes) -> bytes:
         return b""
 
 
-def _inflated(data: bytes, size: int) -> bytes:
+def _inflated(data: bytes, size: int) -> bytearray:
     """Return the first `size` bytes of a gzip file, fewer if it has no more."""
-    inflate, parts, left = zlib.decompressobj(zlib.MAX_WBITS | 16), list[bytes](), size
+    inflate, content = zlib.decompressobj(zlib.MAX_WBITS | 16), bytearray()
     view = memoryview(data)
     for start in range(0, len(data), CHUNK_BYTES):
         pending: Any = view[start : start + CHUNK_BYTES]
-        while len(pending) and left and not inflate.eof:
-            parts.append(inflate.decompress(pending, left))
-            pending, left = inflate.unconsumed_tail, left - len(parts[-1])
-    return b"".join(parts)
+        while len(pending) and len(content) < size and not inflate.eof:
+            content += inflate.decompress(pending, min(CHUNK_BYTES, size - len(content)))
+            pending = inflate.unconsumed_tail
+    return content
 
 
 def _read_header(head: bytes) -> Any:

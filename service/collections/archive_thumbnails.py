@@ -50,7 +50,9 @@ class ArchiveThumbnails:
         SourceGone
             If the archive does not answer or does not deliver the image.
         """
-        if self.archive is None or not all(map(is_uid, (record.study, record.series, record.instance))):
+        if self.archive is None or record.format == "nifti":  # no archive knows its UIDs
+            return None
+        if not all(map(is_uid, (record.study, record.series, record.instance))):
             return None
         side = min(side, max(record.width, record.height))  # some archives would enlarge it
         with self._slots:

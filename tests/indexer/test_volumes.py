@@ -5,8 +5,12 @@ from pathlib import Path
 import nibabel
 import numpy as np
 import pytest
+from pydicom.data import get_testdata_file
+from typer.testing import CliRunner
 
 from cbir import settings
+from cbir.errors import InvalidInput
+from cbir.main import app
 from cbir.store import Collection
 from service.app import create_app
 from tests.cbir.images.test_other_files import tagged_tiff
@@ -89,3 +93,16 @@ def test_volumes_and_refusals_over_http(indexed: tuple[Path, str], tmp_path: Pat
     refused = client.post("/v1/search", data=film, content_type="application/octet-stream")
     assert refused.status_code == 422
     assert "is a video; export its frames" in refused.json["detail"]
+
+
+def test_reports_leave_volumes_out(indexed: tuple[Path, str], tmp_path: Path) -> None:
+    pytest.importorskip("highdicom")
+    with Collection(indexed[0]) as collection:
+        image_id = next(record.image_id for _, record in collection.iterate())
+    written = ("--collection", indexed[0], "--out", tmp_path / "report.dcm")
+    with pytest.raises(InvalidInput, match="is no DICOM image, so there is no study"):
+        CliRunner().invoke(app, ["report", f"id:{image_id}", *map(str, written)], catch_exceptions=False)
+    scan = get_testdata_file("CT_small.dcm", download=False)
+    with pytest.raises(InvalidInput, match="no DICOM image is left to report"):
+        CliRunner().invoke(app, ["report", str(scan), *map(str, written)], catch_exceptions=False)
+    assert not (tmp_path / "report.dcm").exists()

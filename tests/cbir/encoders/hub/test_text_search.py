@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -174,6 +175,30 @@ def test_command_line_and_http(world, collection):
         assert client.post("/v1/search", json={"text": "knee"} | more).status_code == 422, more
     in_address = client.post("/v1/search?text=knee", json={})
     assert (in_address.status_code, "logs" in in_address.json["detail"]) == (422, True)
+
+
+@pytest.mark.slow
+def test_a_search_needs_neither_torch_nor_transformers(world, collection):
+    code = (
+        "import sys; sys.modules.update(torch=None, transformers=None, open_clip=None, timm=None); "
+        "from cbir.main import main; main()"
+    )
+    options = [
+        "search",
+        "--text",
+        SENTENCES[0],
+        "--collection",
+        world[0] / "col",
+        "-k",
+        "2",
+        "--format",
+        "json",
+    ]
+    command = [sys.executable, "-c", code, *map(str, options)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    hits = by_text(collection, SENTENCES[0], k=2)[0].results
+    assert [hit["image_id"] for hit in json.loads(done.stdout)["results"]] == [hit.image_id for hit in hits]
 
 
 @pytest.mark.slow
