@@ -14,6 +14,10 @@ TRAINED = (
     "weak at findings within an organ. "
 )
 PLACES = "Compares what is at the same place: rotated, mirrored or shifted images are far from the original."
+PLACES_AND_MAXIMA = (
+    "Compares what is in the same quarter of the image, and what is anywhere in it: for images of all kinds, "
+    "cells among them; rotated or mirrored images are still some way from the original."
+)
 NO_PLACES = (
     "Compares what is somewhere in the image: for cells or tissue, weaker where places mean something."
 )
@@ -21,13 +25,19 @@ MIDDLE = EncoderOutput(tensor="middle", pooling="grid", grid=3, window=0.5, dime
 LAST = EncoderOutput(tensor="last", pooling="grid", grid=2, window=0.6, dimensions=1280)
 MIDDLE_MEAN = EncoderOutput(tensor="middle", pooling="global", dimensions=112)
 LAST_MEAN = EncoderOutput(tensor="last", pooling="global", dimensions=320)
+MIDDLE_QUARTERS = EncoderOutput(tensor="middle", pooling="grid", grid=2, window=0.6, dimensions=448)
+LATE_MAX = EncoderOutput(tensor="late", pooling="max", dimensions=192)
+LAST_MAX = EncoderOutput(tensor="last", pooling="max", dimensions=320)
+QUARTERS_AND_MAXIMA = (MIDDLE_QUARTERS, LAST, LATE_MAX, LAST_MAX)
 
 
 def _card(name: str, title: str, weights: PackagedWeights, *outputs: EncoderOutput) -> EncoderCard:
+    poolings = {output.pooling for output in outputs}
+    places = PLACES_AND_MAXIMA if "max" in poolings else PLACES if "grid" in poolings else NO_PLACES
     return EncoderCard(
         name=name,
         title=title,
-        description=TRAINED + (PLACES if outputs[0].pooling == "grid" else NO_PLACES),
+        description=TRAINED + places,
         source=f"{weights.requirement} 0.1.0, {weights.file}",
         sha256=weights.sha256,
         licence="Apache-2.0",
@@ -42,6 +52,7 @@ _ENCODERS = (
     (_card("lite0", "EfficientNet-Lite0 up to its middle", LITE0, MIDDLE), LITE0),
     (_card("lite0-whole", "EfficientNet-Lite0, middle and last block", LITE0, MIDDLE, LAST), LITE0),
     (_card("lite0-global", "EfficientNet-Lite0 without places", LITE0, MIDDLE_MEAN, LAST_MEAN), LITE0),
+    (_card("lite0-max", "EfficientNet-Lite0, places and maxima", LITE0, *QUARTERS_AND_MAXIMA), LITE0),
     (_card("lite1", "EfficientNet-Lite1 up to its middle", LITE1, MIDDLE), LITE1),
     (_card("lite1-whole", "EfficientNet-Lite1, middle and last block", LITE1, MIDDLE, LAST), LITE1),
 )

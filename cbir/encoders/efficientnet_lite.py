@@ -17,7 +17,8 @@ from cbir.encoders.onnx_messages import write_model, write_node, write_tensor
 EPSILON = 1e-3  # of the batch norms
 STRIDES = (1, 2, 2, 2, 1, 2, 1)  # of the first block of each stage
 REPEATS = (1, 2, 2, 3, 3, 4, 1)  # blocks of each stage
-OUTPUTS = {5: "middle", 7: "last"}  # by stage: 112 channels, side / 16; 320 channels, side / 32
+# By stage, with 112 channels, 192 and 320; sides of their maps are 1/16 of the input's, 1/32 and 1/32
+OUTPUTS = {5: "middle", 6: "late", 7: "last"}
 INPUT = "images"
 
 
@@ -52,7 +53,7 @@ class EfficientNetLite:
         self._tensors = [write_tensor("zero", np.array(0.0)), write_tensor("six", np.array(6.0))]
 
     def write(self, outputs: Collection[str]) -> bytes:
-        """Return the ONNX model with these outputs, of "middle" and "last", and no layers behind them."""
+        """Return the ONNX model with these outputs, values of OUTPUTS, and no layers behind them."""
         shapes: dict[str, tuple[int, ...]] = {}
         current = self._convolve("_conv_stem", "_bn0", _Map(INPUT, 3, self._side), stride=2)
         block = 0

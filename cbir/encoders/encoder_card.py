@@ -52,14 +52,14 @@ class EncoderOutput(BaseModel):
     """Values taken from one output of a network.
 
     pooling: "grid" averages grid x grid overlapping windows of a map, each `window` of its sides long, "global" the
-    whole map; "none" takes an output that is a vector as it is.
+    whole map; "max" takes the maximum of each channel, "none" an output that is a vector as it is.
     dimensions: number of values after pooling.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     tensor: Annotated[str, Field(min_length=1, max_length=500)]
-    pooling: Literal["grid", "global", "none"]
+    pooling: Literal["grid", "global", "max", "none"]
     grid: Annotated[int, Field(ge=1, le=8)] = 3
     window: Annotated[float, Field(gt=0, le=1)] = 0.5
     dimensions: Dimensions

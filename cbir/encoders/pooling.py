@@ -11,7 +11,7 @@ from cbir.models.window_means import window_means
 
 
 def pooling_matrix(output: EncoderOutput, shape: Sequence[int]) -> NDArray[np.float32] | None:
-    """Return the weights (values, places) that average a map (1, channels, height, width); None without pooling.
+    """Return the weights (values, places) that average a map (1, channels, height, width); None without averages.
 
     Raises InvalidInput if the shape does not fit the pooling or the dimensions of the card.
     """
@@ -24,7 +24,7 @@ def pooling_matrix(output: EncoderOutput, shape: Sequence[int]) -> NDArray[np.fl
             raise InvalidInput(f"output {output.tensor} has shape {_text(shape)}, which cannot be pooled: "
                                "it takes 1 x channels x height x width")  # fmt: skip
         grid, window = (output.grid, output.window) if output.pooling == "grid" else (1, 1.0)
-        weights = window_means(shape[2], shape[3], grid, window)
+        weights = None if output.pooling == "max" else window_means(shape[2], shape[3], grid, window)
         dimensions = grid * grid * shape[1]
     if dimensions != output.dimensions:
         raise InvalidInput(f"output {output.tensor} gives {dimensions} values, not {output.dimensions} "
@@ -33,9 +33,12 @@ def pooling_matrix(output: EncoderOutput, shape: Sequence[int]) -> NDArray[np.fl
 
 
 def pool(values: NDArray[np.float32], weights: NDArray[np.float32] | None) -> NDArray[np.float32]:
-    """Average a map by the weights of `pooling_matrix`: window by window, the channels of each."""
+    """Average a map by the weights of `pooling_matrix`: window by window, the channels of each.
+
+    Without weights, return the maximum of each channel of a map, or a vector (1, values) as it is.
+    """
     if weights is None:
-        return values.ravel()
+        return (values.max(axis=(2, 3)) if values.ndim == 4 else values).ravel()
     places = values.reshape(values.shape[1], -1)
     return np.asarray(weights @ places.T).ravel()
 

@@ -85,8 +85,11 @@ def _append_head(encoder: Encoder, head: EmbeddingHead) -> bytes:
     parts = []
     for output in encoder.card.outputs:
         weights = pooling_matrix(output, shapes[output.tensor])
-        if weights is None:
+        if output.pooling == "none":
             parts.append(output.tensor)
+            continue
+        if output.pooling == "max":
+            parts.append(add("Reshape", add("GlobalMaxPool", output.tensor), np.array([1, -1])))
             continue
         channels = shapes[output.tensor][1]
         places = add("Reshape", output.tensor, np.array([channels, -1]))

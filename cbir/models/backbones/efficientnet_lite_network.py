@@ -20,11 +20,15 @@ STAGES = ((3, 1, 1, 16, 1), (3, 2, 6, 24, 2), (5, 2, 6, 40, 2), (3, 2, 6, 80, 3)
 
 
 class PooledStage(NamedTuple):
-    """A stage, from 1, whose map is averaged over grid x grid windows, each `window` of its sides long."""
+    """A stage, from 1, whose map is averaged over grid x grid windows, each `window` of its sides long.
+
+    is_max: the maximum of each channel of the whole map is taken instead.
+    """
 
     stage: int
     grid: int
     window: float
+    is_max: bool = False
 
 
 class LiteNetwork(NamedTuple):
@@ -36,11 +40,13 @@ class LiteNetwork(NamedTuple):
 
 _MIDDLE, _LAST = PooledStage(5, 3, 0.5), PooledStage(7, 2, 0.6)
 _MEANS = (PooledStage(5, 1, 1.0), PooledStage(7, 1, 1.0))
+_MAXIMA = (PooledStage(6, 1, 1.0, is_max=True), PooledStage(7, 1, 1.0, is_max=True))
 # By the names of the built-in encoders, whose cards have the same outputs
 LITE_NETWORKS = {
     "lite0": LiteNetwork(LITE0, (_MIDDLE,)),
     "lite0-whole": LiteNetwork(LITE0, (_MIDDLE, _LAST)),
     "lite0-global": LiteNetwork(LITE0, _MEANS),
+    "lite0-max": LiteNetwork(LITE0, (PooledStage(5, 2, 0.6), _LAST, *_MAXIMA)),
     "lite1": LiteNetwork(LITE1, (_MIDDLE,)),
     "lite1-whole": LiteNetwork(LITE1, (_MIDDLE, _LAST)),
 }
@@ -98,12 +104,13 @@ class EfficientNetLiteNetwork(nn.Module):
         return tuple(maps)
 
 
-class WindowMeans(nn.Module):
-    """Means of windows of several maps, concatenated: (n, values), window by window, the channels of each."""
+class StagePooling(nn.Module):
+    """Pooled maps of some stages, concatenated: (n, values), window by window, the channels of each."""
 
     def __init__(self, outputs: tuple[PooledStage, ...]) -> None:
         super().__init__()
         self._outputs = outputs
+        self.stages = tuple(sorted({output.stage for output in outputs}))
 
     @property
     def values(self) -> int:
@@ -111,19 +118,23 @@ class WindowMeans(nn.Module):
         return sum(STAGES[output.stage - 1][3] * output.grid**2 for output in self._outputs)
 
     def forward(self, maps: tuple[Tensor, ...]) -> Tensor:
-        vectors = []
-        for output, values in zip(self._outputs, maps, strict=True):
+        vectors, by_stage = [], dict(zip(self.stages, maps, strict=True))
+        for output in self._outputs:
+            values = by_stage[output.stage]
+            if output.is_max:
+                vectors.append(values.amax(dim=(2, 3)))
+                continue
             height, width = int(values.shape[2]), int(values.shape[3])  # tensors while torch exports
             weights = torch.from_numpy(window_means(height, width, output.grid, output.window))
             vectors.append((weights.to(values) @ values.flatten(2).transpose(1, 2)).flatten(1))
         return torch.cat(vectors, dim=1)
 
 
-def build_lite_network(name: str) -> tuple[EfficientNetLiteNetwork, WindowMeans]:
+def build_lite_network(name: str) -> tuple[EfficientNetLiteNetwork, StagePooling]:
     """Make the network and the pooling of a name in LITE_NETWORKS, with random weights."""
     weights, outputs = LITE_NETWORKS[name]
-    stages = tuple(output.stage for output in outputs)
-    return EfficientNetLiteNetwork(weights.deeper, stages), WindowMeans(outputs)
+    pooling = StagePooling(outputs)
+    return EfficientNetLiteNetwork(weights.deeper, pooling.stages), pooling
 
 
 class _SameConvolution(nn.Conv2d):

@@ -15,6 +15,7 @@ from cbir.encoders import built_in
 from cbir.encoders.encoder_files import load_or_make, read_network
 from cbir.errors import InvalidInput
 from cbir.images import Image
+from cbir.models import packaged_weights
 from cbir.models.onnx_session import open_onnx_session
 from tests.cbir.descriptors.pictures import draw
 
@@ -87,9 +88,14 @@ def test_threads_do_not_disturb_each_other(converted):
 
 def test_names_and_hashes():
     cards = [encoders.get(name).card for name in encoders.names()]
-    assert [card.name for card in cards] == ["lite0", "lite0-whole", "lite0-global", "lite1", "lite1-whole"]
-    assert len({card.hash for card in cards}) == 5
-    assert [card.dimensions for card in cards] == [1008, 2288, 432, 1008, 2288]
+    assert {card.name: (card.hash, card.dimensions) for card in cards} == {
+        "lite0": ("f0f7f59fff475a8e", 1008),  # of profiles in existing collections
+        "lite0-whole": ("a94cae2014f81f36", 2288),
+        "lite0-global": ("52773a5fc2d822cd", 432),
+        "lite0-max": ("24d4cf0bb817ed4e", 2240),
+        "lite1": ("d42688071a6eb4e9", 1008),
+        "lite1-whole": ("942a5c17fa1c3cba", 2288),
+    }
     first = cards[0]
     assert first.model_copy(update={"title": "x", "licence": "y"}).hash == first.hash
     other_input = first.input.model_copy(update={"fit": "crop"})
@@ -105,7 +111,7 @@ def test_unknown_name():
 
 
 def test_missing_package_is_reported_with_the_remedy(monkeypatch):
-    monkeypatch.setattr(built_in, "find_spec", lambda _: None)
+    monkeypatch.setattr(packaged_weights, "find_spec", lambda _: None)
     encoder = encoders.get("lite1")
     for call in (encoder.check_available, encoder.store, lambda: encoder.describe_batch([np.zeros(1)])):
         with pytest.raises(
@@ -115,7 +121,7 @@ def test_missing_package_is_reported_with_the_remedy(monkeypatch):
 
 
 def test_package_is_not_needed_once_converted(monkeypatch, converted):
-    monkeypatch.setattr(built_in, "find_spec", lambda _: None)
+    monkeypatch.setattr(packaged_weights, "find_spec", lambda _: None)
     encoder = encoders.get("lite0", converted)
     encoder.check_available()
     assert encoder.store().parent == converted

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from cbir.encoders.built_in import CARDS
 from cbir.encoders.encoder_card import EncoderCard, EncoderOutput
 from cbir.encoders.pooling import pool, pooling_matrix
+from cbir.errors import InvalidInput
 
 
 @pytest.mark.parametrize("shape", [(1, 5, 14, 14), (1, 3, 7, 10), (1, 2, 2, 1), (1, 4, 1, 1)])
@@ -31,7 +32,8 @@ def test_windows(shape, grid, window):
 
 
 def test_windows_of_a_grid_cover_the_map():
-    for output in (output for card in CARDS.values() for output in card.outputs):
+    outputs = [output for card in CARDS.values() for output in card.outputs]
+    for output in (output for output in outputs if output.pooling != "max"):
         channels, side = {"middle": (112, 14), "last": (320, 7)}[output.tensor]
         weights = pooling_matrix(output, (1, channels, side, side))
         assert (weights.sum(axis=0) > 0).all()
@@ -44,6 +46,17 @@ def test_global_mean():
     assert pool(maps, pooling_matrix(output, maps.shape)) == pytest.approx(
         maps.mean(axis=(0, 2, 3)), abs=1e-6
     )
+
+
+def test_maximum_of_each_channel():
+    maps = np.random.default_rng(0).normal(size=(1, 6, 5, 4)).astype(np.float32) - 3
+    output = EncoderOutput(tensor="x", pooling="max", dimensions=6)
+    expected = [max(value for row in channel for value in row) for channel in maps[0].tolist()]
+    assert pool(maps, pooling_matrix(output, maps.shape)).tolist() == expected
+    maps[0, 2, 1, 3] = np.nan  # not hidden by larger values: such an image is refused
+    assert np.isnan(pool(maps, None)[2])
+    with pytest.raises(InvalidInput, match="gives 6 values, not 24"):
+        pooling_matrix(output.model_copy(update={"dimensions": 24}), maps.shape)
 
 
 def test_cards_survive_json():
