@@ -190,7 +190,8 @@ def tune(
     queries: Annotated[int, Option(min=1, help="Leave-one-out queries per setting.")] = 200,
     format: Printed = OutputFormat.text,
 ) -> None:
-    """Tune C and gamma of SVM re-ranking by grid search, and store them in the collection."""
+    """Tune C and gamma of SVM re-ranking by grid search, choose what auto stands for, and store both."""
+    from cbir.evaluation.auto_choice import choose
     from cbir.evaluation.tune import tune_svm
 
     with Collection(collection) as opened, opened.writer() as writer, StageBars() as bars:
@@ -200,8 +201,15 @@ def tune(
         best = trials[0]
         parameters = opened.profile.rerank | {"C": best.C, "gamma": best.gamma}
         writer.set_profile(opened.profile.model_copy(update={"rerank": parameters}))
+        choice = choose(opened, label)
+        writer.set_auto(choice.to_json())
     tried = [f"C={trial.C:g} gamma={trial.gamma:g}: {trial.mean_average_precision:.4f}" for trial in trials]
-    values = {"C": best.C, "gamma": best.gamma, "mean_average_precision": best.mean_average_precision}
+    values = {
+        "C": best.C,
+        "gamma": best.gamma,
+        "mean_average_precision": best.mean_average_precision,
+        "auto": f"{choice.method}: {choice.reason}",
+    }
     print_values(
         {**values, "tried": tried if format is OutputFormat.json else "\n" + "\n".join(tried)}, format
     )

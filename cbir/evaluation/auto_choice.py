@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cbir.evaluation.metrics.average_precision import average_precision
 from cbir.evaluation.tune import LabelledRows, read_labelled_rows
 from cbir.gallery.ranking import rank, top_k
-from cbir.rerank import get
+from cbir.rerank import get_tuned
 from cbir.rerank.auto import CANDIDATES, AutoChoice, default_choice, read_choice
 from cbir.rerank.none import NoReranking
 from cbir.rerank.reranker import Reranker
@@ -51,15 +51,15 @@ def choose(collection: Collection, label_key: str | None = None) -> AutoChoice:
     """
     view = collection.view()
     default = replace(default_choice(collection.profile.descriptor), generation=view.snapshot_generation)
-    found = _labelled_rows(collection, view, label_key)
+    found = labelled_rows(collection, view, label_key)
     if found is None:
         return default
     key, labelled = found
     count = int(np.clip(COMPARED // len(labelled.rows), LEAST_QUERIES, MOST_QUERIES))
-    rerankers = [get(method, **parameters) for method, parameters in CANDIDATES]
-    compared = [_compare(view, labelled, index, rerankers) for index in _draw(labelled, count)]
-    scored = [quality for quality in compared if quality is not None]
-    if not scored:
+    tuned = collection.profile.rerank
+    rerankers = [get_tuned(method, tuned, parameters) for method, parameters in CANDIDATES]
+    scored = compare_candidates(view, labelled, rerankers, count)
+    if not len(scored):
         return default
     means = np.mean(scored, axis=0)  # (candidates, 2)
     best = int(np.argmax(means.sum(axis=1).round(6)))
@@ -74,10 +74,35 @@ def _quality(means: Quality) -> str:
     return f"mAP {means[0]:.3f}, P@1 {means[1]:.3f}"
 
 
-def _labelled_rows(
+def compare_candidates(
+    view: View, labelled: LabelledRows, rerankers: Sequence[Reranker], count: int
+) -> Quality:
+    """Score leave-one-out queries, without images of the query's own patient.
+
+    Parameters
+    ----------
+    view : View
+        View of the collection.
+    labelled : LabelledRows
+        Its rows with their labels and patients.
+    rerankers : sequence of Reranker
+        r methods.
+    count : int
+        Largest number of queries, drawn from each class in turn.
+
+    Returns
+    -------
+    (q, r, 2) float64
+        AP and P@1; queries without a relevant image are left out.
+    """
+    compared = [_compare(view, labelled, index, rerankers) for index in _draw(labelled, count)]
+    return np.array([quality for quality in compared if quality is not None])
+
+
+def labelled_rows(
     collection: Collection, view: View, label_key: str | None
 ) -> tuple[str, LabelledRows] | None:
-    """Return the key to compare by, and the rows that have it; None without a usable label."""
+    """Return a label to compare by and the rows: `label_key`, "label" or the key with most classes; None without."""
     keys = (
         [label_key]
         if label_key

@@ -1,5 +1,6 @@
 """Registry of re-rankers: a new one is a file in this package and a line in RERANKERS."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from cbir.errors import InvalidInput
@@ -13,7 +14,7 @@ from cbir.rerank.pc import PostRetrievalClustering
 from cbir.rerank.pearson import Pearson
 from cbir.rerank.reranker import Reranked, Reranker
 
-__all__ = ["Reranked", "Reranker", "get", "names", "reranker_class", "resolve_name"]
+__all__ = ["Reranked", "Reranker", "get", "get_tuned", "names", "reranker_class", "resolve_name"]
 
 RERANKERS: tuple[type[Reranker], ...] = (
     NoReranking,
@@ -27,7 +28,7 @@ RERANKERS: tuple[type[Reranker], ...] = (
     KReciprocal,
     AlphaQueryExpansion,
 )
-AUTO = Diffusion.name  # the best on real images, whatever the size of their classes: docs/rerank.md
+AUTO = Diffusion.name  # without a collection, which may have another choice: cbir.rerank.auto
 
 
 def resolve_name(name: str) -> str:
@@ -54,3 +55,19 @@ def get(name: str, **parameters: Any) -> Reranker:
     Raises InvalidInput, which lists the choices, for an unknown name or parameter or a value out of bounds.
     """
     return reranker_class(name).from_values(name, parameters)
+
+
+def get_tuned(name: str, tuned: Mapping[str, Any], parameters: Mapping[str, Any]) -> Reranker:
+    """Return the re-ranker `name` with the parameters that a profile has tuned.
+
+    Parameters
+    ----------
+    name : str
+        Name of the re-ranker, or "auto".
+    tuned : mapping
+        Parameters of the profile; those that other re-rankers have are left out.
+    parameters : mapping
+        Parameters that replace them.
+    """
+    known = reranker_class(name).parameter_names()
+    return get(name, **({key: value for key, value in tuned.items() if key in known} | dict(parameters)))

@@ -229,9 +229,7 @@ class Searcher:
         if method == "auto" and not parameters:
             choice = read_choice(view.auto, self.collection.profile.descriptor)
             method, parameters, reason = choice.method, dict(choice.parameters), choice.reason
-        names = rerank.reranker_class(method).parameter_names()
-        profile = {name: value for name, value in self.collection.profile.rerank.items() if name in names}
-        return rerank.get(method, **(profile | parameters)), reason
+        return rerank.get_tuned(method, self.collection.profile.rerank, parameters), reason
 
     def learn(
         self,

@@ -150,7 +150,7 @@ def test_the_same_query_has_the_same_answer(ask):
 
 
 def test_trec_scores_fall_strictly(ask):
-    answer = ask(picture(1001), k=60)
+    answer = ask(picture(1001), k=60, rerank="diffusion")
     for hit in answer.results[:20]:
         hit.score = 1.0  # as a saturated sigmoid would
     lines = [line.split(" ") for line in trec_lines(answer, "/folder/my query.dcm")]
