@@ -1,6 +1,9 @@
 """Random changes and truncation of small files give an image or UnreadableImage."""
 
+import gzip
+
 import cv2
+import nibabel
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -43,6 +46,11 @@ def enhanced():
     return written(dicom_set(stored, frames=2, PerFrameFunctionalGroupsSequence=[group, group]))
 
 
+def volume():
+    values = np.stack([SMALL, SMALL[::-1], SMALL // 2], axis=-1).astype(np.int16)
+    return nibabel.Nifti1Image(values, np.diag([-1.0, 1.0, 4.0, 1.0])).to_bytes()
+
+
 SEEDS = {
     "png": saved(SMALL, "PNG"),
     "png palette": saved(saved_palette := cv2.merge([SMALL] * 3), "PNG"),
@@ -53,6 +61,8 @@ SEEDS = {
     "tiff lzw": saved(saved_palette, "TIFF", compression="tiff_lzw"),
     "tiff deep": coded(".tif", saved_palette.astype(np.uint16) * 257),
     "bmp": saved(SMALL, "BMP"),
+    "nifti": volume(),
+    "nifti gzip": gzip.compress(volume(), mtime=0),
     "dicom": written(
         dicom_set(STORED, WindowCenter=40, WindowWidth=400, RescaleSlope=2, RescaleIntercept=-9)
     ),
@@ -65,6 +75,8 @@ SEEDS = {
     "dicom jpeg": compressed(coded(".jpg", SMALL), *SMALL.shape, JPEGBaseline8Bit),
     "dicom jpeg 2000": compressed(saved(SMALL, "JPEG2000", no_jp2=True), *SMALL.shape, JPEG2000Lossless),
 }
+
+FRAMES = {"dicom enhanced": 2, "nifti": 3, "nifti gzip": 3}
 
 changes = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=8)
 
@@ -105,4 +117,4 @@ def test_any_bytes_after_any_signature(rest, beginning):
 
 def test_the_seeds_are_images():
     for kind, data in SEEDS.items():
-        assert len(list(decode(data, kind))) == (2 if kind == "dicom enhanced" else 1)
+        assert len(list(decode(data, kind))) == FRAMES.get(kind, 1)
