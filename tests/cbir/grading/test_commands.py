@@ -123,7 +123,7 @@ def test_evaluate_what_is_held_out(folder):
         (["--grade-column", "odd"], "'mild', which is not a grade"),
         (["--folds", "21"], "21 folds need as many patients"),
         (["--smoothing", "2"], "odd number"),
-        (["--smoothing", "much"], "odd number or auto"),
+        (["--smoothing", "much"], "odd number, auto or thresholds"),
         (["--list-size", "1"], "a list has 2 images"),
         (["--list-size", "many"], "a number of images or all"),
         (["--where", "grade=1", "--ranker", "ranking-svm"], "are equal"),
@@ -161,7 +161,7 @@ def test_fit_and_predict(folder, tmp_path, name):
                     int(found[side]["grade"])
                 )
         cases = read_graded_cases(collection, "grade")
-        fitted = make_ranker(name).fit(cases.vectors, cases.grades, cases.patients)
+        fitted = make_ranker(name).fit(cases.vectors, cases.grades, cases.groups())
         vector = descriptor("tamura")(next(iter(read_images(tmp_path / "new.png"))))
         assert found["score"] == pytest.approx(float(fitted.predict(vector[None])[0]))
     assert "graded images" in run("predict", tmp_path / "new.png", "--collection", folder).output
@@ -171,7 +171,7 @@ def test_fit_and_predict(folder, tmp_path, name):
 def test_an_image_is_not_its_own_neighbour(folder, tmp_path):
     run("fit", "--collection", folder)
     with Collection(folder) as collection:
-        image_id = read_graded_cases(collection, "grade").image_ids[0]
+        image_id = next(record.image_id for _, record in collection.iterate())
     by_file = said("predict", tmp_path / "0.png", "--collection", folder)
     assert by_file["graded"] == 56
     excluded = said("predict", tmp_path / "0.png", "--collection", folder, "--exclude-patient", "Doe^0")
