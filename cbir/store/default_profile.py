@@ -8,7 +8,7 @@ from cbir.errors import CbirError, InvalidInput
 from cbir.store import profile as profiles
 from cbir.store.profile import Profile
 
-DEFAULT_PROFILE = "lite0-whole"
+DEFAULT_PROFILE = "lite0-max"
 WITHOUT_NETWORK = "huang2012"  # needs no weights and no onnxruntime
 
 
