@@ -1,6 +1,6 @@
 """Thresholds between grades on the scores of left-out images, and decimal grades between them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +26,49 @@ class GradeScale:
         Ascending: a score typical of the lowest of m grades, the m - 1 thresholds, one typical of the highest.
     values : (m + 1,) float64
         Grades there: the lowest, the means of adjacent grades, the highest.
+    half_widths : (m,) float64, optional
+        Half the width of the interval around a grade that is rounded to each of the m grades.
     """
 
     scores: Floats
     values: Floats
+    half_widths: Floats | None = None
 
     def grades(self, scores: Floats) -> Floats:
         """Return decimal grades (n,) of `scores` (n,); rounded, they are the grades between the thresholds."""
         return np.interp(scores, self.scores, self.values)
+
+    def errors(self, scores: Floats) -> Floats:
+        """Return half the widths (n,) of the intervals of `scores` (n,); nan without intervals."""
+        if self.half_widths is None:
+            return np.full(len(scores), np.nan)
+        return self.half_widths[self._regions(scores)]
+
+    def with_intervals(self, scores: Floats, grades: Floats, coverage: float) -> "GradeScale":
+        """Return the scale with intervals that cover `coverage` of the grades in each region, on average.
+
+        Parameters
+        ----------
+        scores : (n,) float64
+            Scores of images by rankers that were fitted without them.
+        grades : (n,) float64
+            Their grades.
+        coverage : float
+            From 0 to 1.
+        """
+        errors, regions = np.abs(self.grades(scores) - grades), self._regions(scores)
+        everywhere = min(half_width(errors, coverage), float(np.ptp(grades)))
+        widths = [half_width(errors[regions == region], coverage) for region in range(len(self.scores) - 1)]
+        return replace(self, half_widths=np.where(np.isfinite(widths), widths, everywhere))
+
+    def _regions(self, scores: Floats) -> NDArray[np.int64]:
+        return np.searchsorted(self.scores[1:-1], scores, "right")
+
+
+def half_width(errors: Floats, coverage: float) -> float:
+    """Return the ceil((n + 1) coverage)-th smallest of `errors` (n,); inf if there are too few."""
+    rank = int(np.ceil((len(errors) + 1) * coverage))
+    return float(np.sort(errors)[rank - 1]) if rank <= len(errors) else np.inf
 
 
 def fit_grade_scale(scores: Floats, grades: Floats) -> GradeScale | None:

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from cbir.errors import InvalidInput
-from cbir.grading.grade_scale import GradeScale, fit_grade_scale
+from cbir.grading.grade_scale import GradeScale, fit_grade_scale, half_width
 from cbir.grading.graded_list import GradedList, Smoothing
 from cbir.grading.left_out_scores import FOLDS, left_out_scores
 from cbir.grading.s_ndcg_ranker import SNdcgRanker
@@ -49,6 +49,7 @@ class GradeInterpolator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     The interval is grade +- `error_`: the ceil((n + 1) coverage)-th smallest error of the n graded images, each
     graded by a ranker and a list (with thresholds: by a ranker) that were fitted without its group (cross-conformal,
     Vovk 2015). It is valid on average over new images from the same distribution, not for each grade separately.
+    With thresholds the images that are rounded to one grade have an interval of their own, where there are enough.
 
     Parameters
     ----------
@@ -99,9 +100,10 @@ class GradeInterpolator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         if self.coverage is not None:
             if self.scale_ is not None and scores is not None:
                 errors = np.abs(self.scale_.grades(scores) - grades)
+                self.scale_ = self.scale_.with_intervals(scores, grades, self.coverage)
             else:
                 errors = self._errors(features, grades, members)
-            self.error_ = min(_half_width(errors, self.coverage), self.range_[1] - self.range_[0])
+            self.error_ = min(half_width(errors, self.coverage), self.range_[1] - self.range_[0])
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
@@ -140,12 +142,6 @@ class GradeInterpolator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         return errors
 
 
-def _half_width(errors: Floats, coverage: float) -> float:
-    """Return the ceil((n + 1) coverage)-th smallest of `errors` (n,); inf if there are too few."""
-    rank = int(np.ceil((len(errors) + 1) * coverage))
-    return float(np.sort(errors)[rank - 1]) if rank <= len(errors) else np.inf
-
-
 def locate_scores(
     graded_list: GradedList,
     scores: Floats,
@@ -166,9 +162,11 @@ def locate_scores(
     within : (float, float)
         Range that the intervals are clipped to.
     scale : GradeScale, optional
-        Thresholds; None: the grades of the neighbours.
+        Thresholds, with intervals of their own; None: the grades of the neighbours.
     """
-    half = np.nan if error is None else error
+    halves = np.full(len(scores), np.nan if error is None else error)
+    if scale is not None:
+        halves = scale.errors(scores)
     lighter, severer = graded_list.neighbours(scores)
     return [
         GradePlacement(
@@ -179,7 +177,7 @@ def locate_scores(
             None if below < 0 else int(below),
             None if above < 0 else int(above),
         )
-        for score, grade, below, above in zip(
-            scores, (scale or graded_list).grades(scores), lighter, severer, strict=True
+        for score, grade, half, below, above in zip(
+            scores, (scale or graded_list).grades(scores), halves, lighter, severer, strict=True
         )
     ]

@@ -54,8 +54,8 @@ class StoredGrading(BaseModel):
         Half the width of the interval, which covers this share of the grades.
     range : (float, float)
         Lowest and highest grade.
-    scale : (list of float, list of float), optional
-        Scores and values of a `GradeScale`; None: grades come from neighbours.
+    scale : three lists of float, optional
+        Scores, values and half widths of a `GradeScale`; None: grades come from neighbours.
     images, patients : int
         Numbers in training.
     fitted : str
@@ -75,7 +75,7 @@ class StoredGrading(BaseModel):
     error: float
     coverage: float
     range: tuple[float, float]
-    scale: tuple[list[float], list[float]] | None = None
+    scale: tuple[list[float], list[float], list[float]] | None = None
     images: int
     patients: int
     fitted: str
@@ -96,7 +96,7 @@ class StoredGrading(BaseModel):
 
     def grade_scale(self) -> GradeScale | None:
         """Return the thresholds; None if grades come from neighbours."""
-        return None if self.scale is None else GradeScale(np.array(self.scale[0]), np.array(self.scale[1]))
+        return None if self.scale is None else GradeScale(*map(np.array, self.scale))
 
 
 def store_grading(interpolator: GradeInterpolator, **facts: Any) -> StoredGrading:
@@ -105,6 +105,7 @@ def store_grading(interpolator: GradeInterpolator, **facts: Any) -> StoredGradin
     Deviations are stored as their inverse, 0 for infinite ones.
     """
     ranker, scale = interpolator.ranker_, interpolator.scale_
+    parts = None if scale is None else (scale.scores, scale.values, cast(Floats, scale.half_widths))
     learned = {name: value for name, value in vars(ranker).items() if name.endswith("_")} | {
         "scale_": 1 / ranker.scale_
     }
@@ -117,7 +118,7 @@ def store_grading(interpolator: GradeInterpolator, **facts: Any) -> StoredGradin
         error=cast(float, interpolator.error_),
         coverage=cast(float, interpolator.coverage),
         range=interpolator.range_,
-        scale=None if scale is None else (scale.scores.tolist(), scale.values.tolist()),
+        scale=None if parts is None else tuple(part.tolist() for part in parts),
         **facts,
     )
 

@@ -69,6 +69,34 @@ def test_nothing_to_choose_from(scores, grades):
     assert fit_grade_scale(scores, grades.astype(float)) is None
 
 
+@pytest.mark.parametrize("coverage", [0.5, 0.9])
+def test_intervals_cover_their_share_in_each_region(coverage):
+    """Grades of the lowest images are exact, others are noisy: one width for all would fail both."""
+    shares = np.zeros((20, 3))
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        scores = random.uniform(0, 3, 2000)
+        grades = np.where(scores < 1, 0.0, np.rint(scores - 0.5 + random.normal(size=2000)).clip(0, 2))
+        scale = fit_grade_scale(scores[:1000], grades[:1000])
+        scale = scale.with_intervals(scores[:1000], grades[:1000], coverage)
+        new, truth = scores[1000:], grades[1000:]
+        covered = np.abs(scale.grades(new) - truth) <= scale.errors(new)
+        rounded = nearest_level(scale.grades(new), np.arange(3.0))
+        shares[seed] = [covered[rounded == level].mean() for level in range(3)]
+    assert (shares.mean(axis=0) > coverage - 0.03).all()
+    widths = scale.errors(np.array([0.1, 1.5, 2.9]))
+    assert widths[0] < widths[1:].min()
+
+
+def test_a_region_with_few_images_has_the_width_of_all():
+    scores, grades = skewed(60)
+    scale = fit_grade_scale(scores, grades)
+    wide = scale.with_intervals(scores, grades, 0.97)
+    errors = np.sort(np.abs(scale.grades(scores) - grades))
+    assert wide.half_widths[-1] == errors[int(np.ceil(61 * 0.97)) - 1]
+    assert np.isnan(scale.errors(scores)).all()
+
+
 def test_left_out_scores_know_nothing_of_their_patient():
     """With random grades and more values than images, fitted scores follow the grades and left-out ones do not."""
     random = np.random.default_rng(0)
@@ -103,6 +131,9 @@ def test_stored_and_used():
     scores = back.fitted_ranker().predict(X)
     np.testing.assert_allclose(scores, grader.ranker_.predict(X), atol=1e-9)
     np.testing.assert_allclose(back.grade_scale().grades(scores), grader.predict(X), atol=1e-9)
+    lows = [case.low for case in grader.locate(X)]
+    expected = np.maximum(grader.predict(X) - back.grade_scale().errors(scores), y.min())
+    np.testing.assert_allclose(lows, expected, atol=1e-9)
     assert [case.grade for case in grader.locate(X[:3])] == grader.predict(X[:3]).tolist()
 
 
