@@ -9,7 +9,7 @@ from cbir.errors import CbirError, InvalidInput
 from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks
 from cbir.rerank.none import NoReranking
-from cbir.search.search_models import Request
+from cbir.search.search_models import MAX_TEXT, Request
 from cbir.store.joint_vectors import unit_vectors
 from cbir.store.profile import Profile
 
@@ -35,11 +35,15 @@ def text_encoder(profile: Profile) -> Encoder:
 
 
 def check_text_request(text: str, request: Request) -> None:
-    """Raise InvalidInput for an empty text, and for parameters that need an image to search with."""
+    """Raise InvalidInput for an empty or very long text, and for parameters that need an image to search with."""
     if not text.strip():
         raise InvalidInput("text: is empty")
+    if len(text) > MAX_TEXT:
+        raise InvalidInput(f"text: has {len(text)} characters, and at most {MAX_TEXT} can be searched with")
     if request.examples or request.feedback:
-        raise InvalidInput("text: examples and feedback go with images; search with those, or with a text alone")
+        raise InvalidInput(
+            "text: examples and feedback go with images; search with those, or with a text alone"
+        )
     if request.rerank not in (None, NoReranking.name):
         raise InvalidInput(
             f"rerank: a search by text is not re-ranked; leave {request.rerank} out, or send {NoReranking.name}"

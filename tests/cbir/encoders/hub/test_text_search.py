@@ -178,6 +178,27 @@ def test_command_line_and_http(world, collection):
 
 
 @pytest.mark.slow
+def test_refusals_on_the_command_line(world):
+    reasons = {
+        ("--text", ""): "text: is empty",
+        ("--text", "x" * 2001): "text: has 2001 characters, and at most 2000",
+        (
+            "--text",
+            "x",
+            "--rerank",
+            "auto",
+        ): "a search by text is not re-ranked; leave auto out, or send none",
+        ("--text", "x", "id:y"): "search with images or with --text, one of them",
+        (): "search with images or with --text, one of them",
+        ("--text", "x", "--frame", "1"): "--frame is for files",
+        ("--text", "x", "--relevant", "y"): "text: examples and feedback go with images",
+    }
+    for arguments, reason in reasons.items():
+        with pytest.raises(InvalidInput, match=reason):
+            cbir("search", *arguments, "--collection", world[0] / "col")
+
+
+@pytest.mark.slow
 def test_a_search_needs_neither_torch_nor_transformers(world, collection):
     code = (
         "import sys; sys.modules.update(torch=None, transformers=None, open_clip=None, timm=None); "
