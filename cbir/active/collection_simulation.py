@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,8 @@ from cbir.errors import InvalidInput
 from cbir.grading.graded_cases import parse_grade
 from cbir.models.linear.grouped_folds import group_folds
 from cbir.severity import stored_ranker
-from cbir.severity.bayesian_ranker import BayesianRanker
-from cbir.severity.grey_images import read_grey_images
+from cbir.severity.ranker_inputs import read_ranker_inputs
+from cbir.severity.sampled_ranker import SampledRanker
 from cbir.severity.severity_labels import write_severity
 from cbir.store import Collection, Record
 from cbir.store.filter_conditions import Condition
@@ -27,11 +28,11 @@ Show = Callable[[str, int, int], None]
 class GradedImages:
     """Graded images of a collection, split by patient.
 
-    `pictures` (n, side, side) uint8 with `grades` (n,), their rows for `train` and `test`, and the number of images
-    whose picture is `missing`.
+    `images` (n, ...), pictures or values of an encoder, with `grades` (n,), their rows for `train` and `test`, and the
+    number of images whose picture is `missing`.
     """
 
-    pictures: NDArray[np.uint8]
+    images: NDArray[Any]
     grades: NDArray[np.float64]
     train: Rows
     test: Rows
@@ -41,7 +42,7 @@ class GradedImages:
 def load_graded_images(
     collection: Collection,
     column: str,
-    side: int,
+    ranker: SampledRanker,
     held_out: float,
     where: Sequence[Condition] = (),
     seed: int = 0,
@@ -54,8 +55,8 @@ def load_graded_images(
     collection : Collection
     column : str
         Label with the grades.
-    side : int
-        Side length of the pictures in pixels.
+    ranker : SampledRanker
+        Decides what is read of an image.
     held_out : float
         Share of the patients for testing, about.
     where : sequence of Condition
@@ -82,8 +83,8 @@ def load_graded_images(
     def has_grade(record: Record) -> bool:
         return bool(record.labels.get(column, "").strip())
 
-    images = read_grey_images(
-        collection, side, where, has_grade, lambda done, total: show("reading", done, total)
+    images = read_ranker_inputs(
+        collection, ranker, where, has_grade, lambda done, total: show("reading", done, total)
     )
     if len(images.records) < MIN_IMAGES:
         raise InvalidInput(
@@ -98,20 +99,20 @@ def load_graded_images(
     keys = [record.patient_key or record.image_id for record in images.records]
     patients = np.unique(keys, return_inverse=True)[1].astype(np.int64)
     train, test = group_folds(grades, patients, parts, seed)[0]
-    return GradedImages(images.pixels, grades, train, test, len(images.missing))
+    return GradedImages(images.inputs, grades, train, test, len(images.missing))
 
 
 def publish_ranker(
-    collection: Collection, ranker: BayesianRanker, show: Show = lambda stage, done, total: None
+    collection: Collection, ranker: SampledRanker, show: Show = lambda stage, done, total: None
 ) -> int:
     """Store `ranker` in the collection and label all images that have a picture with their severity.
 
     `show` is a progress callback. Returns the number of labelled images.
     """
-    images = read_grey_images(collection, ranker.side, show=lambda done, total: show("reading", done, total))
+    images = read_ranker_inputs(collection, ranker, show=lambda done, total: show("reading", done, total))
     if not images.records:
         return 0
-    severity = ranker.severity(images.pixels)
+    severity = ranker.severity(images.inputs)
     stored_ranker.store_ranker(collection, ranker, {"images": len(images.records)})
     write_severity(collection, [record.image_id for record in images.records], severity.mean)
     return len(images.records)

@@ -20,7 +20,7 @@ from cbir.active.simulation_metrics import (
     uncertainty_by_grade,
 )
 from cbir.errors import InvalidInput
-from cbir.severity.bayesian_ranker import BayesianRanker, Pictures
+from cbir.severity.sampled_ranker import SampledRanker
 from cbir.severity.severity_estimate import SeverityEstimate
 
 Grades = NDArray[np.float64]
@@ -36,7 +36,7 @@ class SimulationPlan:
     either wrong answer. With `calibrate`, the grades of the images in pairs are learned too.
     """
 
-    strategy: str = "variance"
+    strategy: str = strategies.DEFAULT
     rounds: int = 6
     start: float = 0.2
     step: float = 0.05
@@ -91,7 +91,7 @@ class SimulationResult:
     labels: NDArray[np.float32]
     train_grades: Grades
     test_grades: Grades
-    ranker: BayesianRanker
+    ranker: SampledRanker
 
     def as_dict(self) -> dict[str, Any]:
         """Return the final accuracies, "overall" and "neighbouring", and all "rounds"."""
@@ -127,12 +127,12 @@ def answers(grades: Grades, pairs: Rows, error_rate: float, rng: np.random.Gener
 
 
 def simulate(
-    pictures: Pictures,
+    images: NDArray[Any],
     grades: Grades,
     train: Rows,
     test: Rows,
     plan: SimulationPlan,
-    make: Callable[[int], BayesianRanker],
+    make: Callable[[int], SampledRanker],
     begin: Rows | None = None,
     show: Show = lambda done, total: None,
 ) -> SimulationResult:
@@ -140,7 +140,8 @@ def simulate(
 
     Parameters
     ----------
-    pictures : (n, h, w) uint8
+    images : (n, ...)
+        Pictures or values, as the ranker takes them.
     grades : (n,) float64
     train, test : (k,) int64
         Disjoint rows of the training and test images.
@@ -164,7 +165,7 @@ def simulate(
     if len(np.intersect1d(train, test)):
         raise InvalidInput("training and test images overlap")
     rng = np.random.default_rng(plan.seed)
-    images, train_grades = pictures[train], grades[train]
+    train_images, train_grades = images[train], grades[train]
     pairs = first_pairs(len(train), plan.start, None, rng) if begin is None else begin
     labels = answers(train_grades, pairs, plan.error_rate, rng)
     allowed = np.ones(len(train), bool)
@@ -172,8 +173,8 @@ def simulate(
     for number in range(plan.rounds + 1):
         compared = np.isin(np.arange(len(train)), pairs)
         pair_grades = np.where(compared, train_grades, np.nan) if plan.calibrate else None
-        ranker = make(number).fit(images, pairs, labels, pair_grades)
-        of_train, of_test = ranker.severity(images), ranker.severity(pictures[test])
+        ranker = make(number).fit(train_images, pairs, labels, pair_grades)
+        of_train, of_test = ranker.severity(train_images), ranker.severity(images[test])
         rounds.append(
             _round(number, pairs, train_grades, of_train, of_test.mean, grades[test], plan.calibrate)
         )

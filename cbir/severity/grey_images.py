@@ -48,10 +48,19 @@ def read_grey_image(collection: Collection, record: Record, side: int, pixels: i
     (side, side) uint8 or None
         None without file and thumbnail; a file whose content has changed does not count.
     """
+    image = read_stored_image(collection, record, pixels)
+    return None if image is None else pad_resize(image, side)
+
+
+def read_stored_image(collection: Collection, record: Record, pixels: int) -> Image | None:
+    """Read an image of `collection` from its file of at most so many `pixels`, or else from its thumbnail.
+
+    Returns None without file and thumbnail; a file whose content has changed does not count.
+    """
     image = _from_file(collection, record, pixels)
     if image is None and (thumbnail := collection.thumbnail(record.image_id)):
         image = next(iter(decode(thumbnail)))
-    return None if image is None else pad_resize(image, side)
+    return image
 
 
 def read_grey_images(

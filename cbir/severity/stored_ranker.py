@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput, NotFound
@@ -11,16 +10,16 @@ from cbir.store.severity_model import FOLDER
 from cbir.store.writer_lock import writer_lock
 
 if TYPE_CHECKING:
-    from cbir.severity.bayesian_ranker import BayesianRanker
+    from cbir.severity.sampled_ranker import SampledRanker
 
 
-def store_ranker(collection: Collection, ranker: "BayesianRanker", facts: dict[str, Any]) -> None:
+def store_ranker(collection: Collection, ranker: "SampledRanker", facts: dict[str, Any]) -> None:
     """Store a fitted ranker in a collection, replacing an earlier one.
 
     Parameters
     ----------
     collection : Collection
-    ranker : BayesianRanker
+    ranker : SampledRanker
     facts : dict, optional
         Further fields of its card.
 
@@ -33,22 +32,33 @@ def store_ranker(collection: Collection, ranker: "BayesianRanker", facts: dict[s
         ranker.save(collection.folder / FOLDER, facts)
 
 
-def load_stored_ranker(collection: Collection) -> "BayesianRanker":
+def load_stored_ranker(collection: Collection) -> "SampledRanker":
     """Load the ranker of `collection`; raise NotFound if it has none, InvalidInput without torch."""
     try:
-        from cbir.severity.bayesian_ranker import CARD, load_bayesian_ranker
+        from cbir.severity.sampled_ranker import CARD
+        from cbir.severity.stored_network import load_severity_ranker
     except ModuleNotFoundError as error:
         raise InvalidInput("severity of new images needs torch: pip install 'cbir[deep]'") from error
     # A last good copy uses the ranker of its collection.
     for folder in (collection.folder, collection.folder.parent):
         if (folder / FOLDER / CARD).is_file():
-            return load_bayesian_ranker(folder / FOLDER)
+            return load_severity_ranker(folder / FOLDER)
     raise NotFound(
         "the collection has no severity ranker; train one with `cbir annotate serve` or "
         "`cbir annotate simulate --write`"
     )
 
 
-def severity_of_picture(ranker: "BayesianRanker", picture: NDArray[np.uint8]) -> float:
-    """Return the severity of a `picture`, (side, side) as `ranker` needs it."""
-    return float(ranker.severity(picture[None]).mean[0])
+def severity_of_input(ranker: "SampledRanker", values: NDArray[Any]) -> float:
+    """Return the severity of one image: a picture (side, side) or values (d,), as `ranker` needs it."""
+    return float(ranker.severity(values[None]).mean[0])
+
+
+def ranker_descriptor(ranker: "SampledRanker") -> str | None:
+    """Return the name of the descriptor whose values `ranker` takes; None if it takes pictures."""
+    return getattr(ranker, "descriptor", None)
+
+
+def ranker_side(ranker: "SampledRanker") -> int | None:
+    """Return the side of the pictures that `ranker` takes; None if it takes values of a descriptor."""
+    return getattr(ranker, "side", None)

@@ -3,7 +3,7 @@
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from cbir.errors import InvalidInput
 
 if TYPE_CHECKING:
     from cbir.active.study.study_plan import StudyPlan
+    from cbir.store import Collection
 
 
 def serve_study(
@@ -25,7 +26,7 @@ def serve_study(
     ] = None,
     question: Annotated[str | None, typer.Option(help="Question shown on the page.")] = None,
     strategy: Annotated[
-        str | None, typer.Option(help="Strategy that selects the pairs of a round [variance].")
+        str | None, typer.Option(help="Strategy that selects the pairs of a round [stratified].")
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="Number of rounds [6].")] = None,
     start: Annotated[float | None, typer.Option(help="Fraction of the images in round 1 [0.2].")] = None,
@@ -35,20 +36,32 @@ def serve_study(
     overlap: Annotated[
         float | None, typer.Option(help="Fraction of the pairs that everyone judges [0.1].")
     ] = None,
-    backbone: Annotated[str | None, typer.Option(help="Backbone network of the ranker [small].")] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="Encoder whose values are learned from; none: a network on pictures, see --backbone "
+            "[the collection's encoder, or lite0-whole]."
+        ),
+    ] = None,
+    backbone: Annotated[str | None, typer.Option(help="Network on pictures [small].")] = None,
     side: Annotated[
-        int | None, typer.Option(help="Side length in pixels that images are scaled to for the network [64].")
+        int | None, typer.Option(help="Side length in pixels of the pictures of --backbone [64].")
     ] = None,
     weights: Annotated[
         str | None,
-        typer.Option(help="Initial weights: folder of a trained embedding, weights file, or none."),
+        typer.Option(
+            help="Initial weights of --backbone: folder of a trained embedding, weights file, or none."
+        ),
     ] = None,
     epochs: Annotated[
         int | None,
-        typer.Option(help="Epochs of each training; more if there are few pairs, see --steps [20]."),
+        typer.Option(
+            help="Epochs of each training; more if there are few pairs, see --steps [10; 20 for --backbone]."
+        ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(help="Minimum number of batches of each training [1000].")
+        int | None,
+        typer.Option(help="Minimum number of batches of each training [300; 1000 for --backbone]."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed [0].")] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
@@ -78,6 +91,8 @@ def serve_study(
             raise InvalidInput(
                 f"comparing needs at least two images; {collection} has {len(opened)}; add some with `cbir index`"
             )
+        of_ranker = {"backbone": backbone, "side": side, "weights": weights}
+        encoder = _choose_encoder(opened, folder, encoder, of_ranker)
     options = {
         "question": question,
         "strategy": strategy,
@@ -85,6 +100,7 @@ def serve_study(
         "start": start,
         "step": step,
         "overlap": overlap,
+        "encoder": encoder,
         "backbone": backbone,
         "side": side,
         "weights": _absolute_path(weights),
@@ -106,6 +122,18 @@ def serve_study(
     # The worker, which holds the journal, creates the app.
     make_app = partial(create_app, collection, folder, loaded_settings)
     GunicornServer(make_app, loaded_settings, listener, ready).run()
+
+
+def _choose_encoder(
+    collection: "Collection", folder: Path, encoder: str | None, options: dict[str, Any]
+) -> str | None:
+    """Return the encoder of a study, "none" for pictures, None to leave that of a stored plan."""
+    from cbir.active.study import study_plan
+    from cbir.severity.encoder_choice import choose_encoder
+
+    if encoder is None and (folder / study_plan.FILE).exists() and not any(options.values()):
+        return None
+    return choose_encoder(collection, encoder, options) or study_plan.NO_WEIGHTS
 
 
 def _absolute_path(weights: str | None) -> str | None:

@@ -66,7 +66,7 @@ def post_grade() -> Response:
         collection = state.searcher(params.collection).collection
         grader = state.graders.get(collection, params.grade_column)
         if isinstance(params, GradeByImage):
-            query = describe_upload(state.decoders, collection, data, params, grader.picture_side())
+            query = describe_upload(state.decoders, collection, data, params, grader.picture_side(), grader.other_encoder())
         with state.concurrency.slot(), query_deadline(state.settings.query_seconds):
             if isinstance(params, GradeById):
                 grade = grader.by_id(params.image_id)

@@ -19,6 +19,7 @@ from cbir.ingest.received_files import ReceivedFile
 from cbir.ingest.shared_bytes import SharedBytes, share_bytes
 from cbir.search import QueryImage
 from cbir.store import Collection, originals
+from cbir.store import profile as profiles
 from cbir.store.records import add_labels
 from service.http.request_params import UPLOAD_NAME, Rendering
 from service.http.timeouts import Deadline
@@ -32,7 +33,12 @@ def describe_task(decoders: Decoders, collection: Collection) -> DescribeTask:
 
 
 def describe_upload(
-    decoders: Decoders, collection: Collection, data: bytes, params: Rendering, side: int | None = None
+    decoders: Decoders,
+    collection: Collection,
+    data: bytes,
+    params: Rendering,
+    side: int | None = None,
+    encoder: str | None = None,
 ) -> QueryImage:
     """Decode and describe the image of an upload to search with.
 
@@ -48,6 +54,8 @@ def describe_upload(
         Frame, region and window; the only frame, all of it and the file's own window where None.
     side : int, optional
         Reduce the image to a picture of this side instead.
+    encoder : str, optional
+        Describe the image by this encoder instead.
 
     Raises
     ------
@@ -60,7 +68,10 @@ def describe_upload(
     with share_bytes(data) as shared:
         choice = _choice(decoders, shared, params)
         if side is None:
-            task = partial(describe_choice, choice, describe_task(decoders, collection))
+            describe = describe_task(decoders, collection)
+            if encoder is not None:
+                describe = replace(describe, profile=profiles.get(encoder))
+            task = partial(describe_choice, choice, describe)
         else:
             task = partial(reduce_choice, choice, side)
         query = decoders.run(task, Deadline().check)

@@ -81,11 +81,11 @@ def answer(truth: dict[str, float], pair: tuple[str, str]) -> str:
 
 def accuracy(study: Path, after: int) -> float:
     """Share of pairs of joints that nobody has seen, which the ranker learnt after that round puts in order."""
-    from cbir.severity.bayesian_ranker import load_bayesian_ranker
+    from cbir.severity.stored_network import load_severity_ranker
 
     severities = np.random.default_rng(7).uniform(0, 1, UNSEEN)
     images = np.stack([joint(severity, 10_000 + number) for number, severity in enumerate(severities)])
-    mean = load_bayesian_ranker(study / study_models.FOLDER / f"{after:04d}").severity(images).mean
+    mean = load_severity_ranker(study / study_models.FOLDER / f"{after:04d}").severity(images).mean
     first, second = np.triu_indices(len(severities), 1)
     apart = np.abs(severities[first] - severities[second]) > 0.05
     right = (mean[first] > mean[second]) == (severities[first] > severities[second])

@@ -3,10 +3,8 @@
 import numpy as np
 
 from cbir.active.candidate_pool import CandidatePool, Rows
+from cbir.active.strategies.severity_bins import severity_bins, take_turns
 from cbir.active.strategies.strategy_base import ImageStrategy, required_severity
-
-BINS = 8  # of severity, equally wide
-QUANTILES = (0.01, 0.99)  # ends of the bins, robust against outliers
 
 
 class Balanced(ImageStrategy):
@@ -23,10 +21,4 @@ class Balanced(ImageStrategy):
         mean, uncertain = severity.mean[pool.rows], severity.variance[pool.rows]
         if not len(mean):
             return pool.rows
-        low, high = np.quantile(mean, QUANTILES).tolist()
-        edges = np.linspace(low, high, BINS + 1)[1:-1]
-        bin_of = np.searchsorted(edges, mean, "right")
-        order = np.lexsort((rng.random(len(mean)), -uncertain, bin_of))
-        starts = np.searchsorted(bin_of[order], np.arange(BINS))
-        turn = np.arange(len(mean)) - starts[bin_of[order]]  # rank within the bin
-        return pool.rows[order[np.lexsort((rng.random(len(mean)), turn))[:count]]]
+        return pool.rows[take_turns(severity_bins(mean), -uncertain, count, rng)]

@@ -17,10 +17,10 @@ from cbir.store import Collection, severity_model
 from cbir.store.writer_lock import writer_lock
 
 if TYPE_CHECKING:
-    from cbir.severity.bayesian_ranker import BayesianRanker
+    from cbir.severity.sampled_ranker import SampledRanker
 
 FOLDER, SEVERITY = "models", "severity.npz"
-RANKER = ("severity.safetensors", "severity.json")  # the names in `bayesian_ranker`, which imports torch
+RANKER = ("severity.safetensors", "severity.json")  # the names in `sampled_ranker`, which imports torch
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class TrainedModel:
 
 
 def store_trained_model(
-    folder: Path, ranker: "BayesianRanker", after: int, judgements: int, ids: Sequence[str],
+    folder: Path, ranker: "SampledRanker", after: int, judgements: int, ids: Sequence[str],
     severity: SeverityEstimate,
 ) -> None:  # fmt: skip
     """Store a trained ranker and its severity atomically.
@@ -59,7 +59,7 @@ def store_trained_model(
     ----------
     folder : Path
         Folder of the study.
-    ranker : BayesianRanker
+    ranker : SampledRanker
     after : int
         Number of the last round it was trained on.
     judgements : int

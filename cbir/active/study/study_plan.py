@@ -11,38 +11,40 @@ from cbir.active.study.study_files import write_study_file
 from cbir.errors import InvalidInput
 
 FILE = "study.json"
-NO_WEIGHTS = "none"
+NO_WEIGHTS = "none"  # or no encoder
 
 
 class StudyPlan(BaseModel):
     """Plan of a study.
 
     `start` is the fraction of the images in the pairs of round 1, `step` that of each later round, `overlap` the
-    fraction of the pairs that every annotator judges. `strategy` selects the pairs. `backbone`, `side`, `weights`,
-    `epochs`, `steps` and `passes` are those of `BayesianRanker`. `study` is a random id.
+    fraction of the pairs that every annotator judges. `strategy` selects the pairs. `encoder` is the one whose values
+    the ranker learns from; None for pictures, of which `backbone`, `side` and `weights` are those of
+    `BayesianRanker`. `epochs`, `steps` and `passes` are those of the ranker. `study` is a random id.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     question: str = Field("Which one is more severe?", min_length=1, max_length=200)
-    strategy: str = "variance"
+    strategy: str = strategies.DEFAULT
     rounds: int = Field(6, ge=1, le=1000)
     start: float = Field(0.2, gt=0, le=1)
     step: float = Field(0.05, gt=0, le=1)
     overlap: float = Field(0.1, ge=0, le=1)
     seed: int = Field(0, ge=0)
+    encoder: str | None = None
     backbone: str = "small"
     side: int = Field(64, ge=32, le=1024)
     weights: str | None = None
-    epochs: int = Field(20, ge=1)
-    steps: int = Field(1000, ge=0)
+    epochs: int | None = Field(None, ge=1)
+    steps: int | None = Field(None, ge=0)
     passes: int = Field(30, ge=2)
     study: str = Field(default_factory=lambda: secrets.token_hex(8))
 
-    @field_validator("weights")
+    @field_validator("weights", "encoder")
     @classmethod
-    def _none_is_none(cls, weights: str | None) -> str | None:
-        return None if weights == NO_WEIGHTS else weights
+    def _none_is_none(cls, value: str | None) -> str | None:
+        return None if value == NO_WEIGHTS else value
 
 
 def save_plan(folder: Path, options: dict[str, Any]) -> StudyPlan:

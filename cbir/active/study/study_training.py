@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,9 @@ from cbir.active.study.study_images import read_study_images
 from cbir.errors import CbirError
 from cbir.file_lock import try_lock
 from cbir.store import Collection
+
+if TYPE_CHECKING:
+    from cbir.severity.sampled_ranker import SampledRanker
 
 NICENESS = 10
 STOPPED, NOTHING, FAILED = 3, 4, 5  # exit codes
@@ -62,25 +66,34 @@ def train_study(collection: Path, study: Path, after: int, stop: Stop) -> bool:
     ------
     CbirError
     """
+    from cbir.severity import ranker_inputs  # imports torch
+
     settings = study_plan.read_plan(study)
     with Collection(collection) as opened:
         ids = [record.image_id for _, record in opened.iterate()]
-        ids, images = read_study_images(opened, ids, settings.side, study / CACHE, stop)
+        ranker = _new_ranker(settings)
+        if settings.encoder is None:
+            ids, images = read_study_images(opened, ids, settings.side, study / CACHE, stop)
+        else:
+            encoded = ranker_inputs.read_ranker_inputs(opened, ranker)
+            ids, images = [record.image_id for record in encoded.records], encoded.inputs
     entries = judgement_journal.read_journal(study / JOURNAL)
     pairs, labels = training_pairs(judgement_journal.valid_judgements(entries), ids)
     if not len(pairs) or stop():
         return False
-    from cbir.severity.bayesian_ranker import BayesianRanker
-
     _leave_one_core()
-    ranker = BayesianRanker(
-        settings.backbone, settings.side, passes=settings.passes, epochs=settings.epochs, steps=settings.steps,
-        weights=settings.weights, seed=settings.seed,
-    ).fit(images, pairs, labels, stop=stop)  # fmt: skip
+    ranker.fit(images, pairs, labels, stop=stop)
     severity = ranker.severity(images)
     if not stop():
         study_models.store_trained_model(study, ranker, after, len(pairs), ids, severity)
     return True
+
+
+def _new_ranker(plan: study_plan.StudyPlan) -> "SampledRanker":
+    from cbir.severity.new_ranker import new_ranker
+
+    names = ("passes", "epochs", "steps", "seed", *(() if plan.encoder else ("backbone", "side", "weights")))
+    return new_ranker(plan.encoder, {name: getattr(plan, name) for name in names})
 
 
 @contextmanager

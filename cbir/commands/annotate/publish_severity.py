@@ -18,8 +18,8 @@ def publish_severity(
     require_torch("cpu", 0)
     from cbir.active.study import study_models, study_plan
     from cbir.severity import stored_ranker
-    from cbir.severity.bayesian_ranker import load_bayesian_ranker
     from cbir.severity.severity_labels import LABEL, write_severity
+    from cbir.severity.stored_network import load_severity_ranker
     from cbir.store import Collection
 
     study_plan.read_plan(study_dir)
@@ -32,7 +32,7 @@ def publish_severity(
             raise InvalidInput(
                 f"none of the images of {study_dir} is in {collection}; name the collection of the study"
             )
-        ranker = load_bayesian_ranker(study_dir / study_models.FOLDER / f"{model.after:04d}")
+        ranker = load_severity_ranker(study_dir / study_models.FOLDER / f"{model.after:04d}")
         stored_ranker.store_ranker(opened, ranker, {"after": model.after, "judgements": model.judgements})
         changed = write_severity(opened, model.ids, model.severity.mean)
     typer.echo(

@@ -24,7 +24,10 @@ def simulate_annotation(
     grade_column: Column = "grade",
     strategy: Annotated[
         list[str] | None,
-        Option(help="variance, random, core-set, disagreement or balanced. Repeatable to compare several."),
+        Option(
+            help="stratified, variance, random, core-set, disagreement or balanced; repeatable to compare several. "
+            "[stratified]"
+        ),
     ] = None,
     rounds: Annotated[int, Option(min=0, max=100, help="Rounds after the first.")] = 6,
     start: Annotated[float, Option(help="Fraction of the images in the initial pairs.")] = 0.2,
@@ -33,15 +36,34 @@ def simulate_annotation(
     calibrate: Annotated[bool, Option(help="Also learn from the grades of the images in pairs.")] = False,
     held_out: Annotated[float, Option(help="Fraction of the patients to test on.")] = 0.2,
     where: options.Where = None,
-    backbone: Annotated[str, Option(help="Network: small, densenet169, resnet18, ...")] = "small",
-    weights: Annotated[
-        str | None, Option(help="Initial weights: a weights file, or the folder of a trained embedding.")
+    encoder: Annotated[
+        str | None,
+        Option(
+            help="Encoder whose values are learned from; none: a network on pictures, see --backbone. "
+            "[the collection's encoder, or lite0-whole]"
+        ),
     ] = None,
-    side: options.Side = 64,
+    backbone: Annotated[
+        str | None, Option(help="Network on pictures: small, densenet169, resnet18, ... [small]")
+    ] = None,
+    weights: Annotated[
+        str | None,
+        Option(help="Initial weights of --backbone: a weights file, or the folder of a trained embedding."),
+    ] = None,
+    side: Annotated[
+        int | None, Option(min=32, max=1024, help="Side of the pictures of --backbone in pixels. [64]")
+    ] = None,
     passes: Annotated[int, Option(min=2, max=1000, help="Stochastic passes per severity.")] = 30,
-    epochs: Annotated[int, Option(min=1, help="Passes over the pairs; if few, see --steps.")] = 20,
-    steps: Annotated[int, Option(min=0, help="Smallest number of training batches.")] = 1000,
-    rate: Annotated[float, Option(help="Peak learning rate of Adam.")] = 1e-3,
+    epochs: Annotated[
+        int | None,
+        Option(min=1, help="Passes over the pairs; if few, see --steps. [10; 20 for --backbone]"),
+    ] = None,
+    steps: Annotated[
+        int | None, Option(min=0, help="Smallest number of training batches. [300; 1000 for --backbone]")
+    ] = None,
+    rate: Annotated[
+        float | None, Option(help="Peak learning rate of Adam. [0.003; 0.001 for --backbone]")
+    ] = None,
     seed: Annotated[int, Option(min=0, help="Random seed of selection and training.")] = 0,
     threads: options.Threads = 0,
     device: options.Device = "cpu",
@@ -56,29 +78,30 @@ def simulate_annotation(
 ) -> None:
     """Simulate an annotation study: learn severity in rounds of comparisons, with answers from the grades."""
     require_torch(device, threads)
+    from cbir.active import strategies
     from cbir.active.collection_simulation import load_graded_images, publish_ranker
     from cbir.active.simulation import SimulationPlan
     from cbir.active.simulation import simulate as run
     from cbir.active.simulation_report import write_simulation_report as write_report
-    from cbir.severity.bayesian_ranker import BayesianRanker
+    from cbir.severity.encoder_choice import choose_encoder
+    from cbir.severity.new_ranker import new_ranker
 
-    names = list(dict.fromkeys(strategy or ["variance"]))
+    names = list(dict.fromkeys(strategy or [strategies.DEFAULT]))
     plans = {name: SimulationPlan(name, rounds, start, step, error_rate, calibrate, seed) for name in names}
     if report is not None and report.exists() and not report.is_dir():
         raise InvalidInput(f"{report} is a file; the report needs a folder")
 
-    def make(_: int) -> BayesianRanker:
-        return BayesianRanker(backbone, side, passes=passes, epochs=epochs, steps=steps, rate=rate, weights=weights,
-                              seed=seed, device=device)  # fmt: skip
-
-    make(0)
+    settings = {"backbone": backbone, "side": side, "weights": weights, "passes": passes, "epochs": epochs,
+                "steps": steps, "rate": rate, "seed": seed, "device": device}  # fmt: skip
     conditions = [parse_filter(text) for text in where or ()]
     results: dict[str, SimulationResult] = {}
     with Collection(collection) as opened, StageBars() as bars:
-        data = load_graded_images(opened, grade_column, side, held_out, conditions, seed, bars.show)
+        ranker = new_ranker(choose_encoder(opened, encoder, settings), settings)
+        data = load_graded_images(opened, grade_column, ranker, held_out, conditions, seed, bars.show)
+        make = ranker.copies(data.images[data.train])
         for name, plan in plans.items():
             results[name] = run(
-                data.pictures, data.grades, data.train, data.test, plan, make, show=partial(bars.show, name)
+                data.images, data.grades, data.train, data.test, plan, make, show=partial(bars.show, name)
             )
         if report is not None:
             write_report(results, report)

@@ -12,7 +12,8 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.models import backbones, embedding_card
 from cbir.models.embedder import Embedder, save_embedder
 from cbir.severity.bayesian_network import BayesianNetwork
-from cbir.severity.bayesian_ranker import BayesianRanker, load_bayesian_ranker
+from cbir.severity.bayesian_ranker import BayesianRanker
+from cbir.severity.stored_network import load_severity_ranker
 from cbir.severity.unit_dropout import UnitDropout
 from tests.cbir.active.drawn import SIDE, draw, judged
 
@@ -172,32 +173,32 @@ def test_saved_and_loaded_it_says_the_same(fitted, tmp_path):
     fitted.save(tmp_path / "kept", {"learnt": "from squares"})
     card = json.loads((tmp_path / "kept" / "severity.json").read_text())
     assert card["learnt"] == "from squares"
-    again = load_bayesian_ranker(tmp_path / "kept")
+    again = load_severity_ranker(tmp_path / "kept")
     assert asdict(again) == asdict(fitted)
     np.testing.assert_array_equal(again.severity(PICTURES).mean, fitted.severity(PICTURES).mean)
 
 
 def test_what_is_no_ranker_is_refused(fitted, tmp_path):
     with pytest.raises(NotFound):
-        load_bayesian_ranker(tmp_path)
+        load_severity_ranker(tmp_path)
     fitted.save(tmp_path)
     weights, card = tmp_path / "severity.safetensors", tmp_path / "severity.json"
     content = weights.read_bytes()
     weights.write_bytes(content[:-1] + b"x")
     with pytest.raises(InvalidInput, match="not the file"):
-        load_bayesian_ranker(tmp_path)
+        load_severity_ranker(tmp_path)
     weights.write_bytes(content)
     said = json.loads(card.read_text())
     card.write_text(json.dumps({**said, "ranker": {**said["ranker"], "backbone": "toprank"}}))
     with pytest.raises(InvalidInput, match="does not fit"):
-        load_bayesian_ranker(tmp_path)
+        load_severity_ranker(tmp_path)
     card.write_text("[]")
     with pytest.raises(InvalidInput, match="not the card"):
-        load_bayesian_ranker(tmp_path)
+        load_severity_ranker(tmp_path)
     weights.unlink()
     card.write_text(json.dumps(said))
     with pytest.raises(NotFound):
-        load_bayesian_ranker(tmp_path)
+        load_severity_ranker(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from cbir.errors import CollectionBusy, InvalidInput
 from cbir.severity.severity_estimate import SeverityEstimate
 
 IDS = [f"{number:032x}" for number in range(20)]
-PLAN = study_plan.StudyPlan(rounds=3, start=0.3, step=0.2, overlap=0.34)
+PLAN = study_plan.StudyPlan(strategy="variance", rounds=3, start=0.3, step=0.2, overlap=0.34)
 
 Opening = Callable[..., Study]
 
@@ -313,7 +313,7 @@ def test_weights_are_kept_until_there_are_to_be_none(tmp_path: Path) -> None:
 
 def test_the_ranker_learns_as_the_plan_says(tmp_path: Path, indexed: Path) -> None:
     pytest.importorskip("torch")
-    from cbir.severity import bayesian_ranker
+    from cbir.severity import bayesian_ranker, new_ranker
     from cbir.store import Collection
 
     said = {
@@ -339,7 +339,7 @@ def test_the_ranker_learns_as_the_plan_says(tmp_path: Path, indexed: Path) -> No
             raise InvalidInput("enough")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bayesian_ranker, "BayesianRanker", Noted)
+        patch.setattr(new_ranker, "BayesianRanker", Noted)
         with pytest.raises(InvalidInput, match="enough"):
             train_study(indexed, tmp_path, 1, lambda: False)
     assert {name: made[0][name] for name in said} == said
