@@ -224,8 +224,9 @@ def run_loss(loss: str, images: Images, trial: Trial, folder: Path, args: argpar
         vectors = apply_network(embedder, data.pictures, args.device)
         record |= {"backbone": args.encoder or args.backbone, "epochs": args.epochs, **outcome}
         record["results"] = measure(vectors, (), trial, args)
-        combined = measure(*combine(vectors, baseline, bounds), trial, args)
-        record["results"] |= {f"{kind}, with {BASELINE}": values for kind, values in combined.items()}
+        if not args.alone:
+            combined = measure(*combine(vectors, baseline, bounds), trial, args)
+            record["results"] |= {f"{kind}, with {BASELINE}": values for kind, values in combined.items()}
     folder.with_name(f"{folder.name}.json").write_text(json.dumps(record, indent=1) + "\n")
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -295,6 +296,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--rerank", default="auto")
     parser.add_argument("--reranked", type=int, default=300, help="number of queries to re-rank; 0: none")
+    parser.add_argument("--alone", action="store_true", help=f"do not combine embeddings with {BASELINE}")
     parser.add_argument("--reference", default="multi-similarity", help="loss that others are compared with")
     parser.add_argument("--threads", type=int, default=0, help="0: all")
     parser.add_argument("--device", default="cpu")

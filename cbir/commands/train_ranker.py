@@ -9,6 +9,7 @@ from typer import Option
 from cbir.commands import options
 from cbir.commands.output import StageBars
 from cbir.commands.require_torch import require_torch
+from cbir.errors import InvalidInput
 
 
 def train_ranker_command(
@@ -23,6 +24,10 @@ def train_ranker_command(
     ] = "toprank",
     p: Annotated[float, Option(help="Power of toprank, 1 to inf; a higher one weighs the top more.")] = 16,
     backbone: Annotated[str, Option(help="Network: small, toprank, fcn10, resnet18, ...")] = "toprank",
+    encoder: Annotated[
+        str | None,
+        Option(help="Pretrained encoder to start from, in place of --backbone: lite0, lite0-whole, ..."),
+    ] = None,
     weights: Annotated[
         Path | None, Option(help="Initial weights: a weights file, or the folder of a trained embedding.")
     ] = None,
@@ -44,11 +49,26 @@ def train_ranker_command(
     continue it. `cbir rank` scores images with the result.
     """
     require_torch(device, threads)
+    from cbir.training.fine_tuning import check_trainable
     from cbir.training.ranker_folder import RankerTask, train_ranker_folder
     from cbir.training.ranker_training import RankerRecipe
 
     recipe = RankerRecipe(method, p, epochs, positives, negatives, rate, decay, augment, seed)
-    task = RankerTask(data, tuple(positive), tuple(where or ()), backbone, side, weights)
+    if encoder:
+        check_trainable(encoder)
+        if weights:
+            raise InvalidInput(
+                "--encoder has weights of its own; leave out --weights, or name the --backbone"
+            )
+    task = RankerTask(
+        data,
+        tuple(positive),
+        tuple(where or ()),
+        encoder or backbone,
+        side,
+        weights,
+        pretrained=bool(encoder),
+    )
     with StageBars() as bars:
         report = train_ranker_folder(task, recipe, out, device, save_every, bars.show)
     for line in report["notes"]:

@@ -80,9 +80,9 @@ class EmbeddingDescriptor:
 
     def describe_batch(self, inputs: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
         """Describe n prepared images, BATCH at a time: (n, dimensions) float32."""
+        shape = _encoder_input(self.name, self._folder())
         network = _load_network(self.name, self._folder(), self._device)
         vectors = [np.empty((0, self.dimensions), np.float32)]
-        shape = _encoder_input(self.name, self._folder())
         if shape is not None:  # one by one: larger batches leave the cache and are slower
             return np.concatenate(vectors + [network(normalise_pixels(pixels, shape)) for pixels in inputs])
         for start in range(0, len(inputs), BATCH):

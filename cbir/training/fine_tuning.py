@@ -45,8 +45,8 @@ def check_trainable(encoder: str) -> None:
     """Raise InvalidInput unless there is a torch form of the encoder."""
     if encoder not in LITE_NETWORKS:
         raise InvalidInput(
-            f"the encoder {encoder} can be used frozen only: its ONNX form cannot be trained. Leave out --fine-tune, "
-            f"or choose one of {', '.join(LITE_NETWORKS)}"
+            f"the encoder {encoder} can be used frozen only: its ONNX form cannot be trained. Use it with "
+            f"`cbir train embedding` without --fine-tune, or choose one of {', '.join(LITE_NETWORKS)}"
         )
 
 

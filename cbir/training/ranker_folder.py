@@ -13,6 +13,7 @@ import cbir
 from cbir.datasets.manifest import Manifest
 from cbir.evaluation.report.ranker_report import ScoredImages, write_ranker_report
 from cbir.evaluation.report.svg_figure import require_matplotlib
+from cbir.models.backbones import IMAGENET
 from cbir.models.scoring_network import ScoringNetwork, save_scoring_network
 from cbir.training.labelled_examples import read_ranker_examples
 from cbir.training.network_scoring import score_pictures
@@ -38,6 +39,8 @@ class RankerTask:
         See `read_ranker_examples`.
     backbone, side, weights
         See `ScoringNetwork`.
+    pretrained : bool
+        Start from the backbone's published weights.
     """
 
     manifest: Path
@@ -46,6 +49,7 @@ class RankerTask:
     backbone: str = "toprank"
     side: int = 64
     weights: Path | None = None
+    pretrained: bool = False
 
 
 def train_ranker_folder(
@@ -88,7 +92,8 @@ def train_ranker_folder(
     require_matplotlib()  # for the report
     examples = read_ranker_examples(Manifest(task.manifest), task.positive, task.where)
     torch.manual_seed(recipe.seed)
-    network = ScoringNetwork(task.backbone, task.side, str(task.weights) if task.weights else None)
+    weights = IMAGENET if task.pretrained else task.weights and str(task.weights)
+    network = ScoringNetwork(task.backbone, task.side, weights)
     images = load_training_images(examples, task.side, show)
     pixels = images.pictures.pixels
     positive = np.array([example.positive for example in images.examples], bool)
@@ -114,7 +119,11 @@ def train_ranker_folder(
         "where": " and ".join(task.where) or "all rows",
         "manifest_sha256": hashlib.sha256(task.manifest.read_bytes()).hexdigest(),
         "ranker": network.options,
-        "started_from": task.weights.name if task.weights else "random weights",
+        "started_from": IMAGENET
+        if task.pretrained
+        else task.weights.name
+        if task.weights
+        else "random weights",
         "training": {**asdict(recipe), "p": recipe.p if math.isfinite(recipe.p) else "inf"},
         "device": device,
         "versions": {"cbir": cbir.__version__, "torch": torch.__version__},
