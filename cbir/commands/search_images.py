@@ -15,6 +15,7 @@ from cbir.errors import InvalidInput
 from cbir.evaluation.trec import run_lines
 from cbir.hardware import Device
 from cbir.images import Limits, read_images
+from cbir.rerank.parameters import AUTO
 from cbir.search import (
     MAX_EXAMPLES,
     MAX_JUDGEMENTS,
@@ -31,7 +32,8 @@ from cbir.store import Collection
 def search_images(
     collection: options.Folder,
     images: Annotated[
-        list[str] | None, Argument(metavar="IMAGE", help="Image files, or id:IMAGE_ID; several are one query.")
+        list[str] | None,
+        Argument(metavar="IMAGE", help="Image files, or id:IMAGE_ID; several are one query."),
     ] = None,
     text: Annotated[
         str | None, Option(help="Words to search with, for encoders of image-text models.")
@@ -124,6 +126,8 @@ def parse_judgements(relevant: list[str], irrelevant: list[str], file: Path | No
 
 def _parameter(text: str) -> tuple[str, Any]:
     name, _, value = text.partition("=")
+    if value == AUTO:
+        return name, value
     try:
         return name, float(value) if "." in value or "e" in value.lower() else int(value)
     except ValueError:

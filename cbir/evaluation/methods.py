@@ -7,6 +7,7 @@ from typing import Any
 
 from cbir import rerank
 from cbir.errors import InvalidInput
+from cbir.rerank.parameters import AUTO
 
 
 @dataclass(frozen=True)
@@ -37,14 +38,20 @@ def parse_methods(text: str) -> list[Method]:
 
 def _method(name: str) -> Method:
     kind, *settings = name.split(":")
-    parameters = {}
+    parameters: dict[str, Any] = {}
     for setting in settings:
         key, _, value = setting.partition("=")
         try:
-            parameters[key] = int(value) if re.fullmatch(r"-?\d+", value) else float(value)
+            parameters[key] = _value(value)
         except ValueError:
             raise InvalidInput(
                 f"'{name}': {setting} is not of the form NAME=NUMBER, as in eprf:P=9"
             ) from None
     rerank.get(kind, **parameters)
     return Method(name, kind, parameters)
+
+
+def _value(text: str) -> int | float | str:
+    if text == AUTO:
+        return text
+    return int(text) if re.fullmatch(r"-?\d+", text) else float(text)

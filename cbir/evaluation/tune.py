@@ -13,6 +13,9 @@ from cbir.errors import InvalidInput
 from cbir.evaluation.candidates import encode_values
 from cbir.evaluation.metrics.average_precision import average_precision
 from cbir.gallery.ranking import rank, top_k
+from cbir.rerank.eprf import SHARPNESS
+from cbir.rerank.kernel_width import kernel_gamma
+from cbir.rerank.parameters import AUTO
 from cbir.store import Collection, View
 
 METHOD = "eprf"  # re-ranker whose SVMs are tuned
@@ -56,7 +59,7 @@ def tune_svm(
         Number of queries, drawn evenly from the classes, from the images with an even content hash: the others
         remain for reporting.
     penalties, widths : sequence of float
-        Values of C and gamma; by default those that the re-ranker declares.
+        Values of C and gamma; by default those that the re-ranker declares, gamma as multiples of the automatic one.
     progress : callable
         Gets the points done and their number.
 
@@ -76,7 +79,9 @@ def tune_svm(
     if not len(indices):
         raise InvalidInput(f"no two images share a value of the label {label_key}, which tuning needs")
     declared = rerank.reranker_class(METHOD).svm_grid
-    grid = list(product(penalties or declared["C"], widths or declared["gamma"]))
+    automatic = _automatic_gamma(view, labelled.rows, indices[:50])
+    gammas = widths or [float(f"{automatic * multiple:.3g}") for multiple in declared["gamma"]]
+    grid = list(product(penalties or declared["C"], gammas))
     trials = []
     for done, (C, gamma) in enumerate(grid):
         progress(done, len(grid))
@@ -115,6 +120,14 @@ def _draw(
     ]
     turns = [index for turn in zip_longest(*classes) for index in turn if index is not None]
     return np.array(turns[:count], np.int64)
+
+
+def _automatic_gamma(view: View, rows: NDArray[np.int64], indices: NDArray[np.int64]) -> float:
+    """Return the median of the gammas that the re-ranker would choose for some queries."""
+    gallery = view.gallery
+    queries = gallery.vectors(rows[indices])
+    gammas = [kernel_gamma(AUTO, query, gallery, rows, SHARPNESS) for query in queries]
+    return float(np.median(gammas)) * gallery.dimensions
 
 
 def _query(view: View, labelled: LabelledRows, index: int, parameters: dict[str, Any]) -> float | None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList
-from cbir.gallery.vector_blocks import Floats, Rows, Scores
+from cbir.gallery.vector_blocks import Floats, Rows, Scores, spread_rows
 from cbir.gpu.torch_expansion import expansion_values
 from cbir.gpu.torch_graph import TorchGraph
 from cbir.gpu.torch_list import SLACK, TorchList, rows_at_ranks, rows_with_largest
@@ -51,6 +51,12 @@ class TorchBackend(Backend):
 
     def __len__(self) -> int:
         return self._count
+
+    def sample_rows(self, count: int) -> Rows:
+        if self._allowed is None:
+            return spread_rows(self._count, count)
+        rows: Rows = self.to_host(torch.nonzero(self._allowed)[:, 0]).astype(np.int64)
+        return rows[spread_rows(len(rows), count)]
 
     def full_list(self) -> RankingList:
         raise NeedsFullList

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import squared_distances
 from cbir.gallery.ranking import RankingList, rank
-from cbir.gallery.vector_blocks import Floats, Rows, Scores
+from cbir.gallery.vector_blocks import Floats, Rows, Scores, spread_rows
 from cbir.rerank.diffusion_graph import DiffusionGraph
 from cbir.rerank.kernel_expansion import KernelExpansion
 from cbir.rerank.negatives import draw_negatives
@@ -47,6 +47,10 @@ class Backend:
     def __len__(self) -> int:
         """Return the number of rows to rank."""
         return len(self.ranking)
+
+    def sample_rows(self, count: int) -> Rows:
+        """Return at most `count` gallery rows of the list, evenly spread and ascending."""
+        return self.ranking.rows[spread_rows(len(self.ranking), count)]
 
     def full_list(self) -> RankingList:
         """Return the ranking list of all rows."""

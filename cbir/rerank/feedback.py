@@ -12,12 +12,15 @@ from cbir.gallery.ranking import RankingList, top_k
 from cbir.gallery.vector_blocks import Doubles, Floats, Scores
 from cbir.rerank.eprf import LEAST_MEMBERSHIP, ProbabilityScores
 from cbir.rerank.kernel_expansion import KernelExpansion
+from cbir.rerank.kernel_width import kernel_gamma
 from cbir.rerank.negatives import draw_negatives
-from cbir.rerank.parameters import ParameterSet, parameter
+from cbir.rerank.parameters import AUTO, ParameterSet, parameter
 from cbir.rerank.reranker import TIE, Reranked
 from cbir.rerank.seeded_diffusion import RelevanceFeedback, SeededDiffusion
 from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.threads import OneBlasThread
+
+SHARPNESS = 5.0  # as gamma = 3 on standardised vectors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +43,7 @@ class Feedback(ParameterSet):
     distrust: float = parameter(0.3, 0.01, 1, "membership of unjudged negatives")
     lowest: float = parameter(0.9, 0, 1, "share of the list that unjudged negatives come from")
     C: float = parameter(10.0, 1e-4, 1e4, "penalty")
-    gamma: float = parameter(3.0, 1e-6, 1e6, "of the kernel exp(-gamma / d |x - v|^2), d dimensions")
+    gamma: float | str = parameter(AUTO, 1e-6, 1e6, "of the kernel exp(-gamma / d |x - v|^2), d dimensions")
     flow: float = parameter(0.4, 0, 100, "weight of the diffusion")
     seed: int = parameter(0, 0, 2**32 - 1, "seed of the draw of negatives")
 
@@ -100,7 +103,8 @@ class Feedback(ParameterSet):
         first = len(examples) + len(shared)
         negative_members = np.arange(first, len(vectors)).reshape(negatives.shape)
         members = np.hstack([np.tile(np.arange(first), (self.T, 1)), negative_members])
-        training_sets = TrainingSets(vectors, members, signs, self.gamma / gallery.dimensions, centre)
+        gamma = kernel_gamma(self.gamma, centre, gallery, ranking.rows, SHARPNESS)
+        training_sets = TrainingSets(vectors, members, signs, gamma, centre)
         return training_sets.train(slice(None), self.C, np.maximum(memberships, LEAST_MEMBERSHIP)).sum()
 
 

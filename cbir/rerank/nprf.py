@@ -6,9 +6,10 @@ from typing import ClassVar
 from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Rows
 from cbir.rerank.backend import Backend
-from cbir.rerank.eprf import FINE_SVM_GRID, SVM_GRID, ProbabilityScores, negative_notes
+from cbir.rerank.eprf import FINE_SVM_GRID, SHARPNESS, SVM_GRID, ProbabilityScores, negative_notes
 from cbir.rerank.kernel_expansion import REFINED
-from cbir.rerank.parameters import parameter
+from cbir.rerank.kernel_width import SAMPLE, kernel_gamma
+from cbir.rerank.parameters import AUTO, parameter
 from cbir.rerank.reranker import TIE, CollectionReranker, Grid, Reranked
 from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.threads import OneBlasThread
@@ -36,8 +37,8 @@ class NegativeFeedback(CollectionReranker):
     P: int = parameter(6, 0, 100, "images taken as positive examples beside the query")
     T: int = parameter(10, 1, 100, "SVMs")
     lowest: float = parameter(0.10, 0, 1, "share of the list that negatives come from")
-    C: float = parameter(1.0, 1e-4, 1e4, "penalty")
-    gamma: float = parameter(2.0, 1e-6, 1e6, "of the kernel exp(-gamma / d |x - v|^2), d dimensions")
+    C: float = parameter(10.0, 1e-4, 1e4, "penalty")
+    gamma: float | str = parameter(AUTO, 1e-6, 1e6, "of the kernel exp(-gamma / d |x - v|^2), d dimensions")
     seed: int = parameter(0, 0, 2**32 - 1, "seed of the draw of negatives")
 
     def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
@@ -51,8 +52,11 @@ class NegativeFeedback(CollectionReranker):
             if not negatives.shape[1]:
                 return head.rows, Reranked(head.similarities, notes=notes)
             positives = head.rows[top_k(head.similarities, self.P)]
+            gamma = kernel_gamma(
+                self.gamma, backend.query, backend.gallery, backend.sample_rows(SAMPLE), SHARPNESS
+            )
             training_sets = TrainingSets.around_query(
-                backend.query, backend.gallery, positives, negatives, self.gamma, with_query=True
+                backend.query, backend.gallery, positives, negatives, gamma, with_query=True
             )
             expansion = training_sets.train(slice(None), self.C, ()).sum()
             rows, sums = backend.add_expansion(expansion, scores, TIE)

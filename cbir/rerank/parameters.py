@@ -7,14 +7,16 @@ from typing import Any, Self
 
 from cbir.errors import InvalidInput
 
+AUTO = "auto"  # value of a parameter that the method chooses
 
-def parameter(default: float, low: float, high: float, description: str) -> Any:
+
+def parameter(default: float | str, low: float, high: float, description: str) -> Any:
     """Declare a field of a `ParameterSet`.
 
     Parameters
     ----------
-    default : int or float
-        An int declares a whole number.
+    default : int, float or "auto"
+        An int declares a whole number; "auto", a number that the method chooses unless it is given.
     low, high : int or float
         Bounds, both included.
     description : str
@@ -34,10 +36,13 @@ class ParameterSet:
         for spec in fields(self):
             low, high = spec.metadata["low"], spec.metadata["high"]
             value, is_int = getattr(self, spec.name), isinstance(spec.default, int)
+            if value == spec.default == AUTO:
+                continue
             number = _finite(value)
             if number is None or not low <= number <= high or (is_int and number != int(number)):
                 kind, form = ("whole number", "") if is_int else ("number", "g")
-                bounds = f"a {kind} from {low:{form}} to {high:{form}}"
+                choice = f" or {AUTO}" if spec.default == AUTO else ""
+                bounds = f"a {kind} from {low:{form}} to {high:{form}}{choice}"
                 raise InvalidInput(f"{spec.name} must be {bounds}, not {value!r}")
             object.__setattr__(self, spec.name, int(number) if is_int else number)
 

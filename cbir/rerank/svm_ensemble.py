@@ -54,7 +54,7 @@ class TrainingSets:
         negatives : (T, q) int64
             Rows that are negative examples of each set.
         gamma : float
-            Of the kernel, times the number of dimensions.
+            Of the kernel exp(-gamma |x - v|^2).
         with_query : bool
             Whether the query is one more positive example, the last one.
         """
@@ -65,7 +65,7 @@ class TrainingSets:
             members = np.insert(members, len(positives), len(rows), axis=1)
             vectors = np.vstack([vectors, query])
         signs = np.repeat([1.0, -1.0], [len(positives) + with_query, negatives.shape[1]])
-        return cls(vectors, members, signs, gamma / gallery.dimensions, query)
+        return cls(vectors, members, signs, gamma, query)
 
     def train(self, svms: slice, C: float, membership: Sequence[float] | Doubles) -> "SvmEnsemble":
         """Train SVMs whose penalty of an example is C times its membership (Lin & Wang 2002).

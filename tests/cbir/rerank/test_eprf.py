@@ -49,11 +49,17 @@ def order(scores: list[float]) -> list[int]:
     return sorted(range(len(scores)), key=lambda i: (-scores[i], i))
 
 
+def median_squared_distance(query: np.ndarray, images: list[np.ndarray]) -> float:
+    distances = sorted(distance(query, image) for image in images)
+    return ((distances[len(images) // 2] + distances[(len(images) - 1) // 2]) / 2) ** 2
+
+
 def reference(
     query: np.ndarray, ranking: RankingList, vectors: np.ndarray, p: dict[str, Any], update: bool, fuzzy: bool
 ) -> list[float]:
     """The sum of decision values of every image; the draw of negatives is shared with the fast form."""
     images = [vectors[row] for row in ranking.rows]
+    gamma = p["gamma"] / len(query) if p["gamma"] != "auto" else 15 / median_squared_distance(query, images)
     similarity = [float(s) for s in ranking.similarities]
     nearest = order(similarity)[: p["N"]]
     of_query = [-distance(query, images[j]) for j in nearest]
@@ -78,7 +84,7 @@ def reference(
     def svm(negative_sets: np.ndarray, membership: list[float]) -> SVC:
         examples = [images[i] for i in [*positives, *negative_sets]]
         labels = [1] * len(positives) + [-1] * len(negative_sets)
-        svm = SVC(C=p["C"], gamma=p["gamma"] / len(query), tol=1e-10)
+        svm = SVC(C=p["C"], gamma=gamma, tol=1e-10)
         return svm.fit(
             np.array(examples, float), labels, sample_weight=membership + [1.0] * len(negative_sets)
         )
@@ -115,6 +121,7 @@ def assert_same_ranking(result: np.ndarray, expected: np.ndarray, tolerance: flo
     [
         (250, {}),
         (250, {"P": 3}),
+        (250, {"C": 1.0, "gamma": 2.0}),
         (250, {"P": 15, "C": 10.0, "gamma": 0.5}),
         (250, {"K": 4, "P": 9, "N": 30}),  # positives from outside the top K
         (250, {"alpha": 0.0, "lam": 3.0, "lowest": 0.5, "seed": 4}),

@@ -64,7 +64,8 @@ def reference(
             + [abs(said[i]) for i in irrelevant]
             + [learner.distrust] * negative_sets.shape[1]
         )
-        svc = SVC(C=learner.C, gamma=learner.gamma / vectors.shape[1], tol=1e-8)
+        gamma = 5 / np.median(np.linalg.norm(vectors - centre, axis=1)) ** 2
+        svc = SVC(C=learner.C, gamma=gamma, tol=1e-8)
         svc.fit(training, labels, sample_weight=weights)
         total += svc.decision_function(vectors.astype(np.float64))
     return total / learner.T

@@ -33,6 +33,7 @@ def test_scores_are_sums_of_decisions(n, options, seed):
     p = reranker.parameters
     result = reranker(query, ranking, gallery)
     order = sorted(range(n), key=lambda i: (-ranking.similarities[i], i))
+    gamma = p["gamma"] / 10 if p["gamma"] != "auto" else 15 / np.median(ranking.distances) ** 2
     positives = [query, *(vectors[i] for i in order[: p["P"]])]
     expected = np.zeros(n)
     draws = negatives.draw_negatives(
@@ -42,7 +43,7 @@ def test_scores_are_sums_of_decisions(n, options, seed):
     for positions in draws:
         assert set(positions) <= set(order[len(positives) :])
         labels = [1] * len(positives) + [-1] * len(positions)
-        svm = SVC(C=p["C"], gamma=p["gamma"] / 10, tol=1e-10)
+        svm = SVC(C=p["C"], gamma=gamma, tol=1e-10)
         svm.fit(np.array([*positives, *vectors[positions]], float), labels)
         expected += svm.decision_function(vectors.astype(float))
     np.testing.assert_allclose(result.scores, expected, atol=2e-4)
