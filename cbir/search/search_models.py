@@ -100,7 +100,7 @@ class QueryFacts(BaseModel):
 class RerankFacts(BaseModel):
     """Re-ranking method of an answer, and the part of the collection that it re-ranked.
 
-    reason: why `auto` chose this method, a phrase; empty for a method that was asked for.
+    reason: why `auto` chose this method, a phrase; empty for a method that the request names.
     """
 
     method: str

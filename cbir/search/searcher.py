@@ -224,7 +224,7 @@ class Searcher:
         return _ranked_images(view, hits, reranker, scope, reason)
 
     def _reranker(self, method: str, request: Request, view: View) -> tuple[rerank.Reranker, str]:
-        """Return the re-ranker of a request, and why `auto` stands for it; empty if another was asked for."""
+        """Return the re-ranker of a request, and why `auto` stands for it; empty if the request names another."""
         parameters, reason = request.parameters, ""
         if method == "auto" and not parameters:
             choice = read_choice(view.auto, self.collection.profile.descriptor)
