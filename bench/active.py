@@ -25,15 +25,19 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.stats import t
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
+from cbir import encoders
 from cbir.active import strategies
 from cbir.active.pair_selection import first_pairs
 from cbir.active.simulation import SimulationPlan, simulate
 from cbir.models.linear.grouped_folds import group_folds
 from cbir.severity.bayesian_ranker import BayesianRanker
-from cbir.training.picture_loading import load_pictures
+from cbir.severity.new_ranker import new_ranker
+from cbir.severity.sampled_ranker import SampledRanker
+from cbir.training.picture_loading import load_features, load_pictures
 
 FOLDS = 5
 START = 0.2
@@ -41,7 +45,7 @@ BASELINE, ALL = "baseline", "all data"
 OURS = "variance"
 IMAGES = 10_000
 Row = dict[str, Any]
-Data = tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.int64]]
+Data = tuple[NDArray[Any], NDArray[np.float64], NDArray[np.int64]]
 
 
 def plan_of(method: str, rounds: int, step: float, calibrate: bool, seed: int) -> SimulationPlan:
@@ -53,58 +57,80 @@ def plan_of(method: str, rounds: int, step: float, calibrate: bool, seed: int) -
     return SimulationPlan(method, rounds, START, step, calibrate=calibrate, seed=seed)
 
 
-def graded(folder: Path, source: str | None, side: int) -> Data:
-    """Pictures (n, side, side), grades (n,) and numbers of patients (n,)."""
+def graded(folder: Path, source: str | None, side: int, encoder: str | None) -> Data:
+    """Pictures (n, side, side) or values (n, d) of an encoder, grades (n,) and numbers of patients (n,)."""
     with (folder / "manifest.csv").open(newline="") as file:
         lines = [
             line for line in csv.DictReader(file) if line["grade"] and source in (None, line.get("source"))
         ]
-    read = load_pictures([folder / line["path"] for line in lines], side)
+    paths = [folder / line["path"] for line in lines]
+    read = load_features(paths, encoders.get(encoder)) if encoder else load_pictures(paths, side)
     lines = [lines[row] for row in read.rows]
     patients = np.unique([line["patient"] or line["path"] for line in lines], return_inverse=True)[1]
-    return read.pixels, np.array([float(line["grade"]) for line in lines]), patients
+    images = read.pixels.astype(np.float32) if encoder else read.pixels
+    return images, np.array([float(line["grade"]) for line in lines]), patients
 
 
 def one(
-    plan: SimulationPlan, method: str, fold: int, data: Data, made: dict[str, Any], out: Path | None
+    plan: SimulationPlan,
+    method: str,
+    fold: int,
+    seed: int,
+    data: Data,
+    make: Callable[[int], SampledRanker],
+    settings: dict[str, Any],
+    out: Path | None,
 ) -> Row:
     """What a method reaches in a fold: its rounds, and its scores of the images to test on."""
-    name = f"{fold}-{method.replace(' ', '-')}{'-calibrated' * plan.calibrate}.json"
+    name = f"{fold}{f'-{seed}' * bool(seed)}-{method.replace(' ', '-')}{'-calibrated' * plan.calibrate}.json"
     kept = out / name if out else None
     if kept and kept.exists():
         return dict(json.loads(kept.read_text()))
-    pixels, grades, patients = data
-    train, test = list(group_folds(grades, patients, FOLDS, 0))[fold]
-    begin = first_pairs(len(train), plan.start, None, np.random.default_rng(fold))
+    images, grades, _ = data
+    train, test = split(data, fold)
+    begin = first_pairs(len(train), plan.start, None, np.random.default_rng(number_of(fold, seed)))
     started = time.process_time()
-    found = simulate(
-        pixels, grades, train, test, plan, lambda number: BayesianRanker(**made, seed=fold), begin
-    )
+    found = simulate(images, grades, train, test, plan, make, begin)
     row = {
         **found.as_dict(),
         "scores": found.rounds[-1].scores.tolist(),
         "cpu": time.process_time() - started,
+        "fold": fold,
     }
-    row |= {"grades": grades[test].tolist(), "settings": made}
+    row |= {"grades": grades[test].tolist(), "settings": settings}
     if kept:
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(json.dumps(row))
     return row
 
 
+def number_of(fold: int, seed: int) -> int:
+    """Return a number for the random choices of a fold and a seed."""
+    return fold + 1000 * seed
+
+
+def split(data: Data, fold: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows for training and test of a fold by patient."""
+    return list(group_folds(data[1], data[2], FOLDS, 0))[fold]
+
+
 def table(chosen: argparse.Namespace, data: Data, made: dict[str, Any]) -> None:
     """Prints Table 1 after every fold, and what each strategy asked about."""
     found: dict[str, list[Row]] = {method: [] for method in chosen.methods}
-    for fold in range(chosen.folds):
-        for method in chosen.methods:
-            plan = plan_of(method, chosen.rounds, chosen.step, chosen.calibrate, fold)
-            found[method].append(one(plan, method, fold, data, made, chosen.out))
-            row = found[method][-1]
-            print(
-                f"fold {fold} {method}: {row['overall']:.3f} {row['neighbouring']:.3f} {row['cpu']:.0f} s",
-                flush=True,
-            )
-        show({method: rows for method, rows in found.items() if rows})
+    for seed in chosen.seeds:
+        for fold in range(chosen.folds):
+            ranker = new_ranker(chosen.encoder, {**made, "seed": number_of(fold, seed)})
+            make = ranker.copies(data[0][split(data, fold)[0]])
+            for method in chosen.methods:
+                plan = plan_of(method, chosen.rounds, chosen.step, chosen.calibrate, number_of(fold, seed))
+                found[method].append(one(plan, method, fold, seed, data, make, made, chosen.out))
+                row = found[method][-1]
+                print(
+                    f"seed {seed} fold {fold} {method}: {row['overall']:.3f} {row['neighbouring']:.3f} "
+                    f"{row['cpu']:.0f} s",
+                    flush=True,
+                )
+    show(found)
 
 
 def last(row: Row) -> Row:
@@ -128,6 +154,33 @@ def show(found: dict[str, list[Row]]) -> None:
             by_round = np.mean([[one[key] for one in row["rounds"]] for row in rows], axis=0)
             print("  ".join([f"{method:14}", *(f"{value:.3f}" for value in by_round)]))
     asked_about(found)
+    intervals(found)
+
+
+def intervals(found: dict[str, list[Row]]) -> None:
+    """Print differences to random and to all data in points, with 95 % intervals of Student's t.
+
+    Pairs are folds of one seed; seeds share the test images, so they are averaged within a fold first.
+    """
+    for other in ("random", ALL):
+        if other not in found or len(found[other]) < 2:
+            continue
+        print(f"\ndifference to {other}: overall, neighbouring")
+        for method, rows in found.items():
+            if method != other:
+                cells = [difference(rows, found[other], name) for name in ("overall", "neighbouring")]
+                print("  ".join([f"{method:14}", *cells]))
+
+
+def difference(rows: list[Row], others: list[Row], name: str) -> str:
+    """Return the mean difference in points with its interval over the folds."""
+    differences = np.array([row[name] - other[name] for row, other in zip(rows, others, strict=True)])
+    folds = [row["fold"] for row in rows]
+    means = 100 * np.array([differences[np.equal(folds, fold)].mean() for fold in np.unique(folds)])
+    if len(means) < 2:
+        return f"{means[0]:+.1f}"
+    half = t.ppf(0.975, len(means) - 1) * means.std(ddof=1) / np.sqrt(len(means))
+    return f"{means.mean():+.1f} [{means.mean() - half:+.1f}, {means.mean() + half:+.1f}]"
 
 
 def accuracies(found: dict[str, list[Row]]) -> None:
@@ -231,7 +284,7 @@ def speed(made: dict[str, Any], images: int) -> None:
     ranker.severity(pictures)
     wall, cpu = time.perf_counter() - started, time.process_time() - used
     print(
-        f"{images} images, T = {ranker.passes}, {made['backbone']} at {side}: {wall:.1f} s, {cpu:.1f} s of CPU"
+        f"{images} images, T = {ranker.passes}, {ranker.backbone} at {side}: {wall:.1f} s, {cpu:.1f} s of CPU"
     )
     clock = time.process_time if made["device"] == "cpu" else time.perf_counter  # the CPU may be shared
     for few in (1, 8, 64):
@@ -264,28 +317,34 @@ def main() -> None:
     options.add_argument("--folds", type=int, default=FOLDS)
     options.add_argument("--methods", nargs="+", default=[BASELINE, ALL, *strategies.names()])
     options.add_argument("--quick", action="store_true", help="smoke test: 600 images, 4 epochs")
-    options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--step", type=float, default=0.1, help="share of the images selected in each round")
+    options.add_argument("--rounds", type=int, default=6)
+    options.add_argument(
+        "--step", type=float, default=0.05, help="share of the images selected in each round"
+    )
     options.add_argument("--calibrate", action="store_true", help="also train on grades: Tables 2 and 3")
-    options.add_argument("--backbone", default="small")
-    options.add_argument("--weights", help="initial weights: a file, or the folder of a trained embedding")
+    options.add_argument("--seeds", type=int, nargs="+", default=[0], help="repeat all folds with each")
+    options.add_argument("--encoder", help="learn from its values, frozen, instead of pictures")
+    options.add_argument("--backbone", help="network on pictures, by default small")
+    options.add_argument(
+        "--weights", help="its initial weights: a file, or the folder of a trained embedding"
+    )
     options.add_argument("--side", type=int, default=64)
-    options.add_argument("--epochs", type=int, default=20)
-    options.add_argument("--steps", type=int, default=1000, help="minimum number of batches of each training")
-    options.add_argument("--rate", type=float, default=1e-3)
+    options.add_argument("--epochs", type=int)
+    options.add_argument("--steps", type=int, help="minimum number of batches of each training")
+    options.add_argument("--rate", type=float)
     options.add_argument("--device", default="cpu")
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--images", type=int, default=IMAGES)
     chosen = options.parse_args()
     torch.set_num_threads(chosen.threads)
     names = ("backbone", "weights", "side", "epochs", "steps", "rate", "device")
-    made = {name: getattr(chosen, name) for name in names}
+    made = {name: value for name in names if (value := getattr(chosen, name)) is not None}
     if chosen.part == "speed":
         speed(made, chosen.images)
         return
     if chosen.data is None:
         options.error("--data is needed")
-    data = graded(chosen.data, chosen.source, chosen.side)
+    data = graded(chosen.data, chosen.source, chosen.side, chosen.encoder)
     if chosen.quick:
         patients = np.unique(data[2])
         some = np.isin(data[2], np.random.default_rng(0).permutation(patients)[: 300 * len(patients) // 1000])

@@ -28,8 +28,8 @@ Show = Callable[[str, int, int], None]
 class GradedImages:
     """Graded images of a collection, split by patient.
 
-    `images` (n, ...), pictures or values of an encoder, with `grades` (n,), their rows for `train` and `test`, and the
-    number of images whose picture is `missing`.
+    `images` (n, ...), pictures or values of an encoder, with `grades` (n,), their rows for `train` and `test`, and
+    the number of images whose picture is `missing`.
     """
 
     images: NDArray[Any]

@@ -66,7 +66,8 @@ def post_grade() -> Response:
         collection = state.searcher(params.collection).collection
         grader = state.graders.get(collection, params.grade_column)
         if isinstance(params, GradeByImage):
-            query = describe_upload(state.decoders, collection, data, params, grader.picture_side(), grader.other_encoder())
+            side, encoder = grader.picture_side(), grader.other_encoder()
+            query = describe_upload(state.decoders, collection, data, params, side, encoder)
         with state.concurrency.slot(), query_deadline(state.settings.query_seconds):
             if isinstance(params, GradeById):
                 grade = grader.by_id(params.image_id)

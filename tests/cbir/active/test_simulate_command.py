@@ -15,10 +15,12 @@ from cbir.grading import grader, make_ranker
 from cbir.grading.grader import Grader
 from cbir.images import from_array
 from cbir.main import app
+from cbir.query_image import describe_query
 from cbir.severity import stored_ranker
 from cbir.severity.grey_images import read_grey_images
 from cbir.severity.severity_labels import severity_by_id
 from cbir.store import Collection
+from cbir.store import profile as profiles
 from cbir.store.add_transaction import AddTransaction
 from cbir.store.backup import back_up_collection
 from cbir.store.filter_conditions import parse_filter
@@ -101,7 +103,7 @@ def test_every_image_has_a_severity_that_search_filters_by(learnt):
 def test_it_leaves_a_report(learnt):
     folder, said = learnt
     kept = json.loads((folder.parent / "report" / "report.json").read_text())
-    assert kept["variance"]["overall"] == said["overall"]
+    assert kept["stratified"]["overall"] == said["overall"]
     assert "<svg" in (folder.parent / "report" / "report.html").read_text()
 
 
@@ -149,6 +151,53 @@ def test_the_ranker_goes_into_backups_and_away_with_a_patient(learnt, tmp_path):
             writer.erase_patient([record.patient_key])
         with pytest.raises(NotFound, match="no severity"):
             stored_ranker.load_stored_ranker(opened)
+
+
+@pytest.fixture(scope="module")
+def encoded(original, tmp_path_factory):
+    """A collection of another descriptor after a simulation with the default encoder."""
+    folder = tmp_path_factory.mktemp("encoded") / "collection"
+    shutil.copytree(original / "collection", folder)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("encoder", "feature"):
+            patch.setenv(f"CBIR_{name.upper()}_FOLDER", str(folder.parent / name))
+        said = run("annotate", "simulate", "--collection", folder, "--rounds", 1, "--start", 0.9, "--passes", 4,
+                   "--write", "--format", "json")  # fmt: skip
+        assert said.exit_code == 0, said.output
+        yield folder, json.loads(said.stdout)
+
+
+@pytest.mark.slow
+def test_without_options_it_learns_from_an_encoder(encoded):
+    folder, said = encoded
+    assert said["overall"] > 0.8
+    with Collection(folder) as opened:
+        assert len(severity_by_id(opened)) == 66
+        stored = stored_ranker.load_stored_ranker(opened)
+        assert stored_ranker.ranker_descriptor(stored).startswith("encoder:lite0-whole:")
+        assert stored_ranker.ranker_side(stored) is None
+
+
+@pytest.mark.slow
+def test_an_image_is_graded_by_the_encoder_of_the_ranker(encoded):
+    folder, _ = encoded
+    with Collection(folder) as opened:
+        grader.fit_grader(opened, "grade", make_ranker("severity"))
+        graded = Grader(opened, "grade")
+        assert graded.picture_side() is None
+        assert graded.other_encoder() == "lite0-whole"
+        record = next(iter(opened.iterate()))[1]
+        place = next(n for n in range(66) if from_array(PICTURES[n]).content_hash == record.content_hash)
+        image = from_array(PICTURES[place])
+        described = describe_query(image, profiles.get("lite0-whole").load_descriptor())
+        scores = [graded.by_image(query, record.patient_key).score for query in (image, described)]
+        assert scores == pytest.approx([graded.by_id(record.image_id).score] * 2, abs=2e-2)
+
+
+def test_an_encoder_has_no_options_of_pictures(folder):
+    found = simulated(folder, "--encoder", "lite0-whole")
+    assert isinstance(found.exception, InvalidInput)
+    assert "--backbone is for a network that learns from pictures" in str(found.exception)
 
 
 def test_several_strategies_are_compared(folder):
