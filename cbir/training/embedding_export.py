@@ -85,11 +85,10 @@ def _append_head(encoder: Encoder, head: EmbeddingHead) -> bytes:
     parts = []
     for output in encoder.card.outputs:
         weights = pooling_matrix(output, shapes[output.tensor])
-        if output.pooling == "none":
-            parts.append(output.tensor)
-            continue
-        if output.pooling == "max":
-            parts.append(add("Reshape", add("GlobalMaxPool", output.tensor), np.array([1, -1])))
+        if weights is None:  # a vector, or the maximum of each channel
+            is_map = output.pooling == "max"
+            source_name = add("GlobalMaxPool", output.tensor) if is_map else output.tensor
+            parts.append(add("Reshape", source_name, np.array([1, -1])))
             continue
         channels = shapes[output.tensor][1]
         places = add("Reshape", output.tensor, np.array([channels, -1]))

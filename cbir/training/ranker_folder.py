@@ -92,7 +92,7 @@ def train_ranker_folder(
     require_matplotlib()  # for the report
     examples = read_ranker_examples(Manifest(task.manifest), task.positive, task.where)
     torch.manual_seed(recipe.seed)
-    weights = IMAGENET if task.pretrained else task.weights and str(task.weights)
+    weights = IMAGENET if task.pretrained else str(task.weights) if task.weights else None
     network = ScoringNetwork(task.backbone, task.side, weights)
     images = load_training_images(examples, task.side, show)
     pixels = images.pictures.pixels
