@@ -5,7 +5,11 @@ by a PCA of these images, and brought to length 1; those of huang2012 are standa
 others but those of its patient, by cosine; mAP and P@1 count every label alike. With --turn, each image is first
 rotated by 0, 90, 180 or 270 degrees and mirrored or not, at random: what is left if places mean nothing.
 
+With --cells, 80 coloured drawings of blood cells of each of five kinds take the place of the folder. Vectors are
+centred without a PCA, as in a collection of fewer than 1,000 images.
+
     OMP_NUM_THREADS=1 python bench/encoders.py FOLDER [--encoders lite0 lite0-whole] [--every 4] [--turn]
+    OMP_NUM_THREADS=1 python bench/encoders.py --cells [--encoders lite0 lite0-whole]
 """
 
 import argparse
@@ -19,6 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import cv2
 import numpy as np
+from cell_phantoms import draw_cells
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
@@ -28,6 +33,8 @@ from cbir.images import Image, decode, from_array, read_images
 
 BASELINE = "huang2012"
 DIMENSIONS = 128  # of the PCA
+LEAST_IMAGES = 1000  # for a PCA
+CELLS, CELL_SIDE = 80, 240  # of each kind; pixels
 SPEED_SIDE, SPEED_COUNT, REPEATS = 512, 8, 8
 
 
@@ -57,7 +64,10 @@ def project(vectors: NDArray[np.float32], name: str) -> NDArray[np.float32]:
         vectors = (vectors - vectors.mean(axis=0)) / np.maximum(vectors.std(axis=0), 1e-6)
     else:
         vectors = vectors.astype(np.float16).astype(np.float32)
-        vectors = PCA(DIMENSIONS, svd_solver="covariance_eigh").fit_transform(vectors)
+        if len(vectors) < LEAST_IMAGES:
+            vectors -= vectors.mean(axis=0)
+        else:
+            vectors = PCA(DIMENSIONS, svd_solver="covariance_eigh").fit_transform(vectors)
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
@@ -104,13 +114,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("images", type=Path, help="folder with manifest.csv: path, label, patient, source")
-    parser.add_argument("--encoders", nargs="+", default=["lite0", "lite0-whole", "lite0-global"])
+    parser.add_argument(
+        "images", type=Path, nargs="?", help="folder with manifest.csv: path, label, patient, source"
+    )
+    parser.add_argument("--cells", action="store_true", help="describe drawings of coloured cells instead")
+    parser.add_argument(
+        "--encoders", nargs="+", default=["lite0", "lite0-whole", "lite0-global", "lite0-max"]
+    )
     parser.add_argument("--every", type=int, default=4, help="take every n-th image of each label")
     parser.add_argument("--turn", action="store_true", help="rotate and mirror the images at random")
     options = parser.parse_args()
+    if options.cells == bool(options.images):
+        parser.error("give a folder or --cells")
     cv2.setNumThreads(1)
-    rows = select_rows(options.images, options.every)
+    cells = draw_cells(CELLS, CELL_SIDE, seed=1) if options.cells else []
+    rows = [{"label": kind, "patient": ""} for kind, _ in cells] or select_rows(options.images, options.every)
     print(
         f"{len(rows)} images\n\n| encoder | values | mAP | P@1 | ms | times huang2012 |\n{'| --- ' * 6}|",
         flush=True,
@@ -119,7 +137,11 @@ def main() -> None:
     times = milliseconds(names)
     for name in names:
         describe, random = load(name), np.random.default_rng(0)
-        images = (next(iter(read_images(options.images / row["path"]))) for row in rows)
+        images = (
+            (from_array(pixels) for _, pixels in cells)
+            if cells
+            else (next(iter(read_images(options.images / row["path"]))) for row in rows)
+        )
         images = (turned(image, random) for image in images) if options.turn else images
         vectors = np.array([describe(image) for image in images])
         mean, first = score(project(vectors, name), rows)
