@@ -4,7 +4,7 @@ Images are synthetic grey PNG of 512 x 512 pixels (soft shapes, bones, noise) an
 of the real images in FOLDER/composite/images. Drawing is not timed. Times are of the processor, so that other work on
 the machine counts little.
 
-    python bench/describe.py [--data FOLDER] [--count 200] [--repeats 3] [--encoders lite0 lite0-whole]
+    python bench/describe.py [--data FOLDER] [--count 200] [--repeats 3] [--encoders lite0 lite0-max]
 """
 
 import argparse
