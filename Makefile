@@ -6,7 +6,7 @@
 PYTHON ?= python3
 PORT ?= 8000
 DEMO ?= demo
-COUNT ?= 600
+COUNT ?= 500
 SECONDS ?= 60
 VENV := .venv
 TOOLS := $(VENV)-tools
