@@ -12,6 +12,7 @@ from cbir.gallery.vector_blocks import CHUNK, Doubles, Floats, Rows, Scores
 from cbir.threads import cores, for_each
 
 REFINED = 1000  # best images, whose values are recomputed in float64
+PRODUCTS_PER_THREAD = 40_000_000  # for fewer, about a millisecond, a thread costs more than it saves
 BLOCK = 512  # images whose kernel is computed at a time: it stays in the cache
 ROUNDING = 1e-5  # largest error of a value in float32, as a share of the sum of all coefficients
 SAFE = (
@@ -147,7 +148,8 @@ class KernelExpansion:
                 np.exp(values, out=values)
                 np.dot(values, weights, out=scores[where])
 
-        for_each(gallery.chunks(rows), add, min(cores(), -(-len(rows) // CHUNK)))
+        products = len(rows) * self.vectors.size
+        for_each(gallery.chunks(rows), add, min(cores(), -(-products // PRODUCTS_PER_THREAD)))
         if folded:
             scores *= np.exp(pull, out=pull)
         scores += np.float32(self.bias)
