@@ -1,6 +1,7 @@
 """Thresholds between grades on the scores of left-out images, and decimal grades between them."""
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,29 +15,40 @@ FEWEST_IMAGES = 40
 FEWEST_PER_LEVEL = 5
 CANDIDATES = 100  # quantiles of the scores that a threshold may take
 ROUNDS = 10  # at most
+FLAT = 0.5  # of the way from a grade to the threshold next to it
 
 
 @dataclass(frozen=True, eq=False)
 class GradeScale:
-    """A decimal grade as a piecewise linear function of the score, constant beyond both ends.
+    """A decimal grade as a function of the score, constant beyond both ends.
+
+    Halfway between two thresholds, and up to half the way from there to either, it is the grade itself, which has the
+    least error; from there it rises linearly, to the mean of two grades at a threshold.
 
     Attributes
     ----------
     scores : (m + 1,) float64
         Ascending: a score typical of the lowest of m grades, the m - 1 thresholds, one typical of the highest.
-    values : (m + 1,) float64
-        Grades there: the lowest, the means of adjacent grades, the highest.
+    levels : (m,) float64
+        The grades, ascending.
     half_widths : (m,) float64, optional
         Half the width of the interval around a grade that is rounded to each of the m grades.
     """
 
     scores: Floats
-    values: Floats
+    levels: Floats
     half_widths: Floats | None = None
 
     def grades(self, scores: Floats) -> Floats:
         """Return decimal grades (n,) of `scores` (n,); rounded, they are the grades between the thresholds."""
-        return np.interp(scores, self.scores, self.values)
+        middles = (self.levels[1:] + self.levels[:-1]) / 2.0
+        limits = np.concatenate([self.levels[:1], middles, self.levels[-1:]])
+        regions = self._regions(scores)
+        nearest = self.levels[regions]
+        offsets = np.interp(scores, self.scores, limits) - nearest
+        reach = np.where(offsets < 0.0, nearest - limits[regions], limits[regions + 1] - nearest)
+        beyond = np.maximum(np.abs(offsets) - FLAT * reach, 0.0) / (1.0 - FLAT)
+        return cast(Floats, nearest + np.sign(offsets) * beyond)
 
     def errors(self, scores: Floats) -> Floats:
         """Return half the widths (n,) of the intervals of `scores` (n,); nan without intervals."""
@@ -99,10 +111,7 @@ def fit_grade_scale(scores: Floats, grades: Floats) -> GradeScale | None:
     below, above = scores[scores < thresholds[0]], scores[scores >= thresholds[-1]]
     ends = [float(np.median(part)) if len(part) else float(end) for part, end in
             ((below, thresholds[0]), (above, thresholds[-1]))]  # fmt: skip
-    middles = (levels[1:] + levels[:-1]) / 2.0
-    return GradeScale(
-        np.concatenate([ends[:1], thresholds, ends[1:]]), np.concatenate([levels[:1], middles, levels[-1:]])
-    )
+    return GradeScale(np.concatenate([ends[:1], thresholds, ends[1:]]), levels)
 
 
 def _ascend(thresholds: Floats, candidates: Floats, scores: Floats, grades: Floats, levels: Floats) -> Floats:

@@ -55,7 +55,7 @@ class StoredGrading(BaseModel):
     range : (float, float)
         Lowest and highest grade.
     scale : three lists of float, optional
-        Scores, values and half widths of a `GradeScale`; None: grades come from neighbours.
+        Scores, levels and half widths of a `GradeScale`; None: grades come from neighbours.
     images, patients : int
         Numbers in training.
     fitted : str
@@ -105,7 +105,7 @@ def store_grading(interpolator: GradeInterpolator, **facts: Any) -> StoredGradin
     Deviations are stored as their inverse, 0 for infinite ones.
     """
     ranker, scale = interpolator.ranker_, interpolator.scale_
-    parts = None if scale is None else (scale.scores, scale.values, cast(Floats, scale.half_widths))
+    parts = None if scale is None else (scale.scores, scale.levels, cast(Floats, scale.half_widths))
     learned = {name: value for name, value in vars(ranker).items() if name.endswith("_")} | {
         "scale_": 1 / ranker.scale_
     }
