@@ -1,5 +1,7 @@
 """Features of an image for a ranker: its vector, its picture, or its severity from comparisons."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -128,6 +130,7 @@ def image_features(collection: Collection, ranker: str, image: Image | QueryImag
         descriptor = collection.profile.load_descriptor(settings.load().device)
         return image.vector(descriptor) if isinstance(image, QueryImage) else descriptor(image)
     stored = stored_ranker.load_stored_ranker(collection)
+    values: NDArray[Any]
     if (name := stored_ranker.ranker_descriptor(stored)) is not None:
         described = descriptors.get(name)
         values = image.vector(described) if isinstance(image, QueryImage) else described(image)

@@ -43,7 +43,7 @@ class SampledNetwork(nn.Module):
 
     def trained_part(self, inputs: Tensor) -> Tensor:
         """Return scores (n,) from the input of the first layer that is trained."""
-        return self(inputs)
+        return self.forward(inputs)
 
     def masks(self, passes: int, generator: torch.Generator) -> list[Tensor]:
         """Sample the weights `passes` times with `generator`: a mask (passes, units) for each dropout."""
