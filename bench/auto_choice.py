@@ -13,8 +13,8 @@ import numpy as np
 
 from cbir import rerank
 from cbir.errors import CbirError
-from cbir.evaluation.auto_choice import compare_candidates, labelled_rows
-from cbir.rerank.auto import CANDIDATES
+from cbir.evaluation.auto_choice import best_candidate, compare_candidates, labelled_rows
+from cbir.rerank.auto import CANDIDATES, default_choice
 from cbir.store import Collection
 
 COLUMNS = ("collection", "images", "queries", "none", "auto", "auto is", "auto minus none", "best of all")
@@ -41,12 +41,13 @@ def measure(folder: Path, label: str | None, queries: int) -> str:
         found = labelled_rows(collection, view, label)
         if found is None:
             return f"| {folder.name} | {len(view)} | too few labels |"
-        tuned = collection.profile.rerank
+        tuned, descriptor = collection.profile.rerank, collection.profile.descriptor
         methods = [rerank.get_tuned(name, tuned, parameters) for name, parameters in CANDIDATES]
         scored = compare_candidates(view, found[1], methods, queries)
     order = np.random.default_rng(0).permutation(len(scored))
     choosing, reported = scored[order[::2]], scored[order[1::2]]
-    chosen = int(np.argmax(choosing.mean(axis=0).sum(axis=1)))
+    default = default_choice(descriptor).method
+    chosen = best_candidate(choosing, CANDIDATES.index((default, {})))
     means = reported.mean(axis=0)
     plain, best = CANDIDATES.index(("none", {})), int(np.argmax(means.sum(axis=1)))
     names = [" ".join([name, *(f"{key}={value:g}" for key, value in p.items())]) for name, p in CANDIDATES]
