@@ -15,6 +15,9 @@ from cbir.hardware import Device
 
 # Best of the weights tried, 0.36 to 1, which differ by half a point at most: bench/results/embeddings.md
 BESIDE_WEIGHT = 0.5
+# EPRF on projected vectors of length 1: more of the list is alike, so that narrow kernels and any negatives do best.
+PROJECTED_EPRF = {"P": 9, "T1": 6, "T2": 6, "lowest": 0.9}
+PROJECTED_GAMMA = 17.0  # times d, of vectors at a squared distance of about 2: bench/results/query.md
 
 
 class Profile(BaseModel):
@@ -91,9 +94,13 @@ def get(name: str, weights: dict[str, float] | None = None) -> Profile:
         parts = descriptors.get(descriptor).parts
         if parts[0].half:
             beside = {part.name: BESIDE_WEIGHT for part in parts[1:]}
-            return Profile(
+            profile = Profile(
                 name=title, descriptor=descriptor, normalisation="project", weights=beside | (weights or {})
             )
+            if beside:
+                return profile
+            gamma = PROJECTED_GAMMA * min(profile.components, parts[0].stop - parts[0].start)
+            return profile.model_copy(update={"rerank": PROJECTED_EPRF | {"gamma": gamma}})
         if not embedding_descriptor.NAME.fullmatch(descriptor):
             return Profile(name=title, descriptor=descriptor, weights=weights or {})
         others = parts[1:]

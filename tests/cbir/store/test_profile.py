@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from cbir import descriptors
+from cbir import descriptors, rerank
 from cbir.errors import InvalidInput
 from cbir.store import profile as profiles
 from cbir.store.normalisation import fit_statistics, read_statistics
@@ -75,3 +75,10 @@ def test_the_hash_asks_neither_for_the_order_of_weights_nor_for_those_of_1():
 def test_weights_that_leave_no_distance_are_refused():
     with pytest.raises(InvalidInput, match="distance 0"):
         profiles.get("tamura", {"tamura": 0.0})
+
+
+def test_projected_vectors_alone_have_settings_of_eprf():
+    settings = profiles.get("lite0").rerank
+    assert settings["gamma"] == 17.0 * 128
+    assert rerank.get("eprf", **settings).parameters["lowest"] == 0.9
+    assert profiles.get("lite0+huang2012").rerank == profiles.get("huang2012").rerank == {}
