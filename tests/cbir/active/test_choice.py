@@ -158,6 +158,17 @@ def test_balanced_takes_from_every_step_of_severity():
     assert 6 <= (mean[chosen] > 4).sum() <= 10  # of 5 % of the images
 
 
+def test_stratified_takes_from_every_step_of_severity_and_new_images_first():
+    random = rng(3)
+    mean = np.concatenate([random.normal(0, 0.3, 190), random.normal(8, 0.3, 30)]).astype(np.float32)
+    known = SeverityEstimate(mean, random.random(220).astype(np.float32), np.zeros((220, 1), np.float32))
+    used = {(190 + number, 191 + number) for number in range(0, 14, 2)}  # 14 of the 30 severe images
+    chosen = np.unique(select_pairs("stratified", known, used, 24, rng()))
+    severe = chosen[mean[chosen] > 4]
+    assert 10 <= len(severe) <= 14  # of 14 % of the images
+    assert (severe >= 204).all(), "images in no pair yet come first"
+
+
 def test_information_is_high_where_passes_contradict_each_other():
     torn, unsure, sure = [8.0, -8.0, 8.0, -8.0], [0.0] * 4, [9.0] * 4
     scores = np.array([torn, unsure, sure, [0.0] * 4], np.float32).T
