@@ -165,7 +165,7 @@ def test_stratified_takes_from_every_step_of_severity_and_new_images_first():
     used = {(190 + number, 191 + number) for number in range(0, 14, 2)}  # 14 of the 30 severe images
     chosen = np.unique(select_pairs("stratified", known, used, 24, rng()))
     severe = chosen[mean[chosen] > 4]
-    assert 10 <= len(severe) <= 14  # of 14 % of the images
+    assert 7 <= len(severe) <= 16  # 3 in proportion
     assert (severe >= 204).all(), "images in no pair yet come first"
 
 
