@@ -13,7 +13,7 @@ from cbir.rerank.diffusion_graph import DiffusionGraph
 from cbir.rerank.kernel_expansion import KernelExpansion
 from cbir.rerank.negatives import draw_negatives
 
-BEST_SHARE = 0.2  # of a list: to find more than this, all values of an expansion are computed
+BEST_SHARE = 0.005  # of a list: to find more than this, all values of an expansion are computed
 
 Array = Any  # an array of the backend: numpy.ndarray or torch.Tensor
 

@@ -14,7 +14,7 @@ from cbir.threads import cores, for_each
 REFINED = 1000  # best images, whose values are recomputed in float64
 PRODUCTS_PER_THREAD = 40_000_000  # for fewer, about a millisecond, a thread costs more than it saves
 BLOCK = 512  # images whose kernel is computed at a time: it stays in the cache
-ROUNDING = 1e-5  # largest error of a value in float32, as a share of the sum of all coefficients
+ROUNDING = 1e-6  # largest error of a value in float32, as a share of the sum of all coefficients
 SAFE = (
     30.0  # the factors exp(-gamma |x|^2), exp(-gamma |v|^2), exp(2 gamma x.v) are within float32 up to here
 )

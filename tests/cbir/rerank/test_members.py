@@ -77,7 +77,7 @@ def test_queries_at_the_same_time_do_not_disturb_each_other(name):
 
 
 @MEMBERS
-@pytest.mark.parametrize("k", [0, 1, 20, 2000])
+@pytest.mark.parametrize("k", [0, 1, 6, 20, 2000])
 def test_the_best_few_are_the_first_of_all(name, k):
     vectors = vectors_of(1500)
     query, gallery = vectors[3] + np.float32(0.1), gallery_of(vectors)
