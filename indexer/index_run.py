@@ -138,7 +138,9 @@ class IndexRun:
             # What came before an interrupt is no sample to compute the statistics from.
             if not self.summary.interrupted or self.collection.statistics():
                 writer.finish()
-                update_choice(self.collection, writer)
+                if not self.summary.interrupted:
+                    with suppress(KeyboardInterrupt):  # all images are stored; the next run chooses
+                        update_choice(self.collection, writer)
         if self.manifest and not self.summary.interrupted:
             self.summary.manifest_unused = self.manifest.unused()
         self.summary.seconds = time.monotonic() - started

@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -109,7 +109,9 @@ class RedescribeRun:
             # What came before an interrupt is no sample to compute the statistics from.
             if not self.summary.interrupted or self.target.statistics():
                 writer.finish()
-                update_choice(self.target, writer)
+                if not self.summary.interrupted:
+                    with suppress(KeyboardInterrupt):  # all images are stored; the next run chooses
+                        update_choice(self.target, writer)
         self.summary.seconds = time.monotonic() - started
         return self.summary
 
