@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from cbir.active.judgement_journal import PairAnswer, PairJudgement, Undo, read_journal, utc_now
-from cbir.active.study import study_models, study_plan
+from cbir.active.study import study_models, study_plan, study_training
 from cbir.active.study.study import JOURNAL, Study
 from cbir.active.study.study_rounds import AskedPair
 from cbir.active.study.study_training import FAILED, STOPPED, train_study, training_pairs
@@ -296,10 +296,12 @@ def test_examples_for_the_ranker(opening: Opening) -> None:
 def test_a_plan_of_before_there_were_steps_and_weights(tmp_path: Path) -> None:
     kept = study_plan.save_plan(tmp_path, {"epochs": 3})
     lines = json.loads((tmp_path / study_plan.FILE).read_text())
-    del lines["steps"], lines["weights"]
+    del lines["steps"], lines["weights"], lines["encoder"]
     (tmp_path / study_plan.FILE).write_text(json.dumps(lines))
     assert study_plan.read_plan(tmp_path) == kept
-    assert (kept.steps, kept.weights) == (1000, None)
+    pytest.importorskip("torch")
+    ranker = study_training._new_ranker(kept)
+    assert (ranker.side, ranker.epochs, ranker.steps, ranker.weights) == (64, 3, 1000, None), "of pictures"
 
 
 def test_weights_are_kept_until_there_are_to_be_none(tmp_path: Path) -> None:
