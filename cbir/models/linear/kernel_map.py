@@ -49,7 +49,7 @@ class KernelMap(NamedTuple):
 
     def __call__(self, Z: Floats) -> Floats:
         """Return features (n, r) of standardised features `Z` (n, d)."""
-        P = project(Z, self.axes)
+        P = project_features(Z, self.axes)
         if not len(self.landmarks):
             return cast(Floats, P / np.sqrt(self.tuning.ridge))
         return kernels(P, self.landmarks, self.tuning.width) @ self.root
@@ -60,7 +60,7 @@ class KernelMap(NamedTuple):
         return cast(Floats, own @ weights / np.sqrt(self.tuning.ridge))
 
 
-def project(Z: Floats, axes: Floats) -> Floats:
+def project_features(Z: Floats, axes: Floats) -> Floats:
     """Return the coordinates of standardised features `Z` (n, d) on `axes` (d, k)."""
     return Z @ axes if axes.shape[1] else Z / np.sqrt(Z.shape[1])
 
@@ -94,11 +94,11 @@ def fit_kernel_map(
     axes = _principal_axes(Z[np.sort(order[: 2 * SAMPLE])])
     if tuning is None:
         rows = np.sort(order[:SAMPLE])
-        tuning = _tune(project(Z[rows], axes), grades[rows], groups[rows])
+        tuning = _tune(project_features(Z[rows], axes), grades[rows], groups[rows])
     if not tuning.width:
         return KernelMap(axes, np.empty((0, axes.shape[1])), np.empty((0, 0)), tuning)
     # shorter in storage
-    landmarks = project(Z[np.sort(order[:LANDMARKS])], axes).astype(np.float32).astype(np.float64)
+    landmarks = project_features(Z[np.sort(order[:LANDMARKS])], axes).astype(np.float32).astype(np.float64)
     values, vectors = np.linalg.eigh(kernels(landmarks, landmarks, tuning.width))
     kept = values > LEAST * values[-1]
     root = vectors[:, kept] / np.sqrt(values[kept] * tuning.ridge)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.metrics.pairwise import rbf_kernel
 
 from cbir.errors import InvalidInput
-from cbir.models.linear.kernel_map import Tuning, fit_kernel_map, kernels, project
+from cbir.models.linear.kernel_map import Tuning, fit_kernel_map, kernels, project_features
 from cbir.models.linear.ranking_estimator import RankingEstimator
 
 Floats = NDArray[np.float64]
@@ -87,7 +87,7 @@ class KernelRanker(RankingEstimator):
         if not len(self.landmarks_):
             return Z @ self.coef_
         if hasattr(self, "axes_"):
-            return kernels(project(Z, self.axes_), self.landmarks_, self.tuning_[0]) @ self.coef_
+            return kernels(project_features(Z, self.axes_), self.landmarks_, self.tuning_[0]) @ self.coef_
         return _kernels(Z, self.landmarks_) @ self.coef_
 
     def _scores(self, Z: Floats) -> Floats:

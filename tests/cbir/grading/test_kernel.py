@@ -34,23 +34,27 @@ def test_kernels_rank_what_a_line_cannot(name):
     )
     assert tau(linear, new, truth) < 0.3
     assert tau(rbf, new, truth) > 0.7
-    np.testing.assert_array_equal(auto.predict(new), rbf.predict(new))
+    assert tau(auto, new, truth) > 0.7
     assert rbf.landmarks_.shape == (300, 3)
 
 
 @BOTH
 def test_a_line_is_kept_where_it_does_better(name):
-    X, y, patients = drawn(300, 30, noise=2.0)
-    auto = grading.make_ranker(name, kernel="auto").fit(X, y, patients)
-    np.testing.assert_array_equal(auto.predict(X), grading.make_ranker(name).fit(X, y, patients).predict(X))
-    assert auto.landmarks_.shape == (0, 30)
+    X, y, patients = drawn(400, 30, noise=2.0)
+    linear, rbf, auto = (
+        grading.make_ranker(name, kernel=kernel).fit(X[:300], y[:300], patients[:300])
+        for kernel in ("linear", "rbf", "auto")
+    )
+    line, bend, tuned = (tau(ranker, X[300:], y[300:]) for ranker in (linear, rbf, auto))
+    assert tuned > bend
+    assert tuned > line - 0.05
 
 
 @BOTH
-def test_too_few_groups_to_choose(name):
-    X, y = bent()
-    auto = grading.make_ranker(name, kernel="auto").fit(X, y, np.arange(300) % 5)
-    assert len(auto.landmarks_) == 0
+def test_one_group_leaves_nothing_to_tune_with(name):
+    X, y = bent(60)
+    auto = grading.make_ranker(name, kernel="auto").fit(X, y, np.zeros(60))
+    assert np.isfinite(auto.predict(X)).all()
 
 
 @BOTH
