@@ -105,7 +105,8 @@ class Backend:
         """
         rows = self.ranking.rows
         if self.k < BEST_SHARE * len(rows):
-            positions, values = expansion.best_values(self.gallery, rows, self.k)
+            margin = weight * float(np.ptp(scores))
+            positions, values = expansion.best_values(self.gallery, rows, self.k, margin)
             return rows[positions], values + np.float64(weight) * scores[positions]
         sums = expansion.values(self.gallery, rows).astype(np.float64)
         sums += weight * scores

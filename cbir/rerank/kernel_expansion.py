@@ -14,7 +14,9 @@ from cbir.threads import cores, for_each
 REFINED = 1000  # best images, whose values are recomputed in float64
 PRODUCTS_PER_THREAD = 40_000_000  # for fewer, about a millisecond, a thread costs more than it saves
 BLOCK = 512  # images whose kernel is computed at a time: it stays in the cache
-ROUNDING = 1e-6  # largest error of a value in float32, as a share of the sum of all coefficients
+ROUNDING = 8 * float(
+    np.finfo(np.float32).eps
+)  # of a sum in float32; errors up to a quarter of this were seen
 SAFE = (
     30.0  # the factors exp(-gamma |x|^2), exp(-gamma |v|^2), exp(2 gamma x.v) are within float32 up to here
 )
@@ -74,7 +76,7 @@ class KernelExpansion:
         """
         scores = self._approximate(gallery, rows)
         refined = top_k(scores, REFINED)
-        if len(refined) and scores.max() - scores.min() <= self.rounding:
+        if len(refined) and scores.max() - scores.min() <= self.rounding(gallery, rows):
             refined = np.arange(len(rows))
         for start in range(0, len(refined), CHUNK):
             checkpoint()
@@ -82,16 +84,24 @@ class KernelExpansion:
             scores[part] = self.exact_values(gallery.vectors(rows[part]))
         return scores
 
-    @property
-    def rounding(self) -> float:
-        """Largest error of a value that is computed in float32."""
-        return ROUNDING * float(np.abs(self.coefficients).sum())
+    def rounding(self, gallery: Gallery, rows: Rows) -> float:
+        """Return a bound of the errors of the values at `rows` of `gallery` (at least one) in float32."""
+        vectors = self.vectors.astype(np.float64)
+        lengths = np.sqrt(
+            [gallery.squared_norms[rows].max(), np.square(vectors).sum(axis=1).max(initial=0.0)]
+        )
+        exponents = 1.0 + self.gamma * lengths.sum() ** 2  # an error of an exponent is one of its power
+        share = min(1.0, ROUNDING * exponents)
+        return float(share * np.abs(self.coefficients).sum() + ROUNDING * abs(self.bias))
 
-    def best_values(self, gallery: Gallery, rows: Rows, k: int) -> tuple[NDArray[np.int64], Floats]:
+    def best_values(
+        self, gallery: Gallery, rows: Rows, k: int, margin: float = 0.0
+    ) -> tuple[NDArray[np.int64], Floats]:
         """Find the largest values without computing all of them.
 
         Vectors with negative coefficients can only lower a value, so those with positive ones, few in an ensemble
         with many negative examples, bound it from above; only rows whose bound reaches the k-th best are computed.
+        Where too many are as good as that but for rounding, all are, so that the answer does not depend on k.
 
         Parameters
         ----------
@@ -101,6 +111,8 @@ class KernelExpansion:
             Gallery rows, ascending.
         k : int
             Number of largest values to find.
+        margin : float
+            Find those too that are lower than the k-th largest by no more than this, at least 0.
 
         Returns
         -------
@@ -109,13 +121,19 @@ class KernelExpansion:
         values : (r,) float32
             Their values, as `values` returns them.
         """
+        if not len(rows) or not k:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        margin += 2.0 * self.rounding(gallery, rows)
         rising = self.coefficients > 0.0
         bound = KernelExpansion(self.vectors[rising], self.coefficients[rising], self.bias, self.gamma)
         bounds = bound._approximate(gallery, rows)
-        highest = np.sort(top_k(bounds, k))
-        least = self._approximate(gallery, rows[highest]).min(initial=np.inf)
-        positions = np.flatnonzero(bounds >= least - self.rounding)
-        return positions, self.values(gallery, rows[positions])
+        least = self._approximate(gallery, rows[np.sort(top_k(bounds, k))]).min()
+        positions = np.flatnonzero(bounds >= least - margin)
+        values = self._approximate(gallery, rows[positions])
+        positions = positions[values >= values[top_k(values, k)].min() - margin]
+        if len(positions) > REFINED:
+            return np.arange(len(rows)), self.values(gallery, rows)
+        return positions, self.exact_values(gallery.vectors(rows[positions])).astype(np.float32)
 
     def exact_values(self, images: Floats) -> Doubles:
         """Return the values (m,) float64 at `images` (m, d)."""

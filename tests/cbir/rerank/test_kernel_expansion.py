@@ -109,6 +109,16 @@ def test_best_values_leave_out_what_cannot_be_among_them():
     assert len(positions) < 100
 
 
+@pytest.mark.parametrize("centre", [0.0, 100.0])
+def test_rounding_bounds_the_error_of_values_in_float32(centre):
+    random = np.random.default_rng(7)
+    vectors = (random.standard_normal((3000, 64)) + centre).astype(np.float32)
+    gallery, rows = Gallery((vectors,), np.arange(3000)), np.arange(3000)
+    expansion = KernelExpansion(vectors[:40], random.standard_normal(40), 3.0, 15 / 128)
+    error = np.abs(expansion._approximate(gallery, rows) - obvious(expansion, vectors)).max()
+    assert error < expansion.rounding(gallery, rows) < 1e4 * error
+
+
 @pytest.mark.parametrize("vectors", [np.ones((0, 4), np.float32), np.ones((1, 4), np.float32)])
 def test_best_values_of_hardly_any_image(vectors):
     expansion = example(np.random.default_rng(6), 3, 4, 1.0)

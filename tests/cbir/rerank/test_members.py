@@ -91,6 +91,18 @@ def test_the_best_few_are_the_first_of_all(name, k):
 
 
 @MEMBERS
+@pytest.mark.parametrize("kind", ["copies", "far from the origin"])
+def test_the_best_few_are_the_first_of_all_where_many_are_alike(name, kind):
+    vectors = vectors_of(1500)
+    vectors = vectors[np.arange(1500) % 40] if kind == "copies" else 1.0 + vectors * np.float32(1e-3)
+    query, gallery = vectors[3], gallery_of(vectors)
+    ranking = rank(query, gallery)
+    every = rerank.get(name)(query, ranking, gallery)
+    hits = rerank_top(rerank.get(name), query, ranking, gallery, 5)
+    assert hits.rows.tolist() == top_k(every.scores, 5).tolist()
+
+
+@MEMBERS
 def test_arguments_are_left_as_they_are(name):
     vectors = vectors_of(300)
     gallery = gallery_of(vectors)
