@@ -8,12 +8,15 @@ from functools import partial
 from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cbir.descriptors.descriptor import Batched
 from cbir.errors import UndescribableImage
 from cbir.images import Image
+from cbir.images.ct_series import CtSeries, read_volume
+from cbir.images.volume import VolumeGrid
 from cbir.ingest.description import (
+    FILE_FRAMES,
     DescribedFile,
     DescribeTask,
     describe_images,
@@ -21,7 +24,7 @@ from cbir.ingest.description import (
     refused_file,
     with_deadline,
 )
-from cbir.ingest.image_files import file_stamp
+from cbir.ingest.image_files import file_stamp, series_stamp
 from cbir.ingest.memory_limit import memory_limit
 from cbir.ingest.process_pool import (
     ProcessPool,
@@ -30,49 +33,56 @@ from cbir.ingest.process_pool import (
     extend_deadline,
     use_one_thread_silently,
 )
-from indexer.guarded_read import read_inside
+from indexer.guarded_read import read_file_inside, read_inside
 
 CHUNK = 32  # files of one task
 AHEAD = 8  # tasks waiting for each process: busy through a commit, and memory bounded
 DIED = "its process died on it: a decoder crashed, or memory ran out"
 TOO_SLOW = "takes longer to decode than index_decode_seconds allows"
 
-FilePool = ProcessPool[list[Path], list[DescribedFile]]
+SomeSource = TypeVar("SomeSource", Path, CtSeries)
+Source = Path | CtSeries  # a file with images, or the files of a series
+FilePool = ProcessPool[Sequence[Source], list[DescribedFile]]
 
 
 @dataclass(frozen=True)
 class FileTask:
-    """Settings of a run. within: folders that files may be read from; any if empty."""
+    """Settings of a run.
+
+    within: folders that files may be read from; any if empty. grid: of the series of a profile for volumes.
+    """
 
     describe: DescribeTask
     within: tuple[Path, ...] = ()
+    grid: VolumeGrid | None = None
 
 
 def describe_all(
-    paths: Iterable[Path], task: FileTask, jobs: int
-) -> Generator[tuple[Path, DescribedFile], None, None]:
-    """Describe every file in `jobs` processes; yield results as they are ready.
+    paths: Iterable[SomeSource], task: FileTask, jobs: int
+) -> Generator[tuple[SomeSource, DescribedFile], None, None]:
+    """Describe every file or series in `jobs` processes; yield results as they are ready.
 
     If a process dies or takes too long, the files of its chunk are tried again one by one; the file that is the
     reason is refused.
 
     Parameters
     ----------
-    paths : iterable of Path
-        Files, read a bounded number ahead.
+    paths : iterable of Path or CtSeries
+        Files or series, read a bounded number ahead.
     task : FileTask
         Settings of the run.
     jobs : int
         Greatest number of processes.
     """
     source = iter(paths)
-    running: dict[Future[list[DescribedFile]], list[Path]] = {}
-    suspects: deque[list[Path]] = deque()
+    running: dict[Future[list[DescribedFile]], list[SomeSource]] = {}
+    suspects: deque[list[SomeSource]] = deque()
+    size = 1 if task.grid else CHUNK  # a volume at a time in memory
     function, seconds = partial(describe_files, task=task), task.describe.seconds
     with FilePool(function, jobs, use_one_thread_silently, seconds) as pool:
         while True:
             while len(running) < AHEAD * jobs:
-                chunk = suspects.popleft() if suspects else list(islice(source, CHUNK))
+                chunk = suspects.popleft() if suspects else list(islice(source, size))
                 if not chunk:
                     break
                 running[pool.submit(chunk)] = chunk
@@ -90,8 +100,8 @@ def describe_all(
                     suspects.extend([path] for path in chunk if len(chunk) > 1)
 
 
-def describe_files(paths: Sequence[Path], task: FileTask) -> list[DescribedFile]:
-    """Decode and describe files. A file that cannot be used comes back refused."""
+def describe_files(paths: Sequence[Source], task: FileTask) -> list[DescribedFile]:
+    """Decode and describe files or series. A file that cannot be used comes back refused."""
     descriptor = task.describe.load_descriptor()
     if not isinstance(descriptor, Batched):
         return [_describe_file(path, task, descriptor) for path in paths]
@@ -111,7 +121,9 @@ def _describe_prepared(files: list[DescribedFile], descriptor: Batched) -> list[
     return [replace(file, vectors=tuple(islice(vectors, len(file.vectors)))) for file in files]
 
 
-def _describe_file(path: Path, task: FileTask, compute: Callable[[Image], Any]) -> DescribedFile:
+def _describe_file(path: Source, task: FileTask, compute: Callable[[Image], Any]) -> DescribedFile:
+    if isinstance(path, CtSeries):
+        return _describe_series(path, task, compute)
     if not path.is_file():
         return refused_file("cannot be looked into, or is no file")
     try:
@@ -128,3 +140,26 @@ def _describe_file(path: Path, task: FileTask, compute: Callable[[Image], Any]) 
             )
     except Exception as error:  # a bug that one file triggers must not stop the others
         return refuse(error)
+
+
+def _describe_series(series: CtSeries, task: FileTask, compute: Callable[[Image], Any]) -> DescribedFile:
+    describe = task.describe
+    assert task.grid is not None
+    try:
+        extend_deadline(FILE_FRAMES * describe.seconds)
+        with memory_limit(describe.memory_bytes):
+            volume = read_volume(series, describe.limits, task.grid, partial(_read_inside, task=task))
+            return describe_images(
+                [volume],
+                compute,
+                describe.secret,
+                str(series.source),
+                series_stamp(series),
+                refuse_burned_in=describe.refuse_burned_in,
+            )
+    except Exception as error:  # a bug that one series triggers must not stop the others
+        return refuse(error)
+
+
+def _read_inside(path: Path, task: FileTask) -> bytes:
+    return read_file_inside(path, task.within, task.describe.limits)

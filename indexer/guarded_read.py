@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cbir.errors import UnreadableImage
 from cbir.images import Image, Limits, decode, read_images
+from cbir.images.reading import read_file
 from cbir.paths import is_inside
 
 OUTSIDE = "leads out of the folders that may be indexed (index_roots)"
@@ -35,9 +36,16 @@ def read_inside(path: Path, within: Sequence[Path], limits: Limits) -> Iterator[
     OSError
         If the file cannot be opened.
     """
-    if not within:
+    if within:
+        yield from decode(read_file_inside(path, within, limits), path.name, limits=limits)
+    else:
         yield from read_images(path, limits=limits)
-        return
+
+
+def read_file_inside(path: Path, within: Sequence[Path], limits: Limits) -> bytes:
+    """Return the content of a file, if it is inside an allowed folder; see `read_inside`."""
+    if not within:
+        return read_file(path, limits)
     with open(path, "rb", opener=_open_nonblocking) as file:
         # On Linux this gives the path of the opened file, even if links have changed since.
         opened = Path(f"/proc/self/fd/{file.fileno()}")
@@ -48,8 +56,7 @@ def read_inside(path: Path, within: Sequence[Path], limits: Limits) -> Iterator[
             limits.check_bytes(size)
         except UnreadableImage as error:
             raise UnreadableImage(f"{path.name} {error}") from error
-        data = file.read(size)
-    yield from decode(data, path.name, limits=limits)
+        return file.read(size)
 
 
 def _open_nonblocking(path: str, flags: int) -> int:

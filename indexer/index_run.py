@@ -2,9 +2,10 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,14 +13,15 @@ from typing import Any, Protocol
 from cbir.datasets.manifest import Manifest
 from cbir.errors import NotFound
 from cbir.evaluation.auto_choice import update_choice
+from cbir.images.ct_series import CtSeries, find_series
 from cbir.ingest.description import DescribedFile, DescribeTask
-from cbir.ingest.image_files import file_stamp, find_images
+from cbir.ingest.image_files import file_stamp, find_images, series_stamp
 from cbir.paths import is_inside
 from cbir.store import Collection
 from cbir.store.records import add_labels, hash_patient
 from cbir.store.writer import Writer
 from indexer.describe_files import FileTask, describe_all
-from indexer.guarded_read import OUTSIDE
+from indexer.guarded_read import OUTSIDE, read_file_inside
 from indexer.index_request import IndexRequest, open_collection
 
 BATCH_IMAGES = 512  # committed together, or as many as came within BATCH_SECONDS
@@ -90,7 +92,8 @@ def run_request(
     request.check()
     manifest = Manifest(request.labels) if request.labels else None
     with open_collection(request.collection, request.profile, request.weights) as collection, progress:
-        threading.Thread(target=_count_files, args=(request, progress), daemon=True).start()
+        if collection.profile.volume_grid is None:  # series are counted when they have been grouped
+            threading.Thread(target=_count_files, args=(request, progress), daemon=True).start()
         return IndexRun(collection, request, manifest, progress, report_refusal)()
 
 
@@ -125,7 +128,7 @@ class IndexRun:
             request.decode_seconds,
             request.refuse_burned_in,
         )
-        self.task = FileTask(describe, request.within)
+        self.task = FileTask(describe, request.within, collection.profile.volume_grid)
 
     def __call__(self) -> IndexSummary:
         """Run. Ctrl-C ends the run in order; the same call continues where it stopped."""
@@ -150,7 +153,7 @@ class IndexRun:
         batch: list[tuple[Path, DescribedFile]] = []
         images, first_added = 0, 0.0
         try:
-            with closing(describe_all(self._new_files(writer), self.task, self.request.jobs)) as files:
+            with closing(self._describe(writer)) as files:
                 for path, described in files:
                     if described.refused is not None:
                         self._refuse(path, described.refused)
@@ -166,6 +169,51 @@ class IndexRun:
             raise
         self._commit(writer, batch)
 
+    def _describe(self, writer: Writer) -> Generator[tuple[Path, DescribedFile], None, None]:
+        if self.task.grid is None:
+            yield from describe_all(self._new_files(writer), self.task, self.request.jobs)
+            return
+        with closing(describe_all(self._new_series(writer), self.task, self.request.jobs)) as all_series:
+            for series, described in all_series:
+                yield series.source, described
+
+    def _new_series(self, writer: Writer) -> Iterator[CtSeries]:
+        """Yield series that are not in the collection, or have changed since."""
+        paths = [
+            path for path in find_images(self.request.sources, self.task.within) if self._is_allowed(path)
+        ]
+        self.summary.files = len(paths) + self.summary.refused
+        read_bytes = partial(read_file_inside, within=self.task.within, limits=self.task.describe.limits)
+        found = find_series(paths, self.task.describe.limits, read_bytes)
+        self.progress.total = len(found.series) + len(found.refused) + self.summary.refused
+        for path, reason in found.refused:
+            self._refuse(path, reason)
+        for series in found.series:
+            stamps = writer.source_stamps([str(path) for path in series.paths])
+            if stamps:  # more slices may have another middle, but they are the same series
+                series = replace(series, shown=Path(next(iter(stamps))))
+            labels = self._series_labels(series)
+            if stamps.get(str(series.source)) != series_stamp(series):
+                self._pending_labels[series.source] = labels
+                yield series
+            else:
+                self._count_already(series.source, labels, writer)
+
+    def _series_labels(self, series: CtSeries) -> dict[str, str]:
+        """Return the labels of the folder of a series, and of its slices."""
+        if self.manifest is None:
+            return {}
+        named = self.manifest.labels(sorted({path.parent for path in series.paths} | set(series.paths)))
+        return {key: value for path in sorted(named) for key, value in named[path].items()}
+
+    def _count_already(self, path: Path, labels: dict[str, str], writer: Writer) -> None:
+        """Count a source that is in the collection, with the labels that it has now."""
+        self.summary.already += 1
+        if labels:
+            patient = hash_patient(self.task.describe.secret, labels.pop("patient", ""))
+            self.summary.relabelled += writer.relabel(str(path), labels, patient)
+        self._step(1)
+
     def _new_files(self, writer: Writer) -> Iterator[Path]:
         """Yield files that are not in the collection, or have changed since."""
         paths = find_images(self.request.sources, self.task.within)
@@ -179,11 +227,7 @@ class IndexRun:
                     self._pending_labels[path] = labels.get(path, {})
                     yield path
                     continue
-                self.summary.already += 1
-                if path in labels:
-                    patient = hash_patient(self.task.describe.secret, labels[path].pop("patient", ""))
-                    self.summary.relabelled += writer.relabel(str(path), labels[path], patient)
-                self._step(1)
+                self._count_already(path, labels.get(path, {}), writer)
 
     def _is_allowed(self, path: Path) -> bool:
         try:

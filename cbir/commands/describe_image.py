@@ -11,12 +11,16 @@ from typer import Argument, Option
 
 from cbir import descriptors, settings
 from cbir.commands.output import OutputFormat, Printed, print_json
+from cbir.descriptors.encoder_descriptor import volume_grid
 from cbir.errors import InvalidInput
-from cbir.images import Limits, read_images
+from cbir.images import Image, Limits, read_images
+from cbir.ingest.query_volume import read_query_volume
 
 
 def describe_image(
-    image: Annotated[Path, Argument(help="Image file.")],
+    image: Annotated[
+        Path, Argument(help="Image file; for ct-volume the folder of a series, or a NIfTI file.")
+    ],
     descriptor: Annotated[
         str,
         Option(
@@ -27,20 +31,25 @@ def describe_image(
     frame: Annotated[int, Option(help="Frame of a multi-frame file, from 1.", min=1)] = 1,
     format: Printed = OutputFormat.text,
 ) -> None:
-    """Print the descriptor of one image."""
+    """Print the descriptor of one image, or of one CT series."""
     loaded = settings.load()
     name, _, model = descriptors.resolve_descriptor(descriptor)
     describe = descriptors.get(name, model, loaded.device)
-    frames = read_images(image, limits=Limits.from_settings(loaded))
-    selected = next(islice(frames, frame - 1, None), None)
-    if selected is None:
-        raise InvalidInput(f"{image} has no frame {frame}; frames are counted from 1")
-    values = printable_values(describe(selected))
+    values = printable_values(describe(_read(image, frame, name, Limits.from_settings(loaded))))
     if format is OutputFormat.json:
         print_json({"descriptor": describe.name, "values": values})
         return
     for part in describe.parts:
         typer.echo(" ".join([part.name, *map(str, values[part.start : part.stop])]))
+
+
+def _read(path: Path, frame: int, descriptor: str, limits: Limits) -> Image:
+    if grid := volume_grid(descriptor):
+        return read_query_volume(path, limits, grid)
+    selected = next(islice(read_images(path, limits=limits), frame - 1, None), None)
+    if selected is None:
+        raise InvalidInput(f"{path} has no frame {frame}; frames are counted from 1")
+    return selected
 
 
 def printable_values(vector: NDArray[np.float32]) -> list[int] | list[float]:

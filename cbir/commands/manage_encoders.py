@@ -9,6 +9,7 @@ from typer import Argument, Option
 
 from cbir import encoders, settings
 from cbir.commands.output import OutputFormat, Printed, print_json, results_console
+from cbir.encoders.encoder_card import EncoderInput, VolumeInput
 from cbir.encoders.hub_address import is_hub_address, parse_hub_address
 from cbir.errors import CbirError, InvalidInput
 
@@ -113,11 +114,16 @@ def _summary(name: str) -> dict[str, Any]:
     return {
         "name": name,
         "values": card.dimensions,
-        "input": f"{card.input.width} x {card.input.height}",
+        "input": _input_size(card.input),
         "licence": card.licence,
         "status": status,
         "title": card.title,
     }
+
+
+def _input_size(shape: EncoderInput | VolumeInput) -> str:
+    sides = [shape.width, shape.height, *([shape.depth] if isinstance(shape, VolumeInput) else [])]
+    return " x ".join(map(str, sides))
 
 
 def _print_card(card: encoders.EncoderCard, format: OutputFormat, more: dict[str, Any] | None = None) -> None:

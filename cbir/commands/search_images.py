@@ -14,7 +14,8 @@ from cbir.commands.output import results_console
 from cbir.errors import InvalidInput
 from cbir.evaluation.trec import run_lines
 from cbir.hardware import Device
-from cbir.images import Limits, read_images
+from cbir.images import Image, Limits, read_images
+from cbir.ingest.query_volume import read_query_volume
 from cbir.rerank.parameters import AUTO
 from cbir.search import (
     MAX_EXAMPLES,
@@ -33,7 +34,11 @@ def search_images(
     collection: options.Folder,
     images: Annotated[
         list[str] | None,
-        Argument(metavar="IMAGE", help="Image files, or id:IMAGE_ID; several are one query."),
+        Argument(
+            metavar="IMAGE",
+            help="Image files, or id:IMAGE_ID; several are one query. In a collection of CT series: "
+            "folders of a series, or NIfTI files.",
+        ),
     ] = None,
     text: Annotated[
         str | None, Option(help="Words to search with, for encoders of image-text models.")
@@ -83,7 +88,7 @@ def search_images(
             answer = searcher.by_text(text, request, watch)
         else:
             limits = Limits.from_settings(loaded)
-            queries = [select_frame(read_images(Path(file), limits=limits), frame, file) for file in files]
+            queries = [_read_query(Path(file), frame, opened, limits) for file in files]
             answer = searcher.by_examples(queries, request, watch)
     if format == "json":
         typer.echo(answer.model_dump_json())
@@ -91,6 +96,15 @@ def search_images(
         typer.echo("\n".join(trec_lines(answer, images[0] if images else "text")), nl=bool(answer.results))
     else:
         _print_table(answer)
+
+
+def _read_query(path: Path, frame: int | None, collection: Collection, limits: Limits) -> Image:
+    grid = collection.profile.volume_grid
+    if grid is None:
+        return select_frame(read_images(path, limits=limits), frame, str(path))
+    if frame is not None:
+        raise InvalidInput("--frame is for single images, and the collection is of CT series; leave it out")
+    return read_query_volume(path, limits, grid)
 
 
 def parse_judgements(relevant: list[str], irrelevant: list[str], file: Path | None) -> list[Judgement]:

@@ -86,7 +86,10 @@ def resolve_descriptor(text: str) -> ResolvedDescriptor:
                 f"and `cbir encoder list` shows the pretrained ones"
             )
     if not embedding_card.has_embedding(Path(path)):
-        return ResolvedDescriptor(encoder_descriptor_name(path) + join + other, text, None)
+        name = encoder_descriptor_name(path)
+        if join and encoder_descriptor.volume_grid(name):
+            raise InvalidInput(f"{path} describes CT series, {other} single images: use {path} alone")
+        return ResolvedDescriptor(name + join + other, text, None)
     folder = Path(path).resolve()
     return ResolvedDescriptor(descriptor_name(folder) + join + other, folder.name + join + other, folder)
 

@@ -8,9 +8,12 @@ from numpy.typing import NDArray
 
 from cbir import encoders
 from cbir.descriptors.descriptor import Part, Parts
-from cbir.encoders import Encoder, encoder_card
+from cbir.encoders import Encoder, built_in, encoder_card
+from cbir.encoders.encoder_card import VolumeInput
+from cbir.encoders.fit_volume import Prepared
 from cbir.errors import InvalidInput
 from cbir.images import Image
+from cbir.images.volume import VolumeGrid
 
 # Encoder, hash of its card, dimensions, and the descriptor that is concatenated: see `concatenated`.
 NAME = re.compile(
@@ -45,6 +48,17 @@ def encoder_of(name: str) -> Encoder | None:
     return encoder
 
 
+def volume_grid(name: str) -> VolumeGrid | None:
+    """Return the grid of the series that the descriptor `name` describes; None if it describes images.
+
+    Only built-in encoders describe series.
+    """
+    match = NAME.fullmatch(name)
+    card = built_in.CARDS.get(match[1]) if match else None
+    shape = card.input if card else None
+    return shape.grid if isinstance(shape, VolumeInput) else None
+
+
 class EncoderDescriptor:
     """Pooled output of an encoder: (dimensions,) float32, neither centred nor scaled.
 
@@ -63,11 +77,11 @@ class EncoderDescriptor:
     def __call__(self, image: Image) -> NDArray[np.float32]:
         return np.asarray(self.describe_batch([self.prepare(image)])[0])
 
-    def prepare(self, image: Image) -> NDArray[np.uint8]:
-        """Reduce `image` to the network's input: (height, width, channels)."""
+    def prepare(self, image: Image) -> Prepared:
+        """Reduce `image` to the network's input; raise UnreadableImage as `Encoder.prepare` does."""
         return self._encoder.prepare(image)
 
-    def describe_batch(self, inputs: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
+    def describe_batch(self, inputs: list[Prepared]) -> NDArray[np.float32]:
         """Describe n prepared images: (n, dimensions) float32."""
         return self._encoder.describe_batch(inputs)
 

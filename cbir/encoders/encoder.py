@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.encoders import built_in, encoder_files
-from cbir.encoders.encoder_card import EncoderCard
+from cbir.encoders.encoder_card import EncoderCard, EncoderInput, VolumeInput
 from cbir.encoders.encoder_network import EncoderNetwork
-from cbir.encoders.fit_image import fit_image
+from cbir.encoders.fit_volume import Prepared, fit_input
 from cbir.encoders.text_tower import has_text_tower, load_text_tower
 from cbir.errors import InvalidInput
 from cbir.images import Image
@@ -27,11 +27,14 @@ class Encoder:
         self.card, self._folder = card, folder
         self.name, self.dimensions = card.name, card.dimensions
 
-    def prepare(self, image: Image) -> NDArray[np.uint8]:
-        """Scale `image` to the network's input: (height, width, channels) uint8."""
-        return fit_image(image, self.card.input)
+    def prepare(self, image: Image) -> Prepared:
+        """Scale `image` to the network's input: (height, width, channels) uint8, or voxels (x, y, z) of a `Volume`.
 
-    def describe_batch(self, inputs: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        Raises UnreadableImage if the encoder is for series and `image` is none, or the other way round.
+        """
+        return fit_input(image, self.card)
+
+    def describe_batch(self, inputs: Sequence[Prepared]) -> NDArray[np.float32]:
         """Describe n prepared images: (n, dimensions) float32, as the network gives them.
 
         Raises InvalidInput if the network is missing or damaged, UndescribableImage if it gives values for an image
@@ -41,6 +44,13 @@ class Encoder:
         for row, pixels in enumerate(inputs):  # one by one: larger batches leave the cache and are slower
             vectors[row] = _load_network(self.card, self._folder).describe(pixels)
         return vectors
+
+    @property
+    def image_input(self) -> EncoderInput:
+        """Input for single images; raises InvalidInput if the encoder is for CT series."""
+        if isinstance(self.card.input, VolumeInput):
+            raise InvalidInput(f"the encoder {self.name} describes CT series, not single images")
+        return self.card.input
 
     @property
     def has_text(self) -> bool:
@@ -62,7 +72,7 @@ class Encoder:
         """Raise InvalidInput, with the remedy, if the network is neither stored nor can be converted, or run."""
         check_onnxruntime()
         if not encoder_files.network_path(self._folder, self.card).is_file():
-            _source_path(self.card)
+            _check_source(self.card)
 
     def store(self) -> Path:
         """Return the path of the stored network, which is converted first if needed.
@@ -89,10 +99,10 @@ def load_content(card: EncoderCard, folder: Path) -> bytes:
     return content
 
 
-def _source_path(card: EncoderCard) -> Path:
+def _check_source(card: EncoderCard) -> None:
     if not _is_built_in(card):
         raise _missing(card)
-    return built_in.weights_path(card.name)
+    built_in.weights_path(card.name)
 
 
 def _is_built_in(card: EncoderCard) -> bool:

@@ -6,6 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
+from cbir.images.volume import AIR, DENSEST, VolumeGrid
+
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 GREATEST_SIDE = 2048  # pixels
 GREATEST_DIMENSIONS = 16_384
@@ -48,12 +50,34 @@ class EncoderInput(BaseModel):
         return self
 
 
+class VolumeInput(BaseModel):
+    """Input of a network for CT volumes: (HU - low) / (high - low) from 0 to 1, (1, 1, depth, width, height).
+
+    width, height, depth: voxels to the patient's right, anterior and superior. spacing: of their centres in mm.
+    low, high: Hounsfield units that become 0 and 1; those beyond are limited.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    width: Side
+    height: Side
+    depth: Side
+    spacing: tuple[Positive, Positive, Positive]
+    low: Annotated[FiniteFloat, Field(ge=AIR)] = AIR
+    high: Annotated[FiniteFloat, Field(le=DENSEST)] = DENSEST
+
+    @property
+    def grid(self) -> VolumeGrid:
+        """Voxels that a series is resampled to."""
+        return VolumeGrid((self.width, self.height, self.depth), self.spacing)
+
+
 class EncoderOutput(BaseModel):
     """Values taken from one output of a network.
 
     pooling: "grid" averages grid x grid overlapping windows of a map, each `window` of its sides long, "global" the
     whole map; "max" takes the maximum of each channel, "none" an output that is a vector as it is.
-    dimensions: number of values after pooling.
+    dimensions: number of values after pooling. weight: factor of the values, against those of the other outputs.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -63,6 +87,7 @@ class EncoderOutput(BaseModel):
     grid: Annotated[int, Field(ge=1, le=8)] = 3
     window: Annotated[float, Field(gt=0, le=1)] = 0.5
     dimensions: Dimensions
+    weight: Annotated[FiniteFloat, Field(gt=0, le=1000)] = 1.0
 
 
 class TextCard(BaseModel):
@@ -94,7 +119,7 @@ class EncoderCard(BaseModel):
     source: Text
     sha256: Sha256
     licence: Text = "unknown"
-    input: EncoderInput
+    input: EncoderInput | VolumeInput
     outputs: Annotated[tuple[EncoderOutput, ...], Field(min_length=1, max_length=16)]
     text: TextCard | None = None
 
@@ -112,5 +137,8 @@ class EncoderCard(BaseModel):
     @property
     def hash(self) -> str:
         """Hash of everything that determines the vectors, 16 hexadecimal digits."""
-        text = self.model_dump_json(include={"sha256", "input", "outputs"})
+        is_weighted = any(output.weight != 1.0 for output in self.outputs)
+        # Cards without weights have the hash that they had before there were any.
+        absent = None if is_weighted else {"outputs": {"__all__": {"weight"}}}
+        text = self.model_dump_json(include={"sha256", "input", "outputs"}, exclude=absent)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.encoders.encoder_card import EncoderCard, EncoderInput
+from cbir.encoders.encoder_card import EncoderCard, EncoderInput, VolumeInput
+from cbir.encoders.fit_volume import Prepared, normalise_voxels
 from cbir.encoders.pooling import pool, pooling_matrix
 from cbir.errors import InvalidInput, UndescribableImage
 
@@ -22,19 +23,29 @@ class EncoderNetwork:
     def __init__(self, session: Any, card: EncoderCard) -> None:
         self._session, self._name, self._input = session, card.name, card.input
         self._tensors = list(dict.fromkeys(output.tensor for output in card.outputs))
-        maps = self.run(np.zeros((card.input.height, card.input.width, len(card.input.mean)), np.uint8))
+        shapes = self._read_shapes(session, card)
         self._pooling = [
-            (output.tensor, pooling_matrix(output, maps[output.tensor].shape)) for output in card.outputs
+            (output.tensor, pooling_matrix(output, shapes[output.tensor]), np.float32(output.weight))
+            for output in card.outputs
         ]
 
-    def describe(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Describe a prepared image (height, width, channels): (dimensions,) float32.
+    def _read_shapes(self, session: Any, card: EncoderCard) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the outputs, of networks for images by a trial; for volumes it would take seconds."""
+        if isinstance(card.input, VolumeInput):
+            return {tensor.name: tuple(tensor.shape) for tensor in session.get_outputs()}
+        shape = card.input.height, card.input.width, len(card.input.mean)
+        return {name: values.shape for name, values in self.run(np.zeros(shape, np.uint8)).items()}
+
+    def describe(self, pixels: Prepared) -> NDArray[np.float32]:
+        """Describe a prepared image or volume: (dimensions,) float32.
 
         Raises UndescribableImage for values that are not finite, or that float16 cannot hold.
         """
         maps = self.run(pixels)
         with np.errstate(over="ignore", invalid="ignore"):
-            vector = np.concatenate([pool(maps[tensor], weights) for tensor, weights in self._pooling])
+            vector = np.concatenate(
+                [weight * pool(maps[tensor], matrix) for tensor, matrix, weight in self._pooling]
+            )
         if not np.isfinite(vector).all():
             raise UndescribableImage(
                 f"the encoder {self._name} gives values that are not finite for the image"
@@ -46,12 +57,16 @@ class EncoderNetwork:
             )
         return vector
 
-    def run(self, pixels: NDArray[np.uint8]) -> dict[str, NDArray[np.float32]]:
-        """Return the outputs for a prepared image by their names."""
-        return run_session(self._session, self._tensors, normalise_pixels(pixels, self._input))
+    def run(self, pixels: Prepared) -> dict[str, NDArray[np.float32]]:
+        """Return the outputs for a prepared image or volume by their names."""
+        if isinstance(self._input, VolumeInput):
+            values = normalise_voxels(pixels, self._input)
+        else:
+            values = normalise_pixels(pixels, self._input)
+        return run_session(self._session, self._tensors, values)
 
 
-def normalise_pixels(pixels: NDArray[np.uint8], shape: EncoderInput) -> NDArray[np.float32]:
+def normalise_pixels(pixels: Prepared, shape: EncoderInput) -> NDArray[np.float32]:
     """Bring pixels (height, width, channels) to the network's form: (1, channels, height, width) float32."""
     deviation = np.array(shape.deviation).reshape(-1, 1, 1)
     factor = (1 / (shape.scale * deviation)).astype(np.float32)

@@ -8,7 +8,7 @@ from cbir import encoders
 from cbir.encoders import encoder_files
 from cbir.encoders.encoder_card import NAME, EncoderCard
 from cbir.encoders.encoder_network import EncoderNetwork
-from cbir.encoders.fit_image import fit_image
+from cbir.encoders.fit_volume import fit_input
 from cbir.errors import InvalidInput, UndescribableImage
 from cbir.images import Image
 
@@ -27,7 +27,7 @@ def check_values(network: EncoderNetwork, card: EncoderCard) -> None:
     """Raise InvalidInput unless a network gives values that can be stored for images of all kinds."""
     for title, image in trial_images().items():
         try:
-            network.describe(fit_image(image, card.input))
+            network.describe(fit_input(image, card))
         except UndescribableImage as error:
             raise InvalidInput(f"tried on a {title} image: {error}") from error
 

@@ -1,10 +1,12 @@
 """PyTorch state dicts read without torch, and without running anything that a pickle asks for.
 
-Reads the file format that `torch.save` wrote before version 1.6: five pickles (magic number, protocol, system, the
-dictionary of tensors, keys of the storages), then the storages, each a count of its elements and their bytes.
+Reads both file formats of `torch.save`. Before version 1.6: five pickles (magic number, protocol, system, the
+dictionary of tensors, keys of the storages), then the storages, each a count of its elements and their bytes. Since
+then: a ZIP archive, uncompressed, of the pickle NAME/data.pkl and the storages NAME/data/KEY.
 """
 
 import pickle
+import zipfile
 from collections import OrderedDict
 from io import BytesIO
 from typing import Any, NamedTuple
@@ -15,7 +17,10 @@ from numpy.typing import NDArray
 from cbir.errors import InvalidInput
 
 MAGIC, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
-_STORAGES = {"FloatStorage": np.dtype("<f4"), "LongStorage": np.dtype("<i8")}
+BFLOAT16 = np.dtype([("bits", "<u2")])  # the upper half of a float32; NumPy has no such type
+_STORAGES = {"FloatStorage": np.dtype("<f4"), "LongStorage": np.dtype("<i8"), "BFloat16Storage": BFLOAT16}
+ZIP = b"PK\x03\x04"
+LARGEST_PICKLE = 1 << 24
 
 
 class _Storage(NamedTuple):
@@ -47,8 +52,8 @@ class StateDictUnpickler(pickle.Unpickler):
 
     def persistent_load(self, pid: Any) -> _Storage:
         """Return the storage that a persistent id stands for."""
-        kind, dtype, key, _, _, view = pid
-        if kind != "storage" or not isinstance(dtype, np.dtype) or view is not None:
+        kind, dtype, key, _, _, *view = pid
+        if kind != "storage" or not isinstance(dtype, np.dtype) or view not in ([], [None]):
             raise pickle.UnpicklingError("a storage of an unknown kind")
         return _Storage(str(key), dtype)
 
@@ -59,6 +64,8 @@ def parse_state_dict(content: bytes, name: str) -> dict[str, NDArray[Any]]:
     Raises InvalidInput if it is something else, is damaged, or has other objects than tensors.
     """
     try:
+        if content.startswith(ZIP):
+            return _parse_archive(content)
         file = BytesIO(content)
         if [StateDictUnpickler(file).load() for _ in range(2)] != [MAGIC, PROTOCOL]:
             raise ValueError("it is no file of torch.save, or of a newer version")
@@ -71,8 +78,30 @@ def parse_state_dict(content: bytes, name: str) -> dict[str, NDArray[Any]]:
         storages = {key: _read_storage(file, dtypes[key]) for key in StateDictUnpickler(file).load()}
         return {str(key): _view(storages[tensor.storage.key], tensor) for key, tensor in tensors.items()}
     except (pickle.UnpicklingError, ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError,
-            OverflowError, MemoryError) as error:  # fmt: skip
+            OverflowError, MemoryError, zipfile.BadZipFile, NotImplementedError) as error:  # fmt: skip
         raise InvalidInput(f"{name} is not a PyTorch state dict that can be read: {error}") from error
+
+
+def _parse_archive(content: bytes) -> dict[str, NDArray[Any]]:
+    with zipfile.ZipFile(BytesIO(content)) as archive:
+        members = {name.partition("/")[2]: archive.getinfo(name) for name in archive.namelist()}
+        if any(member.compress_type != zipfile.ZIP_STORED for member in members.values()):
+            raise ValueError("it is compressed")
+        if "byteorder" in members and archive.read(members["byteorder"]) != b"little":
+            raise ValueError("its numbers are big-endian")
+        if members["data.pkl"].file_size > LARGEST_PICKLE:
+            raise ValueError("it holds other objects than tensors")
+        tensors = StateDictUnpickler(BytesIO(archive.read(members["data.pkl"]))).load()
+        tensors = tensors.get("state_dict", tensors)
+        if not all(isinstance(tensor, _Tensor) for tensor in tensors.values()):
+            raise ValueError("it holds other objects than tensors")
+        return {
+            str(key): _view(
+                np.frombuffer(archive.read(members[f"data/{tensor.storage.key}"]), tensor.storage.dtype),
+                tensor,
+            )
+            for key, tensor in tensors.items()
+        }
 
 
 def _read_storage(file: BytesIO, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -92,4 +121,7 @@ def _view(storage: NDArray[Any], tensor: _Tensor) -> NDArray[Any]:
     if 0 not in shape and last >= len(storage):
         raise ValueError("a tensor is larger than its storage")
     steps = [stride * storage.itemsize for stride in strides]
-    return np.lib.stride_tricks.as_strided(storage[offset:], shape, steps, writeable=False)
+    values = np.lib.stride_tricks.as_strided(storage[offset:], shape, steps, writeable=False)
+    if values.dtype == BFLOAT16:
+        return (values["bits"].astype(np.uint32) << 16).view(np.float32)
+    return values

@@ -8,7 +8,7 @@ import hashlib
 import zlib
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,16 @@ from cbir.errors import UnreadableImage
 from cbir.images.bit_depth import apply_window, percentiles
 from cbir.images.image import DicomHeader, Image, Window, Windowing
 from cbir.images.limits import Limits
+from cbir.images.volume import (
+    AIR,
+    DENSEST,
+    FEWEST_SLICES,
+    StackGeometry,
+    Volume,
+    VolumeGrid,
+    make_volume,
+    resample,
+)
 
 SIZES = (348, 540)  # bytes of the headers of both versions
 MAGICS = (b"n+1\0", b"n+2\0\r\n\x1a\n")
@@ -25,6 +35,7 @@ GZIP = b"\x1f\x8b"
 CHUNK_BYTES = 2**20  # inflated at a time
 MOST_SAMPLED = 2**20  # voxels that the window is computed from
 THICK = 1.5  # ratio of spacings from which slices are thick
+MOST_OF_AIR = -200  # HU; every CT volume has values below
 AXIAL = 2  # of the axes left, posterior, superior
 
 
@@ -59,6 +70,69 @@ def decode_nifti(data: bytes, name: str, limits: Limits, window: Window | None =
     UnreadableImage
         If the volume cannot be read, has several channels or times, or exceeds the limits.
     """
+    voxels = _open(data, limits)
+    windowing = _window(voxels, window)
+    for index in range(voxels.stored.shape[voxels.axis]):
+        yield _image(voxels, index, name, windowing)
+
+
+def decode_nifti_volume(data: bytes, name: str, limits: Limits, grid: VolumeGrid) -> Volume:
+    """Decode a CT volume to the grid of a network.
+
+    Parameters
+    ----------
+    data : bytes
+        A .nii or .nii.gz file in Hounsfield units.
+    name : str
+        Source of the volume, for messages.
+    limits : Limits
+        As for `decode_nifti`.
+    grid : VolumeGrid
+        Shape and spacing of the voxels.
+
+    Raises
+    ------
+    UnreadableImage
+        As `decode_nifti` does, and if the values are not those of CT.
+    """
+    voxels = _open(data, limits)
+    windowing = _window(voxels, None)
+    if windowing.least > MOST_OF_AIR:
+        raise UnreadableImage(
+            f"has no value below {windowing.least:g}, so it is not CT in Hounsfield units (air is -1000); convert it"
+        )
+    columns, rows, count = voxels.stored.shape
+    if min(columns, rows, count) < FEWEST_SLICES:
+        raise UnreadableImage(
+            f"has {columns} x {rows} x {count} voxels; a volume needs {FEWEST_SLICES} slices"
+        )
+    spacing = voxels.spacing
+    geometry = StackGeometry(
+        columns, rows, (spacing[0], spacing[1]), np.arange(count) * spacing[2], np.eye(3)
+    )
+
+    def read_slice(index: int) -> NDArray[np.float32]:
+        values = _scaled(voxels.stored[:, :, index].T, voxels.rescaling)
+        return np.nan_to_num(values, nan=AIR, posinf=DENSEST, neginf=AIR).astype(np.float32)
+
+    middle = voxels.stored.shape[voxels.axis] // 2
+    return make_volume(_image(voxels, middle, name, windowing), resample(read_slice, geometry, grid))
+
+
+class _Voxels(NamedTuple):
+    """Stored values turned to the patient's axes, their spacings in mm, slope and intercept.
+
+    axis: that slices are cut across. uids: made from the content.
+    """
+
+    stored: NDArray[Any]
+    spacing: NDArray[np.float64]
+    rescaling: tuple[float, float]
+    axis: int
+    uids: DicomHeader
+
+
+def _open(data: bytes, limits: Limits) -> _Voxels:
     if find_spec("nibabel") is None:
         raise UnreadableImage("is a NIfTI volume, which needs nibabel: pip install 'cbir[volume]'")
     header = _read_header(_head(data))
@@ -72,15 +146,16 @@ def decode_nifti(data: bytes, name: str, limits: Limits, window: Window | None =
     axis = int(np.argmax(spacing)) if spacing.max() > THICK * spacing.min() else AXIAL
     slope, intercept = header.get_slope_inter()
     rescaling = (1.0 if slope is None else slope), (intercept or 0.0)
-    windowing = _window(stored, rescaling, window)
-    uids = _uids(memoryview(content)[:needed])
-    count = stored.shape[axis]
     height, width = _plane(stored, axis, 0).shape
     limits.check_frame(width, height, dtype.itemsize)
-    limits.check_frames(count)
-    for index in range(count):
-        pixels = _pixels(_plane(stored, axis, index), rescaling, windowing)
-        yield Image(pixels, name, "nifti", index + 1 if count > 1 else None, uids, windowing)
+    limits.check_frames(stored.shape[axis])
+    return _Voxels(stored, spacing, rescaling, axis, _uids(memoryview(content)[:needed]))
+
+
+def _image(voxels: _Voxels, index: int, name: str, windowing: Windowing) -> Image:
+    pixels = _pixels(_plane(voxels.stored, voxels.axis, index), voxels.rescaling, windowing)
+    frame = index + 1 if voxels.stored.shape[voxels.axis] > 1 else None
+    return Image(pixels, name, "nifti", frame, voxels.uids, windowing)
 
 
 def _head(data: bytes) -> bytes:
@@ -162,10 +237,10 @@ def _scaled(values: NDArray[Any], rescaling: tuple[float, float]) -> NDArray[np.
         return values.astype(np.float64) * slope + intercept
 
 
-def _window(stored: NDArray[Any], rescaling: tuple[float, float], window: Window | None) -> Windowing:
+def _window(voxels: _Voxels, window: Window | None) -> Windowing:
     """Return the window of a volume, from evenly spread voxels; those that are not finite do not count."""
-    step = int(np.ceil((stored.size / MOST_SAMPLED) ** (1 / 3)))
-    sampled = _scaled(stored[::step, ::step, ::step], rescaling)
+    step = int(np.ceil((voxels.stored.size / MOST_SAMPLED) ** (1 / 3)))
+    sampled = _scaled(voxels.stored[::step, ::step, ::step], voxels.rescaling)
     sampled = sampled[np.isfinite(sampled)]
     if not len(sampled):
         raise UnreadableImage("has no voxel that is a finite number; export it again")

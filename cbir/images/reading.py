@@ -39,6 +39,14 @@ def read_images(
         Also for a file that is missing, not accessible or not regular.
     """
     path = Path(path)
+    yield from decode(read_file(path, limits), path.name, limits=limits, window=window)
+
+
+def read_file(path: Path, limits: Limits) -> bytes:
+    """Return the content of an image file.
+
+    Raises UnreadableImage for a file that is missing, not accessible, not regular, too large or a slide by its name.
+    """
     try:
         if (
             reason := other_files.name_slide_by_path(path)
@@ -49,13 +57,12 @@ def read_images(
             raise UnreadableImage("is not a regular file; name an image file")
         limits.check_bytes(status.st_size)
         with path.open("rb") as file:
-            data = file.read(status.st_size)
+            return file.read(status.st_size)
     except UnreadableImage as error:
         raise UnreadableImage(f"{path.name} {error}") from error
     except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
         reason = getattr(error, "strerror", None) or "invalid file name"
         raise UnreadableImage(f"{path.name} cannot be read: {reason}") from error
-    yield from decode(data, path.name, limits=limits, window=window)
 
 
 def decode(

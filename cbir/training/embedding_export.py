@@ -51,7 +51,7 @@ def save_encoder_embedding(
     card = {
         "model": {"encoder": encoder.name, "head": head.options, "dimensions": head.size},
         "encoder": encoder.card.model_dump(mode="json"),
-        "input": encoder.card.input.model_dump(mode="json"),
+        "input": encoder.image_input.model_dump(mode="json"),
         "onnx_sha256": hashlib.sha256(content).hexdigest(),
     }
     save_model(head, folder / WEIGHTS, folder / CARD, {**card, **facts})
@@ -88,11 +88,12 @@ def _append_head(encoder: Encoder, head: EmbeddingHead) -> bytes:
         if weights is None:  # a vector, or the maximum of each channel
             is_map = output.pooling == "max"
             source_name = add("GlobalMaxPool", output.tensor) if is_map else output.tensor
-            parts.append(add("Reshape", source_name, np.array([1, -1])))
+            vector = add("Reshape", source_name, np.array([1, -1]))
+            parts.append(add("Mul", vector, np.array([output.weight], np.float32)))
             continue
         channels = shapes[output.tensor][1]
         places = add("Reshape", output.tensor, np.array([channels, -1]))
-        pooled = add("MatMul", weights, add("Transpose", places, perm=[1, 0]))
+        pooled = add("MatMul", output.weight * weights, add("Transpose", places, perm=[1, 0]))
         parts.append(add("Reshape", pooled, np.array([1, -1])))
     rotation, mean = head.rotation.numpy(), head.mean.numpy()
     projected = add("MatMul", add("Sub", add("Concat", *parts, axis=1), mean), rotation.T.copy())
@@ -126,10 +127,10 @@ def _compare(content: bytes, encoder: Encoder, head: EmbeddingHead) -> None:
 
 
 def _trial(encoder: Encoder, seed: int) -> np.ndarray[Any, Any]:
-    return normalise_pixels(_trial_pixels(encoder, seed), encoder.card.input)
+    return normalise_pixels(_trial_pixels(encoder, seed), encoder.image_input)
 
 
 def _trial_pixels(encoder: Encoder, seed: int) -> np.ndarray[Any, Any]:
-    shape = encoder.card.input
+    shape = encoder.image_input
     sides = shape.height, shape.width, len(shape.mean)
     return np.random.default_rng(seed).integers(0, 256, sides, np.uint8)

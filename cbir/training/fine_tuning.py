@@ -64,7 +64,7 @@ def build_trainable(encoder: Encoder, head: nn.Module, blocks: int) -> Embedder:
         classes would distort them.
     """
     assert isinstance(head, EmbeddingHead)
-    shape = encoder.card.input
+    shape = encoder.image_input
     embedder = Embedder(
         encoder.name, side=shape.width, weights=IMAGENET, head=head.options, channels=len(shape.mean)
     )
@@ -83,7 +83,7 @@ def load_trainable_pictures(
 
     Raises InvalidInput if one has become unreadable.
     """
-    shape, paths = encoder.card.input, [example.path for example in images.examples]
+    shape, paths = encoder.image_input, [example.path for example in images.examples]
     pixels = np.zeros((len(paths), shape.height, shape.width, len(shape.mean)), np.uint8)
     limits = Limits.from_settings(settings.load())
     loaded = load_described(paths, lambda image: fit_image(image, shape), pixels, limits,
@@ -95,7 +95,7 @@ def load_trainable_pictures(
 
 def trained_encoder(encoder: Encoder) -> dict[str, Any]:
     """Return the card's facts about the encoder that was trained further: its card, and its input from 0 to 1."""
-    shape = encoder.card.input
+    shape = encoder.image_input
     zeros, ones = (0.0,) * len(shape.mean), (1.0,) * len(shape.mean)
     plain = shape.model_copy(update={"mean": zeros, "deviation": ones})
     return {"encoder": encoder.card.model_dump(mode="json"), "input": plain.model_dump(mode="json")}

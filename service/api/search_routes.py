@@ -74,6 +74,8 @@ def _search_by_id(state: AppState, params: request_params.ById) -> Answer:
             raise InvalidInput("text, image_id: search with one of them")
     searcher, part = state.searcher(params.collection), None
     if params.image_id and params.region:
+        if searcher.collection.profile.volume_grid:
+            raise InvalidInput("region: the collection is of CT series, which have no regions; omit it")
         record, task = (
             searcher.collection.record(params.image_id),
             describe_task(state.decoders, searcher.collection),

@@ -47,7 +47,9 @@ def decode_source(
     SourceGone
         If the file is missing, unreadable, or shows another picture than when it was indexed.
     """
-    limits, content = decoders.limits, record.content_hash
+    # Of a series the file shows one slice, and the hash is that of its voxels
+    content = None if collection.profile.volume_grid else record.content_hash
+    limits = decoders.limits
     file = _source_path(collection, record)
     choice = ImageChoice(file, "the file", limits, record.frame, region, content_hash=content)
     try:

@@ -203,7 +203,7 @@ SMALL = {"mean": [0.5] * 3, "deviation": [0.5] * 3}
         (convolution(), {"outputs": [{"tensor": "last"}]}, "has no output last; it has maps"),
         (
             convolution(),
-            {"outputs": [{"tensor": "maps", "pooling": "max"}]},
+            {"outputs": [{"tensor": "maps", "pooling": "median"}]},
             "card: outputs.0.pooling: Input should",
         ),
         (convolution(), {"outputs": "maps"}, "outputs of its card are not a list"),
@@ -356,8 +356,10 @@ def test_commands(tmp_path, encoder_folder):
         "lite0",
         "lite0-whole",
         "lite0-global",
+        "lite0-max",
         "lite1",
         "lite1-whole",
+        "ct-volume",
         "own",
     ]
     assert rows[-1]["status"] == "ready"
