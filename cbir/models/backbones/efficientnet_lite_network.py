@@ -22,13 +22,14 @@ STAGES = ((3, 1, 1, 16, 1), (3, 2, 6, 24, 2), (5, 2, 6, 40, 2), (3, 2, 6, 80, 3)
 class PooledStage(NamedTuple):
     """A stage, from 1, whose map is averaged over grid x grid windows, each `window` of its sides long.
 
-    is_max: the maximum of each channel of the whole map is taken instead.
+    is_max: the maximum of each channel of the whole map is taken instead. weight: factor of the values.
     """
 
     stage: int
     grid: int
     window: float
     is_max: bool = False
+    weight: float = 1.0
 
 
 class LiteNetwork(NamedTuple):
@@ -46,7 +47,7 @@ LITE_NETWORKS = {
     "lite0": LiteNetwork(LITE0, (_MIDDLE,)),
     "lite0-whole": LiteNetwork(LITE0, (_MIDDLE, _LAST)),
     "lite0-global": LiteNetwork(LITE0, _MEANS),
-    "lite0-max": LiteNetwork(LITE0, (PooledStage(5, 2, 0.6), _LAST, *_MAXIMA)),
+    "lite0-max": LiteNetwork(LITE0, (_MIDDLE._replace(weight=1.4), _LAST, *_MAXIMA)),
     "lite1": LiteNetwork(LITE1, (_MIDDLE,)),
     "lite1-whole": LiteNetwork(LITE1, (_MIDDLE, _LAST)),
 }
@@ -122,10 +123,10 @@ class StagePooling(nn.Module):
         for output in self._outputs:
             values = by_stage[output.stage]
             if output.is_max:
-                vectors.append(values.amax(dim=(2, 3)))
+                vectors.append(output.weight * values.amax(dim=(2, 3)))
                 continue
             height, width = int(values.shape[2]), int(values.shape[3])  # tensors while torch exports
-            weights = torch.from_numpy(window_means(height, width, output.grid, output.window))
+            weights = torch.from_numpy(output.weight * window_means(height, width, output.grid, output.window))
             vectors.append((weights.to(values) @ values.flatten(2).transpose(1, 2)).flatten(1))
         return torch.cat(vectors, dim=1)
 

@@ -111,7 +111,7 @@ def trained(images, out, *more):
         "--threads",
         "1",
     ]
-    command += ["--encoder", "lite0", "--epochs", "1", "--classes", "3", "--images", "4", "--dimensions", "8"]
+    command += ["--encoder", "lite0-max", "--epochs", "1", "--classes", "3", "--images", "4", "--dimensions", "8"]
     return CliRunner().invoke(app, [*command, *more])
 
 
@@ -139,7 +139,7 @@ class TestCommand:
         head = load_weights(
             frozen / "embedding.safetensors", card["sha256"], lambda: EmbeddingHead(**card["model"]["head"])
         ).eval()
-        encoder = encoders.get("lite0")
+        encoder = encoders.get("lite0-max")
         values = encoder.describe_batch([encoder.prepare(picture) for picture in pictures])
         assert vectors == pytest.approx(apply_network(head, values), abs=1e-4)
         assert card["training"]["rate"] == 1e-3
