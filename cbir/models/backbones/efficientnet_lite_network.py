@@ -126,7 +126,9 @@ class StagePooling(nn.Module):
                 vectors.append(output.weight * values.amax(dim=(2, 3)))
                 continue
             height, width = int(values.shape[2]), int(values.shape[3])  # tensors while torch exports
-            weights = torch.from_numpy(output.weight * window_means(height, width, output.grid, output.window))
+            weights = torch.from_numpy(
+                output.weight * window_means(height, width, output.grid, output.window)
+            )
             vectors.append((weights.to(values) @ values.flatten(2).transpose(1, 2)).flatten(1))
         return torch.cat(vectors, dim=1)
 

@@ -111,7 +111,8 @@ def trained(images, out, *more):
         "--threads",
         "1",
     ]
-    command += ["--encoder", "lite0-max", "--epochs", "1", "--classes", "3", "--images", "4", "--dimensions", "8"]
+    command += ["--encoder", "lite0-max", "--epochs", "1"]
+    command += ["--classes", "3", "--images", "4", "--dimensions", "8"]
     return CliRunner().invoke(app, [*command, *more])
 
 
