@@ -1,9 +1,11 @@
 """Marks tests by what they need: the extras `deep` and `pacs`, processes or a browser."""
 
+import signal
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from flask.testing import FlaskClient
 
@@ -64,6 +66,15 @@ MARKED = {
 }
 MODULES = {"deep": "torch", "pacs": "pynetdicom", "e2e": "playwright"}
 SERVED = {"served", "browser"}  # fixtures that start a service or a browser
+
+
+def pytest_configure() -> None:
+    """Make tests independent of the load of the machine, and of how a shell starts them."""
+    hypothesis.settings.register_profile("without deadline", deadline=None)
+    hypothesis.settings.load_profile("without deadline")
+    # A shell that starts pytest with `&` has it ignore SIGINT, and so would the processes that tests interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _marks(path: Path) -> set[str]:

@@ -28,7 +28,7 @@ class Infinite(nn.Module):
 @pytest.mark.slow
 def test_other_values_than_those_of_torch_are_refused():
     with pytest.raises(
-        InvalidInput, match=r"as ONNX the network gives other values than with torch: they differ by 0\."
+        InvalidInput, match=r"as ONNX the network gives other values than with torch: they differ by \d"
     ):
         export_network(Noisy().eval(), INPUT)
 
