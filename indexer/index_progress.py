@@ -50,6 +50,10 @@ class ProgressBar:
         refused = f"{summary.refused} refused" if summary.refused else ""
         self._bar.update(self._task, completed=done, total=self.total, refused=refused, rate=rate)
 
+    def begin_stage(self, stage: str) -> None:
+        """Show the name of the stage in front of the bar."""
+        self._bar.update(self._task, description=stage)
+
 
 def progress_lines() -> ThrottledProgress:
     """Return progress as lines of JSON on stderr, {"done": files, "total": files, "refused": files}."""

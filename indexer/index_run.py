@@ -69,6 +69,10 @@ class ProgressReport(Protocol):
         """Take the number of files done, and the summary so far."""
         ...
 
+    def begin_stage(self, stage: str) -> None:
+        """Take the name of what follows when all files are done."""
+        ...
+
 
 def run_request(
     request: IndexRequest, progress: ProgressReport, report_refusal: ReportRefusal
@@ -142,8 +146,9 @@ class IndexRun:
             if not self.summary.interrupted or self.collection.statistics():
                 writer.finish()
                 if not self.summary.interrupted:
+                    self.progress.begin_stage("comparing re-rankers")
                     with suppress(KeyboardInterrupt):  # all images are stored; the next run chooses
-                        update_choice(self.collection, writer)
+                        update_choice(self.collection, writer, self.summary.relabelled > 0)
         if self.manifest and not self.summary.interrupted:
             self.summary.manifest_unused = self.manifest.unused()
         self.summary.seconds = time.monotonic() - started

@@ -111,7 +111,7 @@ class RedescribeRun:
                 writer.finish()
                 if not self.summary.interrupted:
                     with suppress(KeyboardInterrupt):  # all images are stored; the next run chooses
-                        update_choice(self.target, writer)
+                        update_choice(self.target, writer, self.summary.updated > 0)
         self.summary.seconds = time.monotonic() - started
         return self.summary
 

@@ -39,6 +39,9 @@ class ThrottledProgress:
             self._last_sent = time.monotonic()
             self._send_latest()
 
+    def begin_stage(self, stage: str) -> None:
+        """Send nothing: programs follow the number of files."""
+
     def __enter__(self) -> "ThrottledProgress":
         return self
 

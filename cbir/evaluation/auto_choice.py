@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from cbir.rerank.none import NoReranking
 from cbir.rerank.reranker import Reranker
 from cbir.store import Collection, View
 from cbir.store.writer import Writer
+from cbir.threads import OneBlasThread
 
 LEAST_LABELLED = 100  # images in classes of two or more; with fewer the comparison is left to chance
 LEAST_MEAN_CLASS = 3.0  # images; labels that nearly every image has for itself say nothing about relevance
@@ -25,12 +26,12 @@ USUAL_LABEL = "label"  # the key that commands take by default
 Quality = NDArray[np.float64]
 
 
-def update_choice(collection: Collection, writer: Writer) -> AutoChoice:
-    """Choose again if the snapshot has changed since, store the choice and return it."""
+def update_choice(collection: Collection, writer: Writer, labels_changed: bool = False) -> AutoChoice:
+    """Choose again if the snapshot or labels have changed since, by the same label; store and return the choice."""
     view = collection.view()
     choice = read_choice(view.auto, collection.profile.descriptor)
-    if view.auto is None or choice.generation != view.snapshot_generation:
-        choice = choose(collection)
+    if view.auto is None or labels_changed or choice.generation != view.snapshot_generation:
+        choice = choose(collection, choice.label)
         writer.set_auto(choice.to_json())
     return choice
 
@@ -50,7 +51,9 @@ def choose(collection: Collection, label_key: str | None = None) -> AutoChoice:
         The descriptor's default where fewer than LEAST_LABELLED images share a label.
     """
     view = collection.view()
-    default = replace(default_choice(collection.profile.descriptor), generation=view.snapshot_generation)
+    default = replace(
+        default_choice(collection.profile.descriptor), generation=view.snapshot_generation, label=label_key
+    )
     found = labelled_rows(collection, view, label_key)
     if found is None:
         return default
@@ -58,7 +61,8 @@ def choose(collection: Collection, label_key: str | None = None) -> AutoChoice:
     count = int(np.clip(COMPARED // len(labelled.rows), LEAST_QUERIES, MOST_QUERIES))
     tuned = collection.profile.rerank
     rerankers = [get_tuned(method, tuned, parameters) for method, parameters in CANDIDATES]
-    scored = compare_candidates(view, labelled, rerankers, count)
+    with OneBlasThread():  # more wait for each other, and take three times as long on cores that are busy
+        scored = compare_candidates(view, labelled, rerankers, count)
     if not len(scored):
         return default
     means = np.mean(scored, axis=0)  # (candidates, 2)
@@ -73,7 +77,7 @@ def choose(collection: Collection, label_key: str | None = None) -> AutoChoice:
     reason = f"{against} on {len(scored)} images by {key}: {_quality(means[best])}"
     if method != NoReranking.name:
         reason += f"; without re-ranking {_quality(means[CANDIDATES.index((NoReranking.name, {}))])}"
-    return AutoChoice(method, reason, parameters, view.snapshot_generation)
+    return AutoChoice(method, reason, parameters, view.snapshot_generation, label_key)
 
 
 def best_candidate(scored: Quality, usual: int) -> int:
@@ -129,7 +133,7 @@ def compare_candidates(
     (q, r, 2) float64
         AP and P@1; queries without a relevant image are left out.
     """
-    compared = [_compare(view, labelled, index, rerankers) for index in _draw(labelled, count)]
+    compared = [_compare(view, labelled, index, rerankers) for index in draw_queries(labelled, count)]
     return np.array([quality for quality in compared if quality is not None])
 
 
@@ -162,12 +166,14 @@ def labelled_rows(
     return key, labelled
 
 
-def _draw(labelled: LabelledRows, count: int) -> Sequence[int]:
-    """Draw indices of `labelled` to query with, from each class in turn; always the same."""
+def draw_queries(labelled: LabelledRows, count: int) -> Sequence[int]:
+    """Draw at most `count` indices of `labelled` to query with, from each class in turn; always the same."""
     generator = np.random.default_rng(0)
-    classes = [np.flatnonzero(labelled.label == code) for code in range(labelled.label.max() + 1)]
+    order = np.argsort(labelled.label, kind="stable")
+    starts = np.searchsorted(labelled.label[order], np.arange(labelled.label.max() + 1))
+    classes = np.split(order, starts)[1:]  # before the first start: images without a label
     turns = zip_longest(*(generator.permutation(members).tolist() for members in classes if len(members) > 1))
-    return [index for turn in turns for index in turn if index is not None][:count]
+    return list(islice((index for turn in turns for index in turn if index is not None), count))
 
 
 def _compare(view: View, labelled: LabelledRows, index: int, rerankers: Sequence[Reranker]) -> Quality | None:

@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from cbir.errors import InvalidInput
-from cbir.rerank import get, reranker_class
+from cbir.rerank import reranker_class
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.none import NoReranking
-from cbir.rerank.reranker import Reranker
 
 # Compared on labelled images. On a draw the first wins: no candidate replaces diffusion without a gain.
 CANDIDATES: tuple[tuple[str, Mapping[str, float]], ...] = (
@@ -30,16 +29,14 @@ class AutoChoice:
     """A re-ranker with its parameters.
 
     reason: a phrase for the user. generation: of the snapshot that it was chosen on, None for no snapshot.
+    label: key that a person named to compare by; later choices keep it.
     """
 
     method: str
     reason: str
     parameters: Mapping[str, float] = field(default_factory=dict)
     generation: int | None = None
-
-    def reranker(self) -> Reranker:
-        """Return the re-ranker."""
-        return get(self.method, **self.parameters)
+    label: str | None = None
 
     def to_json(self) -> str:
         """Serialise to text that `read_choice` reads."""
@@ -70,4 +67,4 @@ def default_choice(descriptor: str) -> AutoChoice:
     """Return what `auto` stands for where no labelled images could be compared."""
     if descriptor in LOSING:
         return AutoChoice(NoReranking.name, f"no method gains with {descriptor} alone")
-    return AutoChoice(Diffusion.name, "the best in general; too few labelled images to compare methods on")
+    return AutoChoice(Diffusion.name, "the best in general; methods were not compared on labelled images")

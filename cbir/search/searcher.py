@@ -28,6 +28,10 @@ from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.collection_view import View
 from cbir.store.filter_conditions import parse_filter
+from cbir.store.limited_collection import LimitedCollection
+
+# For callers with rights to a part of a collection: the reason itself counts images and names labels of the rest.
+UNSEEN_REASON = "the method of the whole collection"
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,6 +233,8 @@ class Searcher:
         if method == "auto" and not parameters:
             choice = read_choice(view.auto, self.collection.profile.descriptor)
             method, parameters, reason = choice.method, dict(choice.parameters), choice.reason
+            if isinstance(self.collection, LimitedCollection):
+                reason = UNSEEN_REASON
         return rerank.get_tuned(method, self.collection.profile.rerank, parameters), reason
 
     def learn(

@@ -1,5 +1,6 @@
 """The choice of `auto` on a collection's labelled images, against searches that are scored by scikit-learn."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,12 +10,16 @@ from scipy.stats import sem
 from sklearn.metrics import average_precision_score
 
 from cbir import rerank, settings
-from cbir.evaluation.auto_choice import LEAST_LABELLED, best_candidate, choose, update_choice
+from cbir.evaluation.auto_choice import LEAST_LABELLED, best_candidate, choose, draw_queries, update_choice
+from cbir.evaluation.tune import LabelledRows
 from cbir.gallery.ranking import rank
 from cbir.rerank.auto import CANDIDATES, default_choice, read_choice
 from cbir.search import Request, Searcher
+from cbir.search.searcher import UNSEEN_REASON
 from cbir.store import Collection
 from cbir.store import profile as profiles
+from cbir.store.filter_conditions import parse_filter
+from cbir.store.limited_collection import LimitedCollection
 from tests.cbir.store.conftest import entry
 
 
@@ -84,6 +89,9 @@ def test_searches_follow_the_stored_choice_and_say_why(overlapping: Collection) 
     answer = searcher.rank(raw, "", Request(rerank="auto")).reranking
     assert (answer.method, answer.reason) == (choice.method, choice.reason)
     assert searcher.rank(raw, "", Request(rerank="aqe")).reranking.reason == ""
+    with LimitedCollection(overlapping, [parse_filter("label=a")]) as limited:  # its reason names no figures
+        hidden = searcher.over(limited).rank(raw, "", Request(rerank="auto")).reranking
+    assert (hidden.method, hidden.reason) == (choice.method, UNSEEN_REASON)
     with_parameters = searcher.rank(raw, "", Request(rerank="auto", parameters={"steps": 3})).reranking
     assert (with_parameters.method, with_parameters.parameters["steps"]) == ("diffusion", 3)
 
@@ -95,6 +103,38 @@ def test_few_labels_or_others_choose_the_default(tmp_path: Path) -> None:
     with filled(tmp_path / "other", LEAST_LABELLED, key="view") as other:
         assert choose(other, "label").reason == default_choice("tamura").reason
         assert " by view: " in choose(other).reason
+
+
+@pytest.mark.slow
+def test_labels_that_come_later_count_and_a_named_label_stays(tmp_path: Path) -> None:
+    with filled(tmp_path / "col", LEAST_LABELLED, key="view") as made, made.writer() as writer:
+        writer.set_auto(choose(made, "finding").to_json())
+        assert update_choice(made, writer).reason == default_choice("tamura").reason
+        for number in range(LEAST_LABELLED):
+            writer.relabel(
+                f"/images/{number}.png", {"finding": "ab"[number % 2], "label": "cd"[number % 2]}, None
+            )
+        assert update_choice(made, writer).reason == default_choice("tamura").reason
+        assert " by finding: " in update_choice(made, writer, labels_changed=True).reason
+        writer.snapshot()
+        assert " by finding: " in update_choice(made, writer).reason
+
+
+def test_queries_are_drawn_from_each_class_in_turn() -> None:
+    label = np.array([2, -1, 0, 2, 1, 0, 2, 0, -1, 0], np.int64)  # one image of class 1, which none can find
+    rows = LabelledRows(np.arange(10), label, np.full(10, -1))
+    drawn = draw_queries(rows, 100)
+    assert [label[index] for index in drawn] == [0, 2, 0, 2, 0, 2, 0]
+    assert len(set(drawn)) == 7
+    assert draw_queries(rows, 3) == drawn[:3]
+
+
+def test_queries_of_many_classes_are_drawn_in_time() -> None:
+    count = 150_000
+    rows = LabelledRows(np.arange(count), np.arange(count) // 3, np.full(count, -1))
+    started = time.process_time()
+    assert len(draw_queries(rows, 300)) == 300
+    assert time.process_time() - started < 4
 
 
 def test_a_lucky_candidate_does_not_replace_the_usual_one() -> None:

@@ -9,7 +9,6 @@ from cbir.rerank.auto import CANDIDATES, AutoChoice, default_choice, read_choice
 def test_a_stored_choice_is_read_back() -> None:
     choice = AutoChoice("diffusion", "best of 2", {"damping": 0.97}, 4)
     assert read_choice(choice.to_json(), "huang2012") == choice
-    assert choice.reranker().parameters["damping"] == 0.97
 
 
 @pytest.mark.parametrize(
