@@ -48,6 +48,7 @@ def check_text_request(text: str, request: Request) -> None:
         raise InvalidInput(
             f"rerank: a search by text is not re-ranked; leave {request.rerank} out, or send {NoReranking.name}"
         )
+    NoReranking.from_values(NoReranking.name, request.parameters)  # it has none
 
 
 def rank_by_text(

@@ -191,6 +191,7 @@ def test_refusals_on_the_command_line(world):
         ("--text", "x", "id:y"): "search with images or with --text, one of them",
         (): "search with images or with --text, one of them",
         ("--text", "x", "--frame", "1"): "--frame is for files",
+        ("--text", "x", "--parameter", "P=9"): "none has no parameter 'P'",
         ("--text", "x", "--relevant", "y"): "text: examples and feedback go with images",
     }
     for arguments, reason in reasons.items():
