@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, LargeBinary, cast, func, select
 
-from cbir.errors import CollectionDamaged
+from cbir.errors import CollectionDamaged, NotFound
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.vector_blocks import Rows
@@ -123,14 +123,18 @@ def vectors_of(
 ) -> NDArray[np.float32]:
     """Load the raw vectors (n, d) of images by their numbers (n,), which are distinct and in any order.
 
-    All vectors of the collection are checked; see `load_vectors`.
+    All vectors of the collection are checked; see `load_vectors`. Raises NotFound if an image has none.
     """
     order = np.argsort(numbers)
     ascending = numbers[order]
     matrix = np.empty((len(numbers), stored_format.dimensions), np.float32)
+    missing = len(numbers)
     for block, block_numbers in vector_pages(connection, 0, stored_format):
         inside = np.isin(block_numbers, ascending)
         matrix[order[np.searchsorted(ascending, block_numbers[inside])]] = block[inside]
+        missing -= int(np.count_nonzero(inside))
+    if missing:
+        raise NotFound(f"{missing} of the images have been deleted meanwhile; run the command again")
     return matrix
 
 

@@ -40,6 +40,18 @@ def test_what_is_added_is_read_back(collection, entries):
         np.testing.assert_array_equal(collection.vector(image_id), vector)
 
 
+def test_vectors_of_some_images_come_in_their_order_or_not_at_all(collection, entries):
+    with collection.writer() as writer:
+        ids = writer.add(entries(0, 9)).ids
+    numbers = np.array(sorted(collection.image_ids()), np.int64)[[7, 0, 3]]
+    stored = np.stack([vector for _, vector in entries(0, 9)])
+    np.testing.assert_array_equal(collection.raw_vectors(numbers), stored[[7, 0, 3]])
+    with collection.writer() as writer:
+        writer.delete([ids[3]])
+    with pytest.raises(NotFound, match="1 of the images have been deleted meanwhile"):
+        collection.raw_vectors(numbers)
+
+
 def test_view_normalises_with_the_collections_own_statistics(collection, entries):
     given = entries(0, 50)
     raw = np.array([vector for _, vector in given])
