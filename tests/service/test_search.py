@@ -297,5 +297,7 @@ def test_answer_is_strict_json(client: FlaskClient, ids: list[str]) -> None:
 
 def test_words_need_a_text_tower(client: FlaskClient) -> None:
     detail = problem(client.post(SEARCH, json={"text": "knee"}), 422)
-    assert detail.startswith("text: the profile huang2012 has no text tower; search with an image, or index with")
+    assert detail.startswith(
+        "text: the profile huang2012 has no text tower; search with an image, or index with"
+    )
     assert 'id="words"' not in client.get("/").text
