@@ -22,12 +22,12 @@ def fit_input(image: Image, card: EncoderCard) -> Prepared:
     """
     if not isinstance(card.input, VolumeInput):
         if isinstance(image, Volume):
-            raise UnreadableImage(f"is a volume, and the encoder {card.name} describes single images")
+            raise UnreadableImage(f"the encoder {card.name} describes single images, not CT series")
         return fit_image(image, card.input)
     if not isinstance(image, Volume):
         raise UnreadableImage(
-            f"is a single image, and the encoder {card.name} describes CT series; "
-            "search or index the folder of the series, or a NIfTI file, on the command line"
+            f"the encoder {card.name} describes CT series, not single images; "
+            "search or index the folder of a series, or a NIfTI file, on the command line"
         )
     return image.voxels
 

@@ -18,7 +18,15 @@ from cbir.images.limits import Limits
 from cbir.images.nifti import decode_nifti_volume, is_nifti
 from cbir.images.reading import is_out_of_memory, recognise_format
 from cbir.images.suppress_logs import suppress_decoder_logs
-from cbir.images.volume import AIR, FEWEST_SLICES, StackGeometry, Volume, VolumeGrid, make_volume, resample
+from cbir.images.volume import (
+    AIR,
+    FEWEST_SLICES,
+    StackGeometry,
+    Volume,
+    VolumeGrid,
+    make_volume,
+    resample_slices,
+)
 
 MOST_SLICES = 10_000
 WIDEST_GAP = 30.0  # mm between neighbouring slices
@@ -143,7 +151,7 @@ def read_volume(series: CtSeries, limits: Limits, grid: VolumeGrid, read_bytes: 
             spacing = plane.spacing[1], plane.spacing[0]
             positions = np.array(series.positions)
             geometry = StackGeometry(plane.columns, plane.rows, spacing, positions, plane.directions)
-            return make_volume(image, resample(read_slice, geometry, grid))
+            return make_volume(image, resample_slices(read_slice, geometry, grid))
     except UnreadableImage as error:
         raise UnreadableImage(f"{path.name} {error}") from error
     except (OSError, MemoryError):

@@ -25,7 +25,7 @@ from cbir.images.volume import (
     Volume,
     VolumeGrid,
     make_volume,
-    resample,
+    resample_slices,
 )
 
 SIZES = (348, 540)  # bytes of the headers of both versions
@@ -116,7 +116,7 @@ def decode_nifti_volume(data: bytes, name: str, limits: Limits, grid: VolumeGrid
         return np.nan_to_num(values, nan=AIR, posinf=DENSEST, neginf=AIR).astype(np.float32)
 
     middle = voxels.stored.shape[voxels.axis] // 2
-    return make_volume(_image(voxels, middle, name, windowing), resample(read_slice, geometry, grid))
+    return make_volume(_image(voxels, middle, name, windowing), resample_slices(read_slice, geometry, grid))
 
 
 class _Voxels(NamedTuple):

@@ -71,7 +71,7 @@ def make_volume(slice_image: Image, voxels: NDArray[np.int16]) -> Volume:
     )
 
 
-def resample(
+def resample_slices(
     read_slice: Callable[[int], Slice], geometry: StackGeometry, grid: VolumeGrid
 ) -> NDArray[np.int16]:
     """Resample slices linearly to a grid with the same centre; what lies outside of them is air.

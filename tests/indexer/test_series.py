@@ -1,6 +1,9 @@
-"""CT series from folders to answers, described by a small network of the same kind and sizes."""
+"""CT series from folders to answers, described by a network that only computes means."""
 
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +12,8 @@ import pytest
 from cbir import settings
 from cbir.encoders import built_in, encoder_files
 from cbir.encoders.encoder_card import VolumeInput
-from cbir.encoders.inflated_resnet import InflatedResNet
+from cbir.encoders.inflated_resnet import INPUT, OUTPUT
+from cbir.encoders.onnx_messages import write_model, write_node
 from cbir.store import Collection
 from service.app import create_app
 from tests.cbir.images.synthetic_series import stack, write_nifti, write_series
@@ -18,40 +22,28 @@ from tests.indexer.commands import call, index
 SHAPE, SPACING = (40, 48, 48), (6.0, 5.0, 5.0)
 
 
-def small_network() -> bytes:
-    """Return a random network of the class of the real one, with few filters and one block in each layer."""
-    random, weights = np.random.default_rng(0), {}
-
-    def convolution(name: str, norm: str, shape: tuple[int, ...]) -> None:
-        weights[f"{name}.weight"] = random.normal(0, np.sqrt(2 / np.prod(shape[1:])), shape).astype(
-            np.float32
-        )
-        for part, value in (("weight", 1), ("bias", 0), ("running_mean", 0), ("running_var", 1)):
-            weights[f"{norm}.{part}"] = np.full(shape[0], value, np.float32)
-
-    convolution("conv1", "bn1", (4, 3, 3, 7, 7))
-    channels = 4
-    for layer, last in enumerate((8, 8, 16, 2048), start=1):
-        prefix = f"layer{layer}.0."
-        convolution(f"{prefix}conv1", f"{prefix}bn1", (4, channels, 1, 1, 1))
-        convolution(f"{prefix}conv2", f"{prefix}bn2", (4, 4, 3, 3, 3))
-        convolution(f"{prefix}conv3", f"{prefix}bn3", (last, 4, 1, 1, 1))
-        convolution(f"{prefix}downsample.0", f"{prefix}downsample.1", (last, channels, 1, 1, 1))
-        channels = last
+def block_means() -> bytes:
+    """Return a network with the input and output of the real one, and nothing to wait for: means of 2,048 blocks."""
     shape = built_in.CARDS["ct-volume"].input
     assert isinstance(shape, VolumeInput)
-    return InflatedResNet(weights, (shape.depth, shape.width, shape.height)).write()
+    sides = shape.depth, shape.width, shape.height
+    block = tuple(side // count for side, count in zip(sides, (8, 16, 16), strict=True))
+    nodes = [
+        write_node("AveragePool", [INPUT], "blocks", kernel_shape=block, strides=block),
+        write_node("Flatten", ["blocks"], OUTPUT),
+    ]
+    return write_model(nodes, [], {INPUT: (1, 1, *sides)}, {OUTPUT: (1, 2048)})
 
 
 @pytest.fixture(scope="module")
 def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("encoders")
-    encoder_files.write_network(folder, built_in.CARDS["ct-volume"], small_network())
+    encoder_files.write_network(folder, built_in.CARDS["ct-volume"], block_means())
     return folder
 
 
 @pytest.fixture(autouse=True)
-def use_small_network(encoder_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def use_block_means(encoder_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CBIR_ENCODER_FOLDER", str(encoder_folder))
 
 
@@ -145,6 +137,24 @@ def test_again_and_grown(indexed, tmp_path):
     assert index(tmp_path / "images", collection)["already"] == 1
 
 
+def test_killed_and_continued(tmp_path):
+    for seed in range(1, 5):
+        write_body(tmp_path / "images" / str(seed), seed, 40 + seed)
+    options = ("--collection", tmp_path / "c", "--profile", "ct-volume", "--jobs", 1)
+    command = [sys.executable, "-m", "cbir.main", "index", tmp_path / "images", *options]
+    process = subprocess.Popen([str(part) for part in command], stderr=subprocess.DEVNULL)
+    while process.poll() is None and not (Collection.exists(tmp_path / "c") and records(tmp_path / "c")):
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    stored = len(records(tmp_path / "c"))
+    summary = index(tmp_path / "images", tmp_path / "c")
+    assert (summary["already"], summary["indexed"]) == (stored, 4 - stored)
+    assert {record.series for record in records(tmp_path / "c").values()} == {
+        f"1.2.4{n}" for n in range(1, 5)
+    }
+
+
 @pytest.mark.parametrize(("query", "reason"), [
     ("body1/0003.dcm", "0003.dcm is one slice; name the folder of its series"),
     ("", "holds 6 series; name the folder of one of them"),
@@ -204,4 +214,7 @@ def test_over_http(indexed):
         for address in ("/v1/search", "/v1/images"):
             answer = client.post(address, data=path.read_bytes(), content_type="application/octet-stream")
             assert answer.status_code == 422
-            assert "describes CT series; search or index the folder" in answer.get_json()["detail"]
+            assert (
+                "describes CT series, not single images; search or index the folder"
+                in answer.get_json()["detail"]
+            )
