@@ -215,5 +215,8 @@ def build_view(
     if len(deleted):
         rows = np.flatnonzero(~np.isin(gallery.ids, deleted))
         rows = None if len(rows) == len(gallery) else rows
-    auto = metadata.find_value(connection, metadata.AUTO)
+    try:
+        auto = metadata.find_value(connection, metadata.AUTO)
+    except CollectionDamaged:  # `verify` reports it; searches need no choice
+        auto = None
     return View(generation, gallery, rows, statistics, snapshot, info.generation if info else None, auto)

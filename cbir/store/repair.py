@@ -132,6 +132,10 @@ def _repair(connection: Connection, folder: Path, copied: bool) -> Repair:
     if copied:
         restore_vectors(connection, repair.restored)
     _repair_vectors(connection, folder, damaged[vectors.name], copied, repair)
+    if metadata.AUTO in damaged[meta.name]:  # derived, and without it searches go on
+        connection.exec_driver_sql("DELETE FROM main.meta WHERE key = ?", (metadata.AUTO,))
+        damaged[meta.name].remove(metadata.AUTO)
+        repair.restored.append("the choice of auto: removed; the next run of cbir index chooses again")
     for table in (meta, images, thumbnails):
         _report(connection, repair.lost, table, damaged[table.name])
     start_totals(connection)

@@ -173,6 +173,21 @@ def test_a_damaged_checksum_is_restored_too(full: Collection) -> None:
     assert verify_collection(full) == []
 
 
+def test_a_damaged_choice_of_auto_stops_no_search_and_is_removed(full: Collection) -> None:
+    with full.writer() as writer:
+        writer.set_auto("eprf")
+    with full._engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE meta SET value = 'none' WHERE key = 'auto'")
+    with Collection(full.folder) as opened:
+        assert opened.view().auto is None
+        assert verify_collection(opened) != []
+    with full.writer():
+        repair = repair_rows(full)
+    assert repair.lost == []
+    assert repair.restored == ["the choice of auto: removed; the next run of cbir index chooses again"]
+    assert verify_collection(full) == []
+
+
 def test_what_changed_since_the_copy_is_not_replaced(full: Collection) -> None:
     first = full.page(limit=1)[0][1].image_id
     with full.writer() as writer:
