@@ -92,8 +92,16 @@ def train_embedding_command(
 
     if fine_tune and encoder is None:
         raise InvalidInput("--fine-tune is for a pretrained --encoder, such as lite0-whole")
+    if encoder:
+        ignored = {
+            "--backbone": backbone != "small", "--weights": weights, "--pooling": pooling != "gem",
+            "--side": side != 64, "--mirror": mirror and not fine_tune,
+        }  # fmt: skip
+        if given := [name for name, value in ignored.items() if value]:
+            raise InvalidInput(f"--encoder decides about {given[0]} itself; leave out one of them")
     epochs = epochs or (5 if encoder else 40)
-    rate = rate or (1e-3 if encoder else 2e-3)
+    if rate is None:
+        rate = 1e-3 if encoder else 2e-3
     tuning = FineTuning(fine_tune, fine_tune_epochs, fine_tune_rate) if fine_tune else None
     recipe = EmbeddingRecipe(
         loss, epochs, classes, images, rate, weight_decay, patience, augment, seed, mirror

@@ -205,7 +205,8 @@ class _EmbeddingRun(TrainingRun):
         training = data.parts["training"]
         classes = min(recipe.classes, len(np.unique(data.classes[training])))
         sampler = BalancedSampler(data.classes[training].tolist(), classes, recipe.images, seed=recipe.seed)
-        fingerprint = (data.classes, data.groups, *data.parts.values())
+        is_trained = np.array([value.requires_grad for value in embedder.parameters()])
+        fingerprint = (data.classes, data.groups, *data.parts.values(), is_trained)
         super().__init__(embedder, data.pictures, training, recipe, sampler, fingerprint, folder, device)
         count = int(data.classes.max()) + 1
         self.loss = embedding_loss(recipe.loss, embedder.dimensions, count).to(device)

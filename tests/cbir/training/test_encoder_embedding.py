@@ -182,6 +182,27 @@ class TestCommand:
         )
         assert not any(first)
         assert any(last)
+        outcome = trained(images, tmp_path, "--fine-tune", "2", "--fine-tune-epochs", "1", "--loss", "focal")
+        assert "of another training" in str(outcome.exception)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--weights", "w"],
+        ["--backbone", "resnet18"],
+        ["--side", "32"],
+        ["--mirror"],
+        ["--pooling", "average"],
+    ],
+)
+def test_options_of_other_networks_are_refused_with_an_encoder(images, tmp_path, options):
+    outcome = trained(images, tmp_path, *options)
+    assert f"--encoder decides about {options[0]} itself" in str(outcome.exception)
+
+
+def test_rate_of_zero_is_refused(images, tmp_path):
+    assert "the rate above 0" in str(trained(images, tmp_path, "--rate", "0").exception)
 
 
 def test_blocks_are_frozen_and_slower():
