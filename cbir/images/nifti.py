@@ -7,7 +7,10 @@ widest spacing, the plane it was acquired in; a volume of nearly equal spacings 
 import hashlib
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
+from gzip import GzipFile
 from importlib.util import find_spec
+from io import BytesIO
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,7 +141,9 @@ def _open(data: bytes, limits: Limits) -> _Voxels:
     header = _read_header(_head(data))
     shape, dtype, offset = _check_size(header, limits)
     needed = offset + int(np.prod(shape)) * dtype.itemsize
-    content = _inflated(data, needed) if data.startswith(GZIP) else data
+    content = (
+        _inflated(data, needed + 1) if data.startswith(GZIP) else data
+    )  # one more, to check its checksum
     if len(content) < needed:
         raise UnreadableImage("is truncated; copy or export it again")
     stored = np.frombuffer(content, dtype, int(np.prod(shape)), offset).reshape(shape, order="F")
@@ -163,20 +168,17 @@ def _head(data: bytes) -> bytes:
     if not data.startswith(GZIP):
         return data[: SIZES[1]]
     try:
-        return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(data[: 1 << 16], SIZES[1])
-    except zlib.error:
+        return bytes(_inflated(data, SIZES[1]))
+    except (OSError, zlib.error):
         return b""
 
 
 def _inflated(data: bytes, size: int) -> bytearray:
-    """Return the first `size` bytes of a gzip file, fewer if it has no more."""
-    inflate, content = zlib.decompressobj(zlib.MAX_WBITS | 16), bytearray()
-    view = memoryview(data)
-    for start in range(0, len(data), CHUNK_BYTES):
-        pending: Any = view[start : start + CHUNK_BYTES]
-        while len(pending) and len(content) < size and not inflate.eof:
-            content += inflate.decompress(pending, min(CHUNK_BYTES, size - len(content)))
-            pending = inflate.unconsumed_tail
+    """Return the first `size` bytes of a gzip file, of all its members; fewer if it has no more."""
+    content = bytearray()
+    with GzipFile(fileobj=BytesIO(data)) as file, suppress(EOFError):
+        while len(content) < size and (chunk := file.read1(min(CHUNK_BYTES, size - len(content)))):
+            content += chunk
     return content
 
 

@@ -78,6 +78,8 @@ def test_a_compressed_volume_is_the_same():
     assert len(set(uids)) == 3
     assert all(uid.startswith("2.25.") and len(uid) <= 64 for uid in uids)
     assert slices(volume(ROOM + 1))[0].dicom.series != uids[1]
+    members = b"".join(gzip.compress(volume()[start : start + 300]) for start in range(0, len(volume()), 300))
+    assert [image.content_hash for image in slices(members)] == [image.content_hash for image in plain]
 
 
 def test_rescaled_values_and_windows():
@@ -132,6 +134,7 @@ def test_damaged_orientation_is_ignored():
         (volume()[:-1], "is truncated"),
         (gzip.compress(volume()[:-1], mtime=0), "is truncated"),
         (gzip.compress(volume(), mtime=0)[:-20], "is truncated"),
+        (gzip.compress(volume(), mtime=0)[:-8] + bytes(8), "is damaged or unsupported"),  # another checksum
         (volume(magic=b"ni1"), r"is the header of a NIfTI pair \(.hdr, .img\)"),
         (volume(dim=[3, 30000, 30000, 30000, 1, 1, 1, 1]), "declares 30000 x 30000 x 30000 voxels"),
         (volume(dim=[3, 0, 5, 5, 1, 1, 1, 1]), "declares 0 x 5 x 5 voxels, an empty volume"),
