@@ -80,12 +80,14 @@ class FeatureCache:
         self._new = {}
 
     def _read(self, path: Path) -> None:
-        """Read a file; a damaged one is removed, and its images are described again."""
+        """Read a file; images of a damaged one, which is removed, or of another user's are described again."""
         try:
             rows = np.load(path, mmap_mode="r", allow_pickle=False)
             if rows.dtype != self._dtype:
                 raise ValueError
-        except (ValueError, OSError, EOFError):
+        except (ValueError, EOFError):
             path.unlink(missing_ok=True)
+            return
+        except OSError:  # whole, perhaps, but not to be read by this process
             return
         self._known |= zip(rows["content"].tolist(), rows["values"], strict=True)

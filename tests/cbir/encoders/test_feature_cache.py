@@ -53,6 +53,14 @@ def test_damaged_files_are_made_again(tmp_path, damage):
     assert (described(tmp_path) == first).all()
 
 
+def test_what_cannot_be_read_is_left_alone(tmp_path):
+    first = described(tmp_path)
+    (folder,) = tmp_path.iterdir()
+    (folder / "unreadable.npy").mkdir()
+    assert (described(tmp_path) == first).all()
+    assert (folder / "unreadable.npy").is_dir()
+
+
 def test_another_encoder_has_values_of_its_own(tmp_path):
     described(tmp_path)
     with FeatureCache(encoders.get("lite0-global"), tmp_path) as cache:
