@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cbir.errors import CollectionBusy, CollectionDamaged, InvalidInput, NotFound
-from cbir.store import Collection
+from cbir.store import Collection, collection_view, export
 from cbir.store import profile as profiles
 from cbir.store.checksums import row_checksum
 from cbir.store.export import export_collection
@@ -286,6 +286,19 @@ def test_export_writes_what_is_there(collection, entries, tmp_path):
     assert json.loads((out / "profile.json").read_text())["descriptor"] == "tamura"
     with pytest.raises(InvalidInput, match="not an empty folder"):
         export_collection(collection, out)
+
+
+def test_export_by_pages_writes_the_same(collection, entries, tmp_path, monkeypatch):
+    with collection.writer() as writer:
+        ids = writer.add(entries(0, 11)).ids
+        writer.delete([ids[1]])
+    for pages in ("one", "many"):
+        export_collection(collection, tmp_path / pages)
+        monkeypatch.setattr(collection_view, "PAGE", 4)
+        monkeypatch.setattr(export, "PAGE", 3)
+    stored = np.stack([vector for number, (_, vector) in enumerate(entries(0, 11)) if number != 1])
+    for pages in ("one", "many"):
+        np.testing.assert_array_equal(np.load(tmp_path / pages / "vectors.npy"), stored)
 
 
 def test_values_of_a_label_come_most_frequent_first(collection, entries):

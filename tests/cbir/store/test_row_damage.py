@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cbir.errors import CollectionDamaged
-from cbir.store import Collection, last_good, metadata, originals
+from cbir.store import Collection, collection_view, last_good, metadata, originals
 from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.checksums import NULL, row_checksum, vector_checksum
 from cbir.store.recovery import open_or_fallback
@@ -170,6 +170,23 @@ def test_a_damaged_checksum_is_restored_too(full: Collection) -> None:
         store_totals(connection, totals)
     with full.writer():
         assert repair_rows(full).lost == []
+    assert verify_collection(full) == []
+
+
+@pytest.mark.parametrize("number", [1, 14, IMAGES])
+def test_vectors_of_every_page_are_compared_with_the_snapshot(
+    full: Collection, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collection_view, "PAGE", 4)
+    last_good.drop_last_good(full.folder)
+    with full._engine.begin() as connection:
+        zero = np.zeros(6, "<f4").tobytes()
+        values = zero, vector_checksum(number, zero), number
+        connection.exec_driver_sql("UPDATE vectors SET vector = ?, checksum = ? WHERE number = ?", values)
+    problems = verify_collection(full)
+    assert any("the vectors of 1 images" in problem for problem in problems), problems
+    with full.writer():
+        assert "vectors of 1 images" in " ".join(repair_rows(full).restored)
     assert verify_collection(full) == []
 
 
