@@ -19,6 +19,7 @@ from cbir.rerank.parameters import AUTO
 from cbir.store import Collection, View
 
 METHOD = "eprf"  # re-ranker whose SVMs are tuned
+GAMMAS = (1e-6, 1e6)  # bounds of its gamma; the automatic one has none
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,8 @@ def tune_svm(
         raise InvalidInput(f"no two images share a value of the label {label_key}, which tuning needs")
     declared = rerank.reranker_class(METHOD).svm_grid
     automatic = _automatic_gamma(view, labelled.rows, indices[:50])
-    gammas = widths or [float(f"{automatic * multiple:.3g}") for multiple in declared["gamma"]]
+    multiples = np.clip(automatic * np.array(declared["gamma"]), *GAMMAS)
+    gammas = widths or list(dict.fromkeys(float(f"{gamma:.3g}") for gamma in multiples))
     grid = list(product(penalties or declared["C"], gammas))
     trials = []
     for done, (C, gamma) in enumerate(grid):

@@ -54,6 +54,20 @@ def test_images_of_the_querys_patient_do_not_count(tmp_path):
         tune_svm(made, "label", penalties=(1.0,), widths=(1.0,))
 
 
+def test_equal_images_leave_the_width_in_its_bounds(tmp_path):
+    made = Collection.create(tmp_path / "collection", profiles.get("tamura"))
+    entries = []
+    for number in range(20):
+        record, vector = entry(number, labels={"label": "ab"[number % 2]})
+        vector[:] = 1e-6 * (number == 0)
+        entries.append((record, vector))
+    with made.writer() as writer:
+        writer.add(entries)
+        writer.finish()
+    trials = tune_svm(made, "label", queries=4, penalties=(1.0,))
+    assert all(1e-6 <= trial.gamma <= 1e6 for trial in trials)
+
+
 def test_without_labels_there_is_nothing_to_tune_by(two_classes):
     with pytest.raises(InvalidInput, match="no two images"):
         tune_svm(two_classes, "grade")
