@@ -4,9 +4,11 @@ Knees of grade 4 or malignant breasts are the positives; the training images are
 positive (Zheng et al., Top-rank CNN, section 5). Every method trains the same network from the same weights, with the
 same number of batches of the same size, and uses the epoch that is best in validation; RankSVM and TopPush train on
 the features of the network that cross-entropy trained. Images of a patient stay together; a seed decides the split,
-the training images and the initial weights. Finished runs in --out are not repeated.
+the training images and the initial weights. Finished runs in --out are not repeated. With --encoder, the network is
+two fully connected layers on the values of a pretrained encoder, in place of the pictures.
 
     python bench/toprank.py --data FOLDER --out FOLDER [--task knee] [--ratios 7 97] [--seeds 0 1 2] [--paper]
+    python bench/toprank.py --data FOLDER --out FOLDER --encoder lite0-whole --seeds 0 1 2 3 4 5 6 7 8 9
 """
 
 import argparse
@@ -21,16 +23,21 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import stats
+from torch import nn
 
+from cbir import encoders
 from cbir.datasets.manifest import Manifest
 from cbir.evaluation.metrics.roc import auc, roc
 from cbir.evaluation.metrics.top_precision import pos_at_top
 from cbir.models.scoring_network import ScoringNetwork
+from cbir.models.toprank_cnn import FEATURES
+from cbir.severity.value_network import principal_projection
 from cbir.training.labelled_examples import read_ranker_examples
 from cbir.training.last_layer import LAST_LAYERS, refit_last_layer
 from cbir.training.network_scoring import score_pictures
 from cbir.training.patient_split import split_by_positive
-from cbir.training.picture_loading import load_pictures
+from cbir.training.picture_loading import LoadedPictures, load_features, load_pictures
 from cbir.training.ranker_training import RANKING, RankerRecipe, train_ranker
 
 TASKS = {
@@ -42,9 +49,25 @@ PS = (2.0, 8.0, 16.0, 32.0, 64.0)  # infinity is pos-at-top
 BASELINES = ("pos-at-top", "cross-entropy", "focal")
 SHARES = (0.5, 0.2, 0.3)  # of training, validation and test
 PAPER = {"side": 299, "backbone": "fcn10", "negatives": 450, "epochs": 50, "rate": 0.01, "decay": 0.9}
+DIRECTIONS = 256  # of the values of --encoder
+RATES = {"pictures": 0.02, "values": 0.1}
+FOCAL_FACTOR = 5.0  # of the rate on values, beside that of the recipe
+BY_VALIDATION = "toprank, p by validation"
+RESAMPLED = 10_000  # times, for the interval of a ratio
 MEASURES = ("validation", "pos_at_top", "auc", "at_1_percent", "seconds")
 
+Row = dict[str, Any]
 Parts = dict[str, NDArray[np.int64]]
+
+
+class ValueScorer(ScoringNetwork):
+    """Map projected values (n, directions) to scores (n,): TopRank's two fully connected layers."""
+
+    def __init__(self, directions: int) -> None:
+        nn.Module.__init__(self)
+        self.options = {"directions": directions}
+        self.backbone = nn.Sequential(nn.Linear(directions, FEATURES), nn.ReLU())
+        self.head = nn.Linear(FEATURES, 1)
 
 
 def methods() -> Iterator[tuple[str, str, float]]:
@@ -75,11 +98,12 @@ def make_recipe(
     )
     epochs = args.epochs or max(1, round(args.steps / np.ceil(batches)))
     decay = args.decay ** (30 / epochs) if not args.epochs else args.decay  # as much at the end, for all
-    return RankerRecipe(method, p, epochs, 5, args.negatives, args.rate, decay, True, seed)
+    rate = args.rate * (FOCAL_FACTOR if args.encoder and method == "focal" else 1.0)
+    return RankerRecipe(method, p, epochs, 5, args.negatives, rate, decay, not args.encoder, seed)
 
 
 def measure(
-    ranker: ScoringNetwork, pixels: NDArray[np.uint8], positive: NDArray[np.bool_], parts: Parts, device: str
+    ranker: ScoringNetwork, pixels: NDArray[Any], positive: NDArray[np.bool_], parts: Parts, device: str
 ) -> dict[str, float]:
     """Measure Pos@Top in validation and test, AUC and sensitivity at 1 % false positives in the test."""
     scores = score_pictures(ranker, pixels, device)
@@ -92,11 +116,26 @@ def measure(
     }
 
 
+def load(args: argparse.Namespace, paths: list[Path]) -> LoadedPictures:
+    """Load pictures, or the values of --encoder, which are cached in --out."""
+    if args.encoder:
+        return load_features(paths, encoders.get(args.encoder), args.out / "features")
+    return load_pictures(paths, args.side)
+
+
+def project(values: NDArray[np.float16], training: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Project values (n, d) to the principal directions (n, DIRECTIONS) of the training images, and to length 1."""
+    full = values.astype(np.float32)
+    projected = principal_projection(full[training], DIRECTIONS)(full)
+    lengths = np.linalg.norm(projected, axis=1, keepdims=True)
+    return projected / np.maximum(lengths, np.finfo(np.float32).tiny)
+
+
 def run_missing(args: argparse.Namespace) -> None:
     """Run everything that is not yet in --out."""
     positive_label, where = TASKS[args.task]
     examples = read_ranker_examples(Manifest(args.data / "manifest.csv"), [positive_label], where)
-    pictures = load_pictures([example.path for example in examples], args.side)
+    pictures = load(args, [example.path for example in examples])
     examples = [examples[row] for row in pictures.rows]
     positive = np.array([example.positive for example in examples])
     groups = [
@@ -106,10 +145,11 @@ def run_missing(args: argparse.Namespace) -> None:
         split = split_by_positive(positive.tolist(), groups, SHARES, seed)
         for ratio in args.ratios:
             parts = thin_training(split, positive, ratio, seed)
+            inputs = project(pictures.pixels, parts["training"]) if args.encoder else pictures.pixels
             for name, method, p in methods():
                 folder = args.out / f"{args.task}-{ratio}-{seed}-{name.replace(' ', '-')}"
                 if not folder.with_suffix(".json").exists():
-                    run_method(name, method, p, folder, (pictures.pixels, positive, parts), args, ratio, seed)
+                    run_method(name, method, p, folder, (inputs, positive, parts), args, ratio, seed)
 
 
 def run_method(
@@ -117,7 +157,7 @@ def run_method(
     method: str,
     p: float,
     folder: Path,
-    task: tuple[NDArray[np.uint8], NDArray[np.bool_], Parts],
+    task: tuple[NDArray[Any], NDArray[np.bool_], Parts],
     args: argparse.Namespace,
     ratio: int,
     seed: int,
@@ -127,7 +167,7 @@ def run_method(
     training = parts["training"]
     recipe = make_recipe(method, p, len(training), int(positive[training].sum()), args, seed)
     torch.manual_seed(seed)
-    ranker = ScoringNetwork(args.backbone, args.side)
+    ranker = ValueScorer(DIRECTIONS) if args.encoder else ScoringNetwork(args.backbone, args.side)
     started = time.process_time()
     outcome = train_ranker(ranker, *task, recipe, folder, args.device, save_every=15.0)
     record = {
@@ -161,27 +201,31 @@ def run_method(
         )
 
 
-def table(results: list[dict[str, Any]], ratio: int) -> None:
-    """Print means over the seeds, with the lowest and highest Pos@Top; TopRank also with the best p in validation."""
-    selected = [row for row in results if row["ratio"] == ratio]
-    if not selected:
-        return
-    best_p = []
+def group_by_name(results: list[Row], ratio: int) -> dict[str, list[Row]]:
+    """Return the results of each method by seed; TopRank also with the p that is best in validation."""
+    selected = sorted((row for row in results if row["ratio"] == ratio), key=lambda row: row["seed"])
+    by_name: dict[str, list[Row]] = {}
+    for row in selected:
+        by_name.setdefault(row["name"], []).append(row)
     for seed in sorted({row["seed"] for row in selected}):
         candidates = [row for row in selected if row["seed"] == seed and row["name"].startswith("toprank")]
-        best_p.append(
-            {**max(candidates, key=lambda row: row["validation"]), "name": "toprank, p by validation"}
-        )
-    by_name: dict[str, list[dict[str, Any]]] = {}
-    for row in selected + best_p:
-        by_name.setdefault(row["name"], []).append(row)
-    images = selected[0]["images"]
+        by_name.setdefault(BY_VALIDATION, []).append(max(candidates, key=lambda row: row["validation"]))
+    return by_name
+
+
+def table(results: list[Row], ratio: int) -> None:
+    """Print means over the seeds, with the lowest and highest Pos@Top; TopRank also with the best p in validation."""
+    by_name = group_by_name(results, ratio)
+    if not by_name:
+        return
+    best_p = by_name[BY_VALIDATION]
+    images = best_p[0]["images"]
     counts = ", ".join(f"{part} {positives} of {count}" for part, (count, positives) in images.items())
     print(f"\n1:{ratio}; positives: {counts}; {len(best_p)} seeds")
     print(
         f"{'':<26}{'Pos@Top':>9}{'lowest':>9}{'highest':>9}{'validation':>12}{'AUC':>8}{'TPR at 1 %':>12}{'s':>6}"
     )
-    names = [*(name for name, *_ in methods()), *LAST_LAYERS, best_p[0]["name"]]
+    names = [*(name for name, *_ in methods()), *LAST_LAYERS, BY_VALIDATION]
     for name in (name for name in names if name in by_name):
         rows = by_name[name]
         means = {m: float(np.mean([row[m] for row in rows])) for m in MEASURES}
@@ -190,6 +234,43 @@ def table(results: list[dict[str, Any]], ratio: int) -> None:
             f"{name:<26}{means['pos_at_top']:>9.3f}{min(top):>9.3f}{max(top):>9.3f}{means['validation']:>12.3f}"
             f"{means['auc']:>8.3f}{means['at_1_percent']:>12.3f}{means['seconds']:>6.0f}"
         )
+
+
+def differences(results: list[Row], ratio: int) -> None:
+    """Print TopRank less its rivals, and Pos@Top as a multiple of theirs, with 95 % intervals over the seeds.
+
+    Intervals are Student's t for differences, and percentiles of resampled seeds for the multiple.
+    """
+    by_name = group_by_name(results, ratio)
+    ours = by_name.get(BY_VALIDATION, [])
+    if len(ours) < 2:
+        return
+    print(f"\n{BY_VALIDATION}, against, at 1:{ratio}")
+    print(f"{'':<16}{'Pos@Top':>27}{'AUC':>27}{'TPR at 1 %':>27}{'Pos@Top, times':>26}")
+    for name in (*BASELINES, *LAST_LAYERS):
+        theirs = by_name[name]
+        cells = []
+        for measured in ("pos_at_top", "auc", "at_1_percent"):
+            values = np.array([a[measured] - b[measured] for a, b in zip(ours, theirs, strict=True)])
+            half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
+            cells.append(
+                f"{values.mean():>+9.3f} ({values.mean() - half:+.3f} to {values.mean() + half:+.3f})"
+            )
+        times, low, high = multiple(
+            np.array([[row["pos_at_top"] for row in rows] for rows in (ours, theirs)])
+        )
+        print(f"{name:<16}" + "".join(cells) + f"{times:>9.2f} ({low:.2f} to {high:.2f})")
+
+
+def multiple(pairs: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Return the mean of the first row of `pairs` (2, seeds) over that of the second, with its interval."""
+    seeds = pairs.shape[1]
+    chosen = np.random.default_rng(0).integers(0, seeds, (RESAMPLED, seeds))
+    means = np.concatenate([pairs.mean(axis=1)[:, None], pairs[:, chosen].mean(axis=2)], axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(means.any(axis=0), means[0] / means[1], 1.0)
+    low, high = np.percentile(ratios[1:], (2.5, 97.5), method="nearest")
+    return float(ratios[0]), float(low), float(high)
 
 
 def main() -> None:
@@ -204,10 +285,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--side", type=int, default=48, help="pixels")
     parser.add_argument("--backbone", default="toprank")
+    parser.add_argument("--encoder", help="pretrained encoder, in place of the backbone")
     parser.add_argument("--negatives", type=int, default=50, help="negatives per batch, beside 5 positives")
     parser.add_argument("--steps", type=int, default=150, help="batches per training")
     parser.add_argument("--epochs", type=int, default=0, help="instead of --steps")
-    parser.add_argument("--rate", type=float, default=0.02)
+    parser.add_argument("--rate", type=float, help="0.02 for pictures and 0.1 for values if not given")
     parser.add_argument(
         "--decay", type=float, default=0.95, help="learning-rate decay per thirtieth of the training"
     )
@@ -217,6 +299,7 @@ def main() -> None:
     args = parser.parse_args()
     for name, value in PAPER.items() if args.paper else ():
         setattr(args, name, value)
+    args.rate = args.rate or RATES["values" if args.encoder else "pictures"]
     torch.set_num_threads(args.threads)
     args.out.mkdir(parents=True, exist_ok=True)
     run_missing(args)
@@ -225,6 +308,7 @@ def main() -> None:
     ]
     for ratio in args.ratios:
         table(results, ratio)
+        differences(results, ratio)
 
 
 if __name__ == "__main__":

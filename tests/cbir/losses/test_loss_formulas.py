@@ -96,6 +96,27 @@ def test_toprank_is_equation_5(p):
     assert float(both) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("p", PS)
+@pytest.mark.parametrize("size", [1.0, 30.0, 1e3, 1e5, 1e30])
+def test_toprank_of_large_scores_in_extended_precision(size, p):
+    scores = (size * scores_of(12)).float().requires_grad_()
+    loss = TopRankLoss(p)(scores, torch.tensor([1, 1, 1] + [0] * 9))
+    loss.backward()
+    exact = scores.detach().numpy().astype(np.longdouble)
+    z = exact[None, 3:] - exact[:3, None]
+    terms = np.maximum(np.maximum(z, 0) + np.log1p(np.exp(-abs(z))), np.finfo(np.longdouble).tiny)
+    highest = terms.max(axis=1, keepdims=True)
+    if math.isinf(p):
+        norms, powers = highest, terms == highest
+    else:
+        norms = highest * ((terms / highest) ** p).sum(axis=1, keepdims=True) ** (1 / np.longdouble(p))
+        powers = (terms / norms) ** (p - 1)
+    slopes = powers * np.exp(np.minimum(z, 0)) / (1 + np.exp(-abs(z))) / 3
+    gradient = np.concatenate([-slopes.sum(axis=1), slopes.sum(axis=0)]).astype(float)
+    assert float(loss.detach()) == pytest.approx(float(norms.mean()), rel=1e-5)
+    np.testing.assert_allclose(scores.grad.numpy(), gradient, rtol=1e-4, atol=1e-5)
+
+
 def test_toprank_falls_when_a_positive_rises():
     scores, positive = scores_of(12), torch.tensor([1, 1, 1] + [0] * 9)
     higher = scores + 0.5 * positive

@@ -54,3 +54,41 @@ def test_runs_once_and_prints_tables(bench, data, tmp_path, monkeypatch, capsys)
             assert row["images"]["training"][1] * 8 == row["images"]["training"][0]
     bench.main()  # only the tables
     assert capsys.readouterr().out == printed[printed.index("\n1:7") :]
+
+
+def test_values_are_projected_to_directions_of_the_training_images_and_length_1(bench):
+    random = np.random.default_rng(0)
+    values = (10 + random.normal(size=(30, 400)) * np.arange(1, 401)).astype(np.float16)
+    training = np.arange(20)
+    projected = bench.project(values, training)
+    assert projected.shape == (30, bench.DIRECTIONS)
+    np.testing.assert_allclose(np.linalg.norm(projected, axis=1), 1, rtol=1e-5)
+    assert not projected[:, 20:].any()  # 20 images have no more directions
+    changed = values.copy()
+    changed[20:] = 0  # not in training
+    np.testing.assert_array_equal(bench.project(changed, training)[:20], projected[:20])
+
+
+def test_multiple_of_a_rival_and_its_interval(bench):
+    assert bench.multiple(np.array([[0.2, 0.4], [0.1, 0.2]])) == (
+        pytest.approx(2),
+        pytest.approx(2),
+        pytest.approx(2),
+    )
+    times, low, high = bench.multiple(np.array([[0.2, 0.0, 0.1, 0.3], [0.1, 0.1, 0.2, 0.2]]))
+    assert times == pytest.approx(1)
+    assert low < 0.7 < 1.3 < high
+    assert bench.multiple(np.zeros((2, 3))) == (1, 1, 1)  # neither has any
+    assert bench.multiple(np.array([[0.1, 0.1], [0, 0]]))[0] == np.inf
+
+
+@pytest.mark.slow
+def test_heads_on_the_values_of_an_encoder(bench, data, tmp_path, monkeypatch, capsys):
+    arguments = ["toprank.py", "--data", str(data), "--out", str(tmp_path), "--seeds", "0", "1", "--ratios", "7",
+                 "--steps", "2", "--encoder", "lite0"]  # fmt: skip
+    monkeypatch.setattr(sys, "argv", arguments)
+    bench.main()
+    printed = capsys.readouterr().out
+    intervals = printed[printed.index("toprank, p by validation, against, at 1:7") :].splitlines()
+    assert [line.split()[0] for line in intervals[2:]] == [*bench.BASELINES, "rank-svm", "top-push"]
+    assert (tmp_path / "features").is_dir()
