@@ -52,6 +52,10 @@ class Encoder:
             raise InvalidInput(f"the encoder {self.name} describes CT series, not single images")
         return self.card.input
 
+    def check_images(self) -> None:
+        """Raise InvalidInput if the encoder is for CT series."""
+        _ = self.image_input
+
     @property
     def has_text(self) -> bool:
         """Whether texts can be described too."""

@@ -32,6 +32,8 @@ class FeatureCache:
     """
 
     def __init__(self, encoder: Encoder, folder: Path) -> None:
+        """Open the cache; raise InvalidInput if the encoder describes CT series."""
+        encoder.check_images()
         self.dimensions = encoder.dimensions
         self._encoder, self._network = encoder, encoder.open_network(threads=1)
         self._folder = folder / f"{encoder.name}-{encoder.card.hash}"

@@ -9,6 +9,7 @@ from torch import nn
 
 from cbir import encoders
 from cbir.encoders import built_in
+from cbir.encoders.feature_cache import FeatureCache
 from cbir.encoders.inflated_resnet import INPUT, InflatedResNet
 from cbir.encoders.state_dict import parse_state_dict
 from cbir.errors import InvalidInput, UnreadableImage
@@ -124,14 +125,14 @@ def test_missing_and_damaged_packages(monkeypatch, tmp_path):
         lacking.read("ct-volume")
 
 
-def test_images_and_volumes_are_not_mixed():
+def test_images_and_volumes_are_not_mixed(tmp_path):
     image = Image(np.zeros((9, 9), np.uint8))
     with pytest.raises(UnreadableImage, match="describes CT series"):
         encoders.get("ct-volume").prepare(image)
     with pytest.raises(UnreadableImage, match="describes single images"):
         encoders.get("lite0").prepare(make_volume(image, np.zeros((2, 2, 2), np.int16)))
     with pytest.raises(InvalidInput, match="not single images"):
-        _ = encoders.get("ct-volume").image_input
+        FeatureCache(encoders.get("ct-volume"), tmp_path)
 
 
 @pytest.mark.slow
