@@ -129,6 +129,7 @@ def test_queries_are_drawn_from_each_class_in_turn() -> None:
     assert draw_queries(rows, 3) == drawn[:3]
 
 
+@pytest.mark.slow
 def test_queries_of_many_classes_are_drawn_in_time() -> None:
     count = 150_000
     rows = LabelledRows(np.arange(count), np.arange(count) // 3, np.full(count, -1))
