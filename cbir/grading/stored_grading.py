@@ -30,9 +30,12 @@ class PackedArray(BaseModel):
     data: str
 
     def array(self) -> Floats:
-        """Return the array as float64."""
-        values = np.frombuffer(base64.b64decode(self.data, validate=True), "<f4")
-        return values.reshape(self.shape).astype(np.float64)
+        """Return the array as float64; raise InvalidInput if it is damaged."""
+        try:
+            values = np.frombuffer(base64.b64decode(self.data, validate=True), "<f4").reshape(self.shape)
+        except ValueError as error:
+            raise InvalidInput("the stored grader is damaged; run `cbir grade fit` again") from error
+        return values.astype(np.float64)
 
 
 class StoredGrading(BaseModel):

@@ -73,7 +73,7 @@ def kernels(P: Floats, landmarks: Floats, width: float) -> Floats:
 
 
 def fit_kernel_map(
-    Z: Floats, grades: Floats, groups: Integers, seed: int = 0, tuning: Tuning | None = None
+    Z: Floats, grades: Floats, groups: Integers, seed: int = 0, tuning: tuple[float, float] | None = None
 ) -> KernelMap:
     """Fit PCA, kernel and ridge.
 
@@ -87,7 +87,7 @@ def fit_kernel_map(
         Images of one group, such as a patient, are left out together.
     seed : int
         Of the samples.
-    tuning : Tuning, optional
+    tuning : (float, float), optional
         Width and ridge; None: those with the least leave-one-group-out error.
     """
     order = np.random.default_rng(seed).permutation(len(Z))
@@ -95,14 +95,15 @@ def fit_kernel_map(
     if tuning is None:
         rows = np.sort(order[:SAMPLE])
         tuning = _tune(project_features(Z[rows], axes), grades[rows], groups[rows])
-    if not tuning.width:
-        return KernelMap(axes, np.empty((0, axes.shape[1])), np.empty((0, 0)), tuning)
+    chosen = Tuning(*tuning)
+    if not chosen.width:
+        return KernelMap(axes, np.empty((0, axes.shape[1])), np.empty((0, 0)), chosen)
     # shorter in storage
     landmarks = project_features(Z[np.sort(order[:LANDMARKS])], axes).astype(np.float32).astype(np.float64)
-    values, vectors = np.linalg.eigh(kernels(landmarks, landmarks, tuning.width))
+    values, vectors = np.linalg.eigh(kernels(landmarks, landmarks, chosen.width))
     kept = values > LEAST * values[-1]
-    root = vectors[:, kept] / np.sqrt(values[kept] * tuning.ridge)
-    return KernelMap(axes, landmarks, root, tuning)
+    root = vectors[:, kept] / np.sqrt(values[kept] * chosen.ridge)
+    return KernelMap(axes, landmarks, root, chosen)
 
 
 def _principal_axes(Z: Floats) -> Floats:

@@ -74,6 +74,9 @@ def test_kept_and_read_back(name):
     back = read_stored_grading(kept.model_dump_json(), "grade")
     assert isinstance(back, StoredGrading)
     np.testing.assert_allclose(back.fitted_ranker().predict(X), made.ranker_.predict(X))
+    damaged = kept.model_dump_json().replace('"data":"', '"data":"!')
+    with pytest.raises(InvalidInput, match="damaged; run `cbir grade fit` again"):
+        read_stored_grading(damaged, "grade").fitted_ranker()
 
 
 @BOTH

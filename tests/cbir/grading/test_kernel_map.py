@@ -102,6 +102,13 @@ def test_more_values_than_images(name):
     assert np.corrcoef(fitted.predict(X[40:]), y[40:])[0, 1] > 0.7
 
 
+@pytest.mark.parametrize("width", [0.0, 0.5])
+def test_width_and_ridge_may_be_plain_numbers(width):
+    X, y, patients = drawn(30)
+    mapped = [fit_kernel_map(X, y, patients, tuning=tuning)(X) for tuning in ((width, 2), Tuning(width, 2))]
+    assert np.array_equal(*mapped)
+
+
 def test_features_without_a_difference():
     fitted = grading.make_ranker("ranking-svm", kernel="auto").fit(np.ones((9, 2)), [1, 2, 3] * 3)
     assert np.ptp(fitted.predict(np.ones((4, 2)))) == 0
