@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import torch
+from torch import nn
 from typer.testing import CliRunner
 
 from cbir import encoders
@@ -27,6 +28,7 @@ from cbir.training.embedding_training import (
 )
 from cbir.training.fine_tuning import build_trainable, check_trainable, parameter_groups
 from cbir.training.network_scoring import apply_network
+from cbir.training.training_loop import run_training_loop
 from tests.cbir.training.stripes import weights_of
 
 
@@ -220,6 +222,19 @@ def test_blocks_are_frozen_and_slower():
     assert torch.equal(weights_of(network), before)  # statistics of batch norms too
     everything = build_trainable(encoder, head, 99)
     assert all(value.requires_grad for value in everything.backbone.parameters())
+
+
+def test_a_group_learns_at_its_share_of_the_rate():
+    values = nn.ParameterList([nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1))])
+    groups = [{"params": [values[0]]}, {"params": [values[1]], "rate_factor": 0.2}]
+    run_training_loop(
+        values,
+        torch.optim.SGD(groups, 1.0),
+        lambda step: values[0].sum() + values[1].sum(),
+        3,
+        rate=lambda step: 0.5,
+    )
+    assert [value.item() for value in values] == pytest.approx([-1.5, -0.3])
 
 
 def test_messages(images, tmp_path):
