@@ -167,7 +167,7 @@ def test_health_while_all_slots_are_busy(impatient: Served) -> None:
     with ThreadPoolExecutor(40) as executor:
         busy = [executor.submit(httpx.post, url, content=data, headers=kind, timeout=60) for _ in range(40)]
         for _ in range(5):
-            assert timed(lambda: httpx.get(f"{impatient.address}/healthz", timeout=20)) < 2
+            assert timed(lambda: httpx.get(f"{impatient.address}/healthz", timeout=20)) < 5
             time.sleep(0.1)
         assert {task.result().status_code for task in busy} <= {200, 408, 429}
 
