@@ -56,9 +56,9 @@ def train_ranker_command(
     recipe = RankerRecipe(method, p, epochs, positives, negatives, rate, decay, augment, seed)
     if encoder:
         check_trainable(encoder)
-        if weights:
+        if weights or backbone != "toprank":
             raise InvalidInput(
-                "--encoder has weights of its own; leave out --weights, or name the --backbone"
+                "--encoder has a network and weights of its own; leave out --weights and --backbone"
             )
     task = RankerTask(
         data,

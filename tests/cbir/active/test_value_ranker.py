@@ -33,6 +33,12 @@ def test_orders_images_it_has_not_seen(fitted):
     assert (found.variance > 0).all()
 
 
+def test_training_begins_behind_the_first_layer(fitted):
+    with torch.no_grad():
+        first = fitted.network_.layers[0](torch.from_numpy(VALUES)).numpy()
+    assert fitted.fixed_part(VALUES) == pytest.approx(first, abs=1e-5)
+
+
 def test_passes_at_once_are_the_passes_one_by_one(fitted):
     """The slow, obvious form, in numpy: masks on the inputs of both dense layers."""
     network = fitted.network_

@@ -270,3 +270,19 @@ def test_cards_with_a_damaged_input_are_refused(tmp_path):
 def test_rankers_start_from_an_encoder():
     network = ScoringNetwork("lite0", 32, "imagenet")
     assert network(torch.rand(2, 1, 32, 32)).shape == (2,)
+
+
+@pytest.mark.parametrize("options", [["--backbone", "small"], ["--weights", "w"]])
+def test_rankers_take_network_and_weights_of_the_encoder(images, tmp_path, options):
+    command = [
+        "train",
+        "ranker",
+        "--data",
+        str(images / "manifest.csv"),
+        "--positive",
+        "a",
+        "--out",
+        str(tmp_path),
+    ]
+    outcome = CliRunner().invoke(app, [*command, "--encoder", "lite0", *options])
+    assert "leave out --weights and --backbone" in str(outcome.exception) + outcome.output
