@@ -30,6 +30,7 @@ from cbir import encoders
 from cbir.datasets.manifest import Manifest
 from cbir.evaluation.metrics.roc import auc, roc
 from cbir.evaluation.metrics.top_precision import pos_at_top
+from cbir.models.backbones import Backbone
 from cbir.models.scoring_network import ScoringNetwork
 from cbir.models.toprank_cnn import FEATURES
 from cbir.severity.value_network import principal_projection
@@ -66,7 +67,8 @@ class ValueScorer(ScoringNetwork):
     def __init__(self, directions: int) -> None:
         nn.Module.__init__(self)
         self.options = {"directions": directions}
-        self.backbone = nn.Sequential(nn.Linear(directions, FEATURES), nn.ReLU())
+        layer = nn.Sequential(nn.Linear(directions, FEATURES), nn.ReLU())
+        self.backbone = Backbone(layer, nn.Identity(), FEATURES, dimensions=None, channels=1)
         self.head = nn.Linear(FEATURES, 1)
 
 
@@ -128,7 +130,8 @@ def project(values: NDArray[np.float16], training: NDArray[np.int64]) -> NDArray
     full = values.astype(np.float32)
     projected = principal_projection(full[training], DIRECTIONS)(full)
     lengths = np.linalg.norm(projected, axis=1, keepdims=True)
-    return projected / np.maximum(lengths, np.finfo(np.float32).tiny)
+    projected /= np.maximum(lengths, np.finfo(np.float32).tiny)
+    return projected
 
 
 def run_missing(args: argparse.Namespace) -> None:
