@@ -1,7 +1,6 @@
 """The panel with the grade of the query and its two neighbours."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,13 +13,13 @@ from cbir.images import read_images
 from cbir.store import Collection
 from tests.e2e.browsing import choose, settle, until
 from tests.e2e.test_page_axe import AXE, complaints
-from tests.service.conftest import Served, serving
+from tests.service.conftest import Served, index_once, serving
 
 
 @pytest.fixture(scope="module")
-def graded(indexed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A collection that has learnt from the label `severity`."""
-    folder = Path(shutil.copytree(indexed, tmp_path_factory.mktemp("graded") / "own"))
+def graded(pictures: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A collection that has learnt from the label `severity`; huang2012 has few values, which takes less time."""
+    folder = index_once(pictures, tmp_path_factory, "indexed", "--profile", "huang2012")
     with Collection(folder) as collection:
         fit_grader(collection, "severity", make_ranker("s-ndcg"))
     return folder
