@@ -8,6 +8,8 @@ from typing import IO, Any
 import flask
 from flask import Flask
 
+from cbir import rerank
+from cbir.errors import InvalidInput
 from cbir.settings import Settings
 from service.access import auth, login, oidc_login, security
 from service.api import (
@@ -43,6 +45,14 @@ class CbirFlask(Flask):
     request_class = InMemoryRequest
 
 
+def check_reranker(name: str) -> None:
+    """Raise InvalidInput if the setting `rerank` names no re-ranker."""
+    try:
+        rerank.reranker_class(name)
+    except InvalidInput as error:
+        raise InvalidInput(f"the setting rerank: {error}") from error
+
+
 def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> Flask:
     """Create the service over the `collections` in one or more folders, with `settings`.
 
@@ -54,6 +64,7 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     app.config["MAX_CONTENT_LENGTH"] = settings.max_upload_bytes + FORM_OVERHEAD_BYTES
     app.url_map.merge_slashes = False
     app.json.sort_keys = False  # type: ignore[attr-defined]
+    check_reranker(settings.rerank)
     state = app.extensions[EXTENSION] = AppState([folder.resolve() for folder in folders], settings)
     compression.install(app)  # installed first, so it sees responses last
     metrics_routes.install(app, state)

@@ -26,7 +26,7 @@ def serve(
     """Serve collections over HTTP, as an API and as web pages; on this machine only, unless tokens exist."""
     from cbir.archive_client import ArchiveClient
     from service.access.startup_checks import tokens_required
-    from service.app import create_app
+    from service.app import check_reranker, create_app
     from service.collections.app_state import EXTENSION, check_unique_names
     from service.http_server import GunicornServer, open_listener
 
@@ -37,6 +37,7 @@ def serve(
             advice.append(default_profile_advice(opened.profile, folder))
     folders = [folder.resolve() for folder in collection]
     check_unique_names(folders)
+    check_reranker(active_settings.rerank)
     if active_settings.archive_url:
         ArchiveClient(active_settings.archive_url)  # report credentials that cannot be sent
     listener = open_listener(active_settings)
