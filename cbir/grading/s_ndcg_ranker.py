@@ -186,7 +186,13 @@ def s_ndcg(scores: Floats, gain: Floats, form: str, alpha: float) -> tuple[float
 
 
 def _decorrelating(Z: Floats) -> Floats:
-    """Return the inverse root (d, d) of the covariance with a ridge, which keeps small variances small."""
+    """Return a root of the inverse covariance of `Z` (n, d) with a ridge, which keeps small variances small.
+
+    It is (d, d), or (d, n) for fewer images than features: scores have no part outside of what the images span.
+    """
+    if len(Z) < Z.shape[1]:
+        _, deviations, directions = np.linalg.svd(Z / np.sqrt(len(Z)), full_matrices=False)
+        return cast(Floats, directions.T / np.sqrt(deviations**2 + RIDGE))
     variances, directions = np.linalg.eigh(Z.T @ Z / len(Z))
     return cast(Floats, (directions / np.sqrt(np.maximum(variances, 0.0) + RIDGE)) @ directions.T)
 

@@ -12,7 +12,7 @@ from sklearn.metrics import ndcg_score
 from sklearn.svm import LinearSVC
 
 from cbir.errors import InvalidInput
-from cbir.grading import AdaRank, RankBoost, RankingSVM, SNdcgRanker, smooth_steps
+from cbir.grading import AdaRank, RankBoost, RankingSVM, SNdcgRanker, s_ndcg_ranker, smooth_steps
 from cbir.grading.s_ndcg_ranker import hold_out_groups, s_ndcg
 from cbir.grading.smooth_steps import SmoothSteps
 from cbir.losses import SNdcgLoss
@@ -284,3 +284,20 @@ def test_boosting_refuses(make, rounds):
     X, y, _ = drawn()
     with pytest.raises(InvalidInput, match="rounds"):
         make(rounds=rounds).fit(X, y)
+
+
+def test_fewer_images_than_features_grade_as_by_the_whole_covariance(monkeypatch):
+    generator = np.random.default_rng(3)
+    features = generator.normal(size=(25, 60))
+    grades = np.arange(25.0) % 5
+    quick = SNdcgRanker().fit(features, grades)
+
+    def whole(Z):
+        variances, directions = np.linalg.eigh(Z.T @ Z / len(Z))
+        return directions / np.sqrt(np.maximum(variances, 0.0) + s_ndcg_ranker.RIDGE) @ directions.T
+
+    monkeypatch.setattr(s_ndcg_ranker, "_decorrelating", whole)
+    slow = SNdcgRanker().fit(features, grades)
+    others = generator.normal(size=(9, 60))
+    assert quick.chosen_ == slow.chosen_
+    assert quick.predict(others) == pytest.approx(slow.predict(others), rel=1e-6, abs=1e-9)
