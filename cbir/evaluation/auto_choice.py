@@ -20,7 +20,7 @@ from cbir.threads import OneBlasThread
 
 LEAST_LABELLED = 100  # images in classes of two or more; with fewer the comparison is left to chance
 LEAST_MEAN_CLASS = 3.0  # images; labels that nearly every image has for itself say nothing about relevance
-MOST_QUERIES, LEAST_QUERIES = 300, 50
+MOST_QUERIES, LEAST_QUERIES = 150, 50
 COMPARED = 2_000_000  # queries times images, about: a second on one core for a method that reads all vectors
 USUAL_LABEL = "label"  # the key that commands take by default
 Quality = NDArray[np.float64]
