@@ -192,7 +192,7 @@ def _decorrelating(Z: Floats) -> Floats:
     """
     if len(Z) < Z.shape[1]:
         _, deviations, directions = np.linalg.svd(Z / np.sqrt(len(Z)), full_matrices=False)
-        return cast(Floats, directions.T / np.sqrt(deviations**2 + RIDGE))
+        return directions.T / np.sqrt(deviations**2 + RIDGE)
     variances, directions = np.linalg.eigh(Z.T @ Z / len(Z))
     return cast(Floats, (directions / np.sqrt(np.maximum(variances, 0.0) + RIDGE)) @ directions.T)
 

@@ -11,10 +11,10 @@ from cbir import descriptors, encoders
 from cbir.descriptors.descriptor import Batched
 from cbir.descriptors.encoder_descriptor import EncoderDescriptor, encoder_descriptor_name
 from cbir.encoders import built_in
-from cbir.models import packaged_weights
 from cbir.errors import InvalidInput
 from cbir.images import Image
 from cbir.main import app
+from cbir.models import packaged_weights
 from cbir.store import Collection
 from cbir.store import profile as profiles
 from tests.cbir.descriptors.pictures import draw
