@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cache
 from threading import Lock, Semaphore
@@ -11,6 +12,8 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 from cbir.cancellation import checkpoint
+
+TURN_SECONDS = 0.25  # that a computation waits for a core, and then goes on: long ones keep nobody waiting
 
 Chunk = tuple[slice, Any]
 
@@ -21,6 +24,23 @@ def cores() -> int:
 
 
 _spare_cores = Semaphore(cores() - 1)
+_turns = Semaphore(cores())
+
+
+@contextmanager
+def take_turn() -> Iterator[None]:
+    """Compute while no more threads than cores do, or after a wait of TURN_SECONDS.
+
+    More threads would only take Python's lock from each other: on two cores, eight threads answer 40 % fewer queries
+    by EPRF than two. Passes a checkpoint after waiting.
+    """
+    has_turn = _turns.acquire(timeout=TURN_SECONDS)
+    try:
+        checkpoint()
+        yield
+    finally:
+        if has_turn:
+            _turns.release()
 
 
 def keep_to_one_core() -> None:

@@ -29,6 +29,7 @@ from cbir.store import Collection
 from cbir.store.collection_view import View
 from cbir.store.filter_conditions import parse_filter
 from cbir.store.limited_collection import LimitedCollection
+from cbir.threads import take_turn
 
 # For callers with rights to a part of a collection: the reason itself counts images and names labels of the rest.
 UNSEEN_REASON = "the method of the whole collection"
@@ -106,6 +107,7 @@ class Searcher:
         examples = [image_id, *request.examples]
         return self.by_examples([], request.model_copy(update={"examples": examples}), watch)
 
+    @take_turn()
     def by_examples(self, images: Sequence[Image | QueryImage], request: Request, watch: Stopwatch) -> Answer:
         """Search with images and the examples of the request; none of them, nor their copies, are answers.
 
@@ -160,6 +162,7 @@ class Searcher:
         hits = self._load_hits(ranked)
         return Answer(query=facts, rerank=ranked.reranking, results=hits, timings_ms=watch.done())
 
+    @take_turn()
     def by_text(self, text: str, request: Request, watch: Stopwatch) -> Answer:
         """Search with a text, where the collection's encoder has a text tower; scores are cosines.
 

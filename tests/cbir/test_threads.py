@@ -3,7 +3,7 @@ import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
-from threading import get_ident
+from threading import Lock, Semaphore, get_ident
 from time import sleep
 
 import cv2
@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
+from cbir import threads
+from cbir.cancellation import time_limit
+from cbir.errors import QueryCancelled
 from cbir.store import Collection
-from cbir.threads import OneBlasThread, cores, for_each, keep_to_one_core
+from cbir.threads import OneBlasThread, cores, for_each, keep_to_one_core, take_turn
 
 
 def blas_threads() -> set[int]:
@@ -112,3 +115,47 @@ def test_index_without_sched_getaffinity(tmp_path):
     assert done.returncode == 0, done.stderr
     with Collection(folder) as collection:
         assert len(collection) == 3
+
+
+class TestTurns:
+    def test_no_more_threads_than_cores_compute(self, monkeypatch):
+        monkeypatch.setattr(threads, "_turns", Semaphore(2))
+        monkeypatch.setattr(threads, "TURN_SECONDS", 60)
+        busy, most, lock = 0, 0, Lock()
+
+        def compute(_: int) -> None:
+            nonlocal busy, most
+            with take_turn():
+                with lock:
+                    busy += 1
+                    most = max(most, busy)
+                sleep(0.01)
+                with lock:
+                    busy -= 1
+
+        with ThreadPoolExecutor(6) as executor:
+            list(executor.map(compute, range(12)))
+        assert most == 2
+
+    def test_long_computations_keep_nobody_waiting(self, monkeypatch):
+        turns = Semaphore(0)
+        monkeypatch.setattr(threads, "_turns", turns)
+        monkeypatch.setattr(threads, "TURN_SECONDS", 0.01)
+        for _ in range(2):
+            with take_turn():
+                pass
+        assert not turns.acquire(blocking=False)  # what was not taken is not given back
+
+    def test_turns_are_given_back_after_an_error(self, monkeypatch):
+        turns = Semaphore(1)
+        monkeypatch.setattr(threads, "_turns", turns)
+        with pytest.raises(ZeroDivisionError), take_turn():
+            raise ZeroDivisionError
+        assert turns.acquire(blocking=False)
+
+    def test_a_cancelled_computation_does_not_begin(self, monkeypatch):
+        turns = Semaphore(1)
+        monkeypatch.setattr(threads, "_turns", turns)
+        with pytest.raises(QueryCancelled), time_limit(0), take_turn():
+            raise AssertionError("it computes")
+        assert turns.acquire(blocking=False)
