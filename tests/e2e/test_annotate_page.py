@@ -308,6 +308,7 @@ def test_with_tokens_the_token_says_who(browser: sync_api.Browser, collection: P
 def log_in(page: sync_api.Page, text: str) -> None:
     page.get_by_label("Token").fill(text)
     page.get_by_role("button", name="Log in").click()
+    page.wait_for_selector("#panes", state="attached")  # the old page goes only when the answer comes
 
 
 def test_a_pair_whose_file_is_gone_is_passed_over(browser: sync_api.Browser, tmp_path: Path) -> None:
