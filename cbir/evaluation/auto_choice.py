@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice, zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.evaluation.metrics.average_precision import average_precision
-from cbir.evaluation.tune import LabelledRows, read_labelled_rows
-from cbir.gallery.ranking import rank, top_k
+from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, read_labelled_rows, score_query
 from cbir.rerank import get_tuned
 from cbir.rerank.auto import CANDIDATES, AutoChoice, default_choice, read_choice
 from cbir.rerank.none import NoReranking
@@ -133,8 +130,9 @@ def compare_candidates(
     (q, r, 2) float64
         AP and P@1; queries without a relevant image are left out.
     """
-    compared = [_compare(view, labelled, index, rerankers) for index in draw_queries(labelled, count)]
-    return np.array([quality for quality in compared if quality is not None])
+    drawn = draw_queries(labelled, labelled.can_query, count)
+    scored = (score_query(view, labelled, index, rerankers) for index in drawn)
+    return np.array([quality for quality in scored if quality is not None])
 
 
 def labelled_rows(
@@ -164,30 +162,3 @@ def labelled_rows(
         return None
     _, key, labelled = max(found, key=lambda each: each[0])
     return key, labelled
-
-
-def draw_queries(labelled: LabelledRows, count: int) -> Sequence[int]:
-    """Draw at most `count` indices of `labelled` to query with, from each class in turn; always the same."""
-    generator = np.random.default_rng(0)
-    order = np.argsort(labelled.label, kind="stable")
-    starts = np.searchsorted(labelled.label[order], np.arange(labelled.label.max() + 1))
-    classes = np.split(order, starts)[1:]  # before the first start: images without a label
-    turns = zip_longest(*(generator.permutation(members).tolist() for members in classes if len(members) > 1))
-    return list(islice((index for turn in turns for index in turn if index is not None), count))
-
-
-def _compare(view: View, labelled: LabelledRows, index: int, rerankers: Sequence[Reranker]) -> Quality | None:
-    """Return AP and P@1 (r, 2) of one image's query with each re-ranker; None without a relevant image."""
-    patient = labelled.patient[index]
-    others = labelled.patient != patient if patient >= 0 else np.ones(len(labelled.rows), bool)
-    others[index] = False
-    relevant = labelled.label[others] == labelled.label[index]
-    if not relevant.any():
-        return None
-    query = view.gallery.vectors(labelled.rows[index : index + 1])[0]
-    ranking = rank(query, view.gallery, labelled.rows[others])
-    hits = [
-        relevant[top_k(scores, len(scores))]
-        for scores in (each(query, ranking, view.gallery).scores for each in rerankers)
-    ]
-    return np.array([[average_precision(each[None])[0], each[0]] for each in hits])

@@ -2,17 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product, zip_longest
-from typing import Any
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbir import rerank
 from cbir.errors import InvalidInput
-from cbir.evaluation.candidates import encode_values
-from cbir.evaluation.metrics.average_precision import average_precision
-from cbir.gallery.ranking import rank, top_k
+from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, read_labelled_rows, score_query
 from cbir.rerank.eprf import SHARPNESS
 from cbir.rerank.kernel_width import kernel_gamma
 from cbir.rerank.parameters import AUTO
@@ -29,15 +26,6 @@ class GridTrial:
     C: float
     gamma: float
     mean_average_precision: float
-
-
-@dataclass(frozen=True, eq=False)
-class LabelledRows:
-    """Live rows (n,) of a view with the codes (n,) of their label and patient; -1: unknown."""
-
-    rows: NDArray[np.int64]
-    label: NDArray[np.int64]
-    patient: NDArray[np.int64]
 
 
 def tune_svm(
@@ -76,7 +64,7 @@ def tune_svm(
     """
     view = collection.view()
     labelled = read_labelled_rows(collection, view, label_key)
-    indices = _draw(collection, view, labelled, queries, np.random.default_rng(0))
+    indices = draw_queries(labelled, _usable_queries(collection, view, labelled), queries)
     if not len(indices):
         raise InvalidInput(f"no two images share a value of the label {label_key}, which tuning needs")
     declared = rerank.reranker_class(METHOD).svm_grid
@@ -88,8 +76,9 @@ def tune_svm(
     for done, (C, gamma) in enumerate(grid):
         progress(done, len(grid))
         parameters = collection.profile.rerank | {"C": C, "gamma": gamma}
-        precisions = [_query(view, labelled, index, parameters) for index in indices]
-        defined = [precision for precision in precisions if precision is not None]
+        reranker = rerank.get(METHOD, **parameters)
+        scored = (score_query(view, labelled, index, [reranker]) for index in indices)
+        defined = [quality[0, 0] for quality in scored if quality is not None]
         if not defined:
             raise InvalidInput(f"no image shares its {label_key} with an image of another patient")
         trials.append(GridTrial(C, gamma, float(np.mean(defined))))
@@ -97,31 +86,12 @@ def tune_svm(
     return sorted(trials, key=lambda trial: -trial.mean_average_precision)
 
 
-def read_labelled_rows(collection: Collection, view: View, key: str) -> LabelledRows:
-    """Return the values of the label `key` and the patients of the live rows of a view of `collection`."""
-    rows = np.arange(len(view.gallery)) if view.rows is None else view.rows
-    numbers = view.gallery.ids[rows].tolist()
-    labels, patients = collection.labels_by_number(key), collection.patient_keys()
-    return LabelledRows(
-        rows, encode_values(map(labels.get, numbers), {}), encode_values(map(patients.get, numbers), {})
-    )
-
-
-def _draw(
-    collection: Collection, view: View, labelled: LabelledRows, count: int, generator: np.random.Generator
-) -> NDArray[np.int64]:
-    """Draw indices of `labelled` to query with, from each class in turn until there are `count`."""
+def _usable_queries(collection: Collection, view: View, labelled: LabelledRows) -> NDArray[np.bool_]:
+    """Return True (n,) for images that can query and have an even content hash; for all that can if none has."""
     hashes = collection.content_hashes()
     even = np.array([int(hashes[n][-1], 16) % 2 == 0 for n in view.gallery.ids[labelled.rows].tolist()], bool)
-    sizes = np.bincount(labelled.label[labelled.label >= 0], minlength=1)
-    usable = (labelled.label >= 0) & (sizes[labelled.label] > 1)
-    if (usable & even).any():
-        usable &= even
-    classes = [
-        generator.permutation(np.flatnonzero(usable & (labelled.label == code))) for code in range(len(sizes))
-    ]
-    turns = [index for turn in zip_longest(*classes) for index in turn if index is not None]
-    return np.array(turns[:count], np.int64)
+    usable = labelled.can_query
+    return usable & even if (usable & even).any() else usable
 
 
 def _automatic_gamma(view: View, rows: NDArray[np.int64], indices: NDArray[np.int64]) -> float:
@@ -130,17 +100,3 @@ def _automatic_gamma(view: View, rows: NDArray[np.int64], indices: NDArray[np.in
     queries = gallery.vectors(rows[indices])
     gammas = [kernel_gamma(AUTO, query, gallery, rows, SHARPNESS) for query in queries]
     return float(np.median(gammas)) * gallery.dimensions
-
-
-def _query(view: View, labelled: LabelledRows, index: int, parameters: dict[str, Any]) -> float | None:
-    """Return the average precision of one image's query, None without a relevant image."""
-    patient = labelled.patient[index]
-    others = labelled.patient != patient if patient >= 0 else np.ones(len(labelled.rows), bool)
-    others[index] = False
-    relevant = labelled.label[others] == labelled.label[index]
-    if not relevant.any():
-        return None
-    query = view.gallery.vectors(labelled.rows[index : index + 1])[0]
-    ranking = rank(query, view.gallery, labelled.rows[others])
-    scores = rerank.get(METHOD, **parameters)(query, ranking, view.gallery).scores
-    return float(average_precision(relevant[None, top_k(scores, len(scores))])[0])

@@ -10,8 +10,8 @@ from scipy.stats import sem
 from sklearn.metrics import average_precision_score
 
 from cbir import rerank, settings
-from cbir.evaluation.auto_choice import LEAST_LABELLED, best_candidate, choose, draw_queries, update_choice
-from cbir.evaluation.tune import LabelledRows
+from cbir.evaluation.auto_choice import LEAST_LABELLED, best_candidate, choose, update_choice
+from cbir.evaluation.labelled_rows import LabelledRows, draw_queries
 from cbir.gallery.ranking import rank
 from cbir.rerank.auto import CANDIDATES, default_choice, read_choice
 from cbir.search import Request, Searcher
@@ -123,10 +123,10 @@ def test_labels_that_come_later_count_and_a_named_label_stays(tmp_path: Path) ->
 def test_queries_are_drawn_from_each_class_in_turn() -> None:
     label = np.array([2, -1, 0, 2, 1, 0, 2, 0, -1, 0], np.int64)  # one image of class 1, which none can find
     rows = LabelledRows(np.arange(10), label, np.full(10, -1))
-    drawn = draw_queries(rows, 100)
+    drawn = draw_queries(rows, rows.can_query, 100).tolist()
     assert [label[index] for index in drawn] == [0, 2, 0, 2, 0, 2, 0]
     assert len(set(drawn)) == 7
-    assert draw_queries(rows, 3) == drawn[:3]
+    assert draw_queries(rows, rows.can_query, 3).tolist() == drawn[:3]
 
 
 @pytest.mark.slow
@@ -134,7 +134,7 @@ def test_queries_of_many_classes_are_drawn_in_time() -> None:
     count = 150_000
     rows = LabelledRows(np.arange(count), np.arange(count) // 3, np.full(count, -1))
     started = time.process_time()
-    assert len(draw_queries(rows, 300)) == 300
+    assert len(draw_queries(rows, rows.can_query, 300)) == 300
     assert time.process_time() - started < 4
 
 

@@ -1,0 +1,101 @@
+"""Leave-one-out queries with the labelled images of a collection."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice, zip_longest
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.evaluation.candidates import encode_values
+from cbir.evaluation.metrics.average_precision import average_precision
+from cbir.gallery.ranking import rank, top_k
+from cbir.rerank.reranker import Reranker
+from cbir.store import Collection, View
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """Live rows (n,) of a view with the codes (n,) of their label and patient; -1: unknown."""
+
+    rows: NDArray[np.int64]
+    label: NDArray[np.int64]
+    patient: NDArray[np.int64]
+
+    @property
+    def can_query(self) -> NDArray[np.bool_]:
+        """True (n,) for images that share their label with another."""
+        sizes = np.bincount(self.label[self.label >= 0], minlength=1)
+        return np.asarray((self.label >= 0) & (sizes[self.label] > 1))
+
+
+def read_labelled_rows(collection: Collection, view: View, key: str) -> LabelledRows:
+    """Return the values of the label `key` and the patients of the live rows of a view of `collection`."""
+    rows = np.arange(len(view.gallery)) if view.rows is None else view.rows
+    numbers = view.gallery.ids[rows].tolist()
+    labels, patients = collection.labels_by_number(key), collection.patient_keys()
+    return LabelledRows(
+        rows, encode_values(map(labels.get, numbers), {}), encode_values(map(patients.get, numbers), {})
+    )
+
+
+def draw_queries(labelled: LabelledRows, usable: NDArray[np.bool_], count: int) -> NDArray[np.int64]:
+    """Draw indices to query with, from each class in turn; always the same.
+
+    Parameters
+    ----------
+    labelled : LabelledRows
+        n rows with their labels.
+    usable : (n,) bool
+        Images to draw from, all with a label.
+    count : int
+        Largest number of queries.
+
+    Returns
+    -------
+    (q,) int64
+        Indices of `labelled`, q at most `count`.
+    """
+    generator = np.random.default_rng(0)
+    indices = np.flatnonzero(usable)
+    order = indices[np.argsort(labelled.label[indices], kind="stable")]
+    classes = np.split(order, np.flatnonzero(np.diff(labelled.label[order])) + 1)
+    turns = zip_longest(*(generator.permutation(members).tolist() for members in classes))
+    drawn = islice((index for turn in turns for index in turn if index is not None), count)
+    return np.array(list(drawn), np.int64)
+
+
+def score_query(
+    view: View, labelled: LabelledRows, index: int, rerankers: Sequence[Reranker]
+) -> NDArray[np.float64] | None:
+    """Query with one image, without it and images of its patient.
+
+    Parameters
+    ----------
+    view : View
+        View of the collection.
+    labelled : LabelledRows
+        Its rows with their labels and patients.
+    index : int
+        Index of the query image in `labelled`.
+    rerankers : sequence of Reranker
+        r methods.
+
+    Returns
+    -------
+    (r, 2) float64 or None
+        Average precision and P@1 of each method; None without a relevant image.
+    """
+    patient = labelled.patient[index]
+    others = labelled.patient != patient if patient >= 0 else np.ones(len(labelled.rows), bool)
+    others[index] = False
+    relevant = labelled.label[others] == labelled.label[index]
+    if not relevant.any():
+        return None
+    query = view.gallery.vectors(labelled.rows[index : index + 1])[0]
+    ranking = rank(query, view.gallery, labelled.rows[others])
+    hits = [
+        relevant[top_k(scores, len(scores))]
+        for scores in (each(query, ranking, view.gallery).scores for each in rerankers)
+    ]
+    return np.array([[average_precision(each[None])[0], each[0]] for each in hits])
