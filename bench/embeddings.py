@@ -42,7 +42,7 @@ from cbir.training.embedding_training import (
     EmbeddingData,
     EmbeddingRecipe,
     evaluate_embedding,
-    start_head,
+    initial_head,
     train_embedding,
 )
 from cbir.training.labelled_examples import read_class_examples
@@ -234,7 +234,7 @@ def run_loss(loss: str, images: Images, trial: Trial, folder: Path, args: argpar
 @lru_cache(maxsize=1)
 def _start(trial: Trial, values: Path, kept: float) -> EmbeddingHead:
     """Return the head of a trial before training, which is the same for all losses."""
-    return start_head(replace(trial.data, pictures=np.load(values)), kept=kept)
+    return initial_head(replace(trial.data, pictures=np.load(values)), kept=kept)
 
 
 def print_epoch(history: list[dict[str, float]]) -> None:

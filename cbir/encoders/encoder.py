@@ -58,7 +58,7 @@ class Encoder:
 
     @property
     def has_text(self) -> bool:
-        """Whether texts can be described too."""
+        """True if texts can be described too."""
         return has_text_tower(self.card, self._folder)
 
     def describe_text(self, text: str) -> NDArray[np.float32]:

@@ -40,7 +40,7 @@ ReadBytes = Callable[[Path], bytes]
 
 
 class _Plane(NamedTuple):
-    """What slices of one stack have in common: direction cosines, mm between rows and columns, rows, columns."""
+    """Geometry that the slices of one stack share: direction cosines, mm between rows and columns, rows, columns."""
 
     orientation: tuple[float, ...]
     spacing: tuple[float, float]

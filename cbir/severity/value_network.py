@@ -16,7 +16,7 @@ MOST_ROWS = 4096  # that directions are fitted on
 
 
 @dataclass(frozen=True, eq=False)
-class Projection:
+class ValueProjection:
     """Projection of values x (d,) to `weight` (k, d) @ x + `bias` (k,), float32."""
 
     weight: NDArray[np.float32]
@@ -27,7 +27,7 @@ class Projection:
         return values @ self.weight.T + self.bias
 
 
-def principal_projection(values: NDArray[np.float32], directions: int) -> Projection:
+def principal_projection(values: NDArray[np.float32], directions: int) -> ValueProjection:
     """Return the projection to the principal directions of values.
 
     Parameters
@@ -39,7 +39,7 @@ def principal_projection(values: NDArray[np.float32], directions: int) -> Projec
 
     Returns
     -------
-    Projection
+    ValueProjection
         Centred, with a mean square of 1 per direction, the same scale for all of them.
     """
     if len(values) > MOST_ROWS:
@@ -56,7 +56,7 @@ def principal_projection(values: NDArray[np.float32], directions: int) -> Projec
     scale = np.sqrt(variances.sum() / len(values) / directions)
     weight = np.zeros((directions, values.shape[1]))
     weight[: axes.shape[1]] = axes.T / max(scale, TINY)
-    return Projection(weight.astype(np.float32), (-weight @ mean).astype(np.float32))
+    return ValueProjection(weight.astype(np.float32), (-weight @ mean).astype(np.float32))
 
 
 class ValueNetwork(SampledNetwork):
@@ -86,7 +86,7 @@ class ValueNetwork(SampledNetwork):
         """Number of values of an image."""
         return cast(nn.Linear, self.layers[0]).in_features
 
-    def set_projection(self, projection: Projection) -> None:
+    def set_projection(self, projection: ValueProjection) -> None:
         """Set the first layer."""
         layer = cast(nn.Linear, self.layers[0])
         with torch.no_grad():

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cbir.errors import InvalidInput
 from cbir.severity.sampled_ranker import SampledRanker
-from cbir.severity.value_network import Projection, ValueNetwork, principal_projection
+from cbir.severity.value_network import ValueNetwork, ValueProjection, principal_projection
 
 Values = NDArray[np.float32]
 
@@ -31,7 +31,7 @@ class ValueRanker(SampledRanker):
         Principal directions of the values that the network takes.
     hidden : int
         Units between its two layers.
-    projection : Projection, optional
+    projection : ValueProjection, optional
         Projection to the directions, fitted before, so that rankers of the same images share it.
     dropout, passes, weight_decay, epochs, steps, rate, batch, seed, device
         As of `SampledRanker`.
@@ -47,7 +47,7 @@ class ValueRanker(SampledRanker):
     steps: int = 300
     rate: float = 3e-3
     batch: int = 32
-    projection: Projection | None = None
+    projection: ValueProjection | None = None
     seed: int = 0
     device: str = "cpu"
 

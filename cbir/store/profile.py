@@ -67,7 +67,7 @@ class Profile(BaseModel):
 
     @property
     def is_projected(self) -> bool:
-        """Whether the vectors are an encoder's, projected to principal directions of the collection."""
+        """True if the vectors are an encoder's, projected to principal directions of the collection."""
         return self.normalisation == "project"
 
     @property

@@ -27,7 +27,7 @@ from cbir.training.embedding_training import (
     EmbeddingData,
     EmbeddingRecipe,
     evaluate_embedding,
-    start_head,
+    initial_head,
     train_embedding,
 )
 from cbir.training.fine_tuning import (
@@ -143,7 +143,7 @@ def train_embedding_folder(
     data = _embedding_data(images, names, recipe.seed)
     torch.manual_seed(recipe.seed)
     embedder: Embedder | EmbeddingHead = (
-        start_head(data, task.dimensions, task.kept)
+        initial_head(data, task.dimensions, task.kept)
         if encoder
         else Embedder(task.backbone, task.pooling, task.dimensions, task.side, task.weights)
     )

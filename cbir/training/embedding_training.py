@@ -145,7 +145,7 @@ def train_embedding(
     return {**outcome, "images_a_second": round(images / max(run.seconds, 1e-9), 1)}
 
 
-def start_head(data: EmbeddingData, dimensions: int = 128, kept: float = KEPT) -> EmbeddingHead:
+def initial_head(data: EmbeddingData, dimensions: int = 128, kept: float = KEPT) -> EmbeddingHead:
     """Return a head for the values of an encoder that `data` has for pictures, fitted to the training images.
 
     Parameters

@@ -23,7 +23,7 @@ from cbir.training.embedding_training import (
     EmbeddingData,
     EmbeddingRecipe,
     evaluate_embedding,
-    start_head,
+    initial_head,
     train_embedding,
 )
 from cbir.training.fine_tuning import build_trainable, check_trainable, parameter_groups
@@ -81,11 +81,11 @@ class TestHead:
     @pytest.mark.parametrize("kept", [-0.1, 1.0, float("nan")])
     def test_share_out_of_range(self, kept):
         with pytest.raises(InvalidInput, match="must be from 0 to below 1"):
-            start_head(data_of(), kept=kept)
+            initial_head(data_of(), kept=kept)
 
     def test_training_separates_classes(self, tmp_path):
         data = data_of(300)
-        head = start_head(data, 4, kept=0.0)
+        head = initial_head(data, 4, kept=0.0)
         with torch.no_grad():
             head.linear.weight.normal_(generator=torch.Generator().manual_seed(0))
         before = evaluate_embedding(apply_network(head, data.pictures), data, *data.parts.values())
