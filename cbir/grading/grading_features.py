@@ -63,7 +63,7 @@ def _pictures(collection: Collection, cases: GradedCases) -> Floats:
         )
     row_of = {record.image_id: row for row, record in enumerate(images.records)}
     rows = [row_of[image_id] for image_id in cases.image_ids]
-    return images.pixels[rows].reshape(len(cases), -1).astype(np.float32)
+    return images.inputs[rows].reshape(len(cases), -1).astype(np.float32)
 
 
 def record_features(collection: Collection, ranker: str, record: Record) -> Floats:

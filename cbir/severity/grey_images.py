@@ -1,34 +1,21 @@
 """Collection images as grey pictures of one size."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from itertools import compress
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbir import settings
-from cbir.errors import CbirError, InvalidInput
+from cbir.errors import CbirError
 from cbir.images import Image, Limits, decode, read_images
 from cbir.images.pad_resize import pad_resize
 from cbir.search import select_frame
+from cbir.severity.stored_images import Show, StoredImages, matching_records, read_images_of
 from cbir.store import Collection, Record, originals
 from cbir.store.filter_conditions import Condition
-from cbir.threads import cores
 
-Show = Callable[[int, int], None]
 Picture = NDArray[np.uint8]
-
-
-@dataclass(frozen=True, eq=False)
-class GreyImages:
-    """Pictures (n, side, side) uint8 with their records, and the ids of images whose picture is missing."""
-
-    pixels: NDArray[np.uint8]
-    records: list[Record]
-    missing: list[str]
 
 
 def read_grey_image(collection: Collection, record: Record, side: int, pixels: int) -> Picture | None:
@@ -69,7 +56,7 @@ def read_grey_images(
     where: Sequence[Condition] = (),
     keep: Callable[[Record], bool] = lambda record: True,
     show: Show = lambda done, total: None,
-) -> GreyImages:
+) -> StoredImages:
     """Read the pictures of matching images, in parallel.
 
     Parameters
@@ -86,34 +73,23 @@ def read_grey_images(
 
     Returns
     -------
-    GreyImages
+    StoredImages
+        Pictures (n, side, side) uint8.
 
     Raises
     ------
     InvalidInput
         If there are images but none has a picture.
     """
-    records: list[Record] = []
-    after = 0
-    while page := collection.page(after, 2000, where):
-        records += [record for _, record in page if keep(record)]
-        after = page[-1][0]
     max_pixels = settings.load().max_pixels
-    pixels = np.zeros((len(records), side, side), np.uint8)
-    readable = np.zeros(len(records), bool)
-    with ThreadPoolExecutor(cores()) as executor:
-        pictures = executor.map(lambda record: read_grey_image(collection, record, side, max_pixels), records)
-        for row, picture in enumerate(pictures):
-            show(row + 1, len(records))
-            if picture is not None:
-                pixels[row], readable[row] = picture, True
-    if records and not readable.any():
-        raise InvalidInput(
-            f"none of {len(records)} images has a picture: their files were moved or deleted, and there are no "
-            "thumbnails; restore the files, or index them at their new path"
-        )
-    missing = [record.image_id for record in compress(records, ~readable)]
-    return GreyImages(pixels[readable], list(compress(records, readable)), missing)
+    records = [record for _, record in matching_records(collection, where, keep)]
+    return read_images_of(
+        records,
+        lambda record: read_grey_image(collection, record, side, max_pixels),
+        (side, side),
+        np.uint8,
+        show,
+    )
 
 
 def _from_file(collection: Collection, record: Record, pixels: int) -> Image | None:

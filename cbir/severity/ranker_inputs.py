@@ -1,10 +1,6 @@
 """Collection images as the inputs of a ranker: pictures, or values of an encoder."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from cbir.descriptors.encoder_descriptor import encoder_of
 from cbir.errors import InvalidInput
@@ -12,20 +8,10 @@ from cbir.severity.bayesian_ranker import BayesianRanker
 from cbir.severity.encoder_values import read_values
 from cbir.severity.grey_images import read_grey_images
 from cbir.severity.sampled_ranker import SampledRanker
+from cbir.severity.stored_images import Show, StoredImages
 from cbir.severity.value_ranker import ValueRanker
 from cbir.store import Collection, Record
 from cbir.store.filter_conditions import Condition
-
-Show = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, eq=False)
-class RankerInputs:
-    """Pictures (n, side, side) uint8 or values (n, d) float32, with their records, and the ids of missing images."""
-
-    inputs: NDArray[Any]
-    records: list[Record]
-    missing: list[str]
 
 
 def read_ranker_inputs(
@@ -34,7 +20,7 @@ def read_ranker_inputs(
     where: Sequence[Condition] = (),
     keep: Callable[[Record], bool] = lambda record: True,
     show: Show = lambda done, total: None,
-) -> RankerInputs:
+) -> StoredImages:
     """Read what a ranker needs of matching images.
 
     Parameters
@@ -51,7 +37,7 @@ def read_ranker_inputs(
 
     Returns
     -------
-    RankerInputs
+    StoredImages
 
     Raises
     ------
@@ -62,8 +48,6 @@ def read_ranker_inputs(
         encoder = encoder_of(ranker.descriptor)
         if encoder is None:
             raise InvalidInput(f"the ranker learned from {ranker.descriptor!r}, which is not an encoder")
-        encoded = read_values(collection, encoder.name, where, keep, show)
-        return RankerInputs(encoded.values, encoded.records, encoded.missing)
+        return read_values(collection, encoder.name, where, keep, show)
     assert isinstance(ranker, BayesianRanker)
-    images = read_grey_images(collection, ranker.side, where, keep, show)
-    return RankerInputs(images.pixels, images.records, images.missing)
+    return read_grey_images(collection, ranker.side, where, keep, show)

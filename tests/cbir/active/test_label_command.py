@@ -31,13 +31,13 @@ def test_labels_and_ranker_go_into_the_collection(tmp_path):
     with pytest.raises(NotFound):
         stored_ranker.load_stored_ranker(made)
     seen = read_grey_images(made, SIDE)
-    ranker = BayesianRanker("toprank", SIDE, epochs=1, steps=0, passes=3).fit(seen.pixels, *judged(grades, 8))
-    severity = ranker.severity(seen.pixels)
+    ranker = BayesianRanker("toprank", SIDE, epochs=1, steps=0, passes=3).fit(seen.inputs, *judged(grades, 8))
+    severity = ranker.severity(seen.inputs)
     ids = [record.image_id for record in seen.records]
     study_models.store_trained_model(study, ranker, 2, 8, ids, severity)
     assert "12 images" in label(made.folder, study).output
     np.testing.assert_allclose([severity_by_id(made)[name] for name in ids], severity.mean, atol=1e-4)
     shutil.rmtree(study)
     np.testing.assert_array_equal(
-        stored_ranker.load_stored_ranker(made).severity(seen.pixels).mean, severity.mean
+        stored_ranker.load_stored_ranker(made).severity(seen.inputs).mean, severity.mean
     )

@@ -241,7 +241,7 @@ def test_a_thumbnail_stands_in_for_a_file_and_another_picture_does_not(tmp_path)
     seen = read_grey_images(made, 32)
     assert [record.image_id for record in seen.records] == [records[0].image_id]
     assert seen.missing == [records[1].image_id, records[2].image_id]
-    assert np.abs(seen.pixels[0].astype(int) - PICTURES[0]).mean() < 8
+    assert np.abs(seen.inputs[0].astype(int) - PICTURES[0]).mean() < 8
 
 
 @pytest.mark.parametrize(
