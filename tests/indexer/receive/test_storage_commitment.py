@@ -11,8 +11,8 @@ from pydicom import Dataset
 from pydicom.uid import CTImageStorage, MRImageStorage, generate_uid
 from pynetdicom import AE, evt
 from pynetdicom.association import Association
-from pynetdicom.dimse_messages import N_EVENT_REPORT_RSP
 from pynetdicom.events import Event
+from pynetdicom.pdu import P_DATA_TF
 from pynetdicom.sop_class import StorageCommitmentPushModel, StorageCommitmentPushModelInstance
 
 from cbir.store import Collection
@@ -38,15 +38,15 @@ class Asker:
         self._noted: list[Report] = []
 
     def handlers(self) -> list[evt.EventHandlerType]:
-        return [(evt.EVT_N_EVENT_REPORT, self._note), (evt.EVT_DIMSE_SENT, self._after_sending)]
+        return [(evt.EVT_N_EVENT_REPORT, self._note), (evt.EVT_PDU_SENT, self._after_sending)]
 
     def _note(self, event: Event) -> tuple[int, None]:
         self._noted.append((event.event_type or 0, event.event_information))
         return 0, None
 
     def _after_sending(self, event: Event) -> None:
-        """Hand over the report once it is acknowledged: pynetdicom cannot do so after a release."""
-        if isinstance(event.message, N_EVENT_REPORT_RSP):
+        """Hand over the report once its acknowledgement has left: pynetdicom cannot send it after a release."""
+        if self._noted and isinstance(event.pdu, P_DATA_TF):
             self.reports.put(self._noted.pop())
 
     def report(self) -> Report:
