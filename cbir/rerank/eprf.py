@@ -108,7 +108,7 @@ class Eprf(CollectionReranker):
 
     def _relevance(self, training_sets: TrainingSets, rho: Doubles) -> Doubles:
         """Return R (P,) of the positives, within [0.01, 1]: Huang et al. 2012, eqs. 4 to 6."""
-        decisions = training_sets.train(slice(0, self.T1), self.C, ()).positive_decisions()
+        decisions = training_sets.train(slice(0, self.T1), self.C, ()).positive_decisions
         relevance = self.alpha * sigmoid(decisions).mean(axis=0) + (1.0 - self.alpha) * rho
         return np.asarray(np.clip(relevance, LEAST_MEMBERSHIP, 1.0))
 

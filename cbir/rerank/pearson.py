@@ -26,8 +26,8 @@ class References:
 
     Parameters
     ----------
-    query : (d,) float32
-        Query vector.
+    query : (d,) or (s, d) float32
+        Query vector, or those of several examples.
     ranking : RankingList
         List that contains the N nearest images.
     gallery : Gallery
@@ -37,14 +37,29 @@ class References:
     """
 
     def __init__(self, query: Floats, ranking: RankingList, gallery: Gallery, N: int) -> None:
-        self.query = query.astype(np.float64)
+        queries = np.atleast_2d(query).astype(np.float64)
+        self.query = queries.mean(axis=0)
         # Relative to the query, near these images: no cancellation when squares are subtracted.
         self.vectors = gallery.vectors(ranking.rows[top_k(ranking.similarities, N)]) - self.query
         self.squared_norms = np.einsum("ij,ij->i", self.vectors, self.vectors)
-        self.list = _standardised(np.sqrt(self.squared_norms)[None, :])[0]
+        self.lists = _standardised(np.sqrt(self._squared_distances(queries)[0])).T
 
     def correlations(self, images: Floats) -> Doubles:
-        """Return rho (k,) in [-1, 1] of `images` (k, d): Huang et al. 2012, eq. 2; 0 for a constant list."""
+        """Return rho (k,) in [-1, 1] of `images` (k, d): Huang et al. 2012, eq. 2; 0 for a constant list.
+
+        With several queries: the largest coefficient, that with the query whose list is the most alike.
+        """
+        squared, total = self._squared_distances(images)
+        lists = np.sqrt(squared, out=squared)
+        spread = total - lists.sum(axis=1) ** 2 / max(len(self.lists), 1)
+        products = lists @ self.lists  # which have mean 0
+        narrow = spread <= NARROW * total
+        rho = products / np.sqrt(np.where(narrow, 1.0, spread))[:, None]
+        rho[narrow] = _standardised(lists[narrow]) @ self.lists
+        return np.asarray(np.clip(rho.max(axis=1), -1.0, 1.0))
+
+    def _squared_distances(self, images: Floats | Doubles) -> tuple[Doubles, Doubles]:
+        """Return the squared distances (k, N) of `images` (k, d) to the reference images, and their sums (k,)."""
         differences = images - self.query
         norms = np.einsum("ij,ij->i", differences, differences)[:, None] + self.squared_norms
         squared = differences @ self.vectors.T
@@ -52,14 +67,7 @@ class References:
         squared += norms
         norms *= ROUNDING
         np.copyto(squared, 0.0, where=squared < norms)
-        total = squared.sum(axis=1)
-        lists = np.sqrt(squared, out=squared)
-        spread = total - lists.sum(axis=1) ** 2 / max(len(self.list), 1)
-        products = lists @ self.list  # which has mean 0
-        narrow = spread <= NARROW * total
-        rho = products / np.sqrt(np.where(narrow, 1.0, spread))
-        rho[narrow] = _standardised(lists[narrow]) @ self.list
-        return np.asarray(np.clip(rho, -1.0, 1.0))
+        return squared, squared.sum(axis=1)
 
 
 def _standardised(lists: Doubles) -> Doubles:

@@ -6,14 +6,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows
 from cbir.rerank import svm
 from cbir.rerank.kernel_expansion import KernelExpansion, kernel
 
 
+BLOCK = 1000  # examples of the SVMs that are trained at a time: bounds the memory for their kernel
+
+
 class TrainingSets:
-    """Training sets of T SVMs, and the kernel among all their examples.
+    """Training sets of T SVMs.
 
     Parameters
     ----------
@@ -34,7 +38,7 @@ class TrainingSets:
         centre: Floats,
     ) -> None:  # fmt: skip
         self.vectors, self.members, self.signs, self.gamma = vectors, members, signs, gamma
-        self.kernel = kernel(vectors, vectors, gamma, centre)
+        self.centre = centre
 
     @classmethod
     def around_query(
@@ -67,6 +71,33 @@ class TrainingSets:
         signs = np.repeat([1.0, -1.0], [len(positives) + with_query, negatives.shape[1]])
         return cls(vectors, members, signs, gamma, query)
 
+    @classmethod
+    def sharing(
+        cls, positives: Floats, negatives: Floats, gallery: Gallery, drawn: Rows, gamma: float,
+        centre: Floats,
+    ) -> "TrainingSets":  # fmt: skip
+        """Create training sets that share certain examples; the order is positives, negatives, drawn negatives.
+
+        Parameters
+        ----------
+        positives : (p, d) float32
+            Positive examples of every set.
+        negatives : (r, d) float32
+            Negative examples of every set.
+        gallery : Gallery
+            Vectors of the collection.
+        drawn : (T, q) int64
+            Gallery rows that are further negative examples of each set.
+        gamma, centre
+            As of the class.
+        """
+        shared = np.vstack([positives, negatives])
+        rows, inverse = np.unique(drawn, return_inverse=True)
+        first = np.tile(np.arange(len(shared)), (len(drawn), 1))
+        members = np.hstack([first, len(shared) + inverse.reshape(drawn.shape)])
+        signs = np.where(np.arange(members.shape[1]) < len(positives), 1.0, -1.0)
+        return cls(np.vstack([shared, gallery.vectors(rows)]), members, signs, gamma, centre)
+
     def train(self, svms: slice, C: float, membership: Sequence[float] | Doubles) -> "SvmEnsemble":
         """Train SVMs whose penalty of an example is C times its membership (Lin & Wang 2002).
 
@@ -80,11 +111,26 @@ class TrainingSets:
             Of the first p examples of each set; it is 1 for the others.
         """
         members = self.members[svms]
-        kernels = self.kernel[members[:, :, None], members[:, None, :]]
         bounds = np.full(members.shape, C)
         bounds[:, : len(membership)] *= membership
-        coefficients, bias = svm.solve_svms(kernels, self.signs, bounds)
-        return SvmEnsemble(self, members, coefficients, bias)
+        coefficients, bias = np.zeros(members.shape), np.zeros(len(members))
+        decisions = np.zeros((len(members), int((self.signs > 0.0).sum())))
+        step = max(1, BLOCK // max(members.shape[1], 1))
+        for start in range(0, len(members), step):
+            checkpoint()
+            part = slice(start, start + step)
+            kernels = self._kernels(members[part])
+            coefficients[part], bias[part] = svm.solve_svms(kernels, self.signs, bounds[part])
+            similar = kernels[:, self.signs > 0.0]
+            decisions[part] = (similar @ coefficients[part, :, None])[:, :, 0] + bias[part, None]
+        return SvmEnsemble(self, members, coefficients, bias, decisions)
+
+    def _kernels(self, members: NDArray[np.int64]) -> Doubles:
+        """Return the kernel matrices (t, m, m) of the examples `members` (t, m)."""
+        rows, inverse = np.unique(members, return_inverse=True)
+        matrix = kernel(self.vectors[rows], self.vectors[rows], self.gamma, self.centre)
+        places = inverse.reshape(members.shape)
+        return matrix[places[:, :, None], places[:, None, :]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,18 +145,15 @@ class SvmEnsemble:
         Examples of each SVM and their coefficients.
     bias : (T,) float64
         Bias of each SVM.
+    positive_decisions : (T, p) float64
+        Decision values of the positive examples, which all sets share.
     """
 
     training_sets: TrainingSets
     members: NDArray[np.int64]
     coefficients: Doubles
     bias: Doubles
-
-    def positive_decisions(self) -> Doubles:
-        """Return the decision values (T, P) of the positive examples, which all sets share."""
-        positives = self.members[0, self.training_sets.signs > 0.0]
-        similar = self.training_sets.kernel[positives[None, :, None], self.members[:, None, :]]
-        return np.asarray((similar @ self.coefficients[:, :, None])[:, :, 0] + self.bias[:, None])
+    positive_decisions: Doubles
 
     def sum(self) -> KernelExpansion:
         """Return the sum of the decision values as a function of the image."""
