@@ -1,6 +1,11 @@
-"""Synthetic radiographs with classes and codes, for demonstrations, tests and benchmarks."""
+"""Synthetic radiographs with classes and codes, and CT series with lesions, for demonstrations and tests."""
 
+from cbir.datasets.phantoms.body_volume import PhantomSeries, draw_series, series_facts
 from cbir.datasets.phantoms.drawing import PhantomRadiograph, draw_phantom, phantom_classes, phantom_facts
 from cbir.datasets.phantoms.phantom_files import write_phantoms
+from cbir.datasets.phantoms.series_files import write_phantom_series
 
-__all__ = ["PhantomRadiograph", "draw_phantom", "phantom_classes", "phantom_facts", "write_phantoms"]
+__all__ = [
+    "PhantomRadiograph", "PhantomSeries", "draw_phantom", "draw_series", "phantom_classes", "phantom_facts",
+    "series_facts", "write_phantom_series", "write_phantoms",
+]  # fmt: skip

@@ -61,9 +61,9 @@ def _patient_and_study(ds: Dataset, phantom: PhantomRadiograph, index: int, seed
     number = int(phantom.patient.rpartition("-")[2])
     day = FIRST_DAY + timedelta(days=number % 1500 + 200 * phantom.visit)
     ds.SOPClassUID = STORAGE[phantom.modality]
-    ds.SOPInstanceUID = _uid(seed, phantom.patient, index, phantom.label, *phantom.pixels.shape)
-    ds.StudyInstanceUID = _uid(seed, phantom.patient, phantom.visit)
-    ds.SeriesInstanceUID = _uid(seed, phantom.patient, phantom.visit, phantom.label)
+    ds.SOPInstanceUID = phantom_uid(seed, phantom.patient, index, phantom.label, *phantom.pixels.shape)
+    ds.StudyInstanceUID = phantom_uid(seed, phantom.patient, phantom.visit)
+    ds.SeriesInstanceUID = phantom_uid(seed, phantom.patient, phantom.visit, phantom.label)
     ds.PatientName = f"PHANTOM^{phantom.patient}"
     ds.PatientID = phantom.patient
     ds.PatientBirthDate = f"{day.year - phantom.age}0101"
@@ -79,7 +79,8 @@ def _patient_and_study(ds: Dataset, phantom: PhantomRadiograph, index: int, seed
     ds.ReferringPhysicianName = ""
 
 
-def _uid(*parts: object) -> str:
+def phantom_uid(*parts: object) -> str:
+    """Return the UID that belongs to `parts`, always the same."""
     return uid.generate_uid(entropy_srcs=["phantom", *map(str, parts)])
 
 

@@ -3,7 +3,8 @@
 import csv
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 
@@ -64,32 +65,47 @@ def write_phantoms(
         raise InvalidInput(f"seed {seed} must not be negative")
     check_size(size)
     folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise InvalidInput(f"{folder} is a file; name a folder to write the phantoms into")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _check_recipe(folder, {"format": format, "seed": seed, "size": size})
+    with writable_folder(folder, {"format": format, "seed": seed, "size": size}):
         for index in range(count):
             path = folder / f"phantom-{index:06d}{SUFFIX[format]}"
             if not path.exists():
                 phantom = draw_phantom(index, seed, size)
                 png = format == "png"
                 data = encode_image(phantom.pixels, ".png") if png else encode_dicom(phantom, index, seed)
-                _write_file(path, data)
+                write_file(path, data)
             if on_progress is not None:
                 on_progress(index + 1)
         manifest = folder / "manifest.csv"
-        _write_file(manifest, _manifest(count, seed, SUFFIX[format]).encode())
+        write_file(manifest, _manifest(count, seed, SUFFIX[format]).encode())
+    return manifest
+
+
+@contextmanager
+def writable_folder(folder: Path, recipe: dict[str, str | int]) -> Iterator[None]:
+    """Write into a folder of phantoms; raises InvalidInput if it holds others, or cannot be written.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder, created if needed.
+    recipe : dict
+        Settings of the phantoms, which the folder keeps.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"{folder} is a file; name a folder to write the phantoms into")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _check_recipe(folder, recipe)
+        yield
     except OSError as error:
         raise InvalidInput(f"the phantoms cannot be written into {folder}: {error.strerror}") from error
-    return manifest
 
 
 def _check_recipe(folder: Path, recipe: dict[str, str | int]) -> None:
     """Store the settings of the phantoms, or compare them with those stored."""
     path = folder / RECIPE
     if not path.exists():
-        _write_file(path, json.dumps(recipe).encode())
+        write_file(path, json.dumps(recipe).encode())
         return
     try:
         stored = json.loads(path.read_text())
@@ -112,6 +128,7 @@ def _manifest(count: int, seed: int, suffix: str) -> str:
     return text.getvalue()
 
 
-def _write_file(path: Path, data: bytes) -> None:
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file that is complete or absent."""
     # Not durable: a phantom that a power cut takes is drawn again.
     write_bytes(path, data, suffix=f".{os.getpid()}.partial", durable=False)
