@@ -101,14 +101,14 @@ class Eprf(CollectionReranker):
             membership = np.ones(len(positives))
             if self.fuzzy:
                 rho = references.correlations(backend.gallery.vectors(positives))
-                membership = self._relevance(training_sets, rho)
+                estimators = training_sets.train(slice(0, self.T1), self.C, ())
+                membership = self.relevance(estimators.positive_decisions, rho)
             expansion = training_sets.train(slice(self.T1, None), self.C, membership).sum()
             rows, sums = backend.add_expansion(expansion, scores, TIE)
             return rows, ProbabilityScores(sums, notes=notes)
 
-    def _relevance(self, training_sets: TrainingSets, rho: Doubles) -> Doubles:
-        """Return R (P,) of the positives, within [0.01, 1]: Huang et al. 2012, eqs. 4 to 6."""
-        decisions = training_sets.train(slice(0, self.T1), self.C, ()).positive_decisions
+    def relevance(self, decisions: Doubles, rho: Doubles) -> Doubles:
+        """Return R (P,) from decision values (T1, P) and rho (P,), clipped to [0.01, 1]: Huang et al. 2012, eqs. 4-6."""
         relevance = self.alpha * sigmoid(decisions).mean(axis=0) + (1.0 - self.alpha) * rho
         return np.asarray(np.clip(relevance, LEAST_MEMBERSHIP, 1.0))
 

@@ -94,17 +94,18 @@ class Feedback(ParameterSet):
         negatives = ranking.rows[others[picks]]
         if not negatives.shape[1] and not len(irrelevant.rows):
             return None
-        shared = np.concatenate([relevant.rows, ranking.rows[unjudged[fill]], irrelevant.rows])
+        positives = np.concatenate([relevant.rows, ranking.rows[unjudged[fill]]])
         trusted = np.concatenate([np.ones(len(examples)), relevant.relevance, np.full(len(fill), self.trust)])
         distrusted = np.full(negatives.shape[1], self.distrust)
         memberships = np.concatenate([trusted, -irrelevant.relevance, distrusted])
-        signs = np.where(np.arange(len(memberships)) < len(trusted), 1.0, -1.0)
-        vectors = np.vstack([examples, gallery.vectors(np.concatenate([shared, negatives.ravel()]))])
-        first = len(examples) + len(shared)
-        negative_members = np.arange(first, len(vectors)).reshape(negatives.shape)
-        members = np.hstack([np.tile(np.arange(first), (self.T, 1)), negative_members])
-        gamma = kernel_gamma(self.gamma, centre, gallery, ranking.rows, SHARPNESS)
-        training_sets = TrainingSets(vectors, members, signs, gamma, centre)
+        training_sets = TrainingSets.sharing(
+            np.vstack([examples, gallery.vectors(positives)]),
+            gallery.vectors(irrelevant.rows),
+            gallery,
+            negatives,
+            kernel_gamma(self.gamma, centre, gallery, ranking.rows, SHARPNESS),
+            centre,
+        )
         return training_sets.train(slice(None), self.C, np.maximum(memberships, LEAST_MEMBERSHIP)).sum()
 
 

@@ -12,7 +12,6 @@ from cbir.gallery.vector_blocks import Doubles, Floats, Rows
 from cbir.rerank import svm
 from cbir.rerank.kernel_expansion import KernelExpansion, kernel
 
-
 BLOCK = 1000  # examples of the SVMs that are trained at a time: bounds the memory for their kernel
 
 

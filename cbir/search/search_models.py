@@ -41,7 +41,7 @@ class Request(BaseModel):
     only, for callers who may not try identifiers.
     outside: only DICOM images are answers, and none of this study, series or instance.
     examples: ids of further examples, all left out of the answer. feedback: judgements of images. With either of
-    them `cbir.rerank.feedback` learns the order in place of the re-ranker, but for "none".
+    them the methods of `cbir.rerank.several_examples` learn the order, and "auto" is `feedback`.
     """
 
     k: int = Field(20, ge=1)
