@@ -8,7 +8,9 @@ rotated by 0, 90, 180 or 270 degrees and mirrored or not, at random: what is lef
 With --cells, 80 coloured drawings of blood cells of each of five kinds take the place of the folder. Vectors are
 centred without a PCA, as in a collection of fewer than 1,000 images.
 
-    OMP_NUM_THREADS=1 python bench/encoders.py FOLDER [--encoders lite0 lite0-whole] [--every 4] [--turn]
+With --by COLUMN, a second table has the mean over the images of each value of that column, such as modality.
+
+    OMP_NUM_THREADS=1 python bench/encoders.py FOLDER [--encoders lite0 lite0-max] [--every 4] [--turn] [--by COLUMN]
     OMP_NUM_THREADS=1 python bench/encoders.py --cells [--encoders lite0 lite0-whole]
 """
 
@@ -71,11 +73,11 @@ def project(vectors: NDArray[np.float32], name: str) -> NDArray[np.float32]:
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
-def score(vectors: NDArray[np.float32], rows: list[dict[str, str]]) -> tuple[float, float]:
-    """Return mAP and P@1, each the mean over labels of the mean over their images."""
+def score(vectors: NDArray[np.float32], rows: list[dict[str, str]]) -> NDArray[np.float64]:
+    """Return AP and P@1 of each image, (n, 2); NaN for those without a relevant image."""
     labels = np.unique([row["label"] for row in rows], return_inverse=True)[1]
     patients = np.array([row["patient"] and f"{row['source']} {row['patient']}" for row in rows])
-    precisions, firsts, judged = [], [], []
+    scores = np.full((len(rows), 2), np.nan)
     for position, vector in enumerate(vectors):
         left_out = (patients == patients[position]) & (patients != "")
         left_out[position] = True
@@ -83,12 +85,18 @@ def score(vectors: NDArray[np.float32], rows: list[dict[str, str]]) -> tuple[flo
         order = candidates[np.argsort(-(vectors[candidates] @ vector), kind="stable")]
         ranks = np.flatnonzero(labels[order] == labels[position])
         if len(ranks):
-            precisions.append(float((np.arange(1, len(ranks) + 1) / (ranks + 1)).mean()))
-            firsts.append(float(ranks[0] == 0))
-            judged.append(labels[position])
-    means = [[np.mean(np.array(values)[judged == label]) for label in np.unique(judged)]
-             for values in (precisions, firsts)]  # fmt: skip
-    return float(np.mean(means[0])), float(np.mean(means[1]))
+            precision = (np.arange(1, len(ranks) + 1) / (ranks + 1)).mean()
+            scores[position] = precision, ranks[0] == 0
+    return scores
+
+
+def group_means(
+    scores: NDArray[np.float64], rows: list[dict[str, str]], column: str
+) -> dict[str, tuple[int, float, float]]:
+    """Return the number of images that have a score, mAP and P@1 of each value of a column."""
+    values = np.array([row[column] for row in rows])
+    groups = {value: scores[(values == value) & ~np.isnan(scores[:, 0])] for value in np.unique(values)}
+    return {value: (len(each), *each.mean(axis=0)) for value, each in groups.items() if len(each)}
 
 
 def milliseconds(names: list[str]) -> dict[str, float]:
@@ -122,6 +130,7 @@ def main() -> None:
         "--encoders", nargs="+", default=["lite0", "lite0-whole", "lite0-global", "lite0-max"]
     )
     parser.add_argument("--every", type=int, default=4, help="take every n-th image of each label")
+    parser.add_argument("--by", metavar="COLUMN", help="also the mean of each value of this column")
     parser.add_argument("--turn", action="store_true", help="rotate and mirror the images at random")
     options = parser.parse_args()
     if options.cells == bool(options.images):
@@ -133,7 +142,7 @@ def main() -> None:
         f"{len(rows)} images\n\n| encoder | values | mAP | P@1 | ms | times huang2012 |\n{'| --- ' * 6}|",
         flush=True,
     )
-    names, results = [BASELINE, *options.encoders], []
+    names, results, groups = [BASELINE, *options.encoders], [], []
     times = milliseconds(names)
     for name in names:
         describe, random = load(name), np.random.default_rng(0)
@@ -144,12 +153,20 @@ def main() -> None:
         )
         images = (turned(image, random) for image in images) if options.turn else images
         vectors = np.array([describe(image) for image in images])
-        mean, first = score(project(vectors, name), rows)
+        scores = score(project(vectors, name), rows)
+        by_label = group_means(scores, rows, "label").values()
+        mean, first = (float(np.mean([each[place] for each in by_label])) for place in (1, 2))
+        if options.by:
+            groups += [(value, name, *each) for value, each in group_means(scores, rows, options.by).items()]
         results.append(
             {"encoder": name, "values": vectors.shape[1], "map": mean, "p1": first, "ms": times[name]}
         )
         print(f"| {name} | {vectors.shape[1]:,} | {mean:.3f} | {first:.3f} | {times[name]:.1f} "
               f"| {times[name] / times[BASELINE]:.2f} |", flush=True)  # fmt: skip
+    if options.by:
+        print(f"\n| {options.by} | encoder | images | mAP | P@1 |\n{'| --- ' * 5}|")
+        for value, name, count, mean, first in sorted(groups, key=lambda each: each[0]):
+            print(f"| {value} | {name} | {count:,} | {mean:.3f} | {first:.3f} |")
     print("\n" + json.dumps({"images": len(rows), "turned": options.turn, "encoders": results}))
 
 
