@@ -1,13 +1,19 @@
 """Options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
+
+from cbir.errors import InvalidInput
+from cbir.rerank.parameters import parse_value
 
 Folder = Annotated[Path, Option("--collection", help="Folder of the collection.")]
 Frame = Annotated[int | None, Option(help="Frame of a multi-frame file, from 1.")]
 Rerank = Annotated[str | None, Option(help="Re-ranker: auto, none, eprf, ...; an unknown name lists all.")]
+Parameter = Annotated[
+    list[str] | None, Option(help="NAME=VALUE of a re-ranker's parameter, for example P=9. Repeatable.")
+]
 Where = Annotated[list[str] | None, Option(help="Only images with this label, as modality=CT. Repeatable.")]
 
 # Of commands that train or run networks
@@ -21,3 +27,45 @@ SaveEvery = Annotated[float, Option(help="Seconds between checkpoints.")]
 Seed = Annotated[int, Option(help="Random seed of the split and of training.")]
 Threads = Annotated[int, Option(min=0, help="CPU threads; 0: all.")]
 Device = Annotated[str, Option("--device", help="cpu or cuda.")]
+
+# Of losses
+Sorter = Annotated[
+    str | None,
+    Option(
+        help="Sorter of the sodeep losses: pairwise, handcrafted, lstm, cnn, or what `cbir train sorter` wrote."
+    ),
+]
+TuneSorter = Annotated[bool, Option("--tune-sorter", help="Train the sorter too; otherwise it is frozen.")]
+Form = Annotated[
+    str | None,
+    Option(help="Form of sodeep-map: ranks (the paper's eq. 7), precision, log; of s-ndcg: sigmoid, paper."),
+]
+Margin = Annotated[
+    float | None, Option(help="Margin of sodeep-recall, in ranks; of triplet and contrastive, in distances.")
+]
+Temperature = Annotated[
+    float | None, Option(help="Width of the sigmoids of smooth-ap, or of the sorter pairwise.")
+]
+Alpha = Annotated[float | None, Option(help="Steepness of s-ndcg.")]
+Gamma = Annotated[float | None, Option(help="Focus of focal; 0 is cross-entropy.")]
+Parallel = Annotated[
+    str | None, Option(help="Loss on single scores, added in the first epochs: l1 or soft-margin.")
+]
+ParallelEpochs = Annotated[int, Option(min=1, help="Epochs with the --parallel loss.")]
+
+
+def parse_parameters(texts: list[str] | None) -> dict[str, Any]:
+    """Parse the values of `Parameter`; raises InvalidInput for one of another form, and for a repeated name."""
+    parameters: dict[str, Any] = {}
+    for text in texts or []:
+        name, _, value = text.partition("=")
+        try:
+            number = parse_value(value)
+        except ValueError:
+            raise InvalidInput(
+                f"--parameter {text} is not of the form NAME=NUMBER, for instance P=9"
+            ) from None
+        if name in parameters:
+            raise InvalidInput(f"--parameter {text}: {name} has a value already; name it once")
+        parameters[name] = number
+    return parameters

@@ -40,6 +40,7 @@ def report_hits(
         Exclude, Option(help="Leave out results of the query's image, series, study or patient.")
     ] = Exclude.study,
     rerank: options.Rerank = None,
+    parameter: options.Parameter = None,
     where: options.Where = None,
     frame: options.Frame = None,
 ) -> None:
@@ -63,7 +64,8 @@ def report_hits(
         raise InvalidInput("reports need highdicom: pip install 'cbir[pacs]'") from error
     with Collection(collection) as opened:
         searcher = Searcher(opened, loaded)
-        request = Request(k=k, rerank=rerank, where=where or [])
+        parameters = options.parse_parameters(parameter)
+        request = Request(k=k, rerank=rerank, parameters=parameters, where=where or [])
         header, query_frame, answer = _search(searcher, image, frame, request, exclude, archive_client)
         hits = [hit for hit in answer.results if opened.record(hit.image_id).format != "nifti"]
         answers = [ReportedHit(hit, _sop_class(opened, hit, archive_client)) for hit in hits]

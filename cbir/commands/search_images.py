@@ -1,7 +1,7 @@
 """`cbir search`."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
@@ -16,7 +16,6 @@ from cbir.evaluation.trec import run_lines
 from cbir.hardware import Device
 from cbir.images import Image, Limits, read_images
 from cbir.ingest.query_volume import read_query_volume
-from cbir.rerank.parameters import AUTO
 from cbir.search import (
     MAX_EXAMPLES,
     MAX_JUDGEMENTS,
@@ -45,9 +44,7 @@ def search_images(
     ] = None,
     k: Annotated[int, Option("-k", help="Number of results.", min=1)] = 20,
     rerank: options.Rerank = None,
-    parameter: Annotated[
-        list[str] | None, Option(help="NAME=VALUE of a re-ranker's parameter, for example P=9. Repeatable.")
-    ] = None,
+    parameter: options.Parameter = None,
     where: options.Where = None,
     exclude_patient: Annotated[str | None, Option(help="Leave out the images of this patient.")] = None,
     frame: options.Frame = None,
@@ -71,7 +68,7 @@ def search_images(
     request = Request(
         k=k,
         rerank=rerank,
-        parameters=dict(_parameter(text) for text in parameter or []),
+        parameters=options.parse_parameters(parameter),
         where=where or [],
         exclude_patient=exclude_patient,
         examples=[text.removeprefix("id:") for text in images if text.startswith("id:")],
@@ -136,16 +133,6 @@ def parse_judgements(relevant: list[str], irrelevant: list[str], file: Path | No
     if len(judgements) > MAX_JUDGEMENTS:
         raise InvalidInput(f"at most {MAX_JUDGEMENTS} images can be judged, not {len(judgements)}")
     return judgements
-
-
-def _parameter(text: str) -> tuple[str, Any]:
-    name, _, value = text.partition("=")
-    if value == AUTO:
-        return name, value
-    try:
-        return name, float(value) if "." in value or "e" in value.lower() else int(value)
-    except ValueError:
-        raise InvalidInput(f"--parameter {text} is not of the form NAME=NUMBER, for instance P=9") from None
 
 
 def trec_lines(answer: Answer, query: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from cbir import rerank
 from cbir.errors import InvalidInput
-from cbir.rerank.parameters import AUTO
+from cbir.rerank.parameters import parse_value
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,10 @@ def _method(name: str) -> Method:
     for setting in settings:
         key, _, value = setting.partition("=")
         try:
-            parameters[key] = _value(value)
+            parameters[key] = parse_value(value)
         except ValueError:
             raise InvalidInput(
                 f"'{name}': {setting} is not of the form NAME=NUMBER, as in eprf:P=9"
             ) from None
     rerank.get(kind, **parameters)
     return Method(name, kind, parameters)
-
-
-def _value(text: str) -> int | float | str:
-    if text == AUTO:
-        return text
-    return int(text) if re.fullmatch(r"-?\d+", text) else float(text)

@@ -108,7 +108,7 @@ class Eprf(CollectionReranker):
             return rows, ProbabilityScores(sums, notes=notes)
 
     def relevance(self, decisions: Doubles, rho: Doubles) -> Doubles:
-        """Return R (P,) from decision values (T1, P) and rho (P,), clipped to [0.01, 1]: Huang et al. 2012, eqs. 4-6."""
+        """Return R (P,) in [0.01, 1] of decision values (T1, P) and rho (P,): Huang et al. 2012, eqs. 4 to 6."""
         relevance = self.alpha * sigmoid(decisions).mean(axis=0) + (1.0 - self.alpha) * rho
         return np.asarray(np.clip(relevance, LEAST_MEMBERSHIP, 1.0))
 

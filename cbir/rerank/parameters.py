@@ -8,6 +8,19 @@ from typing import Any, Self
 from cbir.errors import InvalidInput
 
 AUTO = "auto"  # value of a parameter that the method chooses
+MOST_QUOTED = 40  # characters of a wrong value that a message quotes
+
+
+@dataclass(frozen=True)
+class ParameterInfo:
+    """Declaration of a parameter: a number from `minimum` to `maximum`, or "auto" where that is the default."""
+
+    name: str
+    whole: bool
+    minimum: float
+    maximum: float
+    default: float | str
+    description: str
 
 
 def parameter(default: float | str, low: float, high: float, description: str) -> Any:
@@ -43,7 +56,7 @@ class ParameterSet:
                 kind, form = ("whole number", "") if is_int else ("number", "g")
                 choice = f" or {AUTO}" if spec.default == AUTO else ""
                 bounds = f"a {kind} from {low:{form}} to {high:{form}}{choice}"
-                raise InvalidInput(f"{spec.name} must be {bounds}, not {value!r}")
+                raise InvalidInput(f"{spec.name} must be {bounds}, not {value!r:.{MOST_QUOTED}}")
             object.__setattr__(self, spec.name, int(number) if is_int else number)
 
     @property
@@ -57,6 +70,21 @@ class ParameterSet:
         return tuple(spec.name for spec in fields(cls))
 
     @classmethod
+    def parameter_infos(cls) -> tuple[ParameterInfo, ...]:
+        """Return the declarations in their order."""
+        return tuple(
+            ParameterInfo(
+                name=spec.name,
+                whole=isinstance(spec.default, int),
+                default=spec.default,
+                minimum=spec.metadata["low"],
+                maximum=spec.metadata["high"],
+                description=spec.metadata["description"],
+            )
+            for spec in fields(cls)
+        )
+
+    @classmethod
     def from_values(cls, label: str, values: Mapping[str, Any]) -> Self:
         """Create a set from `values`, the rest at their defaults; `label` names it in errors.
 
@@ -68,6 +96,16 @@ class ParameterSet:
                 listed = f"it has: {', '.join(names)}" if names else "it has none"
                 raise InvalidInput(f"{label} has no parameter {name!r}; {listed}")
         return cls(**values)
+
+
+def parse_value(text: str) -> int | float | str:
+    """Parse the value of a parameter, a number or "auto"; raises ValueError."""
+    if text == AUTO:
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 def _finite(value: Any) -> float | None:
