@@ -21,6 +21,7 @@ from service.api import (
     image_routes,
     job_routes,
     metrics_routes,
+    reranker_routes,
     search_routes,
     similar_routes,
     stow_routes,
@@ -73,6 +74,7 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     auth.install(app, settings)
     for part in (
         search_routes,
+        reranker_routes,
         add_routes,
         collection_routes,
         grade_routes,

@@ -1,6 +1,6 @@
 """Connection to a service: requests, problem responses, and the parts of a request that several methods send."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
@@ -137,6 +137,11 @@ def decode_form(**options: Unpack[DecodeOptions]) -> dict[str, Any]:
         name: ",".join(map(str, value)) if isinstance(value, Sequence) else value
         for name, value in without_none(**options).items()
     }
+
+
+def assignments(parameters: Mapping[str, float | str] | None) -> list[str] | None:
+    """Return NAME=VALUE of parameters of a re-ranker, for forms and addresses; None without any."""
+    return [f"{name}={value}" for name, value in parameters.items()] if parameters else None
 
 
 def image_path(image_id: str) -> str:

@@ -1,11 +1,11 @@
 """Client methods for studies, series and instances."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
-from cbir.client.connection import ImageData, ServiceConnection, read_files
+from cbir.client.connection import ImageData, ServiceConnection, assignments, read_files, without_none
 from cbir.client.messages import SimilarAnswer
 
 
@@ -13,8 +13,9 @@ class SimilarOptions(TypedDict, total=False):
     """Options of a search by UIDs.
 
     level: "instance", "series" or "study" of the results. combine: "max", "sum" or "frequency" of the scores of a
-    result's images. exclude: "instance", "series", "study" or "patient" of the query, which is left out. depth:
-    number of images that count in each ranking list. limit, offset: page of the results, best first.
+    result's images, or "maxsim", the mean over the query's images of the similarity to the best image of a result,
+    which takes neither depth nor rerank. exclude: "instance", "series", "study" or "patient" of the query, which is
+    left out. depth: number of images that count in each ranking list. limit, offset: page of the results, best first.
     """
 
     level: str
@@ -22,6 +23,7 @@ class SimilarOptions(TypedDict, total=False):
     exclude: str
     depth: int
     rerank: str
+    parameters: Mapping[str, float | str]
     where: Sequence[str]
     limit: int
     offset: int
@@ -58,7 +60,7 @@ class DicomwebMethods(ServiceConnection):
             See `SimilarOptions`.
         """
         uids = {"study": study, "series": series, "instance": instance}
-        params = {name: value for name, value in uids.items() if value} | dict(options)
+        params = {name: value for name, value in uids.items() if value} | _query(options)
         return SimilarAnswer.model_validate_json(self._request("GET", "/v1/similar", params=params).content)
 
     def similar_to_instance(
@@ -73,7 +75,7 @@ class DicomwebMethods(ServiceConnection):
         **options
             See `DicomSimilarOptions`.
         """
-        return self._similar(("studies", study, "series", series, "instances", instance), dict(options))
+        return self._similar(("studies", study, "series", series, "instances", instance), _query(options))
 
     def similar_to_series(
         self, study: str, series: str, **options: Unpack[DicomSimilarOptions]
@@ -87,11 +89,11 @@ class DicomwebMethods(ServiceConnection):
         **options
             See `DicomSimilarOptions`.
         """
-        return self._similar(("studies", study, "series", series), dict(options))
+        return self._similar(("studies", study, "series", series), _query(options))
 
     def similar_to_study(self, study: str, **options: Unpack[DicomSimilarOptions]) -> list[dict[str, Any]]:
         """Search for cases similar to a study, with `DicomSimilarOptions`; return them in the DICOM JSON model."""
-        return self._similar(("studies", study), dict(options))
+        return self._similar(("studies", study), _query(options))
 
     def _similar(self, parts: Sequence[str], params: dict[str, Any]) -> list[dict[str, Any]]:
         path = "/".join(quote(part, safe="") for part in parts)
@@ -112,3 +114,8 @@ class DicomwebMethods(ServiceConnection):
         )
         dataset: dict[str, Any] = response.json()
         return dataset
+
+
+def _query(options: SimilarOptions) -> dict[str, Any]:
+    """Return the query string's parameters of options."""
+    return dict(options) | without_none(parameters=assignments(options.get("parameters")))

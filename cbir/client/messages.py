@@ -32,12 +32,56 @@ class ImageRecord(BaseModel):
     links: Links
 
 
+class SliceMatch(BaseModel):
+    """The image of a result that is most similar to an image of the query.
+
+    query: id of the query's image. image_id, instance, frame: of the result's image. score: similarity, 1 for equal
+    vectors.
+    """
+
+    query: str
+    image_id: str
+    instance: str
+    frame: int | None
+    score: float
+
+
+class RerankerParameter(BaseModel):
+    """Parameter of a re-ranker: a number from `minimum` to `maximum`, or "auto" where that is the default."""
+
+    name: str
+    whole: bool
+    minimum: float
+    maximum: float
+    default: float | str
+    description: str
+
+
+class RerankerInfo(BaseModel):
+    """Re-ranker. one_example, several_examples: what it takes; the latter includes judgements."""
+
+    name: str
+    title: str
+    description: str
+    one_example: bool
+    several_examples: bool
+    parameters: list[RerankerParameter]
+
+
+class RerankerList(BaseModel):
+    """Re-rankers. default: of searches that name none."""
+
+    default: str
+    items: list[RerankerInfo]
+
+
 class SimilarPlace(BaseModel):
     """A similar instance, series or study.
 
     rank: from 1. score: combined score of its images. found: number of its images in the ranking lists of the query's
-    images. series, instance: null above their level. best: its image with the highest score, with the rank in its
-    list.
+    images, with combine=maxsim among its matches. series, instance: null above their level. best: its image with the
+    highest score, with the rank in its list, or with maxsim of the result. matches: with maxsim, its image for each
+    image of the query; else empty.
     """
 
     rank: int
@@ -47,6 +91,7 @@ class SimilarPlace(BaseModel):
     series: str | None
     instance: str | None
     best: Hit
+    matches: list[SliceMatch] = []
 
 
 class SimilarQuery(BaseModel):

@@ -10,6 +10,7 @@ from cbir.client.connection import (
     ImageData,
     ServiceConnection,
     Window,
+    assignments,
     decode_form,
     multipart,
     without_none,
@@ -30,6 +31,7 @@ class SearchMethods(ServiceConnection):
         feedback: Mapping[str, float] | None = None,
         k: int | None = None,
         rerank: str | None = None,
+        parameters: Mapping[str, float | str] | None = None,
         where: Sequence[str] = (),
         exclude_patient: str | None = None,
         frame: int | None = None,
@@ -51,6 +53,8 @@ class SearchMethods(ServiceConnection):
             Number of results.
         rerank : str, optional
             Re-ranking method.
+        parameters : mapping of str to float or str, optional
+            Parameters of the method that differ from its defaults, such as {"P": 9}; `rerankers` lists them.
         where : sequence of str
             Label conditions, for instance "modality=CT".
         exclude_patient : str, optional
@@ -84,7 +88,11 @@ class SearchMethods(ServiceConnection):
             if frame is not None or window is not None:
                 raise InvalidInput("frame, window: only of a file; an image of the collection has its own")
             body = fields | without_none(
-                image_id=query, text=text, region=region, feedback=judgements or None
+                image_id=query,
+                text=text,
+                region=region,
+                feedback=judgements or None,
+                parameters=dict(parameters) if parameters else None,
             )
             return self._fetch(Answer, "POST", "/v1/search", json=body)
         if text is not None:
@@ -92,7 +100,15 @@ class SearchMethods(ServiceConnection):
         if judgements:
             fields["feedback"] = json.dumps(judgements)
         form = fields | decode_form(frame=frame, region=region, window=window)
+        form |= without_none(parameters=assignments(parameters))
         return self._fetch(Answer, "POST", "/v1/search", files=multipart(query), data=form)
+
+    def rerankers(self) -> messages.RerankerList:
+        """List the re-rankers with their parameters, defaults and bounds."""
+        url = "/v1/rerankers"
+        return messages.RerankerList.model_validate_json(
+            self._request("GET", url, with_collection=False).content
+        )
 
     def render(self, query: ImageData, **options: Unpack[DecodeOptions]) -> bytes:
         """Return the image in a file, or in its content, as PNG, decoded as for a search with `DecodeOptions`."""

@@ -35,6 +35,10 @@ class Feedback(ParameterSet):
     """
 
     name: ClassVar[str] = "feedback"
+    title: ClassVar[str] = "Learned from judgements"
+    description: ClassVar[str] = (
+        "Learns from several examples and judged images, and puts the whole collection in a new order."
+    )
 
     P: int = parameter(5, 0, 100, "positives, judged relevant or best of the list")
     M: int = parameter(12, 1, 100, "unjudged negatives of an SVM")

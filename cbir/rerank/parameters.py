@@ -72,17 +72,12 @@ class ParameterSet:
     @classmethod
     def parameter_infos(cls) -> tuple[ParameterInfo, ...]:
         """Return the declarations in their order."""
-        return tuple(
-            ParameterInfo(
-                name=spec.name,
-                whole=isinstance(spec.default, int),
-                default=spec.default,
-                minimum=spec.metadata["low"],
-                maximum=spec.metadata["high"],
-                description=spec.metadata["description"],
-            )
-            for spec in fields(cls)
-        )
+        infos: list[ParameterInfo] = []
+        for spec in fields(cls):
+            default: Any = spec.default
+            low, high, text = (spec.metadata[key] for key in ("low", "high", "description"))
+            infos.append(ParameterInfo(spec.name, isinstance(default, int), low, high, default, text))
+        return tuple(infos)
 
     @classmethod
     def from_values(cls, label: str, values: Mapping[str, Any]) -> Self:

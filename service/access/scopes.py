@@ -57,6 +57,7 @@ RULES: dict[str, AccessRule] = {
     "GET /v1/images/*/picture": AccessRule(Scope.search, "picture"),
     "GET /v1/images/*/original": AccessRule(Scope.originals, "original"),
     "GET /v1/collections": AccessRule(Scope.search),
+    "GET /v1/rerankers": AccessRule(Scope.search),
     "GET /v1/collection": AccessRule(Scope.search),
     "GET /v1/collection/profile": AccessRule(Scope.search),
     "GET /v1/collection/statistics": AccessRule(Scope.search),

@@ -37,10 +37,11 @@ def post_search() -> Response:
 
     Send the image in the form field `image` (repeat it for several examples) or as the body itself. Name images of
     the collection in a JSON body; a region of one is cut from its file at full resolution. Parameters may be in the
-    query string, in the form or in the JSON. With several examples or with `feedback` the ranking is learned from
-    them; images judged relevant then come first, those judged not relevant last. Examples are excluded from the
-    results. A collection whose encoder has a text tower is searched by `text` in a JSON body; scores are then the
-    cosines of text and images, and `rerank` is left out or `none`.
+    query string, in the form or in the JSON. Re-rankers and their `parameters` are listed by `rerankers`; the
+    response reports those that were used. With several examples or with `feedback` the ranking is learned from them,
+    by `feedback` or another method that takes several examples; images judged relevant then come first, those judged
+    not relevant last. Examples are excluded from the results. A collection whose encoder has a text tower is searched
+    by `text` in a JSON body; scores are then the cosines of text and images, and `rerank` is left out or `none`.
     """
     state, query_id = current_state(), None
     params: request_params.SearchParameters

@@ -24,6 +24,7 @@ from cbir.search import MAX_EXAMPLES, MAX_TEXT, Examples, ImageId, Judgements, R
 from cbir.settings import Settings
 from service.http import request_body
 from service.http.problems import Malformed
+from service.http.rerank_parameters import AsAssignments, AsObject
 
 MULTIPART = "multipart/form-data"
 JSON = "application/json"
@@ -33,7 +34,7 @@ BINARY_TYPES = ("application/dicom", "application/octet-stream")
 MAX_CONDITIONS = 32
 MAX_JSON_NAMES = 10_000
 MAX_NAME_CHARACTERS = 255  # of a re-ranker or a collection
-REPEATABLE = ("where", "examples", "includefield")  # parameters that may be sent several times
+REPEATABLE = ("where", "examples", "includefield", "parameters")  # parameters that may be sent several times
 PATIENT_KEY = re.compile(r"[0-9a-f]{32}")
 UPLOAD_NAME = "the image sent"  # replaces the file name in messages: it may be a patient's name
 
@@ -70,6 +71,7 @@ class SearchParameters(Parameters):
 
     k: int = Field(20, ge=1)
     rerank: Annotated[str | None, Field(max_length=MAX_NAME_CHARACTERS)] = None
+    parameters: AsObject
     where: Where = []
     exclude_patient: str | None = Field(
         None,
@@ -90,7 +92,8 @@ class SearchParameters(Parameters):
         if self.k > settings.max_results:
             raise InvalidInput(f"k: at most {settings.max_results}, not {self.k}")
         values = {name: getattr(self, name) for name in SEARCH_FIELDS}
-        return Request.model_validate(values | {"exclude_patient_key": patient_key})
+        values |= {"parameters": self.parameters.root, "exclude_patient_key": patient_key}
+        return Request.model_validate(values)
 
 
 def _split_numbers(value: Any) -> Any:
@@ -115,6 +118,7 @@ class Rendering(Parameters):
 class ByImage(SearchParameters, Rendering):
     """A search by uploaded images; frame, region and window apply to each."""
 
+    parameters: AsAssignments
     feedback: Annotated[
         Judgements,
         BeforeValidator(_parse_list),
