@@ -98,6 +98,51 @@ def measure(gallery: Gallery, method: str, queries: list[int], k: int) -> dict[s
     return medians | {"p95_ms": float(np.percentile(stages["total"][1:], 95))}
 
 
+def measure_filters(gallery: Gallery, method: str, queries: list[int], shares: list[float]) -> list[Any]:
+    """Compare queries behind a random filter with the same queries without one, in turns.
+
+    Parameters
+    ----------
+    gallery : Gallery
+        Vectors.
+    method : str
+        Name of the re-ranker.
+    queries : list of int
+        Rows to search with.
+    shares : list of float
+        Shares of the images that pass a filter.
+    """
+    reranker, everything = rerank.get(method), np.arange(len(gallery))
+    passing = [np.random.default_rng(2).random(len(gallery)) < share for share in shares]
+    times: list[list[float]] = [[] for _ in range(len(shares) + 1)]
+    for row in [queries[0], *queries]:
+        query = gallery.vectors(np.array([row]))[0]
+        others = np.delete(everything, row)
+        for number, mask in enumerate([None, *passing]):
+            rows = others if mask is None else others[mask[others]]
+
+            def search(rows: Any = rows, passable: Any = None if mask is None else others) -> Any:
+                ranking = replace(rank(query, gallery, rows), passable=passable)  # noqa: B023
+                return rerank_top(reranker, query, ranking, gallery, 20)  # noqa: B023
+
+            started = time.process_time()
+            search()
+            times[number].append((time.process_time() - started) * 1000)
+    whole = float(np.median(times[0][1:]))
+    results = []
+    for share, of_share in zip(shares, times[1:], strict=True):
+        ms = float(np.median(of_share[1:]))
+        results.append(
+            {
+                "images": len(gallery), "method": method, "share": share, "cpu_ms": ms, "whole_cpu_ms": whole,
+                "ratio": ms / whole, "reached": ms <= 2 * whole,
+            }
+        )  # fmt: skip
+        print(f"{len(gallery):9} {method:<12} filter keeps {share:5.0%}: {ms:8.2f} ms of a core, "
+              f"{whole:8.2f} without, ratio {ms / whole:5.2f}")  # fmt: skip
+    return results
+
+
 def obvious(
     query: NDArray[np.float32], gallery: Gallery, row: int, method: str, similarities: NDArray[np.float32]
 ) -> NDArray[np.floating]:
@@ -199,6 +244,9 @@ def main() -> None:
     parser.add_argument(
         "--obvious", type=int, default=100_000, help="largest size at which the plain implementation is timed"
     )
+    parser.add_argument(
+        "--filters", type=float, nargs="*", default=[], help="shares of the images that random filters keep"
+    )
     options = parser.parse_args()
     blas = [pool["architecture"] for pool in threadpool_info() if pool["user_api"] == "blas"]
     print(f"{cores()} cores, numpy {np.__version__}, BLAS kernels {blas[0]}, {options.dimensions} dimensions")
@@ -230,6 +278,8 @@ def main() -> None:
                 row["ratio"] = row["obvious_ms"] / row["total_ms"]
             print_row(row)
         results += of_size
+        for method in options.methods if options.filters else []:
+            results += measure_filters(gallery, method, queries, options.filters)
     print(
         json.dumps({"bench": "query", "cores": cores(), "dimensions": options.dimensions, "results": results})
     )

@@ -15,6 +15,7 @@ from cbir.gallery.whitening import SAMPLE, Space, fit_space, plain_space
 from cbir.threads import cores, for_each
 
 ROWS_PER_THREAD = 32_768  # for fewer, a thread costs more than it saves in a matrix-vector product
+MOST = 0.6  # share of the rows from which computing all is faster than copying those
 
 _fitting = Lock()
 
@@ -76,6 +77,8 @@ class Gallery(VectorBlocks):
 
         Uses |q|^2 - 2 q.x + |x|^2, one matrix-vector product; `exact_distances` has no cancellation.
         """
+        if rows is not None and len(rows) >= MOST * len(self):
+            return self.distances(query)[rows]
         total = len(self) if rows is None else len(rows)
         squared = np.empty(total, np.float32)
 

@@ -1,7 +1,7 @@
 """Similarity ranking lists of a gallery for one query, and top-k selection."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,15 @@ class RankingList:
     distances: (m,) float32, Euclidean.
     similarities: (m,) float32 in [0, 1], 1 - (d - d_min) / (d_max - d_min); all 1 if d_max = d_min
         (Huang et al. 2012, section 2.1).
-    population: ascending rows to fit statistics to, the same for all queries with one filter; None: those of the
-        list.
+    population: ascending rows that the caller may see, the same for all queries; None: all of the gallery.
+    passable: ascending rows that relevance may flow through, those of the list among them; None: those of the list.
     """
 
     rows: Rows
     distances: Floats
     similarities: Floats
     population: Rows | None = None
+    passable: Rows | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -57,7 +58,7 @@ def rank(query: Floats, gallery: Gallery, rows: Rows | None = None) -> RankingLi
     rows : (m,) int64, optional
         Rows to rank, ascending; all by default.
     """
-    distances = gallery.distances(query, rows)
+    distances, population = gallery.distances(query, rows), rows
     if rows is None:
         rows = np.arange(len(gallery), dtype=np.int64)
     if len(rows):
@@ -68,7 +69,7 @@ def rank(query: Floats, gallery: Gallery, rows: Rows | None = None) -> RankingLi
             checkpoint()
             part = refined[start : start + CHUNK]
             distances[part] = gallery.exact_distances(query, rows[part])
-    return RankingList(rows, distances, similarities(distances))
+    return RankingList(rows, distances, similarities(distances), population)
 
 
 def merge_nearest(rankings: Sequence[RankingList]) -> RankingList:
@@ -76,7 +77,7 @@ def merge_nearest(rankings: Sequence[RankingList]) -> RankingList:
     if len(rankings) == 1:
         return rankings[0]
     distances = np.minimum.reduce([ranking.distances for ranking in rankings])
-    return RankingList(rankings[0].rows, distances, similarities(distances))
+    return replace(rankings[0], distances=distances, similarities=similarities(distances))
 
 
 def _within_rounding(query: Floats, distances: Floats, squared_norms: Floats) -> bool:
@@ -123,4 +124,5 @@ def _descending(scores: Scores) -> NDArray[np.int64]:
 
 def take(ranking: RankingList, indices: NDArray[np.int64]) -> RankingList:
     """Return the list with only the ascending `indices`; similarities stay those of the full list."""
-    return RankingList(ranking.rows[indices], ranking.distances[indices], ranking.similarities[indices])
+    rows, distances = ranking.rows[indices], ranking.distances[indices]
+    return RankingList(rows, distances, ranking.similarities[indices], ranking.population)

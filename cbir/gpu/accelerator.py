@@ -42,8 +42,9 @@ class Accelerator:
         self._lock = Lock()
 
     def search(
-        self, query: Floats, gallery: Gallery, rows: Rows | None, reranker: Reranker, k: int
-    ) -> TopHits | None:
+        self, query: Floats, gallery: Gallery, rows: Rows | None, reranker: Reranker, k: int,
+        passable: Rows | None = None,
+    ) -> TopHits | None:  # fmt: skip
         """Search and re-rank on the device.
 
         Scores agree with those of the CPU to the tolerance of float32, since the head of a list and what is learned
@@ -61,6 +62,8 @@ class Accelerator:
             Method that orders them.
         k : int
             Number of hits.
+        passable : (p,) int64 or None
+            Rows that relevance may flow through, see `RankingList`.
 
         Returns
         -------
@@ -81,7 +84,9 @@ class Accelerator:
             self.vectors.follow(gallery)  # again: another query may have followed an older gallery meanwhile
             allowed = None if rows is None else self._mask(rows, len(gallery))
             load_graph = partial(self._graph_of, gallery)
-            backend = TorchBackend(query, gallery, self.vectors, allowed, count, min(k, count), load_graph)
+            backend = TorchBackend(
+                query, gallery, self.vectors, allowed, count, min(k, count), load_graph, rows, passable
+            )
             try:
                 ranked_rows, reranked = reranker.rerank(backend)
             except NeedsFullList:

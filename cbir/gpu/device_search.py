@@ -55,8 +55,9 @@ class DeviceSearch:
         self._nearest = NearestIndex(index, self._index_device()) if index != "exact" else None
 
     def search(
-        self, query: Floats, gallery: Gallery, rows: Rows | None, reranker: Reranker, k: int
-    ) -> TopHits | None:
+        self, query: Floats, gallery: Gallery, rows: Rows | None, reranker: Reranker, k: int,
+        passable: Rows | None = None,
+    ) -> TopHits | None:  # fmt: skip
         """Search and re-rank.
 
         Parameters
@@ -71,6 +72,8 @@ class DeviceSearch:
             Method that orders them.
         k : int
             Number of hits.
+        passable : (p,) int64 or None
+            Rows that relevance may flow through, see `RankingList`.
 
         Returns
         -------
@@ -94,7 +97,7 @@ class DeviceSearch:
                 hits = rerank_top(reranker, query, head, gallery, k)
                 return hits if len(head) == count else hits.with_note(SCALED)
             if self.device == "cuda" and self._may_use_device():
-                return self._loaded_accelerator().search(query, gallery, rows, reranker, k)
+                return self._loaded_accelerator().search(query, gallery, rows, reranker, k, passable)
         except OutOfDeviceMemory:
             if self._required or self.device == "cpu":
                 raise

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cbir.gallery.flow_rows import flow_rows
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList
 from cbir.gallery.vector_blocks import Floats, Rows, Scores, spread_rows
@@ -39,13 +40,18 @@ class TorchBackend(Backend):
         Number of hits to find, at most `count`.
     load_graph : callable
         Returns the gallery's graph on the device.
+    rows : (count,) int64 or None
+        Rows to rank, ascending; None for all.
+    passable : (p,) int64 or None
+        Rows that relevance may flow through, see `RankingList`.
     """
 
     def __init__(
         self, query: Floats, gallery: Gallery, vectors: TorchVectors, allowed: Tensor | None, count: int, k: int,
-        load_graph: Callable[[], TorchGraph],
+        load_graph: Callable[[], TorchGraph], rows: Rows | None = None, passable: Rows | None = None,
     ) -> None:  # fmt: skip
         self.query, self.gallery, self.k = query, gallery, k
+        self._rows, self._passable = rows, passable
         self._vectors, self._allowed, self._count, self._load_graph = vectors, allowed, count, load_graph
         self._products: Tensor | None = None  # of all vectors with the query
 
@@ -111,9 +117,20 @@ class TorchBackend(Backend):
         cosines = (products[:, 1] - float(space.centre @ towards)) / graph.lengths[:count]
         squared = torch.full((len(graph),), torch.inf, device=products.device)
         squared[:count] = (2.0 - 2.0 * cosines).clamp_(min=0.0)
-        if self._allowed is not None:
-            squared[:count].masked_fill_(~self._allowed, torch.inf)
+        flowing = self._allowed
+        if self._rows is not None and self._passable is not None:
+            flowing = torch.zeros(count, dtype=torch.bool, device=products.device)
+            flowing[torch.from_numpy(flow_rows(graph.graph, self._rows, self._passable))] = True
+        if flowing is not None:
+            squared[:count].masked_fill_(~flowing, torch.inf)
         return graph, squared
+
+    @property
+    def passable_count(self) -> int:
+        return self._count if self._passable is None else len(self._passable)
+
+    def is_listed(self, rows: Tensor) -> Tensor:
+        return torch.ones_like(rows, dtype=torch.bool) if self._allowed is None else self._allowed[rows]
 
     def list_including(self, rows: Rows) -> RankingList:
         """Return `rows`, and where they are fewer than k the nearest images too; distances are not filled in."""

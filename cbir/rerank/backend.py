@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.gallery import Gallery
+from cbir.gallery.flow_rows import flow_rows
 from cbir.gallery.live_graph import squared_distances
 from cbir.gallery.ranking import RankingList, rank
 from cbir.gallery.vector_blocks import Floats, Rows, Scores, spread_rows
@@ -113,15 +114,27 @@ class Backend:
         return rows, sums
 
     def graph_distances(self) -> tuple[DiffusionGraph, Array]:
-        """Return the k-NN graph and squared distances (nodes,) to the query, infinite for rows left out."""
+        """Return the k-NN graph and squared distances (nodes,), infinite for rows that nothing flows through."""
         if self.gallery.neighbourhood is None:
             raise NeedsFullList
         graph, lengths = self.gallery.neighbourhood.covering(self.gallery)
         unit, _ = self.gallery.space.transform(self.query[None, :])
         distances = squared_distances(self.gallery, self.gallery.space, unit, lengths)[0]
         squared = np.full(len(graph), np.inf, np.float32)
-        squared[self.ranking.rows] = distances[self.ranking.rows]
+        rows = flow_rows(graph, self.ranking.rows, self.ranking.passable)
+        squared[rows] = distances[rows]
         return DiffusionGraph(graph), squared
+
+    @property
+    def passable_count(self) -> int:
+        """Return the number of rows that relevance may flow through."""
+        return len(self.ranking.rows if self.ranking.passable is None else self.ranking.passable)
+
+    def is_listed(self, rows: Array) -> Array:
+        """Return whether gallery rows are in the list."""
+        listed = np.zeros(len(self.gallery), bool)
+        listed[self.ranking.rows] = True
+        return listed[rows]
 
     def list_including(self, rows: Rows) -> RankingList:
         """Return a ranking list with `rows` (ascending) and at least k rows; similarities of `rows` may be 0."""

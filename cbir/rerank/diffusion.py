@@ -17,7 +17,7 @@ from cbir.rerank.diffusion_graph import Array, DiffusionGraph
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import CollectionReranker, Reranked
 
-COVERED = 0.5  # share of the gallery that must be searched; else the graph would be full of holes
+COVERED = 0.5  # share of the gallery that must be passable; else the graph would be full of holes
 UNREACHED = 2.0  # below the last image that was reached; their own similarities, up to 1, order the others
 
 
@@ -54,10 +54,12 @@ class Diffusion(CollectionReranker):
 
     def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
         gallery = backend.gallery
-        if gallery.neighbourhood is None or not COVERED * len(gallery) <= len(backend) > 0:
+        if gallery.neighbourhood is None or not COVERED * len(gallery) <= backend.passable_count > 0:
             return self._rerank_locally(backend)
         graph, squared = backend.graph_distances()
         reached, flow = self.spread(graph, squared)
+        listed = backend.is_listed(reached)
+        reached, flow = reached[listed], flow[listed]
         rows = backend.to_host(reached)
         ranking = backend.list_including(rows)
         positions = np.searchsorted(ranking.rows, rows)
@@ -72,8 +74,9 @@ class Diffusion(CollectionReranker):
         if not len(ranking):
             return ranking.rows, LogFlow(np.empty(0, np.float32))
         nearest = np.sort(top_k(ranking.similarities, self.local))
-        rows = ranking.rows if ranking.population is None else ranking.population
-        space = gallery.space if len(rows) == len(gallery) else gallery.space_of(rows)
+        population = ranking.population
+        whole = population is None or len(population) == len(gallery)
+        space = gallery.space if whole else gallery.space_of(population)
         graph, squared = _local_graph(backend.query, gallery.vectors(ranking.rows[nearest]), space)
         reached, flow = self.spread(DiffusionGraph(graph), squared)
         scores = log_scores(flow, squared[reached], nearest[reached], ranking.similarities, self.closeness)

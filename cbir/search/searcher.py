@@ -216,13 +216,13 @@ class Searcher:
         watch = watch or Stopwatch()
         view = self.collection.view()
         query = view.statistics.normalise(raw)
-        rows, population = self._select_rows(view, [content], request)
+        rows, passable = self._select_rows(view, [content], request)
         method = request.rerank or self.settings.rerank
         reranker, reason = self._reranker(method, request, view)
-        scope, hits = None, self._device.search(query, view.gallery, rows, reranker, request.k)
+        scope, hits = None, self._device.search(query, view.gallery, rows, reranker, request.k, passable)
         if hits is None:
             ranking, scope = self._rank_candidates([query], view, rows, request.k)
-            ranking = replace(ranking, population=population)
+            ranking = replace(ranking, population=view.rows, passable=None if scope else passable)
             watch.lap("search")
             hits = rerank_top(reranker, query, ranking, view.gallery, request.k)
         else:
@@ -290,7 +290,10 @@ class Searcher:
     def _select_rows(
         self, view: View, contents: Sequence[str], request: Request
     ) -> tuple[Rows | None, Rows | None]:
-        """Return the rows to search, without copies of the query images; and with a filter all its rows."""
+        """Return the rows to search, and with a filter those that relevance may flow through.
+
+        Neither has copies of the query images or images that the caller may not see.
+        """
         conditions = [parse_filter(text) for text in request.where]
         matching = self.collection.matching_rows(view, conditions)
         excluded = self.collection.excluded_rows(
@@ -303,9 +306,10 @@ class Searcher:
         if len(contents) > 1:
             excluded = np.union1d(excluded, view.rows_of(self.collection.numbers_showing(contents[1:])))
         rows = view.select(matching, excluded)
-        if not len(excluded) or (matching is None and view.rows is None):
+        if matching is None:
             return rows, None
-        return rows, view.select(matching, excluded[:0])
+        passable = view.select(None, excluded)
+        return rows, np.arange(len(view.gallery)) if passable is None else passable
 
     def _rank_candidates(
         self, queries: Sequence[Floats], view: View, rows: Rows | None, k: int, include: Rows | None = None

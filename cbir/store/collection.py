@@ -202,7 +202,7 @@ class Collection(RecordQueries):
         """Return the rows of a view of this collection for which all conditions hold; None without conditions."""
         if not where:
             return None
-        return view.rows_of(self.matching_numbers(where))
+        return view.filtered.rows(tuple(where), lambda: view.rows_of(self.matching_numbers(where)))
 
     def excluded_rows(
         self,

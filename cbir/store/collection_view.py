@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.vector_blocks import Rows
 from cbir.store import metadata, normalisation
+from cbir.store.filter_cache import FilterCache
 from cbir.store.normalisation import Statistics
 from cbir.store.profile import Profile
 from cbir.store.row_damage import (
@@ -45,6 +47,11 @@ class View:
     snapshot: Snapshot | None
     snapshot_generation: int | None
     auto: str | None = None
+
+    @cached_property
+    def filtered(self) -> FilterCache:
+        """Rows of the filters used last."""
+        return FilterCache()
 
     def __len__(self) -> int:
         return len(self.gallery) if self.rows is None else len(self.rows)

@@ -17,6 +17,8 @@ from cbir.gallery.whitening import SAMPLE, fit_space
 from cbir.search import Request, Searcher
 from cbir.store import Collection, Record
 from cbir.store import profile as profiles
+from cbir.store.filter_conditions import parse_filter
+from cbir.store.limited_collection import LimitedCollection
 
 VECTORS = np.random.default_rng(0).standard_normal((SAMPLE + 500, 12)).astype(np.float32)
 
@@ -84,7 +86,7 @@ def test_the_fit_of_a_cancelled_query_serves_the_next(gallery, monkeypatch):
     assert slow_fits == [50]
 
 
-def test_a_filter_costs_one_fit_whatever_the_query(tmp_path: Path, fits):
+def test_a_filter_costs_no_fit_and_a_limited_collection_one(tmp_path: Path, fits):
     generator = np.random.default_rng(1)
     entries = [
         (
@@ -106,13 +108,18 @@ def test_a_filter_costs_one_fit_whatever_the_query(tmp_path: Path, fits):
         with collection.writer() as writer:
             ids = writer.add(entries).ids
             writer.finish()
-        searcher = Searcher(collection, settings.load(device="cpu"))
-        for number in range(0, 100, 5):
-            raw = collection.vector(ids[number])
-            request = Request(
-                k=5, rerank="diffusion", where=["site=B"], exclude_patient_key=f"p{number // 2}"
-            )
-            ranked = searcher.rank(raw, f"{number:032x}", request)
-            assert len(ranked.numbers) == 5
-            assert all((n - 1) % 5 == 0 and n - 1 != number for n in ranked.numbers)
-    assert fits == [80]
+        limited = LimitedCollection(collection, [parse_filter("site=B")])
+        for searched, where, expected in (
+            (collection, ["site=B"], []),
+            (limited, [], [80]),
+            (limited, ["site=B"], [80]),
+        ):
+            searcher = Searcher(searched, settings.load(device="cpu"))
+            for number in range(0, 100, 5):
+                raw = collection.vector(ids[number])
+                request = Request(k=5, rerank="diffusion", where=where, exclude_patient_key=f"p{number // 2}")
+                ranked = searcher.rank(raw, f"{number:032x}", request)
+                assert len(ranked.numbers) == 5
+                assert all((n - 1) % 5 == 0 and n - 1 != number for n in ranked.numbers)
+            assert fits == expected
+        limited.close()

@@ -215,3 +215,17 @@ def test_svms_that_learn_from_images_beyond_half_precision():
     result, _ = both(linked(vectors, snapshot=2900), "eprf", vectors[3], half=True)
     assert np.isfinite(result.scores).all()
     assert (result.rows < 2900).all()
+
+
+@pytest.mark.parametrize("rows", [np.arange(0, 6000, 3), np.arange(5, 6000, 40)])
+def test_diffusion_behind_a_filter(gallery, rows):
+    """It flows through images that the filter leaves out, and not through those that are not visible."""
+    query, passable = clustered(1, seed=31)[0], np.flatnonzero(np.arange(6000) % 7)
+    rows = np.intersect1d(rows, passable)
+    member = rerank.get("diffusion")
+    found = Accelerator(DEVICE, half=False).search(query, gallery, rows, member, 30, passable)
+    ranking = replace(rank(query, gallery, rows), passable=passable)
+    scores = np.full(len(gallery), -np.inf)
+    scores[rows] = member(query, ranking, gallery).scores
+    assert found is not None
+    assert_same(found, scores, 30)

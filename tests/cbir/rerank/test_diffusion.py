@@ -1,11 +1,14 @@
 """Diffusion against dense matrices, with and without a graph of the whole gallery."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.gallery import knn, live_graph, whitening
+from cbir.gallery.flow_rows import flow_rows
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import NEAREST
 from cbir.gallery.knn_graph import SCALE
@@ -96,6 +99,58 @@ def test_a_condition_that_leaves_little_makes_a_graph_of_its_own() -> None:
     assert part.scope == "top"
     nearest = np.argsort(-rank(query, whole, rows).similarities)[:40]
     assert set(np.argsort(-part.scores)[:40]) == set(nearest)
+
+
+@pytest.mark.parametrize("rows", [np.arange(0, 250, 3), np.arange(0, 250, 50)])
+def test_behind_a_filter_relevance_flows_through_all_that_is_visible(rows: np.ndarray) -> None:
+    held, query = vectors(250), vectors(1, 9)[0]
+    passable = np.flatnonzero(np.arange(250) % 7 != 1)
+    rows = np.intersect1d(rows, passable)
+    whole, diffusion = gallery(held), Diffusion(damping=0.8)
+    ranking = replace(rank(query, whole, rows), passable=passable)
+    expected = obvious(query, held, passable, diffusion)[np.searchsorted(passable, rows)]
+    result = diffusion(query, ranking, whole)
+    reached = expected > 0
+    shown = result.reported(result.scores[reached])
+    np.testing.assert_allclose(shown, expected[reached] / expected.max(), rtol=2e-3, atol=1e-9)
+    assert result.scope == "collection"
+
+
+def test_a_filter_that_follows_the_clusters_keeps_relevance_inside() -> None:
+    held, query = vectors(250), vectors(1, 9)[0]
+    centres = 1.5 * np.random.default_rng(0).standard_normal((6, 12))
+    nearest = np.linalg.norm(held[:, None] - centres, axis=2).argmin(axis=1)
+    rows, whole = np.flatnonzero(nearest < 2), gallery(held)
+    graph, _ = whole.neighbourhood.covering(whole)
+    across = np.arange(0, 250, 3)
+    everything = np.arange(250)
+    assert flow_rows(graph, rows, everything) is rows
+    assert flow_rows(graph, across, everything) is everything
+    assert flow_rows(graph, across, None) is across
+    assert not len(flow_rows(graph, across[:0], everything))
+    ranking = rank(query, whole, rows)
+    inside = Diffusion(damping=0.8)(query, replace(ranking, passable=everything), whole)
+    expected = obvious(query, held, rows, Diffusion(damping=0.8))
+    reached = expected > 0
+    np.testing.assert_allclose(
+        inside.reported(inside.scores[reached]), expected[reached] / expected.max(), rtol=2e-3
+    )
+
+
+def test_images_that_are_not_visible_pass_no_relevance_on() -> None:
+    """Behind a filter too: what is neither listed nor passable may be anything."""
+    held, query = vectors(300), vectors(1, 9)[0]
+    visible = np.flatnonzero(np.arange(300) % 4)
+    rows = visible[::3]
+    whole = gallery(held)
+    swapped = held.copy()
+    swapped[::4] = vectors(75, 77)
+    other = Gallery((swapped,), whole.ids, (), whole.neighbourhood)
+    first, second = (
+        Diffusion()(query, replace(rank(query, each, rows), passable=visible), each).scores
+        for each in (whole, other)
+    )
+    np.testing.assert_array_equal(first, second)
 
 
 def test_images_added_since_the_snapshot_are_found() -> None:

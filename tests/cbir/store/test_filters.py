@@ -6,6 +6,7 @@ import time
 import pytest
 
 from cbir.errors import InvalidInput
+from cbir.store.filter_cache import KEPT
 from cbir.store.filter_conditions import MAX_CHARACTERS, Condition, parse_filter
 
 
@@ -53,3 +54,19 @@ def test_a_value_is_never_sql(collection, entries):
     view = collection.view()
     hostile = parse_filter("label=x' OR '1'='1")
     assert collection.select_rows(view, [hostile]).tolist() == []
+
+
+def test_a_filter_is_read_once_and_again_after_a_change(collection, entries, monkeypatch):
+    with collection.writer() as writer:
+        first, _ = writer.add(entries(0, 2, label="x")).ids
+    searched = [parse_filter("label=x")]
+    assert collection.select_rows(collection.view(), searched).tolist() == [0, 1]
+    with monkeypatch.context() as patched:
+        patched.setattr(collection, "matching_numbers", None)
+        assert collection.select_rows(collection.view(), searched).tolist() == [0, 1]
+    with collection.writer() as writer:
+        writer.set_labels(first, {"label": "y"})
+    assert collection.select_rows(collection.view(), searched).tolist() == [1]
+    for number in range(KEPT + 1):
+        assert collection.select_rows(collection.view(), [parse_filter(f"label={number}")]).tolist() == []
+    assert collection.select_rows(collection.view(), searched).tolist() == [1]
