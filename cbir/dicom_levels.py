@@ -1,7 +1,8 @@
 """Grouping of hits by instance, series or study.
 
 Slices are combined as in Khun Jush et al. 2024, Content-based image retrieval for multi-class volumetric radiology
-images: by the best score, the sum of scores, or the number of hits.
+images: by the best score, the sum of scores, or the number of hits; or by late interaction (arXiv 2405.09334): the
+best slice for each slice of the query.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cbir.search import Hit
+from cbir.store import Record
 
 
 class Level(StrEnum):
@@ -20,11 +22,12 @@ class Level(StrEnum):
 
 
 class Combination(StrEnum):
-    """Score of a group, from those of its images."""
+    """Score of a group, from those of its images among the hits, or of all its images (maxsim)."""
 
     max = "max"
     sum = "sum"
     frequency = "frequency"
+    maxsim = "maxsim"
 
 
 COMBINE: dict[Combination, Callable[[Sequence[float]], float]] = {
@@ -36,15 +39,30 @@ COMBINE: dict[Combination, Callable[[Sequence[float]], float]] = {
 
 
 @dataclass(frozen=True)
+class MatchingSlice:
+    """The image of a group that is most similar to one image of the query.
+
+    similarity: at most 1, of equal vectors. distance: Euclidean.
+    """
+
+    query: Record
+    image: Record
+    similarity: float
+    distance: float
+
+
+@dataclass(frozen=True)
 class ImageGroup:
     """An instance, series or study among the hits.
 
-    score: combined. count: number of hits. best: the hit with the largest score.
+    score: combined. count: number of hits. best: the hit with the largest score. matches: with maxsim, the image for
+    each image of the query, in its order.
     """
 
     score: float
     count: int
     best: Hit
+    matches: tuple[MatchingSlice, ...] = ()
 
 
 def group_key(hit: Hit, level: Level) -> tuple[str, ...]:
@@ -65,7 +83,7 @@ def group_hits(lists: Iterable[Sequence[Hit]], level: Level, combination: Combin
     level : Level
         Instance, series or study.
     combination : Combination
-        How the scores of a group are combined.
+        How the scores of a group are combined; not maxsim, which needs all images (`cbir.slice_matching`).
 
     Returns
     -------

@@ -19,13 +19,14 @@ from cbir.rerank.auto import read_choice
 from cbir.rerank.feedback import Feedback, apply_judgements
 from cbir.rerank.none import NoReranking
 from cbir.rerank.seeded_diffusion import RelevanceFeedback
+from cbir.rerank.several_examples import AUTO_REASON, Learner, get_learner, learn, learner_names
 from cbir.rerank.top_hits import TopHits, rerank_top, select_hits
 from cbir.search.image_links import record_links
 from cbir.search.search_models import MAX_EXAMPLES, Answer, DicomPlace, Hit, QueryFacts, Request, RerankFacts
 from cbir.search.stopwatch import Stopwatch
 from cbir.search.text_search import check_text_request, rank_by_text, text_encoder
 from cbir.settings import Settings
-from cbir.store import Collection
+from cbir.store import Collection, Record
 from cbir.store.collection_view import View
 from cbir.store.filter_conditions import parse_filter
 from cbir.store.limited_collection import LimitedCollection
@@ -232,6 +233,10 @@ class Searcher:
 
     def _reranker(self, method: str, request: Request, view: View) -> tuple[rerank.Reranker, str]:
         """Return the re-ranker of a request, and why `auto` stands for it; empty if the request names another."""
+        if method == Feedback.name:
+            raise InvalidInput(
+                "rerank: feedback learns from several examples or from judgements; send some, or name another method"
+            )
         parameters, reason = request.parameters, ""
         if method == "auto" and not parameters:
             choice = read_choice(view.auto, self.collection.profile.descriptor)
@@ -266,26 +271,27 @@ class Searcher:
         """
         watch = watch or Stopwatch()
         view = self.collection.view()
+        learner, reason = self._learner(request)
         feedback = self._parse_feedback(view, request)
         examples = np.stack([view.statistics.normalise(vector) for vector in raw])
         rows, _ = self._select_rows(view, contents, request)
         ranking, scope = self._rank_candidates(list(examples), view, rows, request.k, feedback.rows)
         watch.lap("search")
-        method = request.rerank or self.settings.rerank
-        learner: Feedback | rerank.Reranker
-        if method == Feedback.name:
-            learner = Feedback.from_values(method, request.parameters)
-        else:
-            learner = rerank.get(method, **request.parameters)
-        if isinstance(learner, NoReranking):
-            reranked = learner(examples[0], ranking, view.gallery)
-        else:  # the parameters of another re-ranker are checked and not used
-            learner = learner if isinstance(learner, Feedback) else Feedback()
-            reranked = learner(examples, feedback, ranking, view.gallery)
+        reranked = learn(learner, examples, feedback, ranking, view.gallery)
         if judged_first:
             reranked = replace(reranked, scores=apply_judgements(reranked.scores, feedback, ranking.rows))
         watch.lap("rerank")
-        return _ranked_images(view, select_hits(ranking, reranked, request.k), learner, scope)
+        return _ranked_images(view, select_hits(ranking, reranked, request.k), learner, scope, reason)
+
+    def _learner(self, request: Request) -> tuple[Learner, str]:
+        """Return the method that learns from examples and judgements, and why `auto` stands for it.
+
+        A default re-ranker that cannot learn from them is no reason to refuse a request that names none.
+        """
+        name, tuned = request.rerank or self.settings.rerank, self.collection.profile.rerank
+        if request.rerank is None and name not in learner_names():
+            name = "auto"
+        return get_learner(name, tuned, request.parameters), AUTO_REASON if name == "auto" else ""
 
     def _select_rows(
         self, view: View, contents: Sequence[str], request: Request
@@ -338,22 +344,35 @@ class Searcher:
         hits: list[Hit] = []
         for number, score, distance in zip(numbers, ranked.reported, ranked.distances, strict=True):
             if record := records.get(number):
-                hit = Hit(
-                    rank=len(hits) + 1,
-                    image_id=record.image_id,
-                    score=float(score),
-                    distance=float(distance),
-                    labels=record.labels,
-                    patient=record.patient_key,
-                    dicom=DicomPlace.of_record(record),
-                    links=record_links(self.settings, record),
-                )
-                hits.append(hit)
+                hits.append(self.hit_of(record, len(hits) + 1, float(score), float(distance)))
         return hits
+
+    def hit_of(self, record: Record, rank: int, score: float, distance: float) -> Hit:
+        """Return the hit that reports a record.
+
+        Parameters
+        ----------
+        record : Record
+            Record of the image.
+        rank : int
+            From 1.
+        score, distance : float
+            Score, larger for more relevant images, and Euclidean distance to the query.
+        """
+        return Hit(
+            rank=rank,
+            image_id=record.image_id,
+            score=score,
+            distance=distance,
+            labels=record.labels,
+            patient=record.patient_key,
+            dicom=DicomPlace.of_record(record),
+            links=record_links(self.settings, record),
+        )
 
 
 def _ranked_images(
-    view: View, hits: TopHits, method: rerank.Reranker | Feedback, scope: str | None, reason: str = ""
+    view: View, hits: TopHits, method: Learner, scope: str | None, reason: str = ""
 ) -> RankedImages:
     """Convert rows to the collection's numbers; `scope` describes candidates, None for the re-ranker's own scope."""
     facts = RerankFacts(

@@ -1,14 +1,18 @@
 """DICOM instances of a collection by their UIDs, and shifted study dates."""
 
 import hashlib
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, and_, false, func, or_, select
 from sqlalchemy.dialects.sqlite import insert
 
+from cbir.cancellation import with_checkpoints
 from cbir.store.checksums import with_checksum
 from cbir.store.image_rows import batches, rows_matching
 from cbir.store.records import Record
@@ -52,6 +56,32 @@ def sop_classes(connection: Connection, uids: Iterable[str]) -> dict[str, str]:
             for row in rows_matching(connection, columns, table.c.instance, values)
         }
     return known
+
+
+def group_images(connection: Connection, levels: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Group the DICOM images by study, series or instance.
+
+    Parameters
+    ----------
+    connection : Connection
+    levels : int
+        1 for studies, 2 for series, 3 for instances.
+
+    Returns
+    -------
+    numbers : (n,) int64
+        Image numbers, ascending.
+    groups : (n,) int64
+        Group of each image, counted from 0.
+    """
+    columns = (images.c.study, images.c.series, images.c.instance)[:levels]
+    query = select(images.c.number, *columns).where(images.c.instance != "").order_by(images.c.number)
+    seen: dict[tuple[str, ...], int] = {}
+    numbers, groups = array("q"), array("q")
+    for number, *uids in with_checkpoints(connection.execute(query)):
+        numbers.append(number)
+        groups.append(seen.setdefault(tuple(uids), len(seen)))
+    return np.array(numbers, np.int64), np.array(groups, np.int64)
 
 
 def store_copies(connection: Connection, copies: Iterable[tuple[Record, str]]) -> None:

@@ -171,6 +171,13 @@ class RecordQueries:
 
     # DICOM instances
 
+    def group_images(self, levels: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the numbers of the DICOM images (n,), and the group (n,) of each.
+
+        `levels`: 1 for studies, 2 for series, 3 for instances.
+        """
+        return self._read(dicom_instances.group_images, levels)
+
     def known_instances(self, uids: Iterable[str]) -> set[str]:
         """Return those of the SOP Instance UIDs `uids` whose pictures are in the collection."""
         return self._read(dicom_instances.known_instances, uids)

@@ -97,6 +97,26 @@ ATTRIBUTES = (
     QidoAttribute(Level.instance, "00280301", "CS", _burned_in, by_default=False),
 )  # fmt: skip
 
+
+def _matches(match: QidoMatch) -> list[dict[str, Any]]:
+    return [
+        _private_item(
+            ("00771011", "UI", pair.query.instance),
+            ("00771012", "UL", pair.query.frame),
+            ("00771013", "UI", pair.image.instance),
+            ("00771014", "UL", pair.image.frame),
+            ("00771015", "FD", pair.similarity),
+        )
+        for pair in match.group.matches
+    ]
+
+
+def _private_item(*elements: tuple[str, str, Any]) -> dict[str, Any]:
+    """Return an item of a private sequence, with its own private creator (PS3.5, 7.8.1) and without empty values."""
+    known = {tag: {"vr": vr, "Value": [value]} for tag, vr, value in elements if value not in (None, "")}
+    return {"00770010": {"vr": "LO", "Value": [CREATOR]}, **known}
+
+
 # Returned at every level; explained in docs/orthanc.md.
 PRIVATE_ATTRIBUTES = (
     QidoAttribute(Level.study, "00771001", "FD", lambda match: match.group.score),
@@ -110,6 +130,7 @@ PRIVATE_ATTRIBUTES = (
         Level.study, "00771008", "UR", lambda match: match.group.best.links.rendered, optional=True
     ),
     QidoAttribute(Level.study, "00771009", "UR", lambda match: match.group.best.links.viewer, optional=True),
+    QidoAttribute(Level.study, "00771010", "SQ", _matches, optional=True),
 )
 
 

@@ -9,8 +9,9 @@ from flask import Blueprint, Response, request
 from pydantic import BeforeValidator, Field
 from werkzeug.exceptions import NotAcceptable
 
-from cbir.client.messages import SimilarAnswer, SimilarPlace, SimilarQuery
-from cbir.dicom_levels import Combination, ImageGroup, Level, group_key
+from cbir.client.messages import SimilarAnswer
+from cbir.client.similar_message import similar_message
+from cbir.dicom_levels import Combination, ImageGroup, Level
 from cbir.errors import InvalidInput
 from cbir.external_links import public_archive_url
 from cbir.search import Searcher
@@ -24,6 +25,7 @@ from service.collections.app_state import current_state
 from service.http.problems import Malformed
 from service.http.query_deadline import query_deadline
 from service.http.request_params import MAX_NAME_CHARACTERS, Where, as_list, query_parameters
+from service.http.rerank_parameters import AsAssignments
 
 blueprint = Blueprint("similar", __name__)
 
@@ -36,8 +38,9 @@ PROBLEMS = (400, 404, 406, 504)
 class SimilarParameters(CollectionParameters):
     """Parameters of every search for similar instances, series or studies.
 
-    level: what to return. combine: how the scores of a group's images become its score. exclude: what of the query
-    is excluded, at least the query's own `level`. depth: images of each list that count. limit, offset: page of the
+    level: what to return. combine: how the scores of a group's images become its score; maxsim: the mean, over the
+    query's images, of the similarity to the best image of the group. exclude: what of the query is excluded, at least
+    the query's own `level`. depth: images of each list that count, not with maxsim. limit, offset: page of the
     results, best first.
     """
 
@@ -46,6 +49,7 @@ class SimilarParameters(CollectionParameters):
     exclude: Exclude = Exclude.instance
     depth: int | None = Field(None, ge=1, le=MAX_OFFSET)
     rerank: str | None = Field(None, max_length=MAX_NAME_CHARACTERS)
+    parameters: AsAssignments
     where: Where = Field([])
     limit: int = Field(20, ge=1, le=MAX_OFFSET)
     offset: int = Field(0, ge=0, le=MAX_OFFSET)
@@ -53,7 +57,15 @@ class SimilarParameters(CollectionParameters):
     def to_request(self) -> SimilarRequest:
         """Return the request for `find_similar`."""
         return SimilarRequest(
-            self.level, self.combine, self.exclude, self.depth, self.rerank, tuple(self.where)
+            level=self.level,
+            combine=self.combine,
+            exclude=self.exclude,
+            depth=self.depth,
+            rerank=self.rerank,
+            parameters=self.parameters.root,
+            where=tuple(self.where),
+            offset=self.offset,
+            limit=self.limit,
         )
 
 
@@ -92,28 +104,16 @@ def get_similar() -> Response:
     """Find instances, series or studies similar to the one with the given UIDs.
 
     At most 20 of its images, evenly spread, are searched with, each by itself. At level series or study the scores
-    of the images are combined by max, sum or frequency. Images that are not DICOM are never returned.
+    of the images are combined by max, sum or frequency. With combine=maxsim, at most 100 of its images are compared
+    with all images by distance, without re-ranking, and each result has the image that is most similar to each of
+    them. Images that are not DICOM are never returned.
     """
     params = query_parameters(SimilarByUids)
     scope = params.scope()
-    similar, page, _ = search_similar(scope, params)
-    for group in page if params.collection else ():
+    similar, _ = search_similar(scope, params)
+    for group in similar.groups if params.collection else ():
         group.best.links = group.best.links.in_collection(params.collection)
-    answer = SimilarAnswer(
-        query=SimilarQuery(
-            study=scope.study,
-            series=scope.series or None,
-            instance=scope.instance or None,
-            images=len(similar.queries),
-        ),
-        level=params.level,
-        combine=params.combine,
-        exclude=params.exclude,
-        total=len(similar.groups),
-        results=[_result(params, rank, group) for rank, group in enumerate(page, start=params.offset + 1)],
-        rerank=similar.reranking,
-        timings_ms=similar.timings_ms,
-    )
+    answer = similar_message(scope, params.to_request(), similar)
     return json_response(answer)
 
 
@@ -152,14 +152,14 @@ def _qido_response(*uids: str) -> Response:
             raise InvalidInput("the address: a UID has 1 to 64 digits and dots")
         params = query_parameters(SimilarByDicom)
         tags = dicom_json.included_tags(params.includefield)
-        similar, page, searcher = search_similar(DicomScope(*uids), params)
+        similar, searcher = search_similar(DicomScope(*uids), params)
     except InvalidInput as error:
         raise Malformed(str(error)) from error  # QIDO-RS has 400 only (PS3.18, 8.5)
-    datasets = _datasets(searcher, params, page, tags)
+    datasets = _datasets(searcher, params, similar.groups, tags)
     if not datasets:
         return Response(status=204)
     response = Response(json.dumps(datasets), mimetype=media_type)
-    remaining = len(similar.groups) - params.offset - len(page)
+    remaining = similar.total - params.offset - len(similar.groups)
     if remaining:
         text = f'299 cbir "There are {remaining} additional results that can be requested"'
         response.headers["Warning"] = text
@@ -175,19 +175,18 @@ def _accepted_type() -> str:
     return DICOM_JSON if dicom >= plain else JSON
 
 
-def search_similar(
-    scope: DicomScope, params: SimilarParameters
-) -> tuple[SimilarGroups, list[ImageGroup], Searcher]:
-    """Search with the images in `scope`; return all groups, the page that `params` request, and the searcher."""
+def search_similar(scope: DicomScope, params: SimilarParameters) -> tuple[SimilarGroups, Searcher]:
+    """Search with the images in `scope`; return the page of groups that `params` request, and the searcher."""
     state = current_state()
     limit = state.concurrency
     with limit.admit(), limit.slot(), query_deadline(state.settings.query_seconds) as deadline:
         searcher = state.searcher(params.collection)
         similar = find_similar(searcher, scope, params.to_request(), deadline)
     metrics_routes.observe_stages(similar.timings_ms)
-    page = similar.groups[params.offset :][: min(params.limit, state.settings.max_results)]
-    log_images([*(record.image_id for record in similar.queries), *(group.best.image_id for group in page)])
-    return similar, page, searcher
+    shown = {match.image.image_id for group in similar.groups for match in group.matches}
+    shown |= {group.best.image_id for group in similar.groups}
+    log_images([*(record.image_id for record in similar.queries), *sorted(shown)])
+    return similar, searcher
 
 
 def _datasets(
@@ -212,17 +211,3 @@ def _datasets(
         )
         datasets.append(dicom_json.qido_dataset(match, tags))
     return datasets
-
-
-def _result(params: SimilarParameters, rank: int, group: ImageGroup) -> SimilarPlace:
-    study, *below = group_key(group.best, params.level)
-    series, instance = [*below, None, None][:2]
-    return SimilarPlace(
-        rank=rank,
-        score=group.score,
-        found=group.count,
-        study=study,
-        series=series,
-        instance=instance,
-        best=group.best,
-    )

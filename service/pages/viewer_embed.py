@@ -45,9 +45,10 @@ def show_similar() -> Response:
     """Show similar images, or an error as a page, since browsers do not show API errors in a frame."""
     try:
         params = request_params.query_parameters(EmbedParameters)
-        similar, groups, _ = search_similar(params.scope(), params)
+        similar, _ = search_similar(params.scope(), params)
     except CbirError as error:
         return _page(status_of(error), problem=public_text(error))
+    groups = similar.groups
     cards = [_card(params, rank, group) for rank, group in enumerate(groups, start=params.offset + 1)]
     end = params.offset + len(groups)
     return _page(
@@ -55,7 +56,7 @@ def show_similar() -> Response:
         cards=cards,
         params=params,
         levels=[(level.value, _address(level=level.value, offset=None)) for level in Level],
-        next_page=_address(offset=end) if groups and end < len(similar.groups) else None,
+        next_page=_address(offset=end) if groups and end < similar.total else None,
         previous_page=_address(offset=max(0, params.offset - params.limit)) if params.offset else None,
         target=f"_{params.target}",
     )

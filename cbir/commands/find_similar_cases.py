@@ -1,0 +1,71 @@
+"""`cbir similar`."""
+
+from typing import Annotated, Literal
+
+import typer
+from typer import Option
+
+from cbir import settings
+from cbir.client.messages import SimilarAnswer
+from cbir.client.similar_message import similar_message
+from cbir.commands import options
+from cbir.commands.output import results_console
+from cbir.dicom_levels import Combination, Level
+from cbir.errors import InvalidInput
+from cbir.search import Searcher, Stopwatch
+from cbir.similar import Exclude, SimilarRequest, find_similar
+from cbir.store import Collection
+from cbir.store.dicom_instances import DicomScope
+
+
+def find_similar_cases(
+    collection: options.Folder,
+    study: Annotated[str, Option(help="Study Instance UID to search with.")],
+    series: Annotated[str, Option(help="Series Instance UID: search with one series.")] = "",
+    instance: Annotated[str, Option(help="SOP Instance UID: search with one instance.")] = "",
+    level: Annotated[Level, Option(help="Results.")] = Level.series,
+    combine: Annotated[
+        Combination,
+        Option(help="Score of a result, from its images; maxsim: from its best image for each of the query."),
+    ] = Combination.max,
+    exclude: Annotated[
+        Exclude, Option(help="Leave out the query's own instance, series, study or patient.")
+    ] = Exclude.instance,
+    depth: Annotated[
+        int | None, Option(help="Images of each ranking list that count; not with maxsim.", min=1)
+    ] = None,
+    k: Annotated[int, Option("-k", help="Number of results.", min=1)] = 20,
+    rerank: options.Rerank = None,
+    where: options.Where = None,
+    format: Annotated[Literal["table", "json"], Option(help="Output format.")] = "table",
+) -> None:
+    """Search for instances, series or studies similar to one of the collection; nothing is an answer to itself."""
+    if instance and not series:
+        raise InvalidInput("--instance needs --series too")
+    request = SimilarRequest(
+        level=level, combine=combine, exclude=exclude, depth=depth, rerank=rerank, where=where or [], limit=k
+    )
+    with Collection(collection) as opened:
+        searcher = Searcher(opened, settings.load())
+        scope = DicomScope(study, series, instance)
+        answer = similar_message(scope, request, find_similar(searcher, scope, request, Stopwatch()))
+    if format == "json":
+        typer.echo(answer.model_dump_json())
+    else:
+        _print_table(answer)
+
+
+def _print_table(answer: SimilarAnswer) -> None:
+    from rich.table import Table
+
+    table = Table("rank", "score", "images", "study", "series", "best image", box=None)
+    for place in answer.results:
+        names = place.study, place.series or "", place.best.image_id
+        table.add_row(str(place.rank), f"{place.score:.4f}", str(place.found), *names)
+    console = results_console()
+    console.print(table)
+    searched, milliseconds = answer.query.images, answer.timings_ms["total"]
+    console.print(
+        f"{answer.combine} over {answer.total} results for {searched} images, {milliseconds:.1f} ms",
+        style="dim",
+    )
