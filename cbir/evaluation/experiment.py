@@ -1,22 +1,27 @@
 """One evaluation from plan to results: queries, qrels, runs, metrics and their significance."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.errors import InvalidInput
 from cbir.evaluation.candidates import Candidates, select_candidates
+from cbir.evaluation.external_runs import read_external_run
 from cbir.evaluation.methods import Method
 from cbir.evaluation.metrics.anmrr import nmrr_depth
 from cbir.evaluation.metrics.interpolated_precision import interpolated_precision
 from cbir.evaluation.metrics.named_metrics import Metric, check_metric_gains, compute_metrics
 from cbir.evaluation.qrels import Qrels, build_qrels
+from cbir.evaluation.query_folds import assign_folds, fold_means
 from cbir.evaluation.query_images import (
     EvalQuery,
     leave_one_out,
+    matching_entries,
     queries_from_files,
     read_query_list,
     sample_queries,
@@ -41,7 +46,9 @@ class EvalPlan:
     """Settings of an evaluation.
 
     queries: a csv of files, None for leave-one-out. sample, seed: number of queries drawn evenly from the classes;
-    None: all. depth: answers to each query, 0 for all. level: see `build_qrels`.
+    None: all. depth: answers to each query, 0 for all. level: see `build_qrels`. queries_where: conditions on the
+    queries; with any of them, images of the collection are queries even if `where` keeps them from the answers.
+    run_files: further runs, read from files. folds: number of folds of the queries, 0 for none.
     """
 
     collection: Path
@@ -56,6 +63,9 @@ class EvalPlan:
     same_patient: bool = False
     level: int | None = None
     jobs: int = 1
+    queries_where: tuple[str, ...] = ()
+    run_files: tuple[Path, ...] = ()
+    folds: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +85,7 @@ class EvalResult:
     values: (r, m, q). means, low, high: (r, m), with 95 % bootstrap intervals. differences: of each run from the
     first, None for that itself. curves: (r, 21) interpolated precision, mean over the queries.
     unjudged: (r,) share of the first ten answers without a judgement. shallow: queries for which the runs are
-    shallower than ANMRR needs.
+    shallower than ANMRR needs. by_fold: (r, m, f) means over the queries of each fold, None without folds.
     """
 
     plan: EvalPlan
@@ -93,6 +103,7 @@ class EvalResult:
     unjudged: Floats
     shallow: int
     depth: int
+    by_fold: Floats | None = None
 
 
 def run_evaluation(plan: EvalPlan, settings: Settings, folder: Path, progress: Progress) -> EvalResult:
@@ -122,15 +133,28 @@ def run_evaluation(plan: EvalPlan, settings: Settings, folder: Path, progress: P
             candidates, queries, plan.relevance, level=plan.level, same_patient=plan.same_patient
         )
         check_metric_gains(plan.metrics, max(qrels.spread, 1))
+        folds = (
+            assign_folds(qrels.queries, qrels.query_classes, plan.folds, plan.seed) if plan.folds else None
+        )
         protocol = SearchProtocol(plan.depth or max(len(candidates), 1), plan.where, plan.same_patient)
+        external = [read_external_run(path, candidates, qrels.queries, protocol) for path in plan.run_files]
+        _check_names(plan.methods, external)
         folder.mkdir(parents=True, exist_ok=True)
         writer = RunWriter(collection, candidates, qrels.queries, protocol, settings, folder)
         runs = [writer.run(method, pool, _counter(method.name, qrels, progress)) for method in plan.methods]
         facts = collection.info()
     progress("measures", 0, 1)
-    result = _compute_result(plan, facts, candidates, query_count, qrels, runs)
+    result = _compute_result(plan, facts, candidates, query_count, qrels, [*runs, *external])
+    if folds is not None:
+        result = replace(result, by_fold=fold_means(result.values, folds))
     progress("measures", 1, 1)
     return result
+
+
+def _check_names(methods: Sequence[Method], external: Sequence[EvalRun]) -> None:
+    counts = Counter([method.name for method in methods] + [run.method.name for run in external])
+    if repeated := [name for name, count in counts.items() if count > 1]:
+        raise InvalidInput(f"two runs are named {repeated[0]}; rename the run file")
 
 
 def _counter(stage: str, qrels: Qrels, progress: Progress) -> Callable[[int], None]:
@@ -149,16 +173,20 @@ def _find_queries(
 ) -> tuple[int, list[EvalQuery]]:
     """Return the number of all queries, and the queries to run."""
     if plan.queries is None:
+        if plan.queries_where:
+            candidates = select_candidates(collection, plan.queries_where)
         labels = [record.labels for record in candidates.records]
         positions = sample_queries(labels, plan.relevance, plan.sample, plan.seed)
         return len(labels), leave_one_out(candidates, positions)
     entries = read_query_list(plan.queries)
-    rows = sample_queries([labels for _, labels in entries], plan.relevance, plan.sample, plan.seed)
+    matching = matching_entries(entries, plan.queries_where, plan.queries)
+    sample = sample_queries([entries[row][1] for row in matching], plan.relevance, plan.sample, plan.seed)
+    rows = [matching[index] for index in sample]
     described = []
     for file in pool.describe([entries[row][0] for row in rows]):
         described.append(file)
         progress("query images", len(described), len(rows))
-    return len(entries), queries_from_files(entries, rows, described, collection.secret)
+    return len(matching), queries_from_files(entries, rows, described, collection.secret)
 
 
 def _compute_result(

@@ -16,6 +16,7 @@ from cbir.evaluation.candidates import Candidates
 from cbir.evaluation.relevance import Relevance
 from cbir.ingest.description import DescribedFile
 from cbir.store import Record
+from cbir.store.filter_conditions import parse_filter
 from cbir.store.records import hash_patient
 
 LISTED = 5  # files in an error message
@@ -65,6 +66,35 @@ def read_query_list(path: Path) -> list[tuple[Path, dict[str, str]]]:
     if not entries:
         raise InvalidInput(f"{path} names no queries; it needs a line for each image")
     return entries
+
+
+def matching_entries(
+    entries: Sequence[tuple[Path, dict[str, str]]], where: Sequence[str], source: Path
+) -> list[int]:
+    """Return the indices of the rows of a csv that fulfil every condition.
+
+    Parameters
+    ----------
+    entries : sequence of (path, labels)
+    where : sequence of str
+        Conditions such as "split=test".
+    source : Path
+        The csv, for messages.
+
+    Raises
+    ------
+    InvalidInput
+        If no row is left.
+    """
+    conditions = [parse_filter(text) for text in where]
+    matching = [
+        index
+        for index, (_, labels) in enumerate(entries)
+        if all(condition.holds_for(labels) for condition in conditions)
+    ]
+    if not matching:
+        raise InvalidInput(f"{source} names no query with {' and '.join(where)}")
+    return matching
 
 
 def queries_from_files(

@@ -11,6 +11,7 @@ import numpy as np
 import cbir
 from cbir.atomic import atomic_text
 from cbir.evaluation.experiment import RECALLS, EvalResult
+from cbir.evaluation.reproduction import package_versions
 from cbir.evaluation.significance import RESAMPLES
 from cbir.evaluation.trec import qrel_lines
 
@@ -22,6 +23,7 @@ def build_summary(result: EvalResult) -> dict[str, Any]:
         "cbir": cbir.__version__,
         "ir_measures": version("ir-measures"),
         "python": sys.version.split()[0],
+        "versions": package_versions(),
         "collection": {"folder": str(plan.collection)} | result.collection,
         "queries": {
             "from": str(plan.queries or "leave-one-out"),
@@ -30,7 +32,8 @@ def build_summary(result: EvalResult) -> dict[str, Any]:
             "seed": plan.seed,
             "evaluated": len(qrels.queries),
             "without_relevant": [query.name for query in qrels.without_relevant],
-        },
+        }
+        | ({"where": list(plan.queries_where)} if plan.queries_where else {}),
         "relevance": {
             "by": plan.relevance.text,
             "meaning": plan.relevance.in_words(qrels.spread),
@@ -53,22 +56,28 @@ def build_summary(result: EvalResult) -> dict[str, Any]:
 def _run(result: EvalResult, number: int) -> dict[str, Any]:
     run, difference = result.runs[number], result.differences[number]
     metrics = result.plan.metrics
+    classes = class_means(result, number)
     measures: dict[str, Any] = {}
     for m, metric in enumerate(metrics):
         mean, low, high = (float(values[number, m]) for values in (result.means, result.low, result.high))
-        measures[metric.name] = {"mean": mean, "low": low, "high": high}
+        macro = float(np.mean([means[m] for _, _, means in classes]))
+        measures[metric.name] = {"mean": mean, "low": low, "high": high, "class_mean": macro}
+        if result.by_fold is not None:
+            folds = result.by_fold[number, m]
+            spread = {"mean": float(folds.mean()), "deviation": float(folds.std(ddof=1))}
+            measures[metric.name]["folds"] = {"means": folds.tolist()} | spread
         if difference:
             shift, p, p_holm = (float(v[m]) for v in (difference.mean, difference.p, difference.p_holm))
             measures[metric.name] |= {"difference": shift, "p": p, "p_holm": p_holm}
     return {
         "name": run.method.name,
-        "file": f"runs/{run.method.file}",
+        "file": run.file,
         **run.facts,
         "unjudged_in_first_10": float(result.unjudged[number]),
         "measures": measures,
         "classes": {
             title: {metric.name: float(mean) for metric, mean in zip(metrics, means, strict=True)}
-            for title, _, means in class_means(result, number)
+            for title, _, means in classes
         },
         "precision_at_recall": dict(zip(map(str, RECALLS), result.curves[number].tolist(), strict=True)),
     }

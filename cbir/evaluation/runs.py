@@ -24,6 +24,8 @@ from cbir.search import Request
 from cbir.settings import Settings
 from cbir.store import Collection
 
+DECISIVE_SETTINGS = {"exact_limit", "candidates"}  # that decide the content of a run
+
 Progress = Callable[[int], None]
 
 
@@ -53,11 +55,26 @@ class SearchProtocol:
 
 @dataclass(frozen=True, eq=False)
 class EvalRun:
-    """Answers of a method. facts: parameters, scope and notes of the re-ranker, seconds, ties."""
+    """Answers of a method, or of a run file.
+
+    facts: parameters, scope and notes of the re-ranker, seconds, ties; `source` is the file of a run that was not
+    searched, whose seconds are None.
+    """
 
     method: Method
     matrix: RunMatrix
     facts: dict[str, Any]
+
+    @property
+    def file(self) -> str:
+        """Path of the run file: below the folder of the results, or of the source."""
+        return str(self.facts.get("source") or f"runs/{self.method.file}")
+
+    @property
+    def seconds(self) -> str:
+        """Time of the searches in words for tables."""
+        seconds = self.facts["seconds"]
+        return "-" if seconds is None else f"{seconds:.1f}"
 
 
 class RunWriter:
@@ -81,7 +98,7 @@ class RunWriter:
             "created": collection.info()["created"],
             "generation": candidates.generation,
             "profile": collection.profile.model_dump(mode="json"),
-            "settings": settings.model_dump(mode="json", include={"exact_limit", "candidates"}),
+            "settings": settings.model_dump(mode="json", include=DECISIVE_SETTINGS),
             "terms": asdict(protocol) | {"where": list(protocol.where)},
             "queries": digest.hexdigest(),
         }

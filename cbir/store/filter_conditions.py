@@ -1,7 +1,7 @@
 """Label filters in text form: `modality=CT`, `label!=knee`, `severity>=1.5`."""
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,16 @@ class Condition:
         compare: Callable[[Any, float], ColumnElement[bool]] = COMPARISONS[self.operator]
         holds = compare(func.as_number(labels.c.value), float(self.value))
         return images.c.number.in_(having_key.where(holds))
+
+    def holds_for(self, labels: Mapping[str, str]) -> bool:
+        """Return whether labels outside a collection fulfil the condition, as `matches` does in it."""
+        value = labels.get(self.key)
+        if self.operator in ("=", "!="):
+            return (value == self.value) == (self.operator == "=")
+        try:
+            return bool(COMPARISONS[self.operator](float(value or "nan"), float(self.value)))
+        except ValueError:
+            return False
 
 
 def parse_filter(text: str) -> Condition:

@@ -3,14 +3,17 @@
 import json
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from typer import Option
 
 from cbir import settings
 from cbir.commands import options
+from cbir.commands.evaluate.run_options import stated_options, use_config, use_preset
 from cbir.commands.output import StageBars, results_console
 from cbir.errors import InvalidInput
+from cbir.evaluation.presets import Preset
 from cbir.threads import cores
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ LEAVE_ONE_OUT = "leave-one-out"
 
 
 def evaluate_collection(
+    context: typer.Context,
     collection: options.Folder,
     out: Annotated[Path, Option(help="Folder for run files, qrels, tables and report.")],
     queries: Annotated[
@@ -46,8 +50,35 @@ def evaluate_collection(
     level: Annotated[int | None, Option(min=1, help="Smallest gain of a relevant result.")] = None,
     pictures: Annotated[bool, Option(help="Show the best and worst queries in the report.")] = True,
     jobs: Annotated[int | None, Option(min=1, help="Processes. [default: number of cores]")] = None,
+    queries_where: Annotated[
+        list[str] | None, Option(help="Only queries with this label, as split=test. Repeatable.")
+    ] = None,
+    run_files: Annotated[
+        list[Path] | None,
+        Option(
+            "--run", help="TREC run file to evaluate beside the re-rankers, such as a fused one. Repeatable."
+        ),
+    ] = None,
+    folds: Annotated[
+        int, Option(min=0, help="Folds of the queries by patient, for mean and deviation per fold; 0: none.")
+    ] = 0,
+    preset: Annotated[
+        Preset | None,
+        Option(is_eager=True, callback=use_preset, help="Measures and split of a published protocol."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        Option(
+            is_eager=True,
+            callback=use_config,
+            help="Options from a TOML or JSON file; the summary.json of a result repeats that evaluation.",
+        ),
+    ] = None,
 ) -> None:
-    """Evaluate re-rankers on labelled queries, and write run files, tables and a report."""
+    """Evaluate re-rankers on labelled queries, and write run files, tables and a report.
+
+    Options of the command line come before those of --config, and these before those of --preset.
+    """
     if find_spec("ir_measures") is None:
         raise InvalidInput("ir-measures is not installed: pip install 'cbir[evaluate]'")
     if out.exists() and not out.is_dir():
@@ -59,7 +90,9 @@ def evaluate_collection(
     from cbir.evaluation.metrics.named_metrics import parse_metrics
     from cbir.evaluation.report.report_page import write_report
     from cbir.evaluation.report.report_pictures import ReportPictures
+    from cbir.evaluation.reproduction import compare_with_result, file_digests
     from cbir.evaluation.result_files import build_summary, write_qrels, write_queries
+    from cbir.evaluation.runs import DECISIVE_SETTINGS
 
     loaded = settings.load()
     plan = EvalPlan(
@@ -75,16 +108,34 @@ def evaluate_collection(
         same_patient=same_patient,
         level=level,
         jobs=jobs or cores(),
+        queries_where=tuple(queries_where or ()),
+        run_files=tuple(run_files or ()),
+        folds=folds,
     )
     with StageBars() as bars:
         evaluation = run_evaluation(plan, loaded, out / "runs", bars.show)
         write_qrels(evaluation, out / "qrels.txt")
         write_queries(evaluation, out / "queries.csv")
+        summary = build_summary(evaluation) | {
+            "settings": loaded.model_dump(mode="json", include=DECISIVE_SETTINGS),
+            "config": stated_options(context),
+            "files": file_digests(out, evaluation.runs),
+        }
+        differences = compare_with_result(config, summary) if config else None
         with atomic_text(out / "summary.json") as file:
-            json.dump(build_summary(evaluation), file, indent=2)
+            json.dump(summary, file, indent=2)
         drawing = ReportPictures(loaded.max_pixels) if pictures else None
         write_report(evaluation, out / "report.html", drawing, bars.show)
     _print_means(evaluation, out)
+    if differences is not None:
+        _print_reproduction(differences, config)
+
+
+def _print_reproduction(differences: list[str], config: Path | None) -> None:
+    if not differences:
+        typer.echo(f"bit for bit the run files, qrels and queries.csv of {config}")
+    for difference in differences:
+        typer.echo(f"differs from {config}: {difference}", err=True)
 
 
 def _print_means(evaluation: "EvalResult", out: Path) -> None:
@@ -92,11 +143,12 @@ def _print_means(evaluation: "EvalResult", out: Path) -> None:
 
     table = Table("method", *(metric.name for metric in evaluation.plan.metrics), "seconds", box=None)
     for method_run, means in zip(evaluation.runs, evaluation.means.tolist(), strict=True):
-        table.add_row(
-            method_run.method.name, *(f"{mean:.4f}" for mean in means), f"{method_run.facts['seconds']:.1f}"
-        )
+        table.add_row(method_run.method.name, *(f"{mean:.4f}" for mean in means), method_run.seconds)
     console = results_console()
     console.print(table)
+    if evaluation.by_fold is not None:
+        console.print(f"mean ± standard deviation of {evaluation.by_fold.shape[2]} folds of the queries")
+        console.print(_fold_table(evaluation))
     qrels = evaluation.qrels
     console.print(f"{len(qrels.queries)} queries", highlight=False)
     if qrels.without_relevant:
@@ -105,3 +157,14 @@ def _print_means(evaluation: "EvalResult", out: Path) -> None:
             style="yellow",
         )
     console.print(f"{out / 'report.html'}", highlight=False)
+
+
+def _fold_table(evaluation: "EvalResult") -> Any:
+    from rich.table import Table
+
+    assert evaluation.by_fold is not None
+    table = Table("method", *(metric.name for metric in evaluation.plan.metrics), box=None)
+    for run, folds in zip(evaluation.runs, evaluation.by_fold, strict=True):
+        cells = [f"{of_metric.mean():.4f} ± {of_metric.std(ddof=1):.4f}" for of_metric in folds]
+        table.add_row(run.method.name, *cells)
+    return table

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
 from cbir.evaluation.metrics import anmrr, knn_error, trec_eval, voting
+from cbir.evaluation.metrics.capped_precision import capped_precision
 from cbir.evaluation.metrics.interpolated_precision import interpolated_precision
 from cbir.evaluation.qrels import Qrels
 from cbir.evaluation.run_matrix import JudgedBlock, RunMatrix, judged_blocks
@@ -22,6 +23,7 @@ WITH_CUTOFF: dict[str, Callable[[JudgedBlock, int], Values]] = {
     "mMV": voting.majority_vote,
     "ACC": voting.accuracy,
     "kNNError": knn_error.knn_error,
+    "cappedP": capped_precision,
 }
 LOWER_IS_BETTER = ("ANMRR", "kNNError")
 FORM = re.compile(r"(\w+)(?:@([0-9.]+))?")

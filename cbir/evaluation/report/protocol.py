@@ -20,6 +20,7 @@ def describe_protocol(result: EvalResult) -> list[tuple[str, str]]:
         ("Depth", _depth(result)),
         ("Ties", _ties(result)),
         ("Statistics", _statistics(result)),
+        *([("Folds", _folds(result))] if result.by_fold is not None else []),
     ]
 
 
@@ -39,6 +40,9 @@ def _queries(result: EvalResult) -> str:
     source = (
         "images of the collection, each against all others" if plan.queries is None else "files of the csv"
     )
+    if plan.queries_where:
+        source = "images of the collection" if plan.queries is None else source
+        source += f" with {escape(' and '.join(plan.queries_where))}"
     sample = (
         f", a sample of {plan.sample} drawn evenly from the classes with seed {plan.seed}"
         if plan.sample
@@ -128,4 +132,11 @@ def _statistics(result: EvalResult) -> str:
     return (
         f"Means over queries, in brackets 95 % bootstrap intervals ({RESAMPLES} resamples of the queries, "
         f"seed {result.plan.seed}).{tests}"
+    )
+
+
+def _folds(result: EvalResult) -> str:
+    return (
+        f"{result.plan.folds} folds of the queries with seed {result.plan.seed}; those of a patient are in one fold, "
+        "and classes are spread evenly. All folds search the same images."
     )

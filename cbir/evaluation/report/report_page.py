@@ -11,7 +11,7 @@ from cbir.evaluation.report.charts import bar_chart, line_chart
 from cbir.evaluation.report.protocol import describe_protocol
 from cbir.evaluation.report.query_examples import render_examples
 from cbir.evaluation.report.report_pictures import ReportPictures
-from cbir.evaluation.report.results_table import render_results
+from cbir.evaluation.report.results_table import render_folds, render_results
 from cbir.evaluation.report.svg_figure import style_sheet
 from cbir.evaluation.result_files import class_means
 
@@ -51,7 +51,7 @@ def render_report(result: EvalResult, pictures: ReportPictures | None, progress:
 <p class="sub">{count} queries, {len(result.candidates)} images, profile
 {escape(str(result.collection["profile"]))}. Not a medical device.</p>
 <h2>Results</h2>{render_results(result)}
-<p class="note">Bold: the best mean of a column. ↓: lower is better. *: p below 0.05.</p>
+<p class="note">Bold: the best mean of a column. ↓: lower is better. *: p below 0.05.</p>{render_folds(result)}
 <h2>Precision and recall</h2>{_curves(result)}
 <h2>Classes</h2>{_classes(result)}
 <h2>Protocol</h2><dl>{facts}</dl>{_notes(result)}

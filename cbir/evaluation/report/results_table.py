@@ -18,11 +18,28 @@ def render_results(result: EvalResult) -> str:
     )
 
 
+def render_folds(result: EvalResult) -> str:
+    """Render mean and standard deviation over folds of the queries; empty without folds."""
+    if result.by_fold is None:
+        return ""
+    heads = "".join(f"<th>{escape(metric.name)}</th>" for metric in result.plan.metrics)
+    rows = "".join(
+        f"<tr><th>{escape(run.method.name)}</th>"
+        + "".join(f"<td>{of_metric.mean():.4f} ± {of_metric.std(ddof=1):.4f}</td>" for of_metric in folds)
+        + "</tr>"
+        for run, folds in zip(result.runs, result.by_fold, strict=True)
+    )
+    return (
+        f'<h3>Mean and standard deviation of {result.by_fold.shape[2]} folds</h3><div class="wide"><table><thead>'
+        f"<tr><th>method</th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
 def _row(result: EvalResult, number: int) -> str:
     run = result.runs[number]
     cells = "".join(_cell(result, number, m) for m in range(len(result.plan.metrics)))
     settings = ", ".join(f"{name} {value}" for name, value in run.facts["parameters"].items())
-    seconds = f"<td>{run.facts['seconds']:.1f}</td>"
+    seconds = f"<td>{run.seconds}</td>"
     return f'<tr><th title="{escape(settings)}">{escape(run.method.name)}</th>{cells}{seconds}</tr>'
 
 

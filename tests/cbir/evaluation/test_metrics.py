@@ -47,6 +47,15 @@ def test_majority_vote(classes, vote):
     assert measure("mMV@5", *judged(set(), 5, len(classes), classes)) == vote
 
 
+@pytest.mark.parametrize(
+    ("relevant_at", "total", "k", "value"),
+    [({1, 2}, 2, 5, 1.0), ({1, 3}, 2, 5, 0.5), ({1, 3}, 7, 5, 0.4), ({4}, 2, 3, 0.0), ({1, 2, 3}, 9, 3, 1.0)],
+)
+def test_capped_precision_reads_as_many_answers_as_there_are_relevant_images(relevant_at, total, k, value):
+    # Denner et al. 2024: precision of the first min(k, images of the class)
+    assert measure(f"cappedP@{k}", *judged(relevant_at, total, 5)) == pytest.approx(value)
+
+
 def test_accuracy_is_a_hit_among_the_first():
     answers, judged_qrels = judged({3}, 4, 5)
     assert [measure(f"ACC@{k}", answers, judged_qrels) for k in (1, 2, 3, 5)] == [0, 0, 1, 1]

@@ -1,0 +1,62 @@
+"""`cbir evaluate fuse`."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Argument, Option
+
+from cbir.atomic import atomic_text
+from cbir.commands.output import StageBars
+from cbir.errors import InvalidInput
+from cbir.evaluation.fusion import (
+    RANK_CONSTANT,
+    FusionMethod,
+    ScoreScale,
+    fuse_answers,
+    min_max,
+    parse_weights,
+    reciprocal_ranks,
+    z_scores,
+)
+from cbir.evaluation.run_files import RunFile
+from cbir.evaluation.trec import run_lines
+
+
+def fuse_runs(
+    runs: Annotated[list[Path], Argument(metavar="RUN RUN...", help="TREC run files.")],
+    out: Annotated[Path, Option(help="Run file to write.")],
+    method: Annotated[
+        FusionMethod, Option(help="Reciprocal rank fusion, or a weighted sum of normalised scores.")
+    ] = FusionMethod.rrf,
+    weights: Annotated[
+        str | None, Option(help="Weight of each run, as 2,1,1. [default: equal weights]")
+    ] = None,
+    scale: Annotated[ScoreScale, Option(help="Normalisation of scores, for weighted.")] = ScoreScale.min_max,
+    k: Annotated[float, Option("-k", min=0, help="Constant added to ranks, for rrf.")] = RANK_CONSTANT,
+    depth: Annotated[int, Option(min=0, help="Answers per query to write; 0: all.")] = 1000,
+) -> None:
+    """Fuse run files to one, which `cbir evaluate run --run FILE` evaluates beside others."""
+    if len(runs) < 2:
+        raise InvalidInput("fusion needs at least two runs")
+    if not out.parent.is_dir():
+        raise InvalidInput(f"{out} cannot be written: there is no folder {out.parent}")
+    factors = parse_weights(weights, len(runs))
+    files = [RunFile(path) for path in runs]
+    queries = list(dict.fromkeys(query for file in files for query in file.queries))
+    by_rank = method is FusionMethod.rrf
+    normalise = min_max if scale is ScoreScale.min_max else z_scores
+    score = partial(reciprocal_ranks, k=k) if by_rank else normalise
+    with StageBars() as bars, atomic_text(out) as text:
+        for number, query in enumerate(queries, start=1):
+            answers = [file.answers(query) for file in files]
+            fused = fuse_answers(answers, factors, score, missing=not by_rank)
+            best = len(fused.images) if depth == 0 else depth
+            lines = run_lines(query, fused.images[:best], fused.scores[:best], out.stem)
+            text.writelines(f"{line}\n" for line in lines)
+            bars.show("fusing", number, len(queries))
+    lacking = sum(len(queries) - len(file.queries) for file in files)
+    typer.echo(f"{out}: {len(queries)} queries of {len(runs)} runs")
+    if lacking:
+        typer.echo(f"{lacking} times a run has no answers to a query that another run has", err=True)
