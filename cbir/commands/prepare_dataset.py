@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from cbir.commands.output import OutputFormat, Printed, print_json, print_values
+from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
 from cbir.errors import InvalidInput
 
 MAX_EXAMPLES = 3  # dropped images listed per reason
@@ -59,6 +59,33 @@ def irma(
         typer.echo(f"dropped: {len(names)} x {reason} ({examples})")
     for note in release.notes[:MAX_NOTES]:
         typer.echo(f"note: {note}")
+
+
+@app.command()
+def irma_phantoms(
+    out: Annotated[Path, Argument(help="Zip to write; NAME-tree.txt beside it is the code tree.")],
+    year: Annotated[Literal["2007", "2009"], Option(help="Release whose layout it has.")] = "2009",
+    count: Annotated[int, Option(help="Number of images, roughly.")] = 300,
+    seed: Annotated[int, Option(min=0, help="Random seed; another one gives other patients.")] = 0,
+    size: Annotated[int, Option(help="Pixels of the longer side, 32 to 4096.")] = 128,
+) -> None:
+    """Write a made-up IRMA release of phantoms, for trying out `cbir evaluate irma`."""
+    from cbir.datasets.irma.phantom_release import phantom_release_classes, write_phantom_release
+
+    classes = phantom_release_classes(count)
+    with StageBars() as bars:
+        tree = write_phantom_release(
+            out,
+            year,
+            classes,
+            seed=seed,
+            size=size,
+            on_progress=lambda done, total: bars.show("drawing", done, total),
+        )
+    train, test = sum(item.train for item in classes), sum(item.test for item in classes)
+    typer.echo(
+        f"{train} training and {test} test images of {len(classes)} classes in {out}, code tree in {tree}"
+    )
 
 
 @app.command()

@@ -3,21 +3,15 @@
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from typer import Option
 
-from cbir.atomic import atomic_text
 from cbir.commands import options
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
 from cbir.errors import InvalidInput
-from cbir.evaluation.irma.code_error import ErrorRule, trivial_answers
-
-if TYPE_CHECKING:
-    from cbir.datasets.irma import CodeTree
-    from cbir.evaluation.irma.irma_queries import IrmaQuery
-    from cbir.evaluation.irma.submission import Submission
+from cbir.evaluation.irma.code_error import ErrorRule
 
 
 def answer_irma(
@@ -49,7 +43,8 @@ def answer_irma(
     from cbir import settings
     from cbir.datasets.irma import CodeTree
     from cbir.evaluation.irma.irma_queries import find_irma_queries
-    from cbir.evaluation.irma.submission import SubmissionPlan, answer_queries
+    from cbir.evaluation.irma.submission import SubmissionPlan, answer_queries, write_submission
+    from cbir.evaluation.irma.submission_score import score_submission
     from cbir.search import Request, Searcher
     from cbir.store import Collection
 
@@ -69,12 +64,7 @@ def answer_irma(
         request = Request(k=k, rerank=rerank, where=where or [])
         plan = SubmissionPlan(Searcher(opened, settings.load()), request, label, sample, seed, stage)
         submission = answer_queries(plan, test_queries, codes, rule)
-    try:
-        with atomic_text(out) as file:
-            lines = zip(test_queries, submission.answers, strict=True)
-            file.writelines(f"{query.image_id} {answer}\n" for query, answer in lines)
-    except OSError as error:
-        raise InvalidInput(f"{out} cannot be written: {error.strerror}") from error
+    write_submission(out, test_queries, submission.answers)
     for path, reason in submission.refused.items():
         typer.echo(f"{path}: {reason}; answered without neighbours", err=True)
     tuned = submission.tuned
@@ -88,34 +78,12 @@ def answer_irma(
         "estimated_normalised": tuned.error,
         "unreadable": len(submission.refused),
     }
-    measured = _measure(submission, test_queries, codes, rule)
+    measured = score_submission(submission, test_queries, codes, rule)
     if format is OutputFormat.json:
         print_json(facts | measured)
         return
     print_values(facts, format)
     _print_measured(measured)
-
-
-def _measure(
-    submission: "Submission", test_queries: "list[IrmaQuery]", tree: "CodeTree | None", rule: ErrorRule
-) -> dict[str, Any]:
-    """Return the score on labelled test images; without, codes get that of trivial answers on training images."""
-    from cbir.evaluation.irma.error_report import compare_codes
-    from cbir.evaluation.irma.submission import class_error, true_labels
-
-    truth = true_labels(test_queries, submission.learned.labelling)
-    if not tree:
-        error = class_error(submission, test_queries, truth) if truth else 0.0
-        return {"measured": {"images": len(truth), "error_rate": error}} if truth else {}
-    names = list(submission.learned.numbers)
-    learned = [names[number] for _, number in submission.learned.images]
-    if truth:
-        run = {query.image_id: code for query, code in zip(test_queries, submission.answers, strict=True)}
-        report = compare_codes(truth, {name: run[name] for name in truth}, tree, rule, learned)
-        return {"measured": report.facts()}
-    scale = len(test_queries) / len(learned)
-    trivial = trivial_answers(learned, tree, rule, learned)
-    return {"baselines_on_training": {name: answer.error * scale for name, answer in trivial.items()}}
 
 
 def _print_measured(measured: dict[str, Any]) -> None:

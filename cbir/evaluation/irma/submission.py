@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cbir.atomic import atomic_text
 from cbir.datasets.irma import CLUTTER, CodeTree
 from cbir.datasets.irma.label_files import normalise_label
 from cbir.errors import InvalidInput
@@ -94,6 +95,30 @@ def answer_queries(
     else:
         answers = [" ".join(f"{share:.6g}" for share in row) for row in shares]
     return Submission(answers, tuned, sample, refused, learned)
+
+
+def write_submission(path: Path, queries: Sequence[IrmaQuery], answers: Sequence[str]) -> None:
+    """Write a submission.
+
+    Parameters
+    ----------
+    path : Path
+        File of lines `<id> <answer>`.
+    queries : sequence of IrmaQuery
+    answers : sequence of str
+        One for each query.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be written.
+    """
+    try:
+        with atomic_text(path) as file:
+            lines = zip(queries, answers, strict=True)
+            file.writelines(f"{query.image_id} {answer}\n" for query, answer in lines)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error
 
 
 def true_labels(queries: Sequence[IrmaQuery], labelling: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cbir.datasets.irma.codes import AXES, DIGITS
+from cbir.datasets.irma.phantom_release import code_tree_text
 
 BRANCHES = (
     {"": 10, "1": 7, "11": 7, "112": 19},
@@ -38,17 +39,5 @@ def published() -> Path:
 
 
 def tree_of(codes: list[str]) -> str:
-    """The text of a tree that has all these codes, with one child more than they need at each node."""
-    axes = zip(*[code.split("-") for code in codes], strict=True)
-    lines: list[str] = []
-    for axis, parts in zip(AXES, axes, strict=True):
-        lines.append(f"**** {axis} ****")
-        parents = {"": 0}
-        for part in parts:
-            for depth, digit in enumerate(part):
-                parents[part[:depth]] = max(parents.get(part[:depth], 0), DIGITS.index(digit) + 1)
-        for parent, last in sorted(parents.items(), key=lambda item: (len(item[0]), item[0])):
-            lines += [
-                f"[{parent}{DIGITS[child]}] {axis} {parent}{DIGITS[child]}" for child in range(last + 1)
-            ]
-    return "\n".join(lines) + "\n"
+    """The text of a tree that has all these codes."""
+    return code_tree_text(codes)
