@@ -11,6 +11,7 @@ from typer import Argument, Option
 from cbir import settings
 from cbir.commands import options
 from cbir.commands.output import results_console
+from cbir.commands.search_batch import search_each
 from cbir.errors import InvalidInput
 from cbir.evaluation.trec import run_lines
 from cbir.hardware import Device
@@ -27,6 +28,7 @@ from cbir.search import (
     select_frame,
 )
 from cbir.store import Collection
+from cbir.threads import cores
 
 
 def search_images(
@@ -55,6 +57,14 @@ def search_images(
     ] = None,
     device: Annotated[Device | None, Option(help="cuda is faster for many queries, not for one.")] = None,
     format: Annotated[Literal["table", "json", "trec"], Option(help="Output format.")] = "table",
+    output: Annotated[
+        Path | None,
+        Option(
+            help="Search with each image by itself, and write the results to this .csv, .jsonl or TREC .run file; "
+            "IMAGE may also be a folder, or a .csv or .txt list of files. Run it again to continue."
+        ),
+    ] = None,
+    jobs: Annotated[int | None, Option(min=1, help="Processes, with --output. [default: cores]")] = None,
 ) -> None:
     """Search for images similar to one or several, optionally with relevance feedback, or for images by text."""
     images = images or []
@@ -63,6 +73,20 @@ def search_images(
     loaded = settings.load(device=device)
     if loaded.device == "auto":  # a GPU takes longer to start than one search on the CPU
         loaded = loaded.model_copy(update={"device": "cpu"})
+    if jobs is not None and output is None:
+        raise InvalidInput("--jobs is for --output; one search uses one process")
+    if output is not None:
+        if text is not None or relevant or not_relevant or feedback:
+            raise InvalidInput("--output is for searches with images; leave out --text and judgements")
+        request = Request(
+            k=k,
+            rerank=rerank,
+            parameters=options.parse_parameters(parameter),
+            where=where or [],
+            exclude_patient=exclude_patient,
+        )
+        search_each(collection, loaded, request, images, output, frame=frame, jobs=jobs or cores())
+        return
     if len(images) > MAX_EXAMPLES:
         raise InvalidInput(f"at most {MAX_EXAMPLES} examples can be used, not {len(images)}")
     request = Request(

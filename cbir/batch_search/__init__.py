@@ -1,0 +1,1 @@
+"""Search with many images in one run: queries, worker processes, files of answers."""

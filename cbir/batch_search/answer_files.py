@@ -1,0 +1,122 @@
+"""Answers of a batch on disk: a journal that an interrupted run continues, then the file that was requested."""
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+import numpy as np
+
+from cbir.atomic import atomic_text
+from cbir.batch_search.batch_pool import BatchAnswer
+from cbir.csv_cells import harmless_cell
+from cbir.errors import InvalidInput
+from cbir.evaluation.query_images import unique_names
+from cbir.evaluation.trec import run_lines
+
+SUFFIX = ".unfinished"
+FORMATS = (".csv", ".jsonl", ".run")
+COLUMNS = ("query", "rank", "image_id", "score", "distance", "labels")
+
+
+class AnswerJournal:
+    """Lines of JSON beside the output: the terms of the batch, then an answer each, in the order of the queries.
+
+    A journal of the same terms is continued; another one is begun again. `done`: number of answers in it.
+    """
+
+    def __init__(self, output: Path, terms: Mapping[str, Any]) -> None:
+        self.path = output.with_name(output.name + SUFFIX)
+        self.done = 0
+        try:
+            self._file = self._continue(terms) or self._begin(terms)
+        except OSError as error:
+            raise InvalidInput(f"{output} cannot be written: {error.strerror}") from error
+
+    def _continue(self, terms: Mapping[str, Any]) -> TextIO | None:
+        """Open a journal after its last complete line; None if there is none of these terms."""
+        if not self.path.is_file():
+            return None
+        with self.path.open("rb") as file:
+            first = file.readline()
+            try:
+                if json.loads(first) != terms:
+                    return None
+            except ValueError:
+                return None
+            complete = file.tell()
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                complete += len(line)
+                self.done += 1
+        opened = self.path.open("r+", encoding="utf-8", newline="\n")
+        opened.seek(complete)
+        opened.truncate()
+        return opened
+
+    def _begin(self, terms: Mapping[str, Any]) -> TextIO:
+        file = self.path.open("w", encoding="utf-8", newline="\n")
+        file.write(json.dumps(terms) + "\n")
+        return file
+
+    def add(self, answer: BatchAnswer) -> None:
+        """Append an answer."""
+        self._file.write(json.dumps(answer) + "\n")
+        self._file.flush()
+        self.done += 1
+
+    def answers(self) -> Iterator[BatchAnswer]:
+        """Yield all answers so far."""
+        with self.path.open(encoding="utf-8") as file:
+            file.readline()
+            yield from map(json.loads, file)
+
+    def remove(self) -> None:
+        """Remove the journal, once its answers are elsewhere."""
+        self._file.close()
+        self.path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+def write_answers(journal: AnswerJournal, output: Path) -> None:
+    """Write the answers of a journal as csv, lines of JSON, or a TREC run, by the suffix of `output`.
+
+    Queries that cannot be used are in lines of JSON alone. A run names queries by the hash of their picture, as
+    `cbir evaluate run` does.
+    """
+    with atomic_text(output) as file:
+        if output.suffix == ".jsonl":
+            file.writelines(json.dumps(answer) + "\n" for answer in journal.answers())
+        elif output.suffix == ".csv":
+            rows = csv.writer(file, lineterminator="\n")
+            rows.writerow(COLUMNS)
+            rows.writerows(row for answer in journal.answers() for row in _csv_rows(answer))
+        else:
+            names = iter(
+                unique_names([answer["content"] for answer in journal.answers() if "content" in answer])
+            )
+            for answer in journal.answers():
+                if "content" in answer:
+                    file.writelines(f"{line}\n" for line in _trec_lines(next(names), answer))
+
+
+def _csv_rows(answer: BatchAnswer) -> Iterator[list[Any]]:
+    for hit in answer.get("results", ()):
+        labels = " ".join(f"{key}={value}" for key, value in hit["labels"].items())
+        values = [answer["query"], hit["rank"], hit["image_id"], hit["score"], hit["distance"], labels]
+        yield [harmless_cell(value) for value in values]
+
+
+def _trec_lines(name: str, answer: BatchAnswer) -> list[str]:
+    images = [hit["image_id"] for hit in answer["results"]]
+    return run_lines(name, images, np.array([hit["score"] for hit in answer["results"]]), answer["method"])

@@ -1,0 +1,86 @@
+"""`cbir search --output`: many queries in one run."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+import cbir
+from cbir.batch_search.answer_files import FORMATS, AnswerJournal, write_answers
+from cbir.batch_search.batch_pool import check_request, search_batch
+from cbir.batch_search.query_list import list_queries, query_stamp
+from cbir.commands.output import StageBars
+from cbir.errors import InvalidInput
+from cbir.search import Request
+from cbir.settings import Settings
+from cbir.store import Collection
+
+SOME_REFUSED = 3  # exit code, as of cbir index
+LISTED = 10  # queries in messages
+
+
+def search_each(
+    collection: Path,
+    settings: Settings,
+    request: Request,
+    sources: Sequence[str],
+    output: Path,
+    *,
+    frame: int | None,
+    jobs: int,
+) -> None:
+    """Search with each image that the arguments name, and write the answers.
+
+    Parameters
+    ----------
+    collection : Path
+        Folder of the collection.
+    settings : Settings
+    request : Request
+        Of every search, without examples and judgements.
+    sources : sequence of str
+        See `list_queries`.
+    output : Path
+        .csv, .jsonl or .run. An interrupted run leaves OUTPUT.unfinished, and the same command continues it.
+    frame : int or None
+        Frame of multi-frame files, from 1.
+    jobs : int
+        Number of processes.
+
+    Raises
+    ------
+    InvalidInput, NotFound
+    """
+    if output.suffix not in FORMATS:
+        raise InvalidInput(f"--output {output} must end with {', '.join(FORMATS)}")
+    if not output.parent.is_dir():
+        raise InvalidInput(f"--output {output} cannot be written: there is no folder {output.parent}")
+    with Collection(collection) as opened:
+        volumes = opened.profile.volume_grid is not None
+    queries = list_queries(sources, volumes)
+    stamps = json.dumps([(query, query_stamp(query)) for query in queries])
+    terms = {
+        "cbir": cbir.__version__,
+        "collection": check_request(collection, settings, request),
+        "settings": settings.model_dump(mode="json", include={"exact_limit", "candidates", "rerank"}),
+        "request": request.model_dump(mode="json"),
+        "frame": frame,
+        "queries": hashlib.sha256(stamps.encode(errors="surrogateescape")).hexdigest(),
+    }
+    with AnswerJournal(output, terms) as journal, StageBars() as bars:
+        bars.show("searching", journal.done, len(queries))
+        for answer in search_batch(collection, settings, request, queries[journal.done :], frame, jobs):
+            journal.add(answer)
+            bars.show("searching", journal.done, len(queries))
+        write_answers(journal, output)
+        refused = [answer for answer in journal.answers() if "error" in answer]
+        journal.remove()
+    typer.echo(f"{len(queries) - len(refused)} queries answered: {output}")
+    for answer in refused[:LISTED]:
+        typer.echo(f"{answer['query']}: {answer['error']}", err=True)
+    if len(refused) > LISTED:
+        typer.echo(f"and {len(refused) - LISTED} more that cannot be used", err=True)
+    if refused:
+        raise typer.Exit(SOME_REFUSED)

@@ -1,0 +1,216 @@
+"""`cbir search --output`: many queries in one run."""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from cbir import settings
+from cbir.batch_search.answer_files import AnswerJournal
+from cbir.batch_search.query_list import list_queries
+from cbir.errors import InvalidInput, NotFound
+from cbir.images import read_images
+from cbir.main import app
+from cbir.search import Request, Searcher, Stopwatch
+from tests.cbir.evaluation.small_run import draw, index
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    return tmp_path_factory.mktemp("pictures")
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory, pictures):
+    return index(tmp_path_factory.mktemp("indexed") / "collection", pictures)
+
+
+@pytest.fixture
+def queries(tmp_path):
+    folder = tmp_path / "queries"
+    folder.mkdir()
+    for number in range(3):
+        draw(folder / f"{number}.png", 200 + number)
+    return folder
+
+
+def search(collection, output, *arguments, code=0):
+    common = [
+        "search",
+        "--collection",
+        str(collection.folder),
+        "--output",
+        str(output),
+        "--jobs",
+        "1",
+        "-k",
+        "5",
+    ]
+    done = CliRunner().invoke(app, [*common, *map(str, arguments)])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def expected(collection, path, **request):
+    answer = Searcher(collection, settings.load()).by_image(
+        next(iter(read_images(path))), Request(k=5, **request), Stopwatch()
+    )
+    return [(hit.rank, hit.image_id, hit.score) for hit in answer.results]
+
+
+def test_every_file_of_a_folder_is_a_query(collection, queries, tmp_path):
+    (queries / "damaged.png").write_bytes(b"no picture")
+    (queries / "notes.md").write_text("no image at all")
+    output = tmp_path / "hits.csv"
+    text = search(collection, output, queries, "--rerank", "none", "--where", "half=0", code=3)
+    assert "3 queries answered" in text
+    assert "damaged.png" in text
+    with output.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for number in range(3):
+        path = queries / f"{number}.png"
+        own = [
+            (int(row["rank"]), row["image_id"], float(row["score"]))
+            for row in rows
+            if row["query"] == str(path)
+        ]
+        assert own == expected(collection, path, rerank="none", where=["half=0"])
+    assert all("half=0" in row["labels"] for row in rows)
+    assert len(rows) == 15
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hits.csv", "queries"]
+
+
+def test_lists_ids_and_the_other_formats(collection, queries, tmp_path):
+    first = next(collection.iterate())[1]
+    (tmp_path / "list.txt").write_text(f"queries/1.png\n\nid:{first.image_id}\nqueries/1.png\nmissing.png\n")
+    search(
+        collection,
+        tmp_path / "hits.jsonl",
+        tmp_path / "list.txt",
+        "id:unknown",
+        "--rerank",
+        "pearson",
+        code=3,
+    )
+    answers = [json.loads(line) for line in (tmp_path / "hits.jsonl").read_text().splitlines()]
+    assert [answer["query"] for answer in answers] == [
+        str(queries / "1.png"), f"id:{first.image_id}", str(tmp_path / "missing.png"), "id:unknown",
+    ]  # fmt: skip
+    hits = [(hit["rank"], hit["image_id"], hit["score"]) for hit in answers[0]["results"]]
+    assert hits == expected(collection, queries / "1.png", rerank="pearson")
+    assert first.image_id not in [hit["image_id"] for hit in answers[1]["results"]]
+    assert answers[1]["results"][0]["labels"]
+    assert ["error" in answer for answer in answers] == [False, False, True, True]
+    (tmp_path / "list.csv").write_text("path,label\nqueries/1.png,a\nqueries/2.png,b\n")
+    search(collection, tmp_path / "hits.run", tmp_path / "list.csv", "--rerank", "none")
+    lines = [line.split() for line in (tmp_path / "hits.run").read_text().splitlines()]
+    contents = [next(iter(read_images(queries / f"{number}.png"))).content_hash for number in (1, 2)]
+    assert [line[0] for line in lines] == [content for content in contents for _ in range(5)]
+    assert [line[2] for line in lines[:5]] == [
+        image for _, image, _ in expected(collection, queries / "1.png", rerank="none")
+    ]
+
+
+def test_an_interrupted_run_continues(collection, queries, tmp_path):
+    output = tmp_path / "hits.jsonl"
+    search(collection, output, queries, "--rerank", "none")
+    complete = output.read_text()
+    lines = complete.splitlines(keepends=True)
+    # The journal as it was when a run was killed while it wrote its second answer
+    terms = {}
+
+    class Stop(Exception):
+        pass
+
+    def stop(self, answer):
+        raise Stop
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AnswerJournal, "add", stop)
+        with pytest.raises(Stop):
+            search(collection, output, queries, "--rerank", "none")
+    journal = tmp_path / "hits.jsonl.unfinished"
+    terms = journal.read_text()
+    marked = lines[0].replace('"rank": 1', '"rank": 99')
+    journal.write_text(terms + marked + lines[1][:30])
+    search(collection, output, queries, "--rerank", "none")
+    assert output.read_text() == marked + "".join(lines[1:])  # the first answer was not searched again
+    assert not journal.exists()
+    # Other terms, or a file that has changed, begin again
+    for change in (("--rerank", "pearson"), ("--rerank", "none")):
+        journal.write_text(terms + marked)
+        if change[1] == "none":
+            draw(queries / "2.png", 300)
+        search(collection, output, queries, *change)
+        assert '"rank": 99' not in output.read_text()
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_a_journal_and_no_output(collection, pictures, tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "cbir.main",
+        "search",
+        "--collection",
+        collection.folder,
+        pictures,
+        "--jobs",
+        "1",
+    ]
+    slow = ("--rerank", "eprf", "--parameter", "T1=100", "--parameter", "T2=100", "--parameter", "P=20")
+    output = tmp_path / "hits.csv"
+    started = subprocess.Popen([*command, "--output", output, *slow], stderr=subprocess.PIPE, text=True)
+    journal, limit = tmp_path / "hits.csv.unfinished", time.monotonic() + 60
+    while time.monotonic() < limit and not (journal.exists() and journal.read_text().count("\n") > 2):
+        time.sleep(0.02)
+    started.send_signal(signal.SIGINT)
+    _, errors = started.communicate(timeout=60)
+    assert started.returncode not in (0, 2)
+    assert "Traceback" not in errors
+    assert not output.exists()
+    assert journal.read_text().count("\n") > 2
+
+
+def test_what_a_query_list_is(tmp_path):
+    draw(tmp_path / "a.png", 1)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "c.nii.gz").touch()
+    assert list_queries([str(tmp_path / "a.png"), "id:x", str(tmp_path / "a.png")], False) == [
+        str(tmp_path / "a.png"), "id:x",
+    ]  # fmt: skip
+    assert list_queries([str(tmp_path)], True) == [str(tmp_path / "b")]
+    assert list_queries([str(tmp_path / "b")], True) == [str(tmp_path / "b" / "c.nii.gz")]
+    (tmp_path / "b" / "c.nii.gz").unlink()
+    assert list_queries([str(tmp_path / "b")], True) == [str(tmp_path / "b")]
+    with pytest.raises(NotFound, match="no file or folder"):
+        list_queries([str(tmp_path / "missing")], False)
+    with pytest.raises(InvalidInput, match="no image to search with"):
+        list_queries([str(tmp_path / "b")], False)
+    (tmp_path / "list.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidInput, match="as a list of files"):
+        list_queries([str(tmp_path / "list.txt")], False)
+
+
+def test_wrong_use(collection, queries, tmp_path):
+    for output, arguments, reason in (
+        ("hits.txt", (queries,), "must end with"),
+        ("no/hits.csv", (queries,), "no folder"),
+        ("hits.csv", (queries, "--relevant", "x"), "leave out --text and judgements"),
+        ("hits.csv", (queries, "--rerank", "magic"), "magic"),
+        ("hits.csv", (queries, "--where", "half"), "filter"),
+    ):
+        with pytest.raises(InvalidInput, match=reason):
+            search(collection, tmp_path / output, *arguments)
+    assert not list(tmp_path.glob("hits*"))
+    done = CliRunner().invoke(
+        app, ["search", "--collection", str(collection.folder), str(queries), "--jobs", "2"]
+    )
+    assert isinstance(done.exception, InvalidInput)
