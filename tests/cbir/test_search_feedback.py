@@ -72,6 +72,35 @@ def test_without_reranking_judgements_are_heeded_and_nothing_is_learnt(ask, ids)
     assert answer.rerank.method == "none"
 
 
+@pytest.mark.parametrize("method", ["feedback", "eprf", "nsu-eprf", "svm-eprf", "nprf"])
+def test_the_method_of_the_request_learns_with_its_parameters(ask, ids, method):
+    parameters = {"C": 2.5, "seed": 3}
+    feedback = said_of(ids[10:12], 1.0) + said_of(ids[5:7], -1.0)
+    answer = ask(examples=ids[:2], feedback=feedback, rerank=method, parameters=parameters, k=40)
+    assert answer.rerank.method == method
+    assert answer.rerank.reason == ""
+    assert parameters.items() <= answer.rerank.parameters.items()
+    result = [hit.image_id for hit in answer.results]
+    assert (set(result[:2]), set(result[-2:])) == (set(ids[10:12]), set(ids[5:7]))
+    other = ask(examples=ids[:2], feedback=feedback, rerank=method, parameters=parameters | {"C": 1e-4}, k=40)
+    assert [hit.score for hit in other.results] != [hit.score for hit in answer.results]
+
+
+def test_auto_and_a_default_for_one_example_are_feedback(collection, ids):
+    for default in ("auto", "diffusion", "eprf"):
+        searcher = Searcher(collection, settings.load().model_copy(update={"rerank": default}))
+        facts = searcher.by_examples([], Request(examples=ids[:2]), Stopwatch()).rerank
+        assert facts.method == ("eprf" if default == "eprf" else "feedback")
+        assert ("several examples" in facts.reason) == (default != "eprf")
+
+
+def test_methods_for_one_example_are_refused(ask, ids):
+    with pytest.raises(InvalidInput, match=r"diffusion takes one example.*feedback, none, eprf"):
+        ask(examples=ids[:2], rerank="diffusion")
+    with pytest.raises(InvalidInput, match="feedback learns from several examples"):
+        ask(examples=ids[:1], rerank="feedback")
+
+
 def test_the_nearest_example_counts(ask, ids):
     both = {hit.image_id: hit.distance for hit in ask(examples=ids[:2], rerank="none", k=40).results}
     one, other = (

@@ -1,5 +1,7 @@
 """The simulated person of bench/feedback.py."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -39,18 +41,32 @@ def test_average_precision_is_the_mean_of_precisions_at_hits(bench):
 
 @pytest.mark.parametrize("draw", ["classes", "images"])
 def test_rounds_start_equal_and_the_person_is_right(bench, collection, draw):
-    found = bench.simulate(collection, queries=6, rounds=3, count=5, seed=1, draw=draw)
+    plan = bench.Simulation(queries=6, rounds=3, judged=5, seed=1, draw=draw)
+    found = bench.simulate(collection, plan)
     assert [turn["round"] for turn in found["rounds"]] == [0, 1, 2, 3]
     first, last = found["rounds"][0], found["rounds"][-1]
     assert first["map"] == first["shown"] == first["unjudged"]
     assert last["shown"]["mean"] > first["shown"]["mean"]
-    again = bench.simulate(collection, queries=6, rounds=3, count=5, seed=1, draw=draw)
+    again = bench.simulate(collection, plan)
     for one, other in zip(found["rounds"], again["rounds"], strict=True):
         assert one["map"] == other["map"]
 
 
+def test_methods_are_compared_on_the_same_examples(bench, collection):
+    assert bench.parse_method("eprf:P=3:gamma=auto") == ("eprf", {"P": 3, "gamma": "auto"})
+    plan = bench.Simulation(queries=3, rounds=1, judged=5, seed=1, draw="classes", examples=4)
+    found = bench.simulate(collection, plan)
+    other = bench.simulate(collection, replace(plan, method="eprf", parameters={"P": 3}))
+    assert (other["method"], other["parameters"], other["examples"]) == ("eprf", {"P": 3}, 4)
+    assert found["rounds"][0]["map"] != other["rounds"][0]["map"]
+    labels = ["ab"[n % 2] for n in range(60)]
+    assert len(set(bench._examples(labels, 5, plan))) == 4
+    assert {labels[image] for image in bench._examples(labels, 5, plan)} == {"b"}
+
+
 def test_plot_is_a_drawing(bench, collection, tmp_path):
-    found = bench.simulate(collection, queries=2, rounds=1, count=5, seed=1, draw="images")
+    plan = bench.Simulation(queries=2, rounds=1, judged=5, seed=1, draw="images")
+    found = bench.simulate(collection, plan)
     bench.plot(found, tmp_path / "rounds.svg")
     drawn = (tmp_path / "rounds.svg").read_text()
     assert drawn.count('class="curve"') == 3
