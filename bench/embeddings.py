@@ -9,10 +9,12 @@ Finished runs in --out are not repeated; a training that was interrupted continu
 
     python bench/embeddings.py --data FOLDER --out FOLDER [--losses sodeep-map smooth-ap] [--seeds 0 1 2] [--epochs 9]
     python bench/embeddings.py --data FOLDER --out FOLDER --encoder lite0-whole --epochs 10 --rate 5e-4
+    python bench/embeddings.py --data FOLDER --out FOLDER --encoder lite0-whole --sodeep --classes 8 --images 6
 """
 
 import argparse
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from copy import deepcopy
@@ -46,11 +48,35 @@ from cbir.training.embedding_training import (
     train_embedding,
 )
 from cbir.training.labelled_examples import read_class_examples
+from cbir.training.loss_options import LossOptions
 from cbir.training.network_scoring import apply_network
 from cbir.training.patient_split import PARTS, split_by_class
 from cbir.training.picture_loading import load_features, load_pictures
 
 BASELINE = "huang2012"
+# Forms of the SoDeep paper by equation, with the sorters of the paper and with the project's own
+FORMS = {
+    "eq. 7 (mAP)": ("sodeep-map", LossOptions(form="ranks")),
+    "eq. 4 (Spearman)": ("sodeep-spearman", LossOptions()),
+    "eqs. 9, 10 (recall)": ("sodeep-recall", LossOptions()),
+}
+PAPER_SORTERS, OWN_SORTER = ("lstm", "cnn", "handcrafted"), "pairwise"
+OWN = {
+    "own form precision, own sorter": ("sodeep-map", LossOptions(form="precision")),
+    "own form log, own sorter": ("sodeep-map", LossOptions()),
+}
+VARIANTS = {
+    **{
+        f"{form}, {'own sorter' if sorter == OWN_SORTER else sorter}": (loss, replace(options, sorter=sorter))
+        for sorter in (*PAPER_SORTERS, OWN_SORTER)
+        for form, (loss, options) in FORMS.items()
+    },
+    "eq. 7 (mAP), lstm, L1 in epoch 1": ("sodeep-map", LossOptions("lstm", form="ranks", parallel="l1")),
+    "eq. 7 (mAP), lstm, L1 throughout": (
+        "sodeep-map", LossOptions("lstm", form="ranks", parallel="l1", parallel_epochs=1000),
+    ),
+    **OWN,
+}  # fmt: skip
 UNSEEN = 1 / 3  # of the labels
 MEASURES = ("map", "p_at_1", "p_at_10")
 Floats = NDArray[np.float32]
@@ -208,9 +234,11 @@ def run_loss(loss: str, images: Images, trial: Trial, folder: Path, args: argpar
     elif loss == args.encoder:
         record["results"] = measure(untouched_vectors(images, trial, args), (), trial, args)
     else:
+        name, options = VARIANTS.get(loss, (loss, LossOptions()))
         recipe = EmbeddingRecipe(
-            loss, args.epochs, args.classes, args.images, args.rate, patience=args.epochs, seed=trial.seed
-        )
+            name, args.epochs, args.classes, args.images, args.rate, patience=args.epochs, seed=trial.seed,
+            options=options,
+        )  # fmt: skip
         torch.manual_seed(trial.seed)
         embedder: Embedder | EmbeddingHead
         if args.encoder:
@@ -285,6 +313,9 @@ def main() -> None:
         nargs="+",
         help=f"or {BASELINE}, or the encoder; all if not given",
     )
+    parser.add_argument(
+        "--sodeep", action="store_true", help="the paper's forms and sorters, and the project's own"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--side", type=int, default=64, help="pixels")
     parser.add_argument("--backbone", default="small")
@@ -303,6 +334,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.threads:
         torch.set_num_threads(args.threads)
+    if args.sodeep:
+        args.losses = [*VARIANTS, "smooth-ap", "multi-similarity"]
     args.losses = args.losses or [
         BASELINE, *filter(None, [args.encoder]), *(name for name in names() if name != ORDINAL)
     ]  # fmt: skip
@@ -312,7 +345,7 @@ def main() -> None:
         trial = make_trial(images, seed)
         for loss in args.losses:
             network = args.encoder or f"{args.backbone}-{args.side}"
-            folder = args.out / f"{loss}-{network}-{args.epochs}-{seed}"
+            folder = args.out / f"{re.sub('[^a-z0-9]+', '-', loss.lower())}-{network}-{args.epochs}-{seed}"
             if not folder.with_name(f"{folder.name}.json").exists():
                 print(f"{loss}, seed {seed}", flush=True)
                 run_loss(loss, images, trial, folder, args)

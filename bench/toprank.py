@@ -36,20 +36,20 @@ from cbir.models.toprank_cnn import FEATURES
 from cbir.severity.value_network import principal_projection
 from cbir.training.labelled_examples import read_ranker_examples
 from cbir.training.last_layer import LAST_LAYERS, refit_last_layer
+from cbir.training.loss_options import LossOptions
 from cbir.training.network_scoring import score_pictures
 from cbir.training.patient_split import split_by_positive
 from cbir.training.picture_loading import LoadedPictures, load_features, load_pictures
-from cbir.training.ranker_training import RANKING, RankerRecipe, train_ranker
+from cbir.training.ranker_training import POWERS, RANKING, RankerRecipe, train_ranker
 
 TASKS = {
     "knee": ("grade=4", ("source=knee",)),
     "breast": ("BreastUS-malignant", ("source=busi",)),
     "archive": ("BreastUS-malignant", ()),  # among images of every kind
 }
-PS = (2.0, 8.0, 16.0, 32.0, 64.0)  # infinity is pos-at-top
 BASELINES = ("pos-at-top", "cross-entropy", "focal")
 SHARES = (0.5, 0.2, 0.3)  # of training, validation and test
-PAPER = {"side": 299, "backbone": "fcn10", "negatives": 450, "epochs": 50, "rate": 0.01, "decay": 0.9}
+PAPER = {"side": 299, "backbone": "fcn10", "epochs": 50, "rate": 0.01, "decay": 0.9}
 DIRECTIONS = 256  # of the values of --encoder
 RATES = {"pictures": 0.02, "values": 0.1}
 FOCAL_FACTOR = 5.0  # of the rate on values, beside that of the recipe
@@ -72,12 +72,12 @@ class ValueScorer(ScoringNetwork):
         self.head = nn.Linear(FEATURES, 1)
 
 
-def methods() -> Iterator[tuple[str, str, float]]:
-    """Yield names, methods and p."""
-    for p in PS:
+def methods() -> Iterator[tuple[str, str, float | None]]:
+    """Yield names, methods and p; p infinity is pos-at-top."""
+    for p in POWERS:
         yield f"toprank p={p:g}", "toprank", p
     for method in BASELINES:
-        yield method, method, 16.0
+        yield method, method, None
 
 
 def thin_training(parts: Parts, positive: NDArray[np.bool_], ratio: int, seed: int) -> Parts:
@@ -91,7 +91,7 @@ def thin_training(parts: Parts, positive: NDArray[np.bool_], ratio: int, seed: i
 
 
 def make_recipe(
-    method: str, p: float, images: int, positives: int, args: argparse.Namespace, seed: int
+    method: str, p: float | None, images: int, positives: int, args: argparse.Namespace, seed: int
 ) -> RankerRecipe:
     """Return a recipe with the number of epochs that makes --steps, however long an epoch of the method is."""
     negatives = images - positives
@@ -101,7 +101,8 @@ def make_recipe(
     epochs = args.epochs or max(1, round(args.steps / np.ceil(batches)))
     decay = args.decay ** (30 / epochs) if not args.epochs else args.decay  # as much at the end, for all
     rate = args.rate * (FOCAL_FACTOR if args.encoder and method == "focal" else 1.0)
-    return RankerRecipe(method, p, epochs, 5, args.negatives, rate, decay, not args.encoder, seed)
+    options = LossOptions(p=p)
+    return RankerRecipe(method, epochs, 5, args.negatives, rate, decay, not args.encoder, seed, options)
 
 
 def measure(
@@ -158,7 +159,7 @@ def run_missing(args: argparse.Namespace) -> None:
 def run_method(
     name: str,
     method: str,
-    p: float,
+    p: float | None,
     folder: Path,
     task: tuple[NDArray[Any], NDArray[np.bool_], Parts],
     args: argparse.Namespace,
@@ -289,7 +290,7 @@ def main() -> None:
     parser.add_argument("--side", type=int, default=48, help="pixels")
     parser.add_argument("--backbone", default="toprank")
     parser.add_argument("--encoder", help="pretrained encoder, in place of the backbone")
-    parser.add_argument("--negatives", type=int, default=50, help="negatives per batch, beside 5 positives")
+    parser.add_argument("--negatives", type=int, default=450, help="negatives per batch, beside 5 positives")
     parser.add_argument("--steps", type=int, default=150, help="batches per training")
     parser.add_argument("--epochs", type=int, default=0, help="instead of --steps")
     parser.add_argument("--rate", type=float, help="0.02 for pictures and 0.1 for values if not given")

@@ -23,6 +23,16 @@ def train_embedding_command(
             "smooth-ap, cross-entropy, focal, ordinal (for grades), ranknet, ..."
         ),
     ] = "multi-similarity",
+    sorter: options.Sorter = None,
+    tune_sorter: options.TuneSorter = False,
+    form: options.Form = None,
+    margin: options.Margin = None,
+    p: Annotated[float | None, Option(help="Power of toprank, 1 to inf.")] = None,
+    temperature: options.Temperature = None,
+    alpha: options.Alpha = None,
+    gamma: options.Gamma = None,
+    parallel: options.Parallel = None,
+    parallel_epochs: options.ParallelEpochs = 1,
     backbone: Annotated[
         str,
         Option(
@@ -89,6 +99,7 @@ def train_embedding_command(
     from cbir.training.embedding_folder import EmbeddingTask, train_embedding_folder
     from cbir.training.embedding_training import EmbeddingRecipe
     from cbir.training.fine_tuning import FineTuning
+    from cbir.training.loss_options import LossOptions
 
     if fine_tune and encoder is None:
         raise InvalidInput("--fine-tune is for a pretrained --encoder, such as lite0-whole")
@@ -103,8 +114,21 @@ def train_embedding_command(
     if rate is None:
         rate = 1e-3 if encoder else 2e-3
     tuning = FineTuning(fine_tune, fine_tune_epochs, fine_tune_rate) if fine_tune else None
+    loss_options = LossOptions(
+        sorter, tune_sorter, form, margin, p, temperature, alpha, gamma, parallel, parallel_epochs
+    )
     recipe = EmbeddingRecipe(
-        loss, epochs, classes, images, rate, weight_decay, patience, augment, seed, mirror
+        loss,
+        epochs,
+        classes,
+        images,
+        rate,
+        weight_decay,
+        patience,
+        augment,
+        seed,
+        mirror,
+        options=loss_options,
     )
     task = EmbeddingTask(
         data, column, tuple(where or ()), backbone, pooling, dimensions, side, weights, encoder, kept, tuning

@@ -35,6 +35,10 @@ def sorter(
     batch: Annotated[int, Option(help="Vectors per batch.")] = 128,
     rate: Annotated[float, Option(help="Initial learning rate of Adam.")] = 1e-4,
     halve_every: Annotated[float, Option(help="Epochs after which the learning rate is halved.")] = 1.0,
+    slope: Annotated[
+        float,
+        Option(help="Weight of an error in slopes beside the L1 loss of ranks; 0 in the paper."),
+    ] = 0.05,
     seed: Annotated[int, Option(help="Random seed; the same seed gives the same sorter.")] = 0,
     save_every: options.SaveEvery = 60.0,
     threads: options.Threads = 0,
@@ -42,7 +46,7 @@ def sorter(
 ) -> None:
     """Train a sorter on synthetic scores: rank 1 for the largest. Run an interrupted command again to continue it.
 
-    The paper's schedule: --start random --epochs 400 --batch 512 --rate 1e-3 --halve-every 100.
+    The paper's schedule: --start random --slope 0 --epochs 400 --batch 512 --rate 1e-3 --halve-every 100.
     """
     require_torch(device, threads)
     import torch
@@ -50,7 +54,7 @@ def sorter(
     from cbir.models.sorters import CnnSorter, LstmSorter
     from cbir.training.sorter_training import SorterRecipe, train_sorter
 
-    recipe = SorterRecipe(start, epochs, batch, rate, halve_every, seed)
+    recipe = SorterRecipe(start, epochs, batch, rate, halve_every, seed, slope)
     torch.manual_seed(seed)
     network = LstmSorter(hidden, layers, length) if kind == "lstm" else CnnSorter(channels, length)
 

@@ -20,9 +20,30 @@ def train_ranker_command(
     out: options.TrainingFolder,
     where: options.Where = None,
     method: Annotated[
-        str, Option(help="Loss: toprank, pos-at-top, cross-entropy, focal, rank-svm or top-push.")
+        str,
+        Option(
+            "--method",
+            "--loss",
+            help="Loss: toprank, pos-at-top, cross-entropy, focal, rank-svm, top-push, sodeep-map, sodeep-recall, "
+            "sodeep-spearman, ranknet or s-ndcg.",
+        ),
     ] = "toprank",
-    p: Annotated[float, Option(help="Power of toprank, 1 to inf; a higher one weighs the top more.")] = 16,
+    p: Annotated[
+        float | None,
+        Option(
+            help="Power of toprank, 1 to inf; a higher one weighs the top more. By default each of 2, 4, ..., 64 is "
+            "trained, and the best in validation kept."
+        ),
+    ] = None,
+    sorter: options.Sorter = None,
+    tune_sorter: options.TuneSorter = False,
+    form: options.Form = None,
+    margin: options.Margin = None,
+    temperature: options.Temperature = None,
+    alpha: options.Alpha = None,
+    gamma: options.Gamma = None,
+    parallel: options.Parallel = None,
+    parallel_epochs: options.ParallelEpochs = 1,
     backbone: Annotated[str, Option(help="Network: small, toprank, fcn10, resnet18, ...")] = "toprank",
     encoder: Annotated[
         str | None,
@@ -34,7 +55,7 @@ def train_ranker_command(
     side: options.Side = 64,
     epochs: Annotated[int, Option(help="Passes over the negatives.")] = 30,
     positives: Annotated[int, Option(help="Positives per batch.")] = 5,
-    negatives: Annotated[int, Option(help="Negatives per batch; 450 in the paper.")] = 100,
+    negatives: Annotated[int, Option(help="Negatives per batch; all if there are fewer.")] = 450,
     rate: Annotated[float, Option(help="Learning rate of the first epoch.")] = 0.02,
     decay: Annotated[float, Option(help="Learning-rate decay per epoch; 0.9 in the paper.")] = 0.95,
     augment: options.Augment = True,
@@ -50,10 +71,14 @@ def train_ranker_command(
     """
     require_torch(device, threads)
     from cbir.training.fine_tuning import check_trainable
+    from cbir.training.loss_options import LossOptions
     from cbir.training.ranker_folder import RankerTask, train_ranker_folder
     from cbir.training.ranker_training import RankerRecipe
 
-    recipe = RankerRecipe(method, p, epochs, positives, negatives, rate, decay, augment, seed)
+    loss_options = LossOptions(
+        sorter, tune_sorter, form, margin, p, temperature, alpha, gamma, parallel, parallel_epochs
+    )
+    recipe = RankerRecipe(method, epochs, positives, negatives, rate, decay, augment, seed, loss_options)
     if encoder:
         check_trainable(encoder)
         if weights or backbone != "toprank":
@@ -73,6 +98,8 @@ def train_ranker_command(
         report = train_ranker_folder(task, recipe, out, device, save_every, bars.show)
     for line in report["notes"]:
         typer.echo(f"cbir: {line}", err=True)
+    if "powers" in report:
+        typer.echo(f"p by validation: {report['p']:g}")
     for name, scores in report["parts"].items():
         typer.echo(
             f"{name}: {scores['images']} images, {scores['positives']} positive, "

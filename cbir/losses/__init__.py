@@ -4,8 +4,8 @@
 (n, k) and labels (n,) by name, those on scores included.
 """
 
+import inspect
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from torch import nn
@@ -37,6 +37,7 @@ __all__ = [
     "embedding_loss",
     "focal_loss",
     "names",
+    "option_names",
     "ranknet_loss",
 ]
 
@@ -49,13 +50,18 @@ ON_SCORES: tuple[type[ScoreLoss], ...] = (
     RankNetLoss,
     SNdcgLoss,
 )
-GAMMA = {"cross-entropy": 0.0, "focal": 2.0}
+FOCAL_GAMMA = 2.0
 ORDINAL = "ordinal"  # labels are grades in ascending order
 
 
 def names() -> tuple[str, ...]:
     """Return the names that `embedding_loss` accepts."""
-    return (*(member.name for member in ON_SCORES), *METRIC_LOSSES, *GAMMA, ORDINAL)
+    return (*(member.name for member in ON_SCORES), *METRIC_LOSSES, "cross-entropy", "focal", ORDINAL)
+
+
+def option_names(name: str) -> tuple[str, ...]:
+    """Return the options of the loss `name`. Raises InvalidInput for an unknown name."""
+    return tuple(inspect.signature(_maker(name, 1, 2)).parameters)
 
 
 def embedding_loss(name: str, dimensions: int, classes: int, **options: Any) -> nn.Module:
@@ -70,7 +76,7 @@ def embedding_loss(name: str, dimensions: int, classes: int, **options: Any) -> 
     classes : int
         Number of classes.
     **options
-        Options of the loss.
+        Options of the loss: see `option_names`.
 
     Returns
     -------
@@ -82,19 +88,25 @@ def embedding_loss(name: str, dimensions: int, classes: int, **options: Any) -> 
     InvalidInput
         If the name or an option is unknown, or an option is out of range.
     """
+    known = option_names(name)
+    if unknown := [option for option in options if option not in known]:
+        listed = ", ".join(known) or "none"
+        raise InvalidInput(f"the loss {name} does not take {', '.join(unknown)}; its options: {listed}")
+    loss = _maker(name, dimensions, classes)(**options)
+    return SimilarityLoss(loss) if isinstance(loss, ScoreLoss) else loss
+
+
+def _maker(name: str, dimensions: int, classes: int) -> Callable[..., nn.Module]:
+    """Return a function whose parameters are the options of the loss."""
     makers: dict[str, Callable[..., nn.Module]] = {
-        **{loss.name: partial(_similarity_loss, loss) for loss in ON_SCORES},
-        **{loss: partial(MetricLoss, loss) for loss in METRIC_LOSSES},
-        **{loss: partial(ClassificationLoss, dimensions, classes, gamma=GAMMA[loss]) for loss in GAMMA},
-        ORDINAL: partial(OrdinalLoss, dimensions, classes),
+        **{loss.name: loss for loss in ON_SCORES},
+        **METRIC_LOSSES,
+        "cross-entropy": lambda weights=None: ClassificationLoss(dimensions, classes, 0.0, weights),
+        "focal": lambda gamma=FOCAL_GAMMA, weights=None: ClassificationLoss(
+            dimensions, classes, gamma, weights
+        ),
+        ORDINAL: lambda: OrdinalLoss(dimensions, classes),
     }
     if name not in makers:
         raise InvalidInput(f"there is no loss {name!r}; there are: {', '.join(makers)}")
-    try:
-        return makers[name](**options)
-    except TypeError as error:
-        raise InvalidInput(f"the loss {name} does not have the options {', '.join(options)}") from error
-
-
-def _similarity_loss(member: type[ScoreLoss], **options: Any) -> SimilarityLoss:
-    return SimilarityLoss(member(**options))
+    return makers[name]

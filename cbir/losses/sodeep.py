@@ -1,5 +1,6 @@
 """Losses on the ranks of a sorter (Engilberge et al. 2019, section 3.2)."""
 
+import math
 from typing import cast
 
 import torch
@@ -90,6 +91,8 @@ class RecallLoss(SoDeepLoss):
 
     def __init__(self, sorter: Sorter | str = "pairwise", margin: float = 1.0) -> None:
         super().__init__(sorter)
+        if not 0 <= margin < math.inf:
+            raise InvalidInput(f"the margin of {self.name} must be at least 0, not {margin}")
         self.margin = margin
 
     def values(self, scores: Tensor, relevance: Tensor) -> Tensor:

@@ -130,6 +130,9 @@ def train_embedding_folder(
         If files are missing.
     """
     require_matplotlib()  # for the report
+    recipe.options.build(
+        recipe.loss, task.dimensions, classes=2
+    )  # refuses what does not fit before long work
     examples = read_class_examples(Manifest(task.manifest), task.column, task.where, recipe.loss == ORDINAL)
     encoder = encoders.get(task.encoder) if task.encoder else None
     if encoder and task.fine_tuning:
@@ -167,7 +170,8 @@ def train_embedding_folder(
     vectors = apply_network(embedder, data.pictures, device)
     facts = {
         "data": _describe_data(task, images, data.parts),
-        "training": asdict(recipe) | {"weights": task.weights, "device": device}
+        "training": asdict(recipe)
+        | {"options": recipe.options.facts(), "weights": task.weights, "device": device}
         | {"fine_tuning": asdict(task.fine_tuning) if task.fine_tuning else None}
         | {name: outcome[name] for name in ("best_epoch", "seconds", "images_a_second")},
         "results": {name: _measure(vectors, data, name) for name in ("validation", "test")},

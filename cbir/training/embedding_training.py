@@ -13,10 +13,11 @@ from torch import Tensor
 
 from cbir.errors import InvalidInput
 from cbir.evaluation.metrics.vector_retrieval import RetrievalScores, evaluate_vectors
-from cbir.losses import embedding_loss
+from cbir.losses.similarity_loss import SimilarityLoss
 from cbir.models.embedder import Embedder
 from cbir.models.embedding_head import KEPT, EmbeddingHead
 from cbir.training.fine_tuning import parameter_groups
+from cbir.training.loss_options import DEFAULT_OPTIONS, LossOptions
 from cbir.training.network_scoring import apply_network
 from cbir.training.patient_split import Parts
 from cbir.training.samplers import BalancedSampler
@@ -51,6 +52,8 @@ class EmbeddingRecipe:
         0 to 1023.
     trunk : float
         Factor of the rate for the network before the pooling.
+    options : LossOptions
+        Options of the loss.
     """
 
     loss: str = "multi-similarity"
@@ -64,6 +67,7 @@ class EmbeddingRecipe:
     seed: int = 0
     mirror: bool = False
     trunk: float = 1.0
+    options: LossOptions = DEFAULT_OPTIONS
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.patience < 1 or not self.rate > 0 or not self.weight_decay >= 0:
@@ -209,7 +213,9 @@ class _EmbeddingRun(TrainingRun):
         fingerprint = (data.classes, data.groups, *data.parts.values(), is_trained)
         super().__init__(embedder, data.pictures, training, recipe, sampler, fingerprint, folder, device)
         count = int(data.classes.max()) + 1
-        self.loss = embedding_loss(recipe.loss, embedder.dimensions, count).to(device)
+        self.loss = recipe.options.build(recipe.loss, embedder.dimensions, count).to(device)
+        parallel = recipe.options.build_parallel()
+        self.parallel = None if parallel is None else SimilarityLoss(parallel)
         groups = [*parameter_groups(embedder, recipe.trunk), {"params": list(self.loss.parameters())}]
         self.optimizer = torch.optim.AdamW(groups, recipe.rate, weight_decay=recipe.weight_decay)
         self.gallery = np.sort(np.random.default_rng(recipe.seed).permutation(training)[:COMPARED])
@@ -224,6 +230,8 @@ class _EmbeddingRun(TrainingRun):
         with torch.autocast("cuda", torch.bfloat16, enabled=self.device.startswith("cuda")):
             vectors = self.embedder(images)
         loss: Tensor = self.loss(vectors.float(), classes)
+        if self.parallel is not None and self.step < self.recipe.options.parallel_epochs * len(self.sampler):
+            loss = loss + self.parallel(vectors.float(), classes)
         return loss
 
     def validate(self) -> tuple[dict[str, float], tuple[float, ...]]:

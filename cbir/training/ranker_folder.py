@@ -1,7 +1,6 @@
 """Train a ranker from a manifest into a folder with its weights, card and report."""
 
 import hashlib
-import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,11 @@ from cbir.evaluation.report.svg_figure import require_matplotlib
 from cbir.models.backbones import IMAGENET
 from cbir.models.scoring_network import ScoringNetwork, save_scoring_network
 from cbir.training.labelled_examples import read_ranker_examples
-from cbir.training.network_scoring import score_pictures
+from cbir.training.network_scoring import picture_features, score_pictures
 from cbir.training.patient_split import split_by_positive
 from cbir.training.picture_loading import StageCallback, load_training_images
-from cbir.training.ranker_training import RankerRecipe, train_ranker
+from cbir.training.power_choice import chooses_power, train_every_power
+from cbir.training.ranker_training import RankerRecipe, recipe_loss, train_ranker
 
 INTENDED_USE = (
     "Research: bringing images that look like the positives of its training to the top of a worklist. Not a medical "
@@ -90,6 +90,7 @@ def train_ranker_folder(
         If files are missing.
     """
     require_matplotlib()  # for the report
+    recipe_loss(recipe, np.array([True, False]))  # refuses options that do not fit before long work
     examples = read_ranker_examples(Manifest(task.manifest), task.positive, task.where)
     torch.manual_seed(recipe.seed)
     weights = IMAGENET if task.pretrained else str(task.weights) if task.weights else None
@@ -102,8 +103,9 @@ def train_ranker_folder(
     def progress(step: int, steps: int, loss: float, best: float) -> None:
         show("training", step, steps, f"loss {loss:.4f}" + (f", Pos@Top {best:.3f}" if best >= 0 else ""))
 
-    outcome = train_ranker(network, pixels, positive, parts, recipe, folder, device, save_every, progress)
-    scores = score_pictures(network, pixels, device)
+    train = train_every_power if chooses_power(recipe) else train_ranker
+    outcome = train(network, pixels, positive, parts, recipe, folder, device, save_every, progress)
+    scores, features = score_pictures(network, pixels, device), picture_features(network, pixels, device)
     scored = {
         name: ScoredImages(
             scores[rows],
@@ -111,6 +113,7 @@ def train_ranker_folder(
             [images.examples[row].path for row in rows],
             [images.pictures.content_hashes[row] for row in rows],
             [images.pictures.burned_in[row] for row in rows],
+            features[rows],
         )
         for name, rows in parts.items()
     }
@@ -124,7 +127,7 @@ def train_ranker_folder(
         else task.weights.name
         if task.weights
         else "random weights",
-        "training": {**asdict(recipe), "p": recipe.p if math.isfinite(recipe.p) else "inf"},
+        "training": {**asdict(recipe), "options": recipe.options.facts()},
         "device": device,
         "versions": {"cbir": cbir.__version__, "torch": torch.__version__},
         **outcome,

@@ -12,17 +12,19 @@ from torch import Tensor
 from cbir.errors import InvalidInput
 from cbir.evaluation.metrics.roc import auc
 from cbir.evaluation.metrics.top_precision import pos_at_top
-from cbir.losses import PosAtTopLoss, ScoreLoss, TopRankLoss
 from cbir.losses.binary import BinaryLoss
+from cbir.losses.score_loss import ScoreLoss
 from cbir.models.scoring_network import ScoringNetwork
 from cbir.training.last_layer import LAST_LAYERS, refit_last_layer
+from cbir.training.loss_options import DEFAULT_OPTIONS, SCORE_LOSSES, LossOptions
 from cbir.training.network_scoring import score_pictures
 from cbir.training.patient_split import Parts
 from cbir.training.samplers import BatchSampler, PositiveNegativeSampler, ShuffledSampler
 from cbir.training.training_run import SEEDS, ProgressCallback, TrainingRun
 
-RANKING = ("toprank", "pos-at-top")  # batches of few positives and many negatives
+RANKING = tuple(SCORE_LOSSES)  # batches of few positives and many negatives
 METHODS = (*RANKING, "cross-entropy", "focal", *LAST_LAYERS)
+POWERS = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # p of toprank: Zheng et al., section 4.3
 FOCAL_GAMMA, FOCAL_WEIGHTS = 2.0, (0.75, 0.25)  # Zheng et al., section 5.4
 RATE_FACTORS = {"focal": 5.0}  # focal loss has small slopes and would not converge at the same rate
 MOMENTUM = 0.9
@@ -36,8 +38,6 @@ class RankerRecipe:
     ----------
     method : str
         One of METHODS; rank-svm and top-push train with cross-entropy, then refit the last layer.
-    p : float
-        Norm of toprank, at least 1.
     epochs : int
         Passes through the negatives.
     positives, negatives : int
@@ -50,25 +50,25 @@ class RankerRecipe:
         See `cbir.training.augmentation`.
     seed : int
         0 to 1023.
+    options : LossOptions
+        Options of the loss.
     """
 
     method: str = "toprank"
-    p: float = 16.0
     epochs: int = 30
     positives: int = 5
     negatives: int = 450
     rate: float = 0.02
-    decay: float = 0.9
+    decay: float = 0.95
     augment: bool = True
     seed: int = 0
+    options: LossOptions = DEFAULT_OPTIONS
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise InvalidInput(f"there is no method {self.method!r}; there are: {', '.join(METHODS)}")
-        if not (self.epochs >= 1 and self.rate > 0 and 0 < self.decay <= 1 and self.p >= 1):
-            raise InvalidInput(
-                "epochs and p must be at least 1, the rate above 0, its decay above 0 and at most 1"
-            )
+        if not (self.epochs >= 1 and self.rate > 0 and 0 < self.decay <= 1):
+            raise InvalidInput("epochs must be at least 1, the rate above 0, its decay above 0 and at most 1")
         if self.positives < 1 or self.negatives < 1 or not 0 <= self.seed < SEEDS:
             raise InvalidInput(
                 f"a batch needs a positive and a negative, and a seed is from 0 to {SEEDS - 1}"
@@ -134,12 +134,12 @@ def recipe_loss(recipe: RankerRecipe, positive: NDArray[np.bool_]) -> ScoreLoss:
     Cross-entropy weighs negatives and positives as m : n for m positives and n negatives, as in the paper, and 1 on
     average, so that the rate means the same for every ratio.
     """
-    if recipe.method == "toprank":
-        return TopRankLoss(recipe.p)
-    if recipe.method == "pos-at-top":
-        return PosAtTopLoss()
+    options = recipe.options
+    if recipe.method in RANKING:
+        return options.build_score_loss(recipe.method)
+    options.refuse_others(recipe.method, ("gamma",) if recipe.method == "focal" else ())
     if recipe.method == "focal":
-        return BinaryLoss(FOCAL_GAMMA, FOCAL_WEIGHTS)
+        return BinaryLoss(FOCAL_GAMMA if options.gamma is None else options.gamma, FOCAL_WEIGHTS)
     half = len(positive) / 2.0
     return BinaryLoss(weights=(half / (~positive).sum(), half / positive.sum()))
 
@@ -168,13 +168,20 @@ class _RankerRun(TrainingRun):
             sampler = ShuffledSampler(len(training), recipe.positives + recipe.negatives, recipe.seed)
         fingerprint = (positive, training, parts["validation"])
         super().__init__(ranker, pictures, training, recipe, sampler, fingerprint, folder, device)
-        self.loss = recipe_loss(recipe, positive[training])
-        self.optimizer = torch.optim.SGD(ranker.parameters(), recipe.rate, MOMENTUM, nesterov=True)
+        self.loss = recipe_loss(recipe, positive[training]).to(device)
+        self.parallel = recipe.options.build_parallel()
+        learned = [*ranker.parameters(), *self.loss.parameters()]
+        self.optimizer = torch.optim.SGD(learned, recipe.rate, MOMENTUM, nesterov=True)
 
     def batch_loss(self, images: Tensor, rows: NDArray[np.int64]) -> Tensor:
         relevance = torch.from_numpy(self.positive[rows]).to(self.device)
         with torch.autocast("cuda", torch.bfloat16, enabled=self.device.startswith("cuda")):
-            loss: Tensor = self.loss(self.ranker(images), relevance)
+            scores = self.ranker(images)
+            loss: Tensor = self.loss(scores, relevance)
+            if self.parallel is not None and self.step < self.recipe.options.parallel_epochs * len(
+                self.sampler
+            ):
+                loss = loss + self.parallel(scores, relevance)
         return loss
 
     def validate(self) -> tuple[dict[str, float], tuple[float, ...]]:

@@ -1,5 +1,6 @@
 """Training of sorters on synthetic scores (Engilberge et al. 2019, section 4.1.1)."""
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,8 +14,9 @@ from cbir.errors import InvalidInput
 from cbir.models.sorters.cnn_sorter import CnnSorter
 from cbir.models.sorters.exact import exact_ranks
 from cbir.models.sorters.lstm_sorter import LstmSorter
+from cbir.models.sorters.score_scaling import scale_to_range
 from cbir.models.sorters.sorter import Sorter
-from cbir.models.sorters.sorter_files import save_sorter
+from cbir.models.sorters.sorter_files import WEIGHTS, save_sorter
 from cbir.models.sorters.synthetic_scores import draw_scores
 from cbir.training.checkpoint import read_checkpoint, write_checkpoint
 from cbir.training.training_loop import run_training_loop
@@ -26,6 +28,8 @@ SEEDS = 1 << 10  # the generator takes 32 bits; the others count the steps
 SHORTER = 0.2  # share of the batches with fewer scores than the full length
 TIED = 0.05  # share of the vectors whose scores are rounded, some until all are equal
 LARGEST_GRADIENT = 1.0  # norm
+SHORTEST_STEP, LONGEST_STEP = 3e-3, 5e-2  # of a score in `slope_error`, in units of half the range
+DENSITY = 0.05  # width of the sigmoids whose slopes count the scores around one
 TrainableSorter = LstmSorter | CnnSorter
 
 
@@ -47,6 +51,8 @@ class SorterRecipe:
         Epochs after which the rate is halved.
     seed : int
         0 to 1023.
+    slope : float
+        Weight of `slope_error` beside the L1 loss (eq. 1); 0 is the paper's loss.
     """
 
     start: str = "counting"
@@ -55,12 +61,15 @@ class SorterRecipe:
     rate: float = 1e-4
     halve_every: float = 1.0
     seed: int = 0
+    slope: float = 0.05
 
     def __post_init__(self) -> None:
         if self.start not in ("counting", "random"):
             raise InvalidInput(f"a sorter starts from counting or random weights, not {self.start!r}")
         if not (self.epochs > 0 and self.batch >= 2 and self.rate > 0 and self.halve_every > 0):
             raise InvalidInput("epochs, rate and halving must be above 0, the batch at least 2")
+        if not 0 <= self.slope < math.inf:
+            raise InvalidInput(f"the weight of the slopes must be at least 0, not {self.slope}")
         if not 0 <= self.seed < SEEDS:
             raise InvalidInput(f"the seed must be from 0 to {SEEDS - 1}, not {self.seed}")
 
@@ -154,9 +163,7 @@ def train_sorter(
     sorter.train(False)
     facts = {"training": asdict(recipe), **measure_sorter(sorter, device, sorter.length)}
     versions = {"cbir": __version__, "torch": torch.__version__}
-    save_sorter(
-        sorter, weights := folder / "sorter.safetensors", {**facts, "versions": versions, "device": device}
-    )
+    save_sorter(sorter, weights := folder / WEIGHTS, {**facts, "versions": versions, "device": device})
     return weights
 
 
@@ -173,8 +180,44 @@ def _batch_loss(sorter: TrainableSorter, recipe: SorterRecipe, step: int, device
     grid = 2.0 ** torch.randint(-3, 4, (tied, 1), generator=generator)
     scores[:tied] = (scores[:tied] * grid).round() / grid
     scores = scores.to(device)
-    error: Tensor = sorter(scores) - exact_ranks(scores)
-    return error.abs().mean() / sorter.length
+    ranks = sorter(scores)
+    error = (ranks - exact_ranks(scores)).abs().mean() / sorter.length
+    return error + recipe.slope * slope_error(sorter, scores, ranks, generator) if recipe.slope else error
+
+
+def slope_error(sorter: TrainableSorter, scores: Tensor, ranks: Tensor, generator: torch.Generator) -> Tensor:
+    """Measure by how much the rank of a score falls too slowly when that score rises.
+
+    Exact ranks have no slope, and L1 alone gives stairs whose steps may have the wrong one. Each vector, scaled to
+    [-1, 1], has one score that moves by a small step; its rank should fall by at least half of the number of scores
+    around it (see DENSITY) times the step.
+
+    Parameters
+    ----------
+    sorter : LstmSorter or CnnSorter
+        Its gradients flow.
+    scores, ranks : (batch, d)
+        Scores, and the sorter's ranks of them.
+    generator : torch.Generator
+        Selects scores and steps.
+
+    Returns
+    -------
+    Tensor
+        Mean shortfall of the slopes, in ranks per unit of score, over the length of the sorter.
+    """
+    values = scale_to_range(scores)
+    count, d = values.shape
+    position = torch.randint(d, (count, 1), generator=generator).to(values.device)
+    log_steps = torch.rand(count, 1, generator=generator).to(values.device)
+    steps = SHORTEST_STEP * (LONGEST_STEP / SHORTEST_STEP) ** log_steps
+    moving = values.gather(1, position)
+    steps = torch.where(moving + steps > 1, -steps, steps)  # the range stays [-1, 1]
+    moved = values.scatter(1, position, moving + steps)
+    slopes = (sorter(moved) - ranks).gather(1, position) / steps
+    larger = torch.sigmoid((values - moving) / DENSITY)
+    density = ((larger * (1 - larger)).sum(dim=1, keepdim=True) - 0.25) / DENSITY  # without the score itself
+    return torch.relu(slopes + density / 2).mean() / sorter.length
 
 
 @torch.no_grad()

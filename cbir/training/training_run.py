@@ -21,7 +21,7 @@ from cbir.training.network_scoring import to_network_input
 from cbir.training.samplers import BatchSampler
 from cbir.training.training_loop import run_training_loop
 
-FORMAT = 3  # of checkpoints
+FORMAT = 4  # of checkpoints
 LEARNED = ("network", "loss", "optimizer")
 PROGRESS = ("step", "seconds", "history", "losses", "reached", "best_epoch", "best")
 SEEDS = 1 << 10  # a batch's random numbers come from the seed: step * SEEDS + seed

@@ -14,6 +14,7 @@ import cbir
 from cbir.atomic import atomic_text
 from cbir.evaluation.metrics.roc import Roc, auc, roc
 from cbir.evaluation.report.charts import line_chart
+from cbir.evaluation.report.ranker_figures import MAPPED, feature_map, power_chart, training_charts
 from cbir.evaluation.report.report_pictures import ReportPictures
 from cbir.evaluation.report.svg_figure import style_sheet
 
@@ -25,7 +26,8 @@ LEFTMOST = 0.05  # of the false positives, in the enlarged ROC
 class ScoredImages:
     """Scored images of one part, each field (n,).
 
-    positive: mask. contents: hashes of the pictures. burned_in: the picture contains text.
+    positive: mask. contents: hashes of the pictures. burned_in: the picture contains text. features: (n, k), input
+    of the ranker's last layer.
     """
 
     scores: NDArray[np.float64]
@@ -33,6 +35,7 @@ class ScoredImages:
     paths: Sequence[Path]
     contents: Sequence[str]
     burned_in: Sequence[bool]
+    features: NDArray[np.float64]
 
 
 def ranking_metrics(ranked: ScoredImages) -> dict[str, Any]:
@@ -92,17 +95,16 @@ def write_ranker_report(
     with atomic_text(folder / "report.json") as file:
         file.write(json.dumps(report, indent=2, allow_nan=False) + "\n")
     with atomic_text(folder / "report.html") as file:
-        file.write(_page(title, name, report, curve, _film(last, order, ReportPictures(max_pixels)), facts))
+        file.write(_page(title, name, last, report, curve, _film(last, order, ReportPictures(max_pixels))))
     return report
 
 
-def _page(
-    title: str, name: str, report: Mapping[str, Any], curve: Roc, film: str, facts: Mapping[str, Any]
-) -> str:
+def _page(title: str, name: str, last: ScoredImages, report: Mapping[str, Any], curve: Roc, film: str) -> str:
+    facts = {key: value for key, value in report.items() if key not in ("parts", "roc", "first")}
     rows = "".join(
         f"<dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(_text(value))}</dd>"
         for key, value in facts.items()
-        if key != "history"
+        if key not in ("history", "powers")
     )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -116,11 +118,20 @@ if there are few images. The ranker is that of the best epoch on the validation 
 <p class="note">Its leftmost part; the vertical piece is Pos@Top.</p>{_roc(name, curve, LEFTMOST)}
 <h2>The first {len(report["first"])} of {escape(name)}</h2>
 <p class="note">The pictures are of patients: protect this file as you protect them.</p>{film}
-<h2>Training</h2>{_training(facts.get("history", []))}
+<h2>Map of {escape(name)}</h2>{feature_map(last.features, last.scores, last.positive)}
+<p class="note">t-SNE of what the last layer is given; up to {MAPPED} images, positives first.</p>
+<h2>Training</h2>{training_charts(facts.get("history", []))}
+{_powers(facts)}
 <h2>Protocol</h2><dl>{rows}</dl>
 <p class="note">cbir {cbir.__version__}. report.json has all figures.</p>
 </body></html>
 """
+
+
+def _powers(facts: Mapping[str, Any]) -> str:
+    if "powers" not in facts:
+        return ""
+    return f"<h2>Choice of p: {facts['p']:g}</h2>{power_chart(facts['powers'])}"
 
 
 def _text(value: Any) -> str:
@@ -145,15 +156,6 @@ def _roc(name: str, curve: Roc, until: float) -> str:
     inside = x < until
     xs, ys = [*x[inside].tolist(), until], [*y[inside].tolist(), float(curve.at(until))]
     return line_chart([(name, ys)], xs, "false positives", "true positives", x_range=(0.0, until))
-
-
-def _training(history: Sequence[Mapping[str, float]]) -> str:
-    if len(history) < 2:
-        return "<p>One epoch.</p>"
-    names = {"pos_at_top": "Pos@Top", "auc": "AUC"}
-    series = [(name, [row[key] for row in history]) for key, name in names.items()]
-    epochs = [float(number) for number in range(1, len(history) + 1)]
-    return line_chart(series, epochs, "epoch", "validation", x_range=(1.0, epochs[-1]))
 
 
 def _film(ranked: ScoredImages, order: NDArray[np.int64], pictures: ReportPictures) -> str:

@@ -20,6 +20,7 @@ __all__ = [
     "exact_ranks",
     "load",
     "names",
+    "weights_path",
 ]
 
 SHIPPED = Path(__file__).parent / "weights"
@@ -34,7 +35,7 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str | Path, frozen: bool = True) -> Sorter:
-    """Load a sorter by name, or from weights (.safetensors) that `cbir train sorter` wrote.
+    """Load a sorter by name, or from the folder or the weights (.safetensors) that `cbir train sorter` wrote.
 
     With `frozen`, it is not trained any further; gradients still reach the scores. Raises NotFound, with the known
     names, for anything else, and InvalidInput for weights that do not match their card.
@@ -43,9 +44,17 @@ def load(name: str | Path, frozen: bool = True) -> Sorter:
         sorter: Sorter = UNTRAINED[str(name)]()
     elif name in sorter_files.TRAINABLE_SORTERS:
         sorter = sorter_files.load_sorter(SHIPPED / f"{name}.safetensors")
-    elif Path(name).suffix == ".safetensors":
-        sorter = sorter_files.load_sorter(Path(name))
+    elif Path(name).suffix == ".safetensors" or Path(name).is_dir():
+        sorter = sorter_files.load_sorter(weights_path(name))
     else:
         listed = ", ".join(names())
-        raise NotFound(f"there is no sorter {str(name)!r}; there are: {listed}, or a .safetensors file")
+        raise NotFound(
+            f"there is no sorter {str(name)!r}; there are: {listed}, or a folder or .safetensors file of "
+            "`cbir train sorter`"
+        )
     return sorter.freeze() if frozen else sorter
+
+
+def weights_path(name: str | Path) -> Path:
+    """Return the weights of a sorter that `cbir train sorter` wrote into the folder, or the file, `name`."""
+    return Path(name) / sorter_files.WEIGHTS if Path(name).is_dir() else Path(name)

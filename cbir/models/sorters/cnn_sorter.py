@@ -17,7 +17,7 @@ COUNT = 0.1  # contribution of a score to a bin
 WIDE = 5  # blocks whose kernels reach over other positions
 LONGEST = 3**WIDE
 EXAMPLES = 1000
-STEEPNESS = 20.0  # scores in a bin that fade out over the width of one
+STEEPNESS = 8.0  # scores in a bin that fade out over the width of one; more of it gives stairs without slopes
 
 
 class Window(NamedTuple):

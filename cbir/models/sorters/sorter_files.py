@@ -9,6 +9,7 @@ from cbir.models.sorters.cnn_sorter import CnnSorter
 from cbir.models.sorters.lstm_sorter import LstmSorter
 
 TRAINABLE_SORTERS: dict[str, type[LstmSorter] | type[CnnSorter]] = {"lstm": LstmSorter, "cnn": CnnSorter}
+WEIGHTS = "sorter.safetensors"  # in the folder of `cbir train sorter`
 LARGEST = 64 << 20  # bytes of weights
 
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -22,6 +23,7 @@ from cbir.models.linear.top_push import TopPush
 from cbir.models.scoring_network import ScoringNetwork
 from cbir.training import checkpoint
 from cbir.training.last_layer import LAST_LAYERS, refit_last_layer
+from cbir.training.loss_options import LossOptions
 from cbir.training.network_scoring import picture_features, score_pictures
 from cbir.training.patient_split import split_by_positive
 from cbir.training.ranker_training import METHODS, RankerRecipe, recipe_loss, train_ranker
@@ -72,6 +74,19 @@ def test_every_method_learns(method, task, tmp_path):
     assert told["history"][told["best_epoch"] - 1] == best
 
 
+def test_loss_options_reach_the_loss(task, tmp_path):
+    steep = LossOptions(sorter="handcrafted", form="ranks", parallel="soft-margin")
+    histories = []
+    for number, options in enumerate((LossOptions(), replace(steep, parallel=None), steep)):
+        recipe = RankerRecipe("sodeep-map", **SHORT, options=options)
+        outcome = train_ranker(made(), *task, recipe, tmp_path / str(number))
+        histories.append([row["loss"] for row in outcome["history"]])
+    plain, alone, aided = histories
+    assert abs(plain[0] - alone[0]) > 0.1  # the logarithm of a precision, or a rank
+    assert aided[0] > alone[0] + 0.3  # log 2 of a score of 0
+    assert abs(aided[1] - alone[1]) < 0.3  # in the first epoch only
+
+
 @pytest.mark.parametrize("method", ["toprank", "cross-entropy"])
 def test_going_on_gives_what_never_stopping_gives(method, task, tmp_path):
     class Killed(Exception):
@@ -104,7 +119,7 @@ def test_a_seed_decides(task, tmp_path):
 def test_a_checkpoint_of_another_training_is_refused(task, tmp_path):
     pictures, positive, parts = task
     train_ranker(made(), *task, RankerRecipe(**SHORT), tmp_path)
-    for other in (RankerRecipe(**SHORT, p=2.0), RankerRecipe("focal", **SHORT)):
+    for other in (RankerRecipe(**SHORT, options=LossOptions(p=2.0)), RankerRecipe("focal", **SHORT)):
         with pytest.raises(InvalidInput, match="another training"):
             train_ranker(made(), *task, other, tmp_path)
     with pytest.raises(InvalidInput, match="another training"):
@@ -127,7 +142,7 @@ def test_a_rate_far_too_high_is_told(task, tmp_path):
 
 def test_the_losses_of_the_paper():
     positive = np.arange(40) < 8
-    assert isinstance(recipe_loss(RankerRecipe(p=math.inf), positive), TopRankLoss)
+    assert isinstance(recipe_loss(RankerRecipe(options=LossOptions(p=math.inf)), positive), TopRankLoss)
     assert isinstance(recipe_loss(RankerRecipe("pos-at-top"), positive), PosAtTopLoss)
     others, relevant = recipe_loss(RankerRecipe("cross-entropy"), positive).weights
     assert others / relevant == pytest.approx(8 / 32)
@@ -152,8 +167,6 @@ def test_the_last_layer_is_the_linear_ranker(task):
     "wrong",
     [
         {"method": "best"},
-        {"p": 0.5},
-        {"p": math.nan},
         {"epochs": 0},
         {"rate": 0},
         {"decay": 1.5},
@@ -236,7 +249,9 @@ def files(tmp_path_factory):
     return folder
 
 
-OPTIONS = ["--side", "32", "--epochs", "4", "--negatives", "10", "--rate", "0.02", "--threads", "1"]
+OPTIONS = [
+    "--side", "32", "--epochs", "4", "--negatives", "10", "--rate", "0.02", "--threads", "1",
+]  # fmt: skip
 
 
 def command(files, out, *more):
@@ -265,6 +280,12 @@ def test_the_command(files, trained):
     assert all(len(first["image_id"]) == 32 for first in report["first"])
     assert report["roc"]["true_positives"][-1] == 1.0
     assert report["training"]["method"] == "toprank"
+    best = max(report["powers"], key=lambda row: (row["pos_at_top"], row["auc"]))
+    assert [row["p"] for row in report["powers"]] == [2, 4, 8, 16, 32, 64]
+    assert report["p"] == best["p"]
+    assert f"p by validation: {best['p']:g}" in result.stdout
+    assert report["history"][report["best_epoch"] - 1]["pos_at_top"] == best["pos_at_top"]
+    assert report["parts"]["validation"]["pos_at_top"] == pytest.approx(best["pos_at_top"])
     card = json.loads((out / "ranker.json").read_text())
     assert card["results"] == report["parts"]
     assert "Not a medical device" in card["intended_use"]
@@ -278,7 +299,8 @@ def test_the_page_stands_alone(trained):
     assert page.count("src=") == 10
     for outside in ("http://", "https://", "<script", "<link", "url("):
         assert outside not in page.replace('xmlns="http://www.w3.org/2000/svg"', "").replace("url(#", "")
-    for word in ("Pos@Top", "AUC", "Not a medical device", "protect this file"):
+    words = ["Pos@Top", "AUC", "Not a medical device", "protect this file", "Choice of p", "Map of test"]
+    for word in (*words, "log2 p", "loss of training", "positive above every negative"):
         assert word in page
 
 
@@ -306,10 +328,11 @@ def test_killed_and_gone_on_with(files, trained, tmp_path):
     arguments = [sys.executable, "-m", "cbir.main", *command(files, tmp_path, "--save-every", "0")]
     process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     until = time.monotonic() + 100
-    while not (tmp_path / "checkpoint.pt").exists() and time.monotonic() < until:
+    while len(list(tmp_path.glob("p-*/checkpoint.pt"))) < 2 and time.monotonic() < until:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
+    assert not (tmp_path / "ranker.safetensors").exists()
     assert CliRunner().invoke(app, command(files, tmp_path, "--save-every", "0")).exit_code == 0
     assert (tmp_path / "ranker.safetensors").read_bytes() == (out / "ranker.safetensors").read_bytes()
 
@@ -318,6 +341,10 @@ def test_killed_and_gone_on_with(files, trained, tmp_path):
     ("more", "said"),
     [
         (["--method", "best"], "no method 'best'"),
+        (["--method", "focal", "--p", "4"], "focal does not take --p; it takes --gamma"),
+        (["--method", "top-push", "--sorter", "cnn"], "top-push does not take --sorter; it takes no options"),
+        (["--p", "0.5"], "at least 1"),
+        (["--loss", "sodeep-map", "--form", "best"], "'best'"),
         (["--positive", "stage=4"], "no column stage"),
         (["--where", "source=mr"], "of 0 images 0 are positive"),
         (["--device", "tpu9"], "no device"),
