@@ -1,6 +1,6 @@
 """Diffusion over the k-NN graph: relevance flows from the query to its neighbours, to theirs, and on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion_graph import Array, DiffusionGraph
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import CollectionReranker, Reranked
+from cbir.rerank.sure_answer import keep_sure_first
 
 COVERED = 0.5  # share of the gallery that must be passable; else the graph would be full of holes
 UNREACHED = 2.0  # below the last image that was reached; their own similarities, up to 1, order the others
@@ -51,8 +52,16 @@ class Diffusion(CollectionReranker):
     local: int = parameter(
         2000, 1, 5000, "nearest images to link where there is no graph or half of the gallery is filtered out"
     )
+    sure: float = parameter(
+        0.85, 0.0, 1.0, "the nearest image stays first if nearer than this share of the fifth's distance"
+    )
 
     def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
+        rows, reranked = self.diffuse(backend)
+        return rows, replace(reranked, scores=keep_sure_first(backend, rows, reranked.scores, self.sure))
+
+    def diffuse(self, backend: Backend) -> tuple[Rows, Reranked]:
+        """Return gallery rows, ascending, and their scores, before the first answer is decided."""
         gallery = backend.gallery
         if gallery.neighbourhood is None or not COVERED * len(gallery) <= backend.passable_count > 0:
             return self._rerank_locally(backend)

@@ -66,7 +66,7 @@ def test_equals_the_obvious_way(seed: int) -> None:
     held = vectors(250, seed)
     query = vectors(1, seed + 100)[0]
     rows = np.flatnonzero(np.arange(250) % 5)
-    diffusion = Diffusion(damping=0.8)
+    diffusion = Diffusion(damping=0.8, sure=0.0)
     whole = gallery(held)
     expected = obvious(query, held, rows, diffusion)
     result = diffusion(query, rank(query, whole, rows), whole)
@@ -106,7 +106,7 @@ def test_behind_a_filter_relevance_flows_through_all_that_is_visible(rows: np.nd
     held, query = vectors(250), vectors(1, 9)[0]
     passable = np.flatnonzero(np.arange(250) % 7 != 1)
     rows = np.intersect1d(rows, passable)
-    whole, diffusion = gallery(held), Diffusion(damping=0.8)
+    whole, diffusion = gallery(held), Diffusion(damping=0.8, sure=0.0)
     ranking = replace(rank(query, whole, rows), passable=passable)
     expected = obvious(query, held, passable, diffusion)[np.searchsorted(passable, rows)]
     result = diffusion(query, ranking, whole)
@@ -129,8 +129,8 @@ def test_a_filter_that_follows_the_clusters_keeps_relevance_inside() -> None:
     assert flow_rows(graph, across, None) is across
     assert not len(flow_rows(graph, across[:0], everything))
     ranking = rank(query, whole, rows)
-    inside = Diffusion(damping=0.8)(query, replace(ranking, passable=everything), whole)
-    expected = obvious(query, held, rows, Diffusion(damping=0.8))
+    inside = Diffusion(damping=0.8, sure=0.0)(query, replace(ranking, passable=everything), whole)
+    expected = obvious(query, held, rows, Diffusion(damping=0.8, sure=0.0))
     reached = expected > 0
     np.testing.assert_allclose(
         inside.reported(inside.scores[reached]), expected[reached] / expected.max(), rtol=2e-3
