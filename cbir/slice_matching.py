@@ -79,13 +79,13 @@ def _group_rows(
 ) -> tuple[Rows, NDArray[np.int64]]:
     """Return those of `rows` that belong to a group, and their groups, numbered in the order of their first rows."""
     numbers, groups = collection.group_images(UIDS[level])
-    places = np.searchsorted(numbers, view.gallery.ids[rows])
-    known = np.flatnonzero(places < len(numbers))
-    known = known[numbers[places[known]] == view.gallery.ids[rows[known]]]
-    _, firsts, members = np.unique(groups[places[known]], return_index=True, return_inverse=True)
+    positions = np.searchsorted(numbers, view.gallery.ids[rows])
+    grouped = np.flatnonzero(positions < len(numbers))
+    grouped = grouped[numbers[positions[grouped]] == view.gallery.ids[rows[grouped]]]
+    _, firsts, members = np.unique(groups[positions[grouped]], return_index=True, return_inverse=True)
     position = np.empty(len(firsts), np.int64)
     position[np.argsort(firsts)] = np.arange(len(firsts))
-    return rows[known], position[members]
+    return rows[grouped], position[members]
 
 
 def _squared_length(view: View) -> float:

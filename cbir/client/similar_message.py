@@ -18,7 +18,7 @@ def similar_message(scope: DicomScope, request: SimilarRequest, similar: Similar
     similar : SimilarGroups
         Its result.
     """
-    places = enumerate(similar.groups, start=request.offset + 1)
+    ranked = enumerate(similar.groups, start=request.offset + 1)
     return SimilarAnswer(
         query=SimilarQuery(
             study=scope.study,
@@ -30,13 +30,13 @@ def similar_message(scope: DicomScope, request: SimilarRequest, similar: Similar
         combine=request.combine,
         exclude=request.exclude,
         total=similar.total,
-        results=[_place(request.level, rank, group) for rank, group in places],
+        results=[_result(request.level, rank, group) for rank, group in ranked],
         rerank=similar.reranking,
         timings_ms=similar.timings_ms,
     )
 
 
-def _place(level: Level, rank: int, group: ImageGroup) -> SimilarPlace:
+def _result(level: Level, rank: int, group: ImageGroup) -> SimilarPlace:
     study, *below = group_key(group.best, level)
     series, instance = [*below, None, None][:2]
     return SimilarPlace(

@@ -59,9 +59,9 @@ def _print_table(answer: SimilarAnswer) -> None:
     from rich.table import Table
 
     table = Table("rank", "score", "images", "study", "series", "best image", box=None)
-    for place in answer.results:
-        names = place.study, place.series or "", place.best.image_id
-        table.add_row(str(place.rank), f"{place.score:.4f}", str(place.found), *names)
+    for result in answer.results:
+        names = result.study, result.series or "", result.best.image_id
+        table.add_row(str(result.rank), f"{result.score:.4f}", str(result.found), *names)
     console = results_console()
     console.print(table)
     searched, milliseconds = answer.query.images, answer.timings_ms["total"]

@@ -113,8 +113,8 @@ def _matches(match: QidoMatch) -> list[dict[str, Any]]:
 
 def _private_item(*elements: tuple[str, str, Any]) -> dict[str, Any]:
     """Return an item of a private sequence, with its own private creator (PS3.5, 7.8.1) and without empty values."""
-    known = {tag: {"vr": vr, "Value": [value]} for tag, vr, value in elements if value not in (None, "")}
-    return {"00770010": {"vr": "LO", "Value": [CREATOR]}, **known}
+    item = {tag: {"vr": vr, "Value": [value]} for tag, vr, value in elements if value not in (None, "")}
+    return {"00770010": {"vr": "LO", "Value": [CREATOR]}, **item}
 
 
 # Returned at every level; explained in docs/orthanc.md.

@@ -183,9 +183,9 @@ def search_similar(scope: DicomScope, params: SimilarParameters) -> tuple[Simila
         searcher = state.searcher(params.collection)
         similar = find_similar(searcher, scope, params.to_request(), deadline)
     metrics_routes.observe_stages(similar.timings_ms)
-    shown = {match.image.image_id for group in similar.groups for match in group.matches}
-    shown |= {group.best.image_id for group in similar.groups}
-    log_images([*(record.image_id for record in similar.queries), *sorted(shown)])
+    reported = {match.image.image_id for group in similar.groups for match in group.matches}
+    reported |= {group.best.image_id for group in similar.groups}
+    log_images([*(record.image_id for record in similar.queries), *sorted(reported)])
     return similar, searcher
 
 
