@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, read_labelled_rows, score_query
+from cbir.gallery.gallery import Gallery
 from cbir.rerank import get_tuned
 from cbir.rerank.auto import CANDIDATES, AutoChoice, default_choice, read_choice
 from cbir.rerank.none import NoReranking
@@ -20,6 +21,7 @@ LEAST_MEAN_CLASS = 3.0  # images; labels that nearly every image has for itself 
 MOST_QUERIES, LEAST_QUERIES = 150, 50
 COMPARED = 2_000_000  # queries times images, about: a second on one core for a method that reads all vectors
 USUAL_LABEL = "label"  # the key that commands take by default
+PLAIN = (NoReranking.name, {})
 Quality = NDArray[np.float64]
 
 
@@ -59,12 +61,12 @@ def choose(collection: Collection, label_key: str | None = None) -> AutoChoice:
     tuned = collection.profile.rerank
     rerankers = [get_tuned(method, tuned, parameters) for method, parameters in CANDIDATES]
     with OneBlasThread():  # more wait for each other, and take three times as long on cores that are busy
-        scored = compare_candidates(view, labelled, rerankers, count)
+        scored = compare_candidates(view.gallery, labelled, rerankers, count)
     if not len(scored):
         return default
     means = np.mean(scored, axis=0)  # (candidates, 2)
     usual = CANDIDATES.index((default.method, {}))
-    best = best_candidate(scored, usual)
+    best = best_candidate(scored, usual, CANDIDATES.index(PLAIN))
     method, parameters = CANDIDATES[best]
     against = (
         "no other method is clearly better" if best == usual else f"clearly better than {default.method}"
@@ -73,15 +75,16 @@ def choose(collection: Collection, label_key: str | None = None) -> AutoChoice:
         against = "clearly better than with its defaults"
     reason = f"{against} on {len(scored)} images by {key}: {_quality(means[best])}"
     if method != NoReranking.name:
-        reason += f"; without re-ranking {_quality(means[CANDIDATES.index((NoReranking.name, {}))])}"
+        reason += f"; without re-ranking {_quality(means[CANDIDATES.index(PLAIN)])}"
     return AutoChoice(method, reason, parameters, view.snapshot_generation, label_key)
 
 
-def best_candidate(scored: Quality, usual: int) -> int:
+def best_candidate(scored: Quality, usual: int, plain: int) -> int:
     """Return the candidate with the best sum of mAP and P@1 of those clearly better than the usual one.
 
-    Clearly: by more than a standard error of the paired differences; or the AP alone by more than two, and P@1 is
-    not lower. First answers are so noisy that the best of eight would often be the luckiest.
+    Clearly: the sum by more than a standard error of the paired differences, or the AP alone by more than two while
+    P@1 is lower by less than one; and neither is below that of no re-ranking. First answers are so noisy that the
+    best of eight would often be the luckiest.
 
     Parameters
     ----------
@@ -89,13 +92,16 @@ def best_candidate(scored: Quality, usual: int) -> int:
         AP and P@1 of q queries with r candidates.
     usual : int
         Candidate that stays unless another one is clearly better.
+    plain : int
+        Candidate that does not re-rank.
     """
     gains = scored - scored[:, usual : usual + 1]
     means, errors = gains.mean(axis=0), _standard_error(gains)
     sums = gains.sum(axis=2)
     better = (sums.mean(axis=0) > _standard_error(sums)) | (
-        (means[:, 0] > 2 * errors[:, 0]) & (means[:, 1] >= 0.0)
+        (means[:, 0] > 2 * errors[:, 0]) & (means[:, 1] >= -errors[:, 1])
     )
+    better &= (means >= means[plain]).all(axis=1)
     better[usual] = False
     return int(np.argmax(np.where(better, sums.mean(axis=0), -np.inf))) if better.any() else usual
 
@@ -110,14 +116,14 @@ def _quality(means: Quality) -> str:
 
 
 def compare_candidates(
-    view: View, labelled: LabelledRows, rerankers: Sequence[Reranker], count: int
+    gallery: Gallery, labelled: LabelledRows, rerankers: Sequence[Reranker], count: int
 ) -> Quality:
     """Score leave-one-out queries, without images of the query's own patient.
 
     Parameters
     ----------
-    view : View
-        View of the collection.
+    gallery : Gallery
+        Vectors of the collection.
     labelled : LabelledRows
         Its rows with their labels and patients.
     rerankers : sequence of Reranker
@@ -131,7 +137,7 @@ def compare_candidates(
         AP and P@1; queries without a relevant image are left out.
     """
     drawn = draw_queries(labelled, labelled.can_query, count)
-    scored = (score_query(view, labelled, index, rerankers) for index in drawn)
+    scored = (score_query(gallery, labelled, index, rerankers) for index in drawn)
     return np.array([quality for quality in scored if quality is not None])
 
 

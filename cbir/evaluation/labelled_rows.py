@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cbir.evaluation.candidates import encode_values
 from cbir.evaluation.metrics.average_precision import average_precision
+from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import rank, top_k
 from cbir.rerank.reranker import Reranker
 from cbir.store import Collection, View
@@ -66,14 +67,14 @@ def draw_queries(labelled: LabelledRows, usable: NDArray[np.bool_], count: int) 
 
 
 def score_query(
-    view: View, labelled: LabelledRows, index: int, rerankers: Sequence[Reranker]
+    gallery: Gallery, labelled: LabelledRows, index: int, rerankers: Sequence[Reranker]
 ) -> NDArray[np.float64] | None:
     """Query with one image, without it and images of its patient.
 
     Parameters
     ----------
-    view : View
-        View of the collection.
+    gallery : Gallery
+        Vectors of the collection.
     labelled : LabelledRows
         Its rows with their labels and patients.
     index : int
@@ -92,10 +93,10 @@ def score_query(
     relevant = labelled.label[others] == labelled.label[index]
     if not relevant.any():
         return None
-    query = view.gallery.vectors(labelled.rows[index : index + 1])[0]
-    ranking = rank(query, view.gallery, labelled.rows[others])
+    query = gallery.vectors(labelled.rows[index : index + 1])[0]
+    ranking = rank(query, gallery, labelled.rows[others])
     hits = [
         relevant[top_k(scores, len(scores))]
-        for scores in (each(query, ranking, view.gallery).scores for each in rerankers)
+        for scores in (each(query, ranking, gallery).scores for each in rerankers)
     ]
     return np.array([[average_precision(each[None])[0], each[0]] for each in hits])

@@ -77,7 +77,7 @@ def tune_svm(
         progress(done, len(grid))
         parameters = collection.profile.rerank | {"C": C, "gamma": gamma}
         reranker = rerank.get(METHOD, **parameters)
-        scored = (score_query(view, labelled, index, [reranker]) for index in indices)
+        scored = (score_query(view.gallery, labelled, index, [reranker]) for index in indices)
         defined = [quality[0, 0] for quality in scored if quality is not None]
         if not defined:
             raise InvalidInput(f"no image shares its {label_key} with an image of another patient")
