@@ -125,6 +125,14 @@ class Settings(BaseSettings):
     index_roots: Words = Field((), description="folders that jobs may index; empty: none")
     exact_limit: int = Field(2_000_000, ge=1, description="largest collection that is re-ranked as a whole")
     candidates: int = Field(50_000, ge=1, description="images re-ranked in a larger one, plus a sample")
+    indexed_candidates: int = Field(
+        5000,
+        ge=1,
+        description="the same, where `cbir collection build-index` has made an index that finds them",
+    )
+    index_probes: int = Field(
+        128, ge=1, description="lists of that index that a search reads: more find more, and take longer"
+    )
     require_tokens: bool | None = Field(
         None, description="require a token for every request; unset: unless the service listens on loopback"
     )

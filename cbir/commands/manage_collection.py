@@ -140,6 +140,20 @@ def compact(
 
 
 @app.command()
+def build_index(
+    collection: options.Folder,
+    drop: Annotated[bool, Option("--drop", help="Delete the index, and make no more.")] = False,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Index the nearest images of collections beyond `exact_limit`; later snapshots renew the index."""
+    with Collection(collection) as opened, opened.writer() as writer:
+        if drop:
+            writer.drop_candidates()
+        images = 0 if drop else writer.build_candidates()
+        print_values({"folder": str(opened.folder), "images_indexed": images}, format)
+
+
+@app.command()
 def delete(
     collection: options.Folder,
     image_ids: Annotated[list[str] | None, Argument(help="Ids of the images.")] = None,

@@ -24,7 +24,12 @@ from cbir.search import Request
 from cbir.settings import Settings
 from cbir.store import Collection
 
-DECISIVE_SETTINGS = {"exact_limit", "candidates"}  # that decide the content of a run
+DECISIVE_SETTINGS = {
+    "exact_limit",
+    "candidates",
+    "indexed_candidates",
+    "index_probes",
+}  # that decide the content of a run
 
 Progress = Callable[[int], None]
 

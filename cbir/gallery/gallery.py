@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.cancellation import checkpoint, run_to_end
+from cbir.gallery.candidate_index import CandidateIndex
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.space_cache import SpaceCache
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
@@ -27,6 +28,7 @@ class Gallery(VectorBlocks):
     ids: (n,) int64, strictly ascending: image number of each row.
     parts: start and stop of each part of the descriptor; empty if it has one kind of values.
     projected: the vectors are projected to principal directions, and compared as they are.
+    candidates: index of the first rows, those of a snapshot; None without one.
     neighbourhood: k-NN graph; None without a snapshot.
     """
 
@@ -34,6 +36,7 @@ class Gallery(VectorBlocks):
     parts: tuple[tuple[int, int], ...] = ()
     neighbourhood: Neighbourhood | None = None
     projected: bool = False
+    candidates: CandidateIndex | None = None
 
     def __len__(self) -> int:
         return len(self.ids)

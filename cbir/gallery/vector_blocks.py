@@ -19,6 +19,14 @@ def spread_rows(count: int, most: int) -> Rows:
     return np.unique(np.linspace(0, count - 1, min(most, count)).astype(np.int64))
 
 
+def is_among(candidates: Rows, rows: Rows) -> NDArray[np.bool_]:
+    """Return whether each candidate is in ascending `rows`, by bisection."""
+    if not len(rows):
+        return np.zeros(len(candidates), bool)
+    positions = np.minimum(np.searchsorted(rows, candidates), len(rows) - 1)
+    return np.asarray(rows[positions] == candidates)
+
+
 @dataclass(frozen=True, eq=False)
 class VectorBlocks:
     """n vectors of d dimensions; a row is a vector's index over all blocks, 0..n-1.

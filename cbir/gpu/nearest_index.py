@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cbir.cancellation import locked, run_to_end
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import CANCELLATION, RankingList, rank, similarities
-from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
+from cbir.gallery.vector_blocks import Floats, Rows, is_among, spread_rows
 from cbir.gpu import OutOfDeviceMemory, faiss_index
 from cbir.gpu.faiss_index import LISTS, TRAINED_ON, Kind
 
@@ -144,5 +144,4 @@ def _is_among(candidates: Rows, gallery: Gallery, rows: Rows | None) -> NDArray[
     """Return whether each candidate is in ascending `rows`; None for all of the gallery."""
     if rows is None:
         return candidates < len(gallery)
-    positions = np.minimum(np.searchsorted(rows, candidates), len(rows) - 1)
-    return np.asarray(rows[positions] == candidates)
+    return is_among(candidates, rows)

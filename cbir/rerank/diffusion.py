@@ -84,8 +84,8 @@ class Diffusion(CollectionReranker):
             return ranking.rows, LogFlow(np.empty(0, np.float32))
         nearest = np.sort(top_k(ranking.similarities, self.local))
         population = ranking.population
-        whole = population is None or len(population) == len(gallery)
-        space = gallery.space if whole else gallery.space_of(population)
+        limited = population is not None and len(population) < len(gallery)
+        space = gallery.space_of(population) if limited and population is not None else gallery.space
         graph, squared = _local_graph(backend.query, gallery.vectors(ranking.rows[nearest]), space)
         reached, flow = self.spread(DiffusionGraph(graph), squared)
         scores = log_scores(flow, squared[reached], nearest[reached], ranking.similarities, self.closeness)

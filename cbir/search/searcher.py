@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cbir import rerank
 from cbir.errors import InvalidInput, NotFound
-from cbir.gallery.candidate_list import rank_candidates
+from cbir.gallery.candidate_list import CandidateLimits, rank_candidates
 from cbir.gallery.ranking import RankingList
 from cbir.gallery.vector_blocks import Floats, Rows, Scores
 from cbir.gpu.device_search import DeviceSearch
@@ -320,8 +320,11 @@ class Searcher:
     def _rank_candidates(
         self, queries: Sequence[Floats], view: View, rows: Rows | None, k: int, include: Rows | None = None
     ) -> tuple[RankingList, str | None]:
-        limit, count = self.settings.exact_limit, max(self.settings.candidates, k)
-        return rank_candidates(queries, view.gallery, rows, exact_limit=limit, count=count, include=include)
+        settings = self.settings
+        limits = CandidateLimits(
+            settings.exact_limit, settings.candidates, settings.indexed_candidates, settings.index_probes
+        )
+        return rank_candidates(queries, view.gallery, rows, limits, k, include)
 
     def _parse_feedback(self, view: View, request: Request) -> RelevanceFeedback:
         """Return the judgements of the request that are not 0; raises NotFound and InvalidInput."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, LargeBinary, cast, func, select
 
 from cbir.errors import CollectionDamaged, NotFound
+from cbir.gallery.candidate_index import CandidateIndex
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.vector_blocks import Rows
@@ -175,6 +176,7 @@ def build_view(
     opened: tuple[Snapshot, SnapshotInfo] | None,
     previous: View | None,
     neighbourhood: Neighbourhood | None = None,
+    candidates: CandidateIndex | None = None,
 ) -> View:
     """Build the view of the generation that the connection's transaction sees.
 
@@ -193,6 +195,8 @@ def build_view(
         Older view; its second block is reused if it has the same snapshot.
     neighbourhood : Neighbourhood, optional
         k-NN graph of the snapshot.
+    candidates : CandidateIndex, optional
+        Index of the snapshot.
     """
     snapshot, info = opened or (None, None)
     tail, tail_ids = np.empty((0, 0), np.float32), np.empty(0, np.int64)
@@ -213,10 +217,14 @@ def build_view(
     if snapshot is None or not len(snapshot.ids):
         gallery = Gallery((tail,), tail_ids, parts, projected=profile.is_projected)
     elif not len(tail):
-        gallery = Gallery((snapshot.vectors,), snapshot.ids, parts, neighbourhood, profile.is_projected)
+        gallery = Gallery(
+            (snapshot.vectors,), snapshot.ids, parts, neighbourhood, profile.is_projected, candidates
+        )
     else:
         ids = np.concatenate([snapshot.ids, tail_ids])
-        gallery = Gallery((snapshot.vectors, tail), ids, parts, neighbourhood, profile.is_projected)
+        gallery = Gallery(
+            (snapshot.vectors, tail), ids, parts, neighbourhood, profile.is_projected, candidates
+        )
     deleted = np.fromiter(connection.scalars(select(tombstones.c.number)), np.int64)
     rows = None
     if len(deleted):

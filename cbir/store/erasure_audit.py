@@ -47,7 +47,7 @@ def _contains(path: Path, pattern: bytes) -> bool:
 
 def _old_snapshots(folder: Path, connection: Connection) -> Iterator[str]:
     info = metadata.read_snapshot_info(connection)
-    current = {info.file, info.neighbours} if info else set()
+    current = set(info.files) if info else set()
     for path in sorted((folder / "snapshots").glob("*")):
         if path.name not in current:
             yield f"snapshots/{path.name} is of an earlier state; {COMPACT}"

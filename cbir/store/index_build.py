@@ -8,10 +8,14 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine, delete, func, select, text
 
 from cbir.atomic import sync_folder
+from cbir.errors import InvalidInput
 from cbir.gallery import knn, whitening
+from cbir.gallery.candidate_index import build_candidate_index
+from cbir.gallery.vector_blocks import VectorBlocks
 from cbir.store import last_good, metadata, normalisation, schema
 from cbir.store import snapshot as snapshots
 from cbir.store.agreement import require_agreement
+from cbir.store.candidate_file import write_candidate_index
 from cbir.store.collection_view import load_vectors, vector_pages
 from cbir.store.knn_file import write_knn
 from cbir.store.normalisation import Statistics
@@ -48,8 +52,8 @@ def statistics_are_outgrown(engine: Engine) -> bool:
 
 def _intact(folder: Path, info: SnapshotInfo) -> bool:
     path = folder / "snapshots" / info.file
-    with_neighbours = info.neighbours_checksum is not None and path.with_name(info.neighbours).is_file()
-    return with_neighbours and path.is_file() and path.stat().st_size == info.size
+    complete = all(path.with_name(name).is_file() for name in info.files)
+    return complete and info.neighbours_checksum is not None and path.stat().st_size == info.size
 
 
 def rebuild_index(folder: Path, engine: Engine, refit: bool = False) -> None:
@@ -70,6 +74,7 @@ def rebuild_index(folder: Path, engine: Engine, refit: bool = False) -> None:
     with engine.connect() as connection:
         profile = Profile.model_validate_json(metadata.required_value(connection, "profile"))
         statistics = None if refit else metadata.read_statistics(connection)
+        previous = metadata.read_snapshot_info(connection)
         generation = int(metadata.required_value(connection, "generation")) + 1
         last = connection.scalar(text("SELECT seq FROM sqlite_sequence WHERE name = 'images'")) or 0
         count = connection.scalar(select(func.count()).select_from(vectors)) or 0
@@ -94,15 +99,62 @@ def rebuild_index(folder: Path, engine: Engine, refit: bool = False) -> None:
     space = whitening.plain_space(matrix.shape[1]) if plain else whitening.fit_space(matrix, parts)
     neighbours = knn.find_neighbours(matrix, space)
     info.neighbours_checksum = write_knn(snapshot_folder / info.neighbours, neighbours)
+    if previous and previous.candidates_checksum and count:
+        info.candidates_checksum = _write_candidates(snapshot_folder / name, info, matrix)
     with engine.begin() as connection:
         metadata.set_value(connection, "statistics", statistics.to_json())
         metadata.set_value(connection, "snapshot", info.model_dump_json())
         connection.execute(delete(tombstones))
         metadata.bump_generation(connection)
-    current = (name, info.neighbours)
-    last_good.store_last_good(folder, engine, (*(f"snapshots/{file}" for file in current), schema.SECRET))
+    _keep_current_files(folder, engine, info)
+
+
+def build_candidates(folder: Path, engine: Engine) -> SnapshotInfo:
+    """Write the candidate index of the present snapshot and switch to it; later snapshots have one too.
+
+    Raises InvalidInput without a snapshot, and CollectionDamaged if it cannot be read.
+    """
+    with engine.connect() as connection:
+        info, statistics = metadata.read_snapshot_info(connection), metadata.read_statistics(connection)
+    if info is None or statistics is None or not info.images:
+        raise InvalidInput(
+            f"{folder} has no snapshot to index; `cbir collection compact {folder}` writes one"
+        )
+    path = folder / "snapshots" / info.file
+    snapshot = snapshots.open_snapshot(
+        path, info, statistics.dimensions
+    )  # its vectors live as long as it does
+    info.candidates_checksum = _write_candidates(path, info, snapshot.vectors)
+    with engine.begin() as connection:
+        metadata.set_value(connection, "snapshot", info.model_dump_json())
+        metadata.bump_generation(connection)
+    _keep_current_files(folder, engine, info)
+    return info
+
+
+def drop_candidates(folder: Path, engine: Engine) -> None:
+    """Delete the candidate index; later snapshots have none."""
+    with engine.begin() as connection:
+        info = metadata.read_snapshot_info(connection)
+        if info is None or not info.candidates_checksum:
+            return
+        info.candidates_checksum = None
+        metadata.set_value(connection, "snapshot", info.model_dump_json())
+        metadata.bump_generation(connection)
+    _keep_current_files(folder, engine, info)
+
+
+def _write_candidates(snapshot: Path, info: SnapshotInfo, matrix: Matrix) -> str:
+    index = build_candidate_index(VectorBlocks((matrix,)))
+    return write_candidate_index(snapshot.with_name(info.candidates), index)
+
+
+def _keep_current_files(folder: Path, engine: Engine, info: SnapshotInfo) -> None:
+    """Renew the last good copy, and delete the files of earlier snapshots."""
+    last_good.store_last_good(folder, engine, (*(f"snapshots/{file}" for file in info.files), schema.SECRET))
+    snapshot_folder = folder / "snapshots"
     for path in snapshot_folder.iterdir():
-        if path.name not in current and path.is_file():
+        if path.name not in info.files and path.is_file():
             path.unlink(missing_ok=True)
     sync_folder(snapshot_folder)  # else a power cut could bring them back
 

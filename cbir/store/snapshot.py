@@ -26,7 +26,8 @@ class SnapshotInfo(BaseModel):
 
     generation: of the collection when it was written. last_number: largest image number that it covers, even if that
     image was deleted. size: of the file, bytes. checksum: BLAKE2b of the file. neighbours_checksum: of the k-NN file;
-    None if an older program wrote the snapshot without one.
+    None if an older program wrote the snapshot without one. candidates_checksum: of the candidate index; None
+    without one.
     """
 
     file: str
@@ -36,6 +37,18 @@ class SnapshotInfo(BaseModel):
     size: int
     checksum: str
     neighbours_checksum: str | None = None
+    candidates_checksum: str | None = None
+
+    @property
+    def candidates(self) -> str:
+        """Name of the candidate index beside the snapshot."""
+        return str(Path(self.file).with_suffix(".candidates"))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of the snapshot and the files beside it."""
+        beside = (self.candidates,) if self.candidates_checksum else ()
+        return (self.file, self.neighbours, *beside)
 
     @property
     def neighbours(self) -> str:

@@ -7,9 +7,11 @@ from sqlalchemy import Connection, Engine
 
 from cbir.cancellation import run_to_end
 from cbir.errors import CollectionDamaged
+from cbir.gallery.candidate_index import CandidateIndex
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.store import metadata
 from cbir.store.agreement import require_sample_agreement
+from cbir.store.candidate_file import read_candidate_index
 from cbir.store.collection_view import View, build_view
 from cbir.store.knn_file import read_knn
 from cbir.store.profile import Profile
@@ -33,12 +35,14 @@ class ViewCache:
         self._view: View | None = None
         self._snapshot: tuple[Snapshot, SnapshotInfo] | None = None
         self._neighbourhood: Neighbourhood | None = None  # of the snapshot
+        self._candidates: CandidateIndex | None = None  # of the snapshot
         self._snapshot_problem: str | None = None
         self._neighbours_problem: str | None = None
+        self._candidates_problem: str | None = None
 
     @property
     def problem(self) -> str | None:
-        return self._snapshot_problem or self._neighbours_problem
+        return self._snapshot_problem or self._neighbours_problem or self._candidates_problem
 
     def view(self) -> View:
         """Return the view of the latest generation, from memory if nothing has changed."""
@@ -70,6 +74,7 @@ class ViewCache:
             self._snapshot,
             self._view,
             self._neighbourhood,
+            self._candidates,
         )
 
     def _open_snapshot(self, connection: Connection) -> bool:
@@ -78,10 +83,12 @@ class ViewCache:
         self._snapshot_problem = None
         if info is None:
             self._snapshot = self._neighbourhood = self._neighbours_problem = None
+            self._candidates = self._candidates_problem = None
             return True
         if self._snapshot and self._snapshot[1] == info:
             return True
         self._neighbourhood = self._neighbours_problem = None
+        self._candidates = self._candidates_problem = None
         statistics = metadata.read_statistics(connection)
         if statistics is None:
             raise CollectionDamaged(
@@ -103,4 +110,12 @@ class ViewCache:
                 self._neighbourhood = Neighbourhood(neighbours)
         except CollectionDamaged as damage:
             self._neighbours_problem = f"{damage}: re-ranking by neighbours sees the nearest images alone"
+        try:
+            if info.candidates_checksum:
+                index_path = path.with_name(info.candidates)
+                self._candidates = read_candidate_index(
+                    index_path, info.candidates_checksum, info.images, dimensions
+                )
+        except CollectionDamaged as damage:
+            self._candidates_problem = f"{damage}: all images are compared with every query"
         return True

@@ -359,6 +359,7 @@ class Writer:
         """Store the serialised model that was fitted to the grades in a label."""
         with self._engine.begin() as connection:
             grade_models.set_grade_model(connection, label, text)
+            metadata.bump_generation(connection)
 
     def set_auto(self, text: str) -> None:
         """Store the serialised choice of the re-ranker that `auto` stands for."""
@@ -377,6 +378,14 @@ class Writer:
     ) -> bool:
         """Write a snapshot without deleted images and free unused space; see `compaction.compact_files`."""
         return compact_files(self.folder, self._engine, refit, history_days, deleted_days)
+
+    def build_candidates(self) -> int:
+        """Write the candidate index of the snapshot and return its number of images; later snapshots have one too."""
+        return index_build.build_candidates(self.folder, self._engine).images
+
+    def drop_candidates(self) -> None:
+        """Delete the candidate index."""
+        index_build.drop_candidates(self.folder, self._engine)
 
     def snapshot(self, refit: bool = False) -> None:
         """Rebuild the derived index from the database and switch to it; `refit` fits new statistics."""

@@ -1,0 +1,103 @@
+"""Inverted file of bytes that finds the nearest images of a large collection without comparing all."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import faiss
+import numpy as np
+
+from cbir.cancellation import checkpoint
+from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, is_among, spread_rows
+
+TRAINED_ON = 64  # images per list to train on, at most
+ITERATIONS = 6  # of k-means
+ADDED = 65_536  # rows added at a time
+FEW = 256  # excluded rows up to which more are fetched in place of a selector
+SLACK = 0.25  # share of further rows to fetch: bytes change the order of what is nearly as far
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateIndex:
+    """Inverted file (Jegou et al. 2011, section V) with one byte a value, over the first rows of a gallery.
+
+    index: faiss.IndexIVFScalarQuantizer; its ids are rows.
+    """
+
+    index: Any
+
+    def __len__(self) -> int:
+        return int(self.index.ntotal)
+
+    def nearest(self, query: Floats, count: int, probes: int, allowed: Rows | None = None) -> Rows:
+        """Return `count` rows of which nearly all are among the nearest.
+
+        Parameters
+        ----------
+        query : (d,) float32
+            Query vector.
+        count : int
+            Number of rows to find; fewer where fewer are allowed.
+        probes : int
+            Lists to read of those where all rows are allowed; the fewer are, the more lists hold as many of them.
+        allowed : (m,) int64 or None
+            Rows to search, ascending and all indexed; None for all.
+
+        Returns
+        -------
+        (c,) int64
+            Ascending, c at least `count` where so many are allowed.
+        """
+        total = len(self) if allowed is None else len(allowed)
+        count = min(count, total)
+        if not count:
+            return np.empty(0, np.int64)
+        missing, selector = len(self) - total, None
+        if missing > FEW:
+            bits = np.zeros(len(self), bool)
+            bits[allowed] = True
+            selector, missing = faiss.IDSelectorBitmap(np.packbits(bits, bitorder="little")), 0
+        probes = int(np.ceil(probes * len(self) / total))
+        fetched = min(count + int(SLACK * count) + missing, len(self))
+        while True:
+            checkpoint()
+            options = faiss.SearchParametersIVF(nprobe=min(probes, self.index.nlist), sel=selector)
+            rows = self.index.search(query[None, :], fetched, params=options)[1][0]
+            rows = np.sort(rows[rows >= 0])
+            rows = rows if allowed is None or selector is not None else rows[is_among(rows, allowed)]
+            if len(rows) >= count or probes >= self.index.nlist:
+                return np.asarray(rows, np.int64)
+            probes *= 4
+
+
+def build_candidate_index(
+    vectors: VectorBlocks, progress: Callable[[int], None] | None = None
+) -> CandidateIndex:
+    """Build the index of all vectors, at least one; the number of lists is the root of theirs. Deterministic.
+
+    Parameters
+    ----------
+    vectors : VectorBlocks
+        (n, d) float32.
+    progress : callable, optional
+        Called with the number of rows that are indexed.
+    """
+    count = len(vectors)
+    lists = int(np.sqrt(count))
+    sample = vectors.vectors(spread_rows(count, TRAINED_ON * lists))
+    index = faiss.IndexIVFScalarQuantizer(
+        faiss.IndexFlatL2(vectors.dimensions), vectors.dimensions, lists, faiss.ScalarQuantizer.QT_8bit
+    )
+    index.by_residual = False
+    index.cp.niter, index.cp.max_points_per_centroid, index.cp.min_points_per_centroid = (
+        ITERATIONS,
+        TRAINED_ON,
+        1,
+    )
+    index.train(sample)
+    for start in range(0, count, ADDED):
+        checkpoint()
+        index.add(vectors.vectors(np.arange(start, min(start + ADDED, count))))
+        if progress:
+            progress(int(index.ntotal))
+    return CandidateIndex(index)

@@ -1,0 +1,54 @@
+"""File of the candidate index of a snapshot: derived like the snapshot, stored beside it, read in place."""
+
+from pathlib import Path
+
+import faiss
+import numpy as np
+
+from cbir.atomic import atomic_binary
+from cbir.errors import CollectionDamaged
+from cbir.gallery.candidate_index import CandidateIndex
+from cbir.store.permissions import file_mode
+from cbir.store.snapshot import file_checksum
+
+WRITTEN = 1 << 20  # bytes written at a time
+
+
+def write_candidate_index(path: Path, candidates: CandidateIndex) -> str:
+    """Write an index to `path` atomically and return the file's checksum."""
+    with atomic_binary(path, permissions=file_mode(path.parent)) as file:
+        faiss.write_index(candidates.index, faiss.PyCallbackIOWriter(file.write, WRITTEN))
+    return file_checksum(path)
+
+
+def read_candidate_index(path: Path, checksum: str, count: int, dimensions: int) -> CandidateIndex:
+    """Map a file that `write_candidate_index` wrote.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    checksum : str
+        Its checksum; nothing of another file is read.
+    count : int
+        Images of the snapshot that it belongs to.
+    dimensions : int
+        Length of their vectors.
+
+    Raises
+    ------
+    CollectionDamaged
+        If the file is missing or has changed.
+    """
+    try:
+        if file_checksum(path) != checksum:
+            raise CollectionDamaged(f"the candidate index {path.name} has changed since it was written")
+        mapped = np.memmap(path, np.uint8, "r")
+        reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(mapped), mapped.size)
+        index = faiss.read_index(reader)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise CollectionDamaged(f"the candidate index {path.name} cannot be read") from error
+    if index.d != dimensions or index.ntotal != count:
+        raise CollectionDamaged(f"the candidate index {path.name} does not fit its snapshot")
+    index.referenced_objects = [reader, mapped]  # the lists view them
+    return CandidateIndex(index)
