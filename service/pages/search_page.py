@@ -7,6 +7,7 @@ from flask import Blueprint, render_template, request
 
 from cbir import rerank
 from cbir.errors import NotFound
+from cbir.rerank.several_examples import takes_several_examples
 from cbir.search import MAX_TEXT, Searcher, can_search_by_text
 from cbir.store import Record
 from service.access.private_details import public_text
@@ -50,6 +51,7 @@ def index() -> tuple[str, HTTPStatus]:
         grade_columns=searcher.collection.graded_labels(),
         examples=_examples(searcher),
         choices=rerank.RERANKERS,
+        takes_judgements=takes_several_examples,
         rerank=state.settings.rerank,
         k=min(DEFAULT_K, state.settings.max_results),
         max_results=state.settings.max_results,

@@ -57,13 +57,14 @@ function form(query) {
   return fields;
 }
 
-/** Search with a query {image | text | file, frame, window, region} and parameters {k, rerank, where: [], feedback: []}. */
+/** Search with a query {image | text | file, frame, window, region} and {k, rerank, parameters: {}, where: [], feedback: []}. */
 export async function search(query, params, signal) {
   let options;
   const collection = current();
   if (query.image || query.text) {
     const fields = { ...(query.image ? { image_id: query.image } : { text: query.text }), ...params };
     if (!params.feedback.length) delete fields.feedback;
+    if (!Object.keys(params.parameters).length) delete fields.parameters;
     if (query.region) fields.region = query.region;
     if (collection) fields.collection = collection;
     const body = JSON.stringify(fields);
@@ -74,6 +75,7 @@ export async function search(query, params, signal) {
     fields.set("rerank", params.rerank);
     if (params.feedback.length) fields.set("feedback", JSON.stringify(params.feedback));
     if (collection) fields.set("collection", collection);
+    for (const [name, value] of Object.entries(params.parameters)) fields.append("parameters", `${name}=${value}`);
     for (const condition of params.where) fields.append("where", condition);
     options = { method: "POST", body: fields, signal };
   }

@@ -13,13 +13,14 @@ import * as imageInput from "./image_input.js";
 import * as keyboard from "./keyboard.js";
 import * as queryPicture from "./query_picture.js";
 import * as recent from "./recent.js";
+import * as reranking from "./reranking.js";
 import * as results from "./results.js";
 import * as share from "./share.js";
 import * as theme from "./theme.js";
 import { Windowing } from "./windowing.js";
 
 const COMPARED_DEPTH = 5; // times k: depth of the original list in which moves are looked up
-const defaults = { rerank: byId("rerank").value, k: byId("k").value, view: "after" };
+const defaults = { k: byId("k").value, view: "after" };
 
 let query = null; // {image} of the collection, {text}, or {file, frame, window} of the user; images may have a region
 let shown = null; // {after, before, k}: results with re-ranking, without (once loaded), and their number
@@ -32,8 +33,9 @@ const windowing = new Windowing(preview, (window) => startSearch({ ...query, win
 
 /** The search parameters of the controls; a search by text is not re-ranked. */
 function searchParams() {
-  const params = { k: Number(byId("k").value), rerank: byId("rerank").value, where: filters.read(), feedback: feedback.judgements() };
-  return query?.text ? { ...params, rerank: "none", feedback: [] } : params;
+  const judgements = feedback.judgements();
+  const params = { k: Number(byId("k").value), ...reranking.forSearch(judgements), where: filters.read(), feedback: judgements };
+  return query?.text ? { ...params, ...reranking.NONE } : params;
 }
 
 function selectedView() {
@@ -47,12 +49,11 @@ function currentAddress() {
 
 function addressOf(image, region, judgements) {
   const { k, where } = searchParams();
-  const rerank = byId("rerank").value;
   return address.write({
     collection: collection.current(),
     image,
     region: region?.join(","),
-    rerank: rerank === defaults.rerank ? "" : rerank,
+    ...reranking.forAddress(),
     k: String(k) === defaults.k ? "" : k,
     where: where.join(";"),
     said: judgements,
@@ -88,6 +89,7 @@ function searchWithJudgements() {
 
 /** Repeat the search after a change of the settings. */
 function repeatSearch() {
+  reranking.describe(feedback.judgements());
   if (!query) {
     history.replaceState(null, "", addressOf());
     return;
@@ -101,6 +103,7 @@ function repeatSearch() {
 }
 
 async function run() {
+  reranking.describe(feedback.judgements());
   if (!query || !byId("query").reportValidity()) return;
   running.abort();
   running = new AbortController();
@@ -143,7 +146,7 @@ async function run() {
 /** Load the order without re-ranking, to show what moved. */
 async function loadOriginalOrder(params, signal) {
   const k = Math.min(Number(byId("k").max), COMPARED_DEPTH * params.k);
-  shown.before = await search(query, { ...params, k, rerank: "none", feedback: [] }, signal);
+  shown.before = await search(query, { ...params, ...reranking.NONE, k }, signal);
   showResults();
 }
 
@@ -292,26 +295,21 @@ function clearQuery() {
 async function openAddress() {
   const params = address.read();
   if (!(await openCollection(params.collection))) return;
-  byId("rerank").value = params.rerank ?? defaults.rerank;
-  if (!byId("rerank").value) byId("rerank").value = defaults.rerank;
+  reranking.open(params.rerank, params.parameters);
   byId("k").value = params.k ?? defaults.k;
   filters.write((params.where ?? "").split(";").map((text) => text.trim()).filter(Boolean));
   const views = [...document.querySelectorAll("input[name=view]")];
   (views.find((radio) => radio.value === params.view) ?? views.find((radio) => radio.value === defaults.view)).checked = true;
-  explainReranker();
   const region = params.region?.split(",").map(Number);
   query = params.image ? { image: params.image, region } : (fileQueries[history.state?.file] ?? null);
   if (query?.file) byId("frame").value = query.frame;
   feedback.restore(history.state?.said ?? params.said);
+  reranking.describe(feedback.judgements());
   if (query) run();
   else showStart();
 }
 
 // User actions
-
-function explainReranker() {
-  byId("explanation").textContent = byId("rerank").selectedOptions[0].dataset.explanation;
-}
 
 /** Compare a result with the query, or with its region if there is one. */
 async function openComparison(card, withMetadata) {
@@ -336,10 +334,6 @@ function changeView() {
   if (shown) showResults();
 }
 
-byId("rerank").addEventListener("change", () => {
-  explainReranker();
-  repeatSearch();
-});
 byId("query").addEventListener("submit", (event) => {
   event.preventDefault();
   filters.show();
@@ -387,6 +381,7 @@ byId("collection")?.addEventListener("change", changeCollection);
 imageInput.install(searchFile, openQuery);
 feedback.install(searchWithJudgements);
 filters.install(repeatSearch);
+reranking.install(repeatSearch);
 recent.install(openQuery);
 keyboard.install(
   {
