@@ -50,7 +50,7 @@ def evaluate_irma(
     For each re-ranker the folder gets a submission, NAME.txt. Run an interrupted command again to continue it.
     Without labels of the test images, the expected error stands in for the score.
     """
-    chosen = methods.parse_methods(rerank)
+    rerankers = methods.parse_methods(rerank)
     codes = CodeTree.read(tree) if tree else None
     loaded = settings.load()
     with StageBars() as bars:
@@ -63,7 +63,7 @@ def evaluate_irma(
         raise typer.Exit(INTERRUPTED)
     default = ErrorRule.of_2007 if prepared.release.year == "2007" else ErrorRule.of_2009
     plan = BenchmarkPlan(
-        prepared.collection, out, codes if with_codes else None, rule or default, chosen, k, sample, seed
+        prepared.collection, out, codes if with_codes else None, rule or default, rerankers, k, sample, seed
     )
     with StageBars() as bars:
         results = answer_release(plan, loaded, bars.show)

@@ -47,16 +47,16 @@ def read_external_run(
     ties = unknown = unanswered = 0
     for row, query in enumerate(queries):
         answers = run.answers(trec_word(query.name))
-        known = [rank for rank, image in enumerate(answers.images) if image in position_of]
-        unknown += len(answers.images) - len(known)
-        kept = [
+        ranks = [rank for rank, image in enumerate(answers.images) if image in position_of]
+        unknown += len(answers.images) - len(ranks)
+        allowed = [
             rank
-            for rank in known
+            for rank in ranks
             if _is_allowed(candidates, position_of[answers.images[rank]], query, protocol)
         ][: matrix.shape[1]]
-        matrix[row, : len(kept)] = [position_of[answers.images[rank]] for rank in kept]
-        ties += int((np.diff(answers.scores[kept]) == 0).sum())
-        unanswered += not kept
+        matrix[row, : len(allowed)] = [position_of[answers.images[rank]] for rank in allowed]
+        ties += int((np.diff(answers.scores[allowed]) == 0).sum())
+        unanswered += not allowed
     if unanswered == len(queries):
         raise InvalidInput(
             f"{path} has no answers to these queries among these images; is it of another collection?"

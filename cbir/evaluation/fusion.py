@@ -86,7 +86,7 @@ def z_scores(scores: Scores) -> Scores:
     return (scores - scores.mean()) / deviation if deviation > 0 else np.zeros_like(scores)
 
 
-def parse_weights(text: str | None, runs: int) -> list[float]:
+def parse_run_weights(text: str | None, runs: int) -> list[float]:
     """Return one weight per run, from numbers separated by commas or spaces; None: equal weights.
 
     Raises InvalidInput for another number of weights, or one that is not positive and finite.

@@ -16,7 +16,7 @@ from cbir.evaluation.fusion import (
     ScoreScale,
     fuse_answers,
     min_max,
-    parse_weights,
+    parse_run_weights,
     reciprocal_ranks,
     z_scores,
 )
@@ -42,7 +42,7 @@ def fuse_runs(
         raise InvalidInput("fusion needs at least two runs")
     if not out.parent.is_dir():
         raise InvalidInput(f"{out} cannot be written: there is no folder {out.parent}")
-    factors = parse_weights(weights, len(runs))
+    factors = parse_run_weights(weights, len(runs))
     files = [RunFile(path) for path in runs]
     queries = list(dict.fromkeys(query for file in files for query in file.queries))
     by_rank = method is FusionMethod.rrf

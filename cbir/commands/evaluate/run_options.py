@@ -44,13 +44,13 @@ def read_config(path: Path, context: typer.Context) -> dict[str, Any]:
         values = values[RESULT_KEY]
     if not isinstance(values, dict):
         raise InvalidInput(f"--config {path} must hold names of options with their values")
-    known = _option_names(context)
-    given = {name.replace("-", "_"): value for name, value in values.items() if value is not None}
-    if unknown := sorted(given.keys() - known.keys()):
+    parameters = _option_names(context)
+    values = {name.replace("-", "_"): value for name, value in values.items() if value is not None}
+    if unknown := sorted(values.keys() - parameters.keys()):
         raise InvalidInput(
-            f"--config {path}: no option {', '.join(unknown)}; there are {', '.join(sorted(known))}"
+            f"--config {path}: no option {', '.join(unknown)}; there are {', '.join(sorted(parameters))}"
         )
-    options = {known[name]: value for name, value in given.items()}
+    options = {parameters[name]: value for name, value in values.items()}
     for name, value in options.items():
         parts = value if isinstance(value, list) else [value]
         if not all(isinstance(part, str | int | float) for part in parts):

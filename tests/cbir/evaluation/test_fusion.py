@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.fusion import fuse_answers, min_max, parse_weights, reciprocal_ranks, z_scores
+from cbir.evaluation.fusion import fuse_answers, min_max, parse_run_weights, reciprocal_ranks, z_scores
 from cbir.evaluation.run_files import QueryAnswers, RunFile
 from cbir.main import app
 
@@ -75,12 +75,12 @@ def test_equal_sums_keep_the_order_of_the_first_run():
 @pytest.mark.parametrize("text", ["1", "1,2,3", "1,x", "1,0", "1,-2", "1,inf", "nan,1", ""])
 def test_weights_that_do_not_fit(text):
     with pytest.raises(InvalidInput, match="--weights"):
-        parse_weights(text, 2)
+        parse_run_weights(text, 2)
 
 
 def test_weights():
-    assert parse_weights("2, 0.5", 2) == [2.0, 0.5]
-    assert parse_weights(None, 3) == [1.0, 1.0, 1.0]
+    assert parse_run_weights("2, 0.5", 2) == [2.0, 0.5]
+    assert parse_run_weights(None, 3) == [1.0, 1.0, 1.0]
 
 
 def write(path, *lines):
