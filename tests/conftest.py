@@ -21,6 +21,8 @@ MARKED = {
     "cbir/gpu": "deep",
     "cbir/grading/test_cnn.py": "deep",
     "cbir/grading/test_rankers.py": "deep",
+    "cbir/grading/test_tuned_cnn.py": "deep",
+    "cbir/grading/test_tuned_cnn_command.py": "deep",
     "cbir/losses": "deep",
     "cbir/models": "deep",
     "cbir/rerank/test_registry.py": "deep",

@@ -1,11 +1,15 @@
 """Encoders whose weights ship in packages."""
 
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from cbir.encoders.efficientnet_lite import EfficientNetLite
 from cbir.encoders.encoder_card import EncoderCard, EncoderInput, EncoderOutput, VolumeInput
 from cbir.encoders.inflated_resnet import OUTPUT, InflatedResNet
 from cbir.encoders.state_dict import parse_state_dict
+from cbir.errors import InvalidInput
 from cbir.models.model_card import read_verified
 from cbir.models.packaged_weights import ASTRA, DEVIATION, LITE0, LITE1, MEAN, PackagedWeights
 
@@ -86,10 +90,25 @@ def make_network(name: str) -> bytes:
     """Convert a built-in encoder to ONNX; raise InvalidInput if its weights are missing or not those of the card."""
     if name == CT_VOLUME.name:
         return _make_volume_network(CT_VOLUME.input)
-    weights, path = _WEIGHTS[name], weights_path(name)
-    tensors = parse_state_dict(read_verified(path, weights.sha256), path.name)
+    tensors, weights = read_lite_weights(name)
     outputs = {output.tensor for output in CARDS[name].outputs}
     return EfficientNetLite(tensors, weights.side, weights.deeper).write(outputs)
+
+
+def check_trainable_encoder(name: str) -> None:
+    """Raise InvalidInput unless the encoder `name` is made from EfficientNet-Lite."""
+    if name not in _WEIGHTS:
+        raise InvalidInput(f"{name} is not one of the encoders that can be trained: {', '.join(_WEIGHTS)}")
+
+
+def read_lite_weights(name: str) -> tuple[dict[str, NDArray[Any]], PackagedWeights]:
+    """Return the state dict of an encoder made from EfficientNet-Lite, and where it comes from.
+
+    Raises InvalidInput if `name` is not such an encoder, or its weights are missing or not those of the card.
+    """
+    check_trainable_encoder(name)
+    weights, path = _WEIGHTS[name], weights_path(name)
+    return parse_state_dict(read_verified(path, weights.sha256), path.name), weights
 
 
 def _make_volume_network(shape: EncoderInput | VolumeInput) -> bytes:

@@ -8,6 +8,7 @@ from cbir.grading.cnn_ranker import CnnRanker
 from cbir.grading.rankboost import RankBoost
 from cbir.grading.s_ndcg_ranker import SNdcgRanker
 from cbir.grading.severity_ranker import SeverityRanker
+from cbir.grading.tuned_cnn_ranker import TunedCnnRanker
 from cbir.models.linear.ranking_estimator import RankingEstimator
 from cbir.models.linear.ranking_svm import RankingSVM
 
@@ -19,6 +20,7 @@ __all__ = [
     "RankingSVM",
     "SNdcgRanker",
     "SeverityRanker",
+    "TunedCnnRanker",
     "all_names",
     "make_ranker",
     "names",
@@ -38,8 +40,12 @@ def all_names() -> tuple[str, ...]:
 
 
 def make_ranker(name: str, **options: Any) -> RankingEstimator:
-    """Make the ranker called `name` with `options`, not fitted. Raises InvalidInput if either is unknown."""
-    every: tuple[type[RankingEstimator], ...] = (*MEMBERS, SeverityRanker, CnnRanker)
+    """Make the ranker called `name` with `options`, not fitted. Raises InvalidInput if either is unknown.
+
+    cnn is a `TunedCnnRanker` if there is an option `encoder`, else a `CnnRanker`.
+    """
+    network = TunedCnnRanker if "encoder" in options else CnnRanker
+    every: tuple[type[RankingEstimator], ...] = (*MEMBERS, SeverityRanker, network)
     members = {member.name: member for member in every}
     if name not in members:
         raise InvalidInput(f"there is no ranker {name!r}; there are: {', '.join(all_names())}")

@@ -77,6 +77,11 @@ class GradeScale:
         return np.searchsorted(self.scores[1:-1], scores, "right")
 
 
+def level_scale(levels: Floats) -> GradeScale:
+    """Return the scale of scores that are expected grades already: they are rounded to the nearest of `levels`."""
+    return GradeScale(np.concatenate([levels[:1], (levels[1:] + levels[:-1]) / 2.0, levels[-1:]]), levels)
+
+
 def half_width(errors: Floats, coverage: float) -> float:
     """Return the ceil((n + 1) coverage)-th smallest of `errors` (n,); inf if there are too few."""
     rank = int(np.ceil((len(errors) + 1) * coverage))

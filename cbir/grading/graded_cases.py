@@ -40,6 +40,16 @@ class GradedCases:
     def __len__(self) -> int:
         return len(self.image_ids)
 
+    def select(self, rows: NDArray[np.int64]) -> "GradedCases":
+        """Return the images of some rows."""
+        return GradedCases(
+            [self.image_ids[row] for row in rows],
+            self.content_hashes[rows],
+            self.patients[rows],
+            self.grades[rows],
+            self.vectors[rows],
+        )
+
     def groups(self) -> NDArray[np.int64]:
         """Number the patients (n,) by their first images: their keys differ between collections."""
         _, first, numbers = np.unique(self.patients, return_index=True, return_inverse=True)

@@ -5,47 +5,49 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir import settings
 from cbir.cancellation import checkpoint, run_to_end
 from cbir.errors import InvalidInput, NotFound
 from cbir.grade import Grade, GradedNeighbour
 from cbir.grading.cnn_ranker import CnnRanker
-from cbir.grading.graded_cases import GradedCases, read_graded_cases, require_grades
+from cbir.grading.graded_cases import read_graded_cases, require_grades
 from cbir.grading.graded_list import GradedList, Smoothing
 from cbir.grading.grading_features import (
     case_features,
     image_features,
     other_encoder,
+    picture_maps,
     picture_side,
     record_features,
 )
+from cbir.grading.grading_state import GradingState, load_grading_state
 from cbir.grading.interpolation import GradeInterpolator, locate_scores
-from cbir.grading.severity_ranker import SeverityRanker
+from cbir.grading.picture_maps import Show
 from cbir.grading.stored_grading import StoredGrading, read_stored_grading, store_grading
-from cbir.grading.training_range import TrainingRange, fit_training_range
+from cbir.grading.stored_network import store_network
+from cbir.grading.tuned_cnn_ranker import SIDE, TunedCnnRanker
 from cbir.images import Image
+from cbir.images.pad_resize import pad_resize
 from cbir.models.linear.ranking_estimator import RankingEstimator
 from cbir.search import QueryImage, image_links
+from cbir.severity.grey_images import read_grey_image
 from cbir.store import Collection
 from cbir.store.filter_conditions import parse_filter
 
 LONGEST_COLUMN = 100  # characters of a label's name
 
 
-class _GradingState(NamedTuple):
-    """Fitted ranker and scored cases, read again if the collection or its grading changes."""
+class _Parsed(NamedTuple):
+    """Grading of a generation of the collection, as text and parsed; None if none was fitted."""
 
     generation: int
-    text: str
-    stored: StoredGrading
-    ranker: RankingEstimator
-    cases: GradedCases
-    scores: NDArray[np.float64]
-    range: TrainingRange | None
+    text: str | None
+    stored: StoredGrading | None
 
 
 class Grader:
@@ -54,41 +56,56 @@ class Grader:
     def __init__(self, collection: Collection, column: str) -> None:
         self.collection = collection
         self.column = column
-        self._state: _GradingState | None = None
+        self._parsed: _Parsed | None = None
+        self._state: GradingState | None = None
         self._loading = Lock()
 
     def picture_side(self) -> int | None:
         """Return the side of the picture that the ranker needs of a new image; None if it needs the vector."""
-        text = self.collection.grade_model(self.column)
-        if text is None:
+        stored = self._parse().stored
+        if stored is None:
             return None  # `by_image` reports it
-        return picture_side(self.collection, read_stored_grading(text, self.column).ranker)
+        return stored.network.side if stored.network else picture_side(self.collection, stored.ranker)
 
     def other_encoder(self) -> str | None:
         """Return the encoder that a new image must be described by; None for the collection's descriptor."""
-        text = self.collection.grade_model(self.column)
-        if text is None:
-            return None
-        return other_encoder(self.collection, read_stored_grading(text, self.column).ranker)
+        stored = self._parse().stored
+        return None if stored is None else other_encoder(self.collection, stored.ranker)
 
     def by_image(self, image: Image | QueryImage, exclude_patient_key: str | None = None) -> Grade:
         """Grade a new image; equal pictures and other images of the patient are left out of the list.
 
         Raises NotFound if no ranker is fitted, InvalidInput if the image is unlike the graded ones.
         """
-        features = image_features(self.collection, self._current().stored.ranker, image)
+        stored = self._current().stored
+        features: NDArray[Any]
+        if stored.network is None:
+            features = image_features(self.collection, stored.ranker, image)
+        else:
+            is_described = isinstance(image, QueryImage)
+            features = image.features if is_described else pad_resize(image, stored.network.side)
         return self._grade(features, image.content_hash, exclude_patient_key)
 
     def by_id(self, image_id: str) -> Grade:
         """Grade an image of the collection as if it were new; its patient is left out of the list.
 
-        Raises as `by_image`.
+        Raises as `by_image`, and InvalidInput if the ranker is a network and the file of the image is gone.
         """
-        record = self.collection.record(image_id)
-        features = record_features(self.collection, self._current().stored.ranker, record)
+        stored, record = self._current().stored, self.collection.record(image_id)
+        features: NDArray[Any] | None
+        if stored.network is None:
+            features = record_features(self.collection, stored.ranker, record)
+        else:
+            pixels = settings.load().max_pixels
+            features = read_grey_image(self.collection, record, stored.network.side, pixels)
+        if features is None:
+            raise InvalidInput(
+                f"image {image_id} has no file any more, which the ranker {stored.ranker} needs; put the file back "
+                "where it was indexed"
+            )
         return self._grade(features, record.content_hash, record.patient_key)
 
-    def _grade(self, vector: NDArray[np.float32], content: str, patient: str | None) -> Grade:
+    def _grade(self, features: NDArray[Any], content: str, patient: str | None) -> Grade:
         state = self._current()
         stored, cases = state.stored, state.cases
         keep = cases.content_hashes != content
@@ -98,10 +115,11 @@ class Grader:
         if not len(rows):
             raise InvalidInput(f"no other image has a grade in the label {self.column!r}")
         checkpoint()
+        assessed, values = state.assess(features)
         if state.range is not None:
-            state.range.check(state.ranker.standardised(vector[None])[0], keep)
+            state.range.check(values, keep)
         graded_list = GradedList(state.scores[rows], cases.grades[rows], stored.smoothing)
-        scores = state.ranker.predict(vector[None])
+        scores = np.array([assessed])
         (placement,) = locate_scores(graded_list, scores, stored.error, stored.range, stored.grade_scale())
 
         def neighbour(position: int | None) -> GradedNeighbour | None:
@@ -115,37 +133,40 @@ class Grader:
         facts = {"coverage": stored.coverage, "grade_column": self.column, "ranker": stored.ranker}
         return Grade(**asdict(placement) | neighbours | facts, graded=len(rows))
 
-    def _current(self) -> _GradingState:
-        text = self.collection.grade_model(self.column)
-        generation = self.collection.generation()
-        state = self._state
-        if state is not None and state.generation == generation and state.text == text:
+    def _parse(self) -> _Parsed:
+        """Parse the stored grading, which may have megabytes, once for each change."""
+        generation, parsed = self.collection.generation(), self._parsed
+        if parsed is None or parsed.generation != generation:
+            text = self.collection.grade_model(self.column)
+            if parsed is not None and parsed.text == text:
+                stored = parsed.stored
+            else:
+                stored = None if text is None else read_stored_grading(text, self.column)
+            parsed = self._parsed = _Parsed(generation, text, stored)
+        return parsed
+
+    def _current(self) -> GradingState:
+        parsed, state = self._parse(), self._state
+        if state is not None and _is_current(state, parsed):
             return state
-        if text is None:
+        if parsed.stored is None:
             raise NotFound(
                 f"no ranker was fitted to the label {self.column!r} yet; "
                 f"`cbir grade fit --grade-column {self.column}` does it"
             )
-        return run_to_end(partial(self._load, text, generation), self._loading)
+        return run_to_end(partial(self._load, parsed, parsed.stored), self._loading)
 
-    def _load(self, text: str, generation: int) -> _GradingState:
+    def _load(self, parsed: _Parsed, stored: StoredGrading) -> GradingState:
         state = self._state
-        if state is None or state.generation != generation or state.text != text:
-            state = self._state = self._read(text, generation)
+        if state is None or not _is_current(state, parsed):
+            state = self._state = load_grading_state(
+                self.collection, self.column, stored, parsed.generation, state
+            )
         return state
 
-    def _read(self, text: str, generation: int) -> _GradingState:
-        stored = read_stored_grading(text, self.column)
-        if stored.profile_hash != self.collection.profile.hash:
-            raise InvalidInput("the collection has another profile now; run `cbir grade fit` again")
-        ranker = stored.fitted_ranker()
-        cases = read_graded_cases(self.collection, self.column, [parse_filter(text) for text in stored.where])
-        require_grades(cases, self.column)
-        features = case_features(self.collection, ranker.name, cases)
-        known = None
-        if ranker.name != SeverityRanker.name:  # whose one value says nothing about the picture
-            known = fit_training_range(ranker.standardised(features), cases.patients)
-        return _GradingState(generation, text, stored, ranker, cases, ranker.predict(features), known)
+
+def _is_current(state: GradingState, parsed: _Parsed) -> bool:
+    return state.generation == parsed.generation and state.stored is parsed.stored
 
 
 def fit_grader(
@@ -155,6 +176,8 @@ def fit_grader(
     where: Sequence[str] = (),
     smoothing: Smoothing = "auto",
     coverage: float = 0.9,
+    side: int = SIDE,
+    show: Show = lambda stage, done, total: None,
 ) -> StoredGrading:
     """Fit a ranker to the graded images of a collection, and store it there.
 
@@ -172,6 +195,10 @@ def fit_grader(
         See `GradeInterpolator`.
     coverage : float
         Share of new images whose grade the interval covers.
+    side : int
+        Side in pixels of the pictures that a network takes.
+    show : callable
+        Progress callback of a network's training: stage, done and total.
 
     Returns
     -------
@@ -186,17 +213,23 @@ def fit_grader(
     """
     if not 0 < len(column) <= LONGEST_COLUMN:
         raise InvalidInput(f"the name of a label has 1 to {LONGEST_COLUMN} characters")
-    if ranker.name == CnnRanker.name:
+    if ranker.name == CnnRanker.name and not isinstance(ranker, TunedCnnRanker):
         raise InvalidInput(
-            f"the ranker {ranker.name} is for evaluation only; to grade with a network, train one by `cbir train "
-            "embedding --loss ordinal`, index with it, and fit s-ndcg"
+            f"the ranker {ranker.name} without an encoder is for evaluation only; choose one with --encoder"
         )
     cases = read_graded_cases(collection, column, [parse_filter(text) for text in where])
     require_grades(cases, column)
     interpolator = GradeInterpolator(ranker, smoothing, coverage, ranker.seed)
-    interpolator.fit(case_features(collection, ranker.name, cases), cases.grades, cases.groups())
+    network = None
+    if isinstance(ranker, TunedCnnRanker):
+        pictures = picture_maps(collection, cases, ranker.encoder, side, show)
+        interpolator.fit(pictures, cases.grades, cases.groups())
+        network = store_network(interpolator, pictures, cases)
+    else:
+        interpolator.fit(case_features(collection, ranker.name, cases), cases.grades, cases.groups())
     stored = store_grading(
         interpolator,
+        network=network,
         profile_hash=collection.profile.hash,
         column=column,
         where=tuple(where),

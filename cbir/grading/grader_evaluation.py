@@ -15,9 +15,10 @@ from cbir.grading.baselines import ClassificationGrader, baseline_grader
 from cbir.grading.baselines import names as baseline_names
 from cbir.grading.cnn_ranker import CnnRanker
 from cbir.grading.grade_agreement import GradeAgreement, measure_agreement
-from cbir.grading.grade_scale import fit_grade_scale
+from cbir.grading.grade_scale import fit_grade_scale, level_scale
 from cbir.grading.graded_list import GradedList, Smoothing
 from cbir.grading.left_out_scores import grader_scores, left_out_scores
+from cbir.grading.picture_maps import PictureMaps
 from cbir.models.linear.list_measures import mean_or_nan, ndcg_of_lists
 from cbir.models.linear.ranking_lists import ListSize, assign_lists
 
@@ -67,7 +68,7 @@ def check_grader_name(name: str) -> None:
 
 def evaluate_grader(
     name: str,
-    X: Floats,
+    X: Floats | PictureMaps,
     y: Floats,
     splits: Sequence[Split],
     groups: Integers | None = None,
@@ -82,8 +83,8 @@ def evaluate_grader(
     ----------
     name : str
         A ranker or a baseline.
-    X : (n, d) float64
-        Features.
+    X : (n, d) float64 or PictureMaps
+        Features, or pictures for a network that is tuned.
     y : (n,) float64
         Grades.
     splits : sequence of (int array, int array)
@@ -93,7 +94,8 @@ def evaluate_grader(
     list_size : int, optional
         Images per list in NDCG.
     smoothing : int, "auto" or "thresholds"
-        See `GradedList`; baselines know only "thresholds", else their own grades are taken.
+        See `GradedList`; baselines know only "thresholds", else their own grades are taken. Scores that are grades
+        are rounded to the nearest one in training, whatever the smoothing.
     seed : int
         Seed of the ranker and of the lists.
     options : mapping, optional
@@ -116,12 +118,12 @@ def evaluate_grader(
             grader = grading.make_ranker(name, **{"seed": seed, **(options or {})})
         grader.fit(X[train], y[train], members[train])
         scores = grader.predict(X[test])
-        scale = None
-        if smoothing == "thresholds" and name not in WITHOUT_THRESHOLDS:
+        scale = level_scale(np.unique(y[train])) if getattr(grader, "predicts_grades", False) else None
+        if scale is None and smoothing == "thresholds" and name not in WITHOUT_THRESHOLDS:
             left_out = left_out_scores(grader, X[train], y[train], members[train], seed)
             scale = None if left_out is None else fit_grade_scale(left_out, y[train])
         if scale is not None:
-            scores = grader_scores(grader, X[test])
+            scores = scores if getattr(grader, "predicts_grades", False) else grader_scores(grader, X[test])
             predicted[test] = scale.grades(scores)
         elif is_baseline:
             predicted[test] = scores

@@ -1,6 +1,7 @@
 """Features of an image for a ranker: its vector, its picture, or its severity from comparisons."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from cbir.descriptors.encoder_descriptor import encoder_of
 from cbir.errors import InvalidInput
 from cbir.grading.cnn_ranker import SIDE, CnnRanker
 from cbir.grading.graded_cases import GradedCases
+from cbir.grading.picture_maps import PictureMaps, Show, check_size
 from cbir.grading.severity_ranker import SeverityRanker
 from cbir.images import Image
 from cbir.images.pad_resize import pad_resize
@@ -40,7 +42,8 @@ def case_features(collection: Collection, ranker: str, cases: GradedCases) -> Fl
         If an image has no picture or no severity, and the ranker needs it.
     """
     if ranker == CnnRanker.name:
-        return _pictures(collection, cases)
+        pictures = case_pictures(collection, cases, SIDE, lambda done, total: None)
+        return pictures.reshape(len(cases), -1).astype(np.float32)
     if ranker != SeverityRanker.name:
         return cases.vectors
     severities = severity_by_id(collection)
@@ -53,9 +56,61 @@ def case_features(collection: Collection, ranker: str, cases: GradedCases) -> Fl
     return np.array([[severities[image_id]] for image_id in cases.image_ids])
 
 
-def _pictures(collection: Collection, cases: GradedCases) -> Floats:
+def picture_maps(
+    collection: Collection,
+    cases: GradedCases,
+    encoder: str,
+    side: int,
+    show: Show = lambda stage, done, total: None,
+) -> PictureMaps:
+    """Return the pictures of graded images for a network that is tuned.
+
+    Parameters
+    ----------
+    collection : Collection
+        The collection.
+    cases : GradedCases
+        Its graded images.
+    encoder : str
+        Encoder whose blocks are trained.
+    side : int
+        Side of the pictures in pixels.
+    show : callable
+        Progress callback with stage, done and total.
+
+    Raises
+    ------
+    InvalidInput
+        If an image has no file any more, or the pictures take too much memory.
+    """
+    check_size(len(cases), side)
+    pictures = case_pictures(collection, cases, side, lambda done, total: show("reading", done, total))
+    return PictureMaps(pictures, encoder, show)
+
+
+def case_pictures(
+    collection: Collection, cases: GradedCases, side: int, show: Callable[[int, int], None]
+) -> NDArray[np.uint8]:
+    """Read the grey pictures (n, side, side) of graded images.
+
+    Parameters
+    ----------
+    collection : Collection
+        The collection.
+    cases : GradedCases
+        Its graded images.
+    side : int
+        Side in pixels.
+    show : callable
+        Progress callback with done and total.
+
+    Raises
+    ------
+    InvalidInput
+        If an image has no file any more.
+    """
     image_ids = set(cases.image_ids)
-    images = read_grey_images(collection, SIDE, keep=lambda record: record.image_id in image_ids)
+    images = read_grey_images(collection, side, keep=lambda record: record.image_id in image_ids, show=show)
     if images.missing:
         raise InvalidInput(
             f"{len(images.missing)} of {len(cases)} graded images have no file any more, for example image "
@@ -63,7 +118,7 @@ def _pictures(collection: Collection, cases: GradedCases) -> Floats:
         )
     row_of = {record.image_id: row for row, record in enumerate(images.records)}
     rows = [row_of[image_id] for image_id in cases.image_ids]
-    return images.inputs[rows].reshape(len(cases), -1).astype(np.float32)
+    return cast(NDArray[np.uint8], images.inputs[rows])
 
 
 def record_features(collection: Collection, ranker: str, record: Record) -> Floats:

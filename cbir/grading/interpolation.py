@@ -1,6 +1,6 @@
 """Grading by ranking: a ranker, the graded images in its order, and grades interpolated between neighbours."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from cbir.errors import InvalidInput
-from cbir.grading.grade_scale import GradeScale, fit_grade_scale, half_width
+from cbir.grading.grade_scale import GradeScale, fit_grade_scale, half_width, level_scale
 from cbir.grading.graded_list import GradedList, Smoothing
 from cbir.grading.left_out_scores import FOLDS, left_out_scores
 from cbir.grading.s_ndcg_ranker import SNdcgRanker
@@ -87,18 +87,30 @@ class GradeInterpolator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         """
         if self.coverage is not None and not 0 < self.coverage < 1:
             raise InvalidInput(f"coverage is a share between 0 and 1, not {self.coverage!r}")
-        features, grades = check_graded(X, y)
+        predicts_grades = self.ranker is not None and self.ranker.predicts_grades
+        # which takes pictures
+        features, grades = (
+            (X, check_graded(np.zeros((len(y), 1)), y)[1]) if predicts_grades else check_graded(X, y)
+        )
         members = number_groups(groups, len(grades))
         self.ranker_, self.list_ = self._fitted(features, grades, members)
-        self.n_features_in_ = features.shape[1]
+        self.n_features_in_ = self.ranker_.n_features_in_
         self.range_ = float(grades.min()), float(grades.max())
         scores, self.scale_ = None, None
-        if self.smoothing == "thresholds":
+        if predicts_grades:
+            if self.coverage is not None:
+                scores = left_out_scores(self.ranker_, features, grades, members, self.seed)
+            self.scale_ = level_scale(np.unique(grades))
+        elif self.smoothing == "thresholds":
             scores = left_out_scores(self.ranker_, features, grades, members, self.seed)
             self.scale_ = None if scores is None else fit_grade_scale(scores, grades)
         self.error_ = None
         if self.coverage is not None:
-            if self.scale_ is not None and scores is not None:
+            if self.scale_ is not None and scores is None:
+                errors = np.full(len(grades), np.inf)  # too few groups
+                width = self.range_[1] - self.range_[0]
+                self.scale_ = replace(self.scale_, half_widths=np.full(len(self.scale_.levels), width))
+            elif self.scale_ is not None and scores is not None:
                 errors = np.abs(self.scale_.grades(scores) - grades)
                 self.scale_ = self.scale_.with_intervals(scores, grades, self.coverage)
             else:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from cbir.grading.picture_maps import PictureMaps
 from cbir.models.linear.grouped_folds import group_folds
 
 Floats = NDArray[np.float64]
@@ -14,22 +15,24 @@ Integers = NDArray[np.int64]
 FOLDS = 5
 
 
-def grader_scores(grader: Any, X: Floats) -> Floats:
+def grader_scores(grader: Any, X: Floats | PictureMaps) -> Floats:
     """Return scores (n,) of features `X` (n, d) by a fitted ranker or baseline."""
     return cast(Floats, getattr(grader, "decision_function", grader.predict)(X))
 
 
-def left_out_scores(grader: Any, X: Floats, grades: Floats, groups: Integers, seed: int = 0) -> Floats | None:
+def left_out_scores(
+    grader: Any, X: Floats | PictureMaps, grades: Floats, groups: Integers, seed: int = 0
+) -> Floats | None:
     """Score each image by a grader fitted to four fifths of the groups, on the scale of the grader of all images.
 
     Scores of different graders have no common unit: they are aligned by the mean and deviation that each has on its
-    own training images. Width and ridge of `grader` are kept.
+    own training images, unless they are expected grades. Width and ridge, and the window, of `grader` are kept.
 
     Parameters
     ----------
     grader : estimator
         Fitted to all images.
-    X : (n, d) float64
+    X : (n, d) float64 or PictureMaps
         Features.
     grades : (n,) float64
         Grades.
@@ -45,16 +48,24 @@ def left_out_scores(grader: Any, X: Floats, grades: Floats, groups: Integers, se
     """
     if len(np.unique(groups)) < FOLDS:
         return None
-    fixed = {"tuning": grader.tuning_} if hasattr(grader, "tuning_") else {}
-    own = grader_scores(grader, X)
+    fixed = {
+        name: getattr(grader, f"{name}_") for name in ("tuning", "window") if hasattr(grader, f"{name}_")
+    }
+    is_aligned = getattr(grader, "predicts_grades", False)
+    own = np.zeros(1) if is_aligned else grader_scores(grader, X)
     scores = np.empty(len(grades))
     for train, test in group_folds(grades, groups, FOLDS, seed):
         if len(np.unique(grades[train])) < 2:
             return None
         members = np.unique(groups[train], return_inverse=True)[1]
         partial = clone(grader).set_params(**fixed).fit(X[train], grades[train], members)
+        if is_aligned:
+            scores[test] = grader_scores(partial, X[test])
+            continue
         known = grader_scores(partial, X[train])
         if (spread := known.std()) <= 0.0:
             return None
         scores[test] = (grader_scores(partial, X[test]) - known.mean()) / spread
+    if is_aligned:
+        return scores
     return cast(Floats, own.mean() + scores * own.std())

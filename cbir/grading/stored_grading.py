@@ -12,6 +12,7 @@ from cbir.errors import InvalidInput
 from cbir.grading.grade_scale import GradeScale
 from cbir.grading.graded_list import Smoothing
 from cbir.grading.interpolation import GradeInterpolator
+from cbir.grading.stored_network import StoredNetwork
 from cbir.models.linear.ranking_estimator import RankingEstimator
 
 Floats = NDArray[np.float64]
@@ -59,6 +60,8 @@ class StoredGrading(BaseModel):
         Lowest and highest grade.
     scale : three lists of float, optional
         Scores, levels and half widths of a `GradeScale`; None: grades come from neighbours.
+    network : StoredNetwork, optional
+        Of the ranker cnn, in place of `learned`.
     images, patients : int
         Numbers in training.
     fitted : str
@@ -79,12 +82,13 @@ class StoredGrading(BaseModel):
     coverage: float
     range: tuple[float, float]
     scale: tuple[list[float], list[float], list[float]] | None = None
+    network: StoredNetwork | None = None
     images: int
     patients: int
     fitted: str
 
     def fitted_ranker(self) -> RankingEstimator:
-        """Rebuild the fitted ranker."""
+        """Rebuild the fitted ranker; `network` opens itself."""
         ranker = grading.make_ranker(self.ranker, **self.options)
         for name, value in self.learned.items():
             kind = np.int64 if name in INTEGERS else np.float64
@@ -109,10 +113,11 @@ def store_grading(interpolator: GradeInterpolator, **facts: Any) -> StoredGradin
     """
     ranker, scale = interpolator.ranker_, interpolator.scale_
     parts = None if scale is None else (scale.scores, scale.levels, cast(Floats, scale.half_widths))
-    learned = {name: value for name, value in vars(ranker).items() if name.endswith("_")} | {
-        "scale_": 1 / ranker.scale_
-    }
-    del learned["n_features_in_"]
+    learned: dict[str, Any] = {}
+    if facts.get("network") is None:
+        learned = {name: value for name, value in vars(ranker).items() if name.endswith("_")}
+        learned["scale_"] = 1 / ranker.scale_
+        del learned["n_features_in_"]
     return StoredGrading(
         ranker=ranker.name,
         options=ranker.get_params(),

@@ -2,20 +2,27 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from cbir.commands import options
 from cbir.commands.grade.grade_options import (
+    CnnEncoder,
     Column,
+    Epochs,
+    FineTune,
     Kernel,
+    Mirror,
+    PictureWindow,
+    Side,
     SmoothingText,
     list_size,
+    network_options,
     ranker_options,
     smoothing,
 )
-from cbir.commands.output import OutputFormat, Printed, print_json, results_console
+from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, results_console
 from cbir.errors import InvalidInput
 from cbir.store import Collection
 from cbir.store.filter_conditions import parse_filter
@@ -36,6 +43,12 @@ def evaluate_graders(
         ),
     ] = None,
     kernel: Kernel = "auto",
+    encoder: CnnEncoder = "lite0-max",
+    fine_tune: FineTune = 5,
+    epochs: Epochs = 5,
+    mirror: Mirror = False,
+    window: PictureWindow = "auto",
+    side: Side = 320,
     folds: Annotated[int, Option(min=2, max=100, help="Cross-validation folds of patients.")] = 5,
     held_out: Annotated[
         str | None,
@@ -54,42 +67,54 @@ def evaluate_graders(
     import numpy as np
 
     from cbir.grading import grader_evaluation as measuring
+    from cbir.grading.cnn_ranker import CnnRanker
     from cbir.grading.graded_cases import read_graded_cases, require_grades
-    from cbir.grading.grading_features import case_features
+    from cbir.grading.grading_features import case_features, picture_maps
     from cbir.models.linear.grouped_folds import group_folds
 
     names = list(dict.fromkeys(ranker or ["s-ndcg"]))
     if report is not None and report.exists() and not report.is_dir():
         raise InvalidInput(f"{report} is a file; the figures need a folder")
-    size, window = list_size(lists), smoothing(smooth)
+    size, smoothed = list_size(lists), smoothing(smooth)
     for name in names:
         measuring.check_grader_name(name)
-    with Collection(collection) as opened:
-        cases = read_graded_cases(opened, grade_column, [parse_filter(text) for text in where or ()])
-        require_grades(cases, grade_column)
-        test_cases = None
-        if held_out is not None:
-            conditions = [parse_filter(text) for text in [*(where or ()), held_out]]
-            test_cases = read_graded_cases(opened, grade_column, conditions)
-        features = {name: case_features(opened, name, cases).astype(np.float64) for name in names}
-    patients = cases.groups()
-    splits = (
-        group_folds(cases.grades, patients, folds, seed) if test_cases is None else _split(cases, test_cases)
-    )
-    results = [
-        measuring.evaluate_grader(
-            name,
-            features[name],
-            cases.grades,
-            splits,
-            patients,
-            size,
-            window,
-            seed,
-            ranker_options(name, kernel),
+    method_options: dict[str, dict[str, Any]] = {name: dict(ranker_options(name, kernel)) for name in names}
+    if CnnRanker.name in names:
+        method_options[CnnRanker.name] = network_options(encoder, fine_tune, epochs, mirror, window)
+    with StageBars() as bars:
+        with Collection(collection) as opened:
+            cases = read_graded_cases(opened, grade_column, [parse_filter(text) for text in where or ()])
+            require_grades(cases, grade_column)
+            test_cases = None
+            if held_out is not None:
+                conditions = [parse_filter(text) for text in [*(where or ()), held_out]]
+                test_cases = read_graded_cases(opened, grade_column, conditions)
+            features: dict[str, Any] = {
+                name: picture_maps(opened, cases, encoder, side, bars.show)
+                if "encoder" in method_options[name]
+                else case_features(opened, name, cases).astype(np.float64)
+                for name in names
+            }
+        patients = cases.groups()
+        splits = (
+            group_folds(cases.grades, patients, folds, seed)
+            if test_cases is None
+            else _split(cases, test_cases)
         )
-        for name in names
-    ]
+        results = [
+            measuring.evaluate_grader(
+                name,
+                features[name],
+                cases.grades,
+                splits,
+                patients,
+                size,
+                smoothed,
+                seed,
+                method_options[name],
+            )
+            for name in names
+        ]
     if report is not None:
         from cbir.grading.grading_report import write_grading_report
 

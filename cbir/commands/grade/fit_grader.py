@@ -1,21 +1,42 @@
 """`cbir grade fit`."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Option
 
 from cbir.commands import options
-from cbir.commands.grade.grade_options import Column, Kernel, SmoothingText, ranker_options, smoothing
-from cbir.commands.output import OutputFormat, Printed
+from cbir.commands.grade.grade_options import (
+    CnnEncoder,
+    Column,
+    Epochs,
+    FineTune,
+    Kernel,
+    Mirror,
+    PictureWindow,
+    Side,
+    SmoothingText,
+    network_options,
+    ranker_options,
+    smoothing,
+)
+from cbir.commands.output import OutputFormat, Printed, StageBars
 from cbir.store import Collection
 
 
 def fit_collection_grader(
     collection: options.Folder,
     grade_column: Column = "grade",
-    ranker: Annotated[str, Option(help="s-ndcg, ranking-svm, adarank, rankboost or severity.")] = "s-ndcg",
+    ranker: Annotated[
+        str, Option(help="s-ndcg, ranking-svm, adarank, rankboost, severity or cnn.")
+    ] = "s-ndcg",
     kernel: Kernel = "auto",
+    encoder: CnnEncoder = "lite0-max",
+    fine_tune: FineTune = 5,
+    epochs: Epochs = 5,
+    mirror: Mirror = False,
+    window: PictureWindow = "auto",
+    side: Side = 320,
     where: options.Where = None,
     smooth: SmoothingText = "thresholds",
     coverage: Annotated[float, Option(min=0.01, max=0.99, help="Share of grades in the interval.")] = 0.9,
@@ -26,9 +47,14 @@ def fit_collection_grader(
     from cbir import grading
     from cbir.grading import grader
 
-    estimator = grading.make_ranker(ranker, seed=seed, **ranker_options(ranker, kernel))
-    with Collection(collection) as opened:
-        model = grader.fit_grader(opened, grade_column, estimator, where or (), smoothing(smooth), coverage)
+    chosen: dict[str, Any] = dict(ranker_options(ranker, kernel))
+    if ranker == grading.CnnRanker.name:
+        chosen = network_options(encoder, fine_tune, epochs, mirror, window)
+    estimator = grading.make_ranker(ranker, seed=seed, **chosen)
+    with StageBars() as bars, Collection(collection) as opened:
+        model = grader.fit_grader(
+            opened, grade_column, estimator, where or (), smoothing(smooth), coverage, side, bars.show
+        )
     if format is OutputFormat.json:
         typer.echo(
             model.model_dump_json(

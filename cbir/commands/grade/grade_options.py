@@ -1,6 +1,6 @@
 """Options shared by the commands of `cbir grade`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Option
 
@@ -25,6 +25,61 @@ Kernel = Annotated[
         "left-out patients, for regression and ordinal too.",
     ),
 ]
+
+
+CnnEncoder = Annotated[
+    str,
+    Option(
+        "--encoder",
+        help="For cnn: built-in encoder whose last blocks are trained; none: a small network from random weights.",
+    ),
+]
+FineTune = Annotated[int, Option(min=1, max=100, help="For cnn: last blocks of the encoder to train.")]
+Epochs = Annotated[int, Option(min=1, max=1000, help="For cnn: passes through the images.")]
+Mirror = Annotated[
+    bool, Option("--mirror", help="For cnn: learn from mirror images too, and average over both.")
+]
+PictureWindow = Annotated[
+    str,
+    Option(
+        "--window",
+        help="For cnn: part of the images that the network sees: whole, middle-rows, middle-columns, centre, upper, "
+        "lower; auto: the part that grades left-out patients best before any training.",
+    ),
+]
+Side = Annotated[
+    int,
+    Option(
+        min=32,
+        max=2048,
+        help="For cnn with an encoder: side in pixels of the pictures that windows are cut from.",
+    ),
+]
+
+
+def network_options(encoder: str, fine_tune: int, epochs: int, mirror: bool, window: str) -> dict[str, Any]:
+    """Return the parameters of the ranker cnn.
+
+    Parameters
+    ----------
+    encoder : str
+        "none" for the small network.
+    fine_tune, epochs, mirror, window
+        As the options.
+
+    Raises
+    ------
+    InvalidInput
+        If the encoder cannot be trained, or there is no such window.
+    """
+    if encoder == "none":
+        return {"mirror": mirror}
+    from cbir.encoders.built_in import check_trainable_encoder
+    from cbir.grading.image_window import check_window
+
+    check_trainable_encoder(encoder)
+    check_window(window)
+    return {"encoder": encoder, "blocks": fine_tune, "epochs": epochs, "mirror": mirror, "window": window}
 
 
 def ranker_options(name: str, kernel: str) -> dict[str, str]:

@@ -117,7 +117,28 @@ def _principal_axes(Z: Floats) -> Floats:
     return cast(Floats, axes / np.sqrt(values[kept].sum() / len(Z)))
 
 
+def left_out_error(Z: Floats, grades: Floats, groups: Integers) -> float:
+    """Return the mean squared error of the best width and ridge, each image graded without its group.
+
+    Parameters
+    ----------
+    Z : (n, d) float64
+        Standardised features.
+    grades : (n,) float64
+        Grades.
+    groups : (n,) int
+        Images of one group, such as a patient, are left out together.
+    """
+    return min(_errors(project_features(Z, _principal_axes(Z)), grades, groups).values()) / len(Z)
+
+
 def _tune(P: Floats, grades: Floats, groups: Integers) -> Tuning:
+    errors = _errors(P, grades, groups)
+    return min(errors, key=errors.__getitem__)
+
+
+def _errors(P: Floats, grades: Floats, groups: Integers) -> dict[Tuning, float]:
+    """Return the sum of squared leave-one-group-out errors of each width and ridge."""
     members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
     centred = grades - grades.mean()
     errors: dict[Tuning, float] = {}
@@ -127,7 +148,7 @@ def _tune(P: Floats, grades: Floats, groups: Integers) -> Tuning:
         for ridge in RIDGES:
             residuals = left_out_residuals(np.maximum(values, 0.0) + ridge, vectors, centred, members)
             errors[Tuning(width, ridge)] = float(residuals @ residuals)
-    return min(errors, key=errors.__getitem__)
+    return errors
 
 
 def left_out_residuals(values: Floats, vectors: Floats, targets: Floats, members: list[Integers]) -> Floats:

@@ -24,6 +24,7 @@ class RankingEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     """
 
     name: ClassVar[str]
+    predicts_grades: ClassVar[bool] = False  # scores are expected grades
     list_size: ListSize
     seed: int
 

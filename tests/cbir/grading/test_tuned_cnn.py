@@ -1,0 +1,207 @@
+"""A pretrained network that is trained further on graded pictures."""
+
+import cv2
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from cbir.encoders import built_in
+from cbir.errors import InvalidInput
+from cbir.grading import make_ranker
+from cbir.grading.grade_scale import level_scale
+from cbir.grading.grading_network import HEAD, GradingNetwork
+from cbir.grading.image_window import WINDOWS, cut_window
+from cbir.grading.interpolation import GradeInterpolator
+from cbir.grading.picture_maps import LARGEST, PictureMaps, check_size
+from cbir.grading.stored_network import PackedTensor, pack
+from cbir.grading.tuned_cnn_ranker import TunedCnnRanker
+
+torch = pytest.importorskip("torch", reason="torch, of the extra deep, is not installed")
+torch.set_num_threads(1)
+
+from cbir.models.backbones.efficientnet_lite_network import EfficientNetLiteNetwork  # noqa: E402
+from cbir.models.backbones.lite_tail import LiteTail  # noqa: E402
+from cbir.training.ordinal_tuning import TuningOptions, tune_on_grades  # noqa: E402
+
+ENCODER = "lite0-max"
+
+
+def drawn(count, seed=0, half=slice(0, 64)):
+    """Noise that coarsens with its grade, 0 to 2, in one half of the rows, (count, 64, 64), and the grades."""
+    random = np.random.default_rng(seed)
+    grades = np.arange(count) % 3
+    noise = random.integers(0, 256, (count, 64, 64), dtype=np.uint8)
+    pictures = noise.copy()
+    for picture, grade in zip(pictures, grades, strict=True):
+        picture[half] = cv2.GaussianBlur(picture, (0, 0), 0.4 + grade)[half]
+    return pictures, grades.astype(float)
+
+
+@pytest.fixture(scope="module")
+def weights():
+    return built_in.read_lite_weights(ENCODER)[0]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    pictures, grades = drawn(36)
+    maps = PictureMaps(pictures, ENCODER)
+    ranker = make_ranker("cnn", encoder=ENCODER, window="whole", epochs=8, rate=1e-3)
+    return ranker.fit(maps, grades), maps, grades
+
+
+def test_tail_is_the_network(weights):
+    whole = EfficientNetLiteNetwork(0, (5, 7)).eval()
+    names = whole.state_dict()
+    whole.load_state_dict(
+        {name: torch.from_numpy(np.array(weights[name])) for name in names if name in weights}, False
+    )
+    with torch.inference_mode():
+        middle, last = whole(torch.rand(2, 1, 64, 64))
+        tail = LiteTail(weights, 0, 4, trained=5)
+        maps = tail(middle.flatten(2).transpose(0, 1))
+        again = LiteTail(tail.tensors(), 0, 4, trained=5)(middle.flatten(2).transpose(0, 1))
+    expected = last.flatten(2).transpose(0, 1)
+    assert float((maps - expected).abs().max()) < 1e-3 * float(expected.abs().max())
+    assert torch.allclose(again, maps, atol=1e-4)
+
+
+def test_frozen_blocks(weights):
+    tail = LiteTail(weights, 0, 4, trained=2)
+    trained = [
+        any(value.requires_grad for value in block.parameters()) for block in tail.children().__next__()
+    ]
+    assert trained == [False, False, False, True, True]
+    tensors = tune_on_grades(
+        weights,
+        0,
+        lambda rows, mirrored: np.random.default_rng(0).random((len(rows), 112, 4, 4)).astype(np.float16),
+        4,
+        np.array([[False], [True]] * 2),
+        TuningOptions(blocks=2, epochs=2, rate=1e-2, mirror=False, seed=0),
+    )
+    before = tail.tensors()
+    name = "_blocks.{}._project_conv.weight"
+    assert np.array_equal(tensors[name.format(11)], before[name.format(11)])
+    assert not np.array_equal(tensors[name.format(15)], before[name.format(15)])
+
+
+@pytest.mark.slow
+def test_it_grades_pictures_that_it_has_not_seen(fitted):
+    ranker, _, _ = fitted
+    pictures, grades = drawn(12, seed=1)
+    assert np.abs(ranker.predict(pictures) - grades).mean() < 0.4  # the best constant: 0.67
+
+
+@pytest.mark.slow
+def test_seeds_and_mirror_images(fitted):
+    _, maps, grades = fitted
+    options = {"encoder": ENCODER, "window": "whole", "epochs": 1}
+    one, same, other, mirrored = (
+        make_ranker("cnn", **options, **more).fit(maps, grades)
+        for more in ({}, {}, {"seed": 1}, {"mirror": True})
+    )
+    view = maps[np.arange(4)]
+    assert np.array_equal(one.predict(view), same.predict(view))
+    assert not np.array_equal(one.predict(view), other.predict(view))
+    flipped = np.ascontiguousarray(view.own_pictures()[:, :, ::-1])
+    assert np.allclose(mirrored.predict(view), mirrored.predict(flipped), atol=1e-6)
+    assert not np.allclose(one.predict(view), one.predict(flipped), atol=1e-6)
+
+
+@pytest.mark.slow
+def test_the_window_with_the_signal_is_chosen():
+    pictures, grades = drawn(30, half=slice(32, 64))
+    ranker = make_ranker("cnn", encoder=ENCODER, epochs=1).fit(pictures, grades)
+    assert ranker.window_ == "lower"
+
+
+@pytest.mark.slow
+def test_the_interval(fitted):
+    """It comes from left-out groups; with too few of them it is the whole range."""
+    _, maps, grades = fitted
+    ranker = make_ranker("cnn", encoder=ENCODER, window="whole", epochs=1, blocks=1)
+    few = GradeInterpolator(ranker, "thresholds").fit(maps, grades, np.arange(len(grades)) % 4)
+    assert few.scale_.half_widths.tolist() == [2, 2, 2]
+    many = GradeInterpolator(ranker, "thresholds").fit(maps, grades, np.arange(len(grades)) // 3)
+    assert many.error_ < 2
+    assert many.locate(maps[np.arange(1)])[0].high <= 2
+    plain = GradeInterpolator(ranker, "thresholds", coverage=None).fit(maps, grades)
+    assert np.isnan(plain.locate(maps[np.arange(1)])[0].low)
+
+
+def test_windows():
+    picture = np.arange(100, dtype=np.uint8).reshape(10, 10)
+    assert np.array_equal(cut_window(picture, "whole", 10), picture)
+    assert np.array_equal(
+        cut_window(picture, "upper", 5), cv2.resize(picture[:5], (5, 5), interpolation=cv2.INTER_AREA)
+    )
+    for window in WINDOWS.values():
+        assert 0 <= window.top < window.bottom <= 1
+        assert 0 <= window.left < window.right <= 1
+
+
+def test_expected_grades_are_rounded():
+    scale = level_scale(np.array([0.0, 1.0, 4.0]))
+    assert np.array_equal(
+        np.rint(scale.grades(np.array([-1.0, 0.4, 0.6, 2.4, 2.6, 9.0]))), [0, 0, 1, 2, 3, 4]
+    )
+    assert np.array_equal(scale.grades(np.array([0.0, 1.0, 4.0])), [0, 1, 4])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"window": "left"}, {"blocks": 0}, {"epochs": 0}, {"rate": 0.0}, {"encoder": "ct-volume"}],
+)
+def test_options_that_do_not_fit(options):
+    with pytest.raises(InvalidInput):
+        make_ranker("cnn", **{"encoder": ENCODER, "window": "whole", **options}).fit(*drawn(6))
+
+
+@pytest.mark.parametrize(
+    ("pictures", "grades", "why"),
+    [
+        (np.zeros((2, 8, 9), np.uint8), [0, 1], "square grey pictures"),
+        (np.zeros((2, 8, 8)), [0, 1], "square grey pictures"),
+        (np.zeros((2, 8, 8), np.uint8), [1, 1], "there are 1"),
+        (np.zeros((30, 8, 8), np.uint8), np.arange(30), "there are 30"),
+        (np.zeros((2, 8, 8), np.uint8), [0, np.nan], "finite"),
+        (np.zeros((2, 8, 8), np.uint8), [0, 1, 2], "as many grades"),
+        (np.zeros((0, 8, 8), np.uint8), [], "no graded images"),
+    ],
+)
+def test_input_that_does_not_fit(pictures, grades, why):
+    with pytest.raises(InvalidInput, match=why):
+        TunedCnnRanker(ENCODER).fit(pictures, grades)
+
+
+def test_too_many_pictures():
+    check_size(LARGEST >> 16, 256)
+    with pytest.raises(InvalidInput, match="smaller side"):
+        check_size((LARGEST >> 16) + 1, 256)
+
+
+def test_a_clone():
+    made = make_ranker("cnn", encoder=ENCODER, mirror=True, window="centre")
+    assert clone(made).get_params() == made.get_params()
+
+
+def test_tensors_that_do_not_fit(weights):
+    head = {name: np.zeros((1, 640), np.float16) for name in HEAD}
+    name = "_blocks.15._project_conv.weight"
+    for tensors in (
+        {},
+        {**head, name: np.zeros((2, 2), np.float16)},
+        {**head, "other": np.zeros(1, np.float16)},
+    ):
+        with pytest.raises(InvalidInput, match="do not fit the encoder"):
+            GradingNetwork(ENCODER, tensors, np.arange(2.0), "whole", mirror=False)
+
+
+def test_packed_tensors():
+    values = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float16)
+    packed = pack(values)
+    assert np.array_equal(PackedTensor.model_validate_json(packed.model_dump_json()).array(), values)
+    for damaged in ({"shape": (4, 4)}, {"data": "%"}, {"data": pack(np.full((3, 4), np.nan)).data}):
+        with pytest.raises(InvalidInput, match="grade fit` again"):
+            packed.model_copy(update=damaged).array()
