@@ -7,6 +7,7 @@ from cbir.errors import InvalidInput
 from cbir.rerank.aqe import AlphaQueryExpansion
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.eprf import Eprf, NoSimilarityUpdate, PlainEnsemble
+from cbir.rerank.fuzzy_eprf import FuzzyEprf
 from cbir.rerank.k_reciprocal import KReciprocal
 from cbir.rerank.none import NoReranking
 from cbir.rerank.nprf import NegativeFeedback
@@ -23,6 +24,7 @@ RERANKERS: tuple[type[Reranker], ...] = (
     Eprf,
     NoSimilarityUpdate,
     PlainEnsemble,
+    FuzzyEprf,
     PostRetrievalClustering,
     NegativeFeedback,
     KReciprocal,
@@ -69,5 +71,5 @@ def get_tuned(name: str, tuned: Mapping[str, Any], parameters: Mapping[str, Any]
     parameters : mapping
         Parameters that replace them.
     """
-    known = reranker_class(name).parameter_names()
+    known = reranker_class(name).tuned_names()
     return get(name, **({key: value for key, value in tuned.items() if key in known} | dict(parameters)))

@@ -56,6 +56,7 @@ class Eprf(CollectionReranker):
     svm_grid: ClassVar[Grid] = FINE_SVM_GRID
     similarity_update: ClassVar[bool] = True
     fuzzy: ClassVar[bool] = True
+    sharpness: ClassVar[float] = SHARPNESS
 
     K: int = parameter(60, 1, 1000, "images whose similarity is updated")
     N: int = parameter(1000, 1, 10_000, "images that a ranking list is compared over")
@@ -95,17 +96,21 @@ class Eprf(CollectionReranker):
                 positives,
                 negatives,
                 kernel_gamma(
-                    self.gamma, backend.query, backend.gallery, backend.sample_rows(SAMPLE), SHARPNESS
+                    self.gamma, backend.query, backend.gallery, backend.sample_rows(SAMPLE), self.sharpness
                 ),
             )
             membership = np.ones(len(positives))
             if self.fuzzy:
                 rho = references.correlations(backend.gallery.vectors(positives))
-                estimators = training_sets.train(slice(0, self.T1), self.C, ())
-                membership = self.relevance(estimators.positive_decisions, rho)
+                membership = self.memberships(training_sets, rho)
             expansion = training_sets.train(slice(self.T1, None), self.C, membership).sum()
             rows, sums = backend.add_expansion(expansion, scores, TIE)
             return rows, ProbabilityScores(sums, notes=notes)
+
+    def memberships(self, training_sets: TrainingSets, rho: Doubles) -> Doubles:
+        """Return the memberships (P,) in [0.01, 1] of the positives, given their correlations rho (P,)."""
+        estimators = training_sets.train(slice(0, self.T1), self.C, ())
+        return self.relevance(estimators.positive_decisions, rho)
 
     def relevance(self, decisions: Doubles, rho: Doubles) -> Doubles:
         """Return R (P,) in [0.01, 1] of decision values (T1, P) and rho (P,): Huang et al. 2012, eqs. 4 to 6."""

@@ -87,6 +87,11 @@ class Reranker(ParameterSet):
         return ranking.rows, self(backend.query, ranking, backend.gallery)
 
     @classmethod
+    def tuned_names(cls) -> tuple[str, ...]:
+        """Return the parameters that a profile may set."""
+        return cls.parameter_names()
+
+    @classmethod
     def tuning_points(cls) -> list[dict[str, float]]:
         """Return parameters to try when a method is tuned: all combinations of `grid`, the defaults among them.
 

@@ -13,8 +13,14 @@ from cbir import rerank
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, rank
 from cbir.rerank import negatives
+from cbir.rerank.svm_ensemble import TrainingSets
 
-METHODS = {"eprf": (True, True), "nsu-eprf": (False, True), "svm-eprf": (True, False)}
+METHODS = {
+    "eprf": (True, True),
+    "nsu-eprf": (False, True),
+    "svm-eprf": (True, False),
+    "fuzzy-eprf": (True, True),
+}
 
 
 def clustered(seed: int, n: int, d: int) -> np.ndarray:
@@ -59,7 +65,9 @@ def reference(
 ) -> list[float]:
     """The sum of decision values of every image; the draw of negatives is shared with the fast form."""
     images = [vectors[row] for row in ranking.rows]
-    gamma = p["gamma"] / len(query) if p["gamma"] != "auto" else 15 / median_squared_distance(query, images)
+    sharpness = 3 if "power" in p else 15
+    automatic = sharpness / median_squared_distance(query, images)
+    gamma = p["gamma"] / len(query) if p["gamma"] != "auto" else automatic
     similarity = [float(s) for s in ranking.similarities]
     nearest = order(similarity)[: p["N"]]
     of_query = [-distance(query, images[j]) for j in nearest]
@@ -97,15 +105,19 @@ def reference(
             probability = sum(logistic(value) for value in values) / len(values)  # equations 4, 5
             relevance = p["alpha"] * probability + (1 - p["alpha"]) * rho(i)  # equation 6
             membership[k] = min(max(relevance, 0.01), 1.0)
+        if "power" in p:
+            membership = [max((each / max(membership)) ** p["power"], 0.01) for each in membership]
     last = [svm(negative_sets, membership) for negative_sets in sets[p["T1"] :]]
     return list(sum(m.decision_function(np.array(images, float)) for m in last))  # equation 7
 
 
-def assume_no_ties(query: np.ndarray, vectors: np.ndarray) -> None:
+def assume_no_ties(method: str, query: np.ndarray, vectors: np.ndarray) -> None:
     """Rounding changes places among near ties, and with them who is drawn."""
     gallery = gallery_of(vectors)
     ranking = rank(query, gallery)
-    for scores in (ranking.similarities, rerank.get("pearson")(query, ranking, gallery).scores):
+    K, N = rerank.get(method).parameters["K"], rerank.get(method).parameters["N"]
+    updated = rerank.get("pearson", K=K, N=N)(query, ranking, gallery).scores
+    for scores in (ranking.similarities, updated):
         assume(np.diff(np.sort(scores)).min(initial=1.0) > 2e-6)
 
 
@@ -141,7 +153,7 @@ def test_the_paper_line_by_line(method, n, options, subset):
     reranker = rerank.get(method, **options)
     result = reranker(query, ranking, gallery)
     expected = reference(query, ranking, vectors, reranker.parameters, *METHODS[method])
-    assert_same_ranking(result.scores, np.array(expected), 1e-5 * reranker.parameters["C"])
+    assert_same_ranking(result.scores, np.array(expected), 1e-5 * max(reranker.parameters["C"], 1.0))
     np.testing.assert_allclose(
         result.reported(result.scores), 1 / (1 + np.exp(-np.array(expected))), atol=1e-4
     )
@@ -153,7 +165,7 @@ def test_the_paper_line_by_line(method, n, options, subset):
 def test_the_order_of_the_gallery_does_not_matter(method, seed, n):
     vectors = clustered(seed, n, 8)
     query = vectors[0] + np.float32(0.2)
-    assume_no_ties(query, vectors)
+    assume_no_ties(method, query, vectors)
     moved = np.random.default_rng(seed).permutation(n)
     scores = []
     for arranged in (vectors, vectors[moved]):
@@ -167,7 +179,7 @@ def test_the_order_of_the_gallery_does_not_matter(method, seed, n):
 @given(seed=st.integers(0, 10_000), scale=st.floats(0.01, 100))
 def test_scale_is_made_up_for_by_gamma(method, seed, scale):
     vectors = clustered(seed, 150, 8)
-    assume_no_ties(vectors[0] + np.float32(0.2), vectors)
+    assume_no_ties(method, vectors[0] + np.float32(0.2), vectors)
     scores = []
     for factor in (1.0, scale):
         scaled = (vectors * factor).astype(np.float32)
@@ -220,3 +232,37 @@ def test_positives_on_every_margin_keep_the_order_they_had():
     # Hard margins and a narrow kernel: every positive is a support vector with f = 1 in each of ten SVMs.
     np.testing.assert_allclose(reranked.scores[positives], 10.0, atol=1e-5)
     assert (np.diff(reranked.scores[positives]) < 0).all()
+
+
+def reranked(query: np.ndarray, gallery: Gallery, **parameters: float) -> np.ndarray:
+    return rerank.get("fuzzy-eprf", **parameters)(query, rank(query, gallery), gallery).scores
+
+
+def test_power_zero_is_the_ensemble_without_memberships():
+    vectors = clustered(5, 400, 12)
+    query, gallery = vectors[0] + np.float32(0.3), gallery_of(vectors)
+    names = [name for name in rerank.get("svm-eprf").parameter_names() if name != "gamma"]
+    fuzzy = rerank.get("fuzzy-eprf", gamma=2.0)
+    same = {name: fuzzy.parameters[name] for name in names} | {"gamma": 2.0}
+    plain = rerank.get("svm-eprf", **same)(query, rank(query, gallery), gallery).scores
+    np.testing.assert_allclose(reranked(query, gallery, gamma=2.0, power=0.0), plain, atol=1e-6)
+
+
+def test_memberships_are_spread_and_within_their_bounds():
+    vectors = clustered(5, 40, 12)
+    sets = TrainingSets.around_query(
+        vectors[0], gallery_of(vectors), np.arange(1, 5), np.arange(5, 29).reshape(6, 4), 0.1
+    )
+    rho = np.array([0.9, 0.6, 0.09, -0.2])
+    memberships = rerank.get("fuzzy-eprf", power=2.0).memberships(sets, rho)
+    np.testing.assert_allclose(memberships, [1.0, 4 / 9, 0.01, 0.01])
+    estimated = rerank.get("fuzzy-eprf", alpha=0.5).memberships(sets, rho)
+    assert estimated.max() == 1.0
+    assert (np.diff(estimated[:3]) < 0.0).all()
+    assert rerank.get("fuzzy-eprf", power=0.0).memberships(sets, rho).tolist() == [1.0] * 4
+
+
+def test_a_profile_tuned_for_the_published_form_does_not_reach_the_fuzzy_one():
+    tuned = {"P": 9, "C": 10.0, "gamma": 2.0}
+    assert rerank.get_tuned("fuzzy-eprf", tuned, {"N": 50}) == rerank.get("fuzzy-eprf", N=50)
+    assert rerank.get_tuned("eprf", tuned, {}) == rerank.get("eprf", **tuned)

@@ -1,0 +1,147 @@
+"""Measure where fuzzy memberships act in EPRF, and what they bring: the figures of bench/results/memberships.md.
+
+A membership mu acts where a multiplier reaches its bound C mu. For each setting: the share of positives at their
+bound and the standard deviation of the memberships, mAP and P@1, and the differences from the same SVMs with all
+memberships 1 and from no re-ranking, in points with 95 % intervals. Images of the query's patient are left out.
+
+    python bench/memberships.py COLLECTION... [--queries 400] [--label KEY]
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.errors import CbirError
+from cbir.evaluation.labelled_rows import draw_queries, read_labelled_rows, score_query
+from cbir.evaluation.significance import bootstrap_intervals
+from cbir.rerank.eprf import Eprf, PlainEnsemble
+from cbir.rerank.fuzzy_eprf import FuzzyEprf
+from cbir.rerank.none import NoReranking
+from cbir.rerank.reranker import Reranker
+from cbir.rerank.svm_ensemble import TrainingSets
+from cbir.store import Collection
+
+AT_BOUND = 1.0 - 1e-6  # share of its bound that a multiplier at the bound has
+Doubles = NDArray[np.float64]
+Settings = tuple[dict[str, Any], ...]
+EPRF: Settings = (
+    {"C": 10.0}, {"C": 1.0}, {"C": 0.1}, {"C": 0.01},
+    {"C": 1.0, "P": 15}, {"C": 0.1, "P": 15}, {"C": 0.1, "P": 15, "N": 100, "alpha": 0.0},
+)  # fmt: skip
+FUZZY: Settings = ({}, {"C": 1.0}, {"C": 10.0}, {"alpha": 0.4}, {"power": 1.0})
+COLUMNS = (
+    "setting", "at bound", "deviation of mu", "mAP", "P@1", "minus all 1: mAP", "P@1", "minus none: mAP", "P@1",
+)  # fmt: skip
+
+
+class MembershipLog:
+    """Memberships of each query, and the positives whose multipliers reach their bound."""
+
+    memberships: ClassVar[list[Doubles]] = []
+    at_bound: ClassVar[list[Doubles]] = []
+
+
+def log(svms: Eprf, training_sets: TrainingSets, memberships: Doubles) -> Doubles:
+    """Add the ensemble that the memberships give to `MembershipLog`; return the memberships."""
+    ensemble = training_sets.train(slice(svms.T1, None), svms.C, memberships)
+    positives = ensemble.coefficients[:, : len(memberships)]
+    MembershipLog.memberships.append(memberships)
+    MembershipLog.at_bound.append((positives >= AT_BOUND * svms.C * memberships).mean(axis=1))
+    return memberships
+
+
+class LoggedEprf(Eprf):
+    """EPRF as published."""
+
+    def memberships(self, training_sets: TrainingSets, rho: Doubles) -> Doubles:
+        return log(self, training_sets, super().memberships(training_sets, rho))
+
+
+class LoggedFuzzyEprf(FuzzyEprf):
+    """EPRF with memberships that act."""
+
+    def memberships(self, training_sets: TrainingSets, rho: Doubles) -> Doubles:
+        return log(self, training_sets, super().memberships(training_sets, rho))
+
+
+def pairs() -> list[tuple[str, Reranker, Reranker]]:
+    """Return each setting with its re-ranker and the same with all memberships 1."""
+    published = [
+        (_title("eprf", setting), LoggedEprf(**setting), PlainEnsemble(**setting)) for setting in EPRF
+    ]
+    fuzzy = [
+        (
+            _title("fuzzy-eprf", setting),
+            LoggedFuzzyEprf(**setting),
+            FuzzyEprf(**{**setting, "power": 0.0}),
+        )
+        for setting in FUZZY
+    ]
+    return [*published, *fuzzy]
+
+
+def _title(name: str, setting: dict[str, Any]) -> str:
+    return " ".join([name, *(f"{key}={value:g}" for key, value in setting.items())])
+
+
+def measure(folder: Path, label: str, queries: int) -> list[str]:
+    """Return a table line of each setting on a collection."""
+    with Collection(folder) as collection:
+        view = collection.view()
+        labelled = read_labelled_rows(collection, view, label)
+        drawn = draw_queries(labelled, labelled.can_query, queries)
+        if not len(drawn):
+            raise SystemExit(f"error: {folder}: no two images share a value of the label {label}")
+        lines, none = [], None
+        for title, fuzzy, plain in pairs():
+            MembershipLog.memberships.clear()
+            MembershipLog.at_bound.clear()
+            methods = [fuzzy, plain] if none is not None else [fuzzy, plain, NoReranking()]
+            scored = [score_query(view.gallery, labelled, index, methods) for index in drawn]
+            quality = 100.0 * np.array([scores for scores in scored if scores is not None])
+            if none is None:
+                none = quality[:, 2]
+                lines.append(_line(["none", "", "", *_means(none), "", "", "", ""]))
+            deviation = np.mean([memberships.std() for memberships in MembershipLog.memberships])
+            cells = [f"{np.mean(MembershipLog.at_bound):.0%}", f"{deviation:.2f}", *_means(quality[:, 0])]
+            cells += _differences(quality[:, 0] - quality[:, 1]) + _differences(quality[:, 0] - none)
+            lines.append(_line([title, *cells]))
+        return lines
+
+
+def _means(quality: Doubles) -> list[str]:
+    return [f"{mean / 100.0:.3f}" for mean in quality.mean(axis=0)]
+
+
+def _differences(differences: Doubles) -> list[str]:
+    low, high = bootstrap_intervals(differences.T)
+    means = differences.mean(axis=0)
+    return [f"{m:+.1f} ({a:+.1f} to {b:+.1f})" for m, a, b in zip(means, low, high, strict=True)]
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("collections", nargs="+", type=Path)
+    options.add_argument("--queries", type=int, default=400, help="queries, drawn from each class in turn")
+    options.add_argument("--label", default="label", help="label that relevant images share")
+    values = options.parse_args()
+    for folder in values.collections:
+        print(f"\n## {folder.name}\n\n{_line(list(COLUMNS))}\n|{' --- |' * len(COLUMNS)}")
+        try:
+            for line in measure(folder, values.label, values.queries):
+                print(line, flush=True)
+        except CbirError as error:
+            raise SystemExit(f"error: {error}") from None
+
+
+if __name__ == "__main__":
+    main()
