@@ -175,9 +175,12 @@ def _find_queries(
     if plan.queries is None:
         if plan.queries_where:
             candidates = select_candidates(collection, plan.queries_where)
-        labels = [record.labels for record in candidates.records]
-        positions = sample_queries(labels, plan.relevance, plan.sample, plan.seed)
-        return len(labels), leave_one_out(candidates, positions)
+        # By picture: the order of indexing differs between collections of the same files.
+        records = candidates.records
+        order = sorted(range(len(records)), key=lambda position: records[position].image_id)
+        labels = [records[position].labels for position in order]
+        sample = sample_queries(labels, plan.relevance, plan.sample, plan.seed)
+        return len(labels), leave_one_out(candidates, sorted(order[index] for index in sample))
     entries = read_query_list(plan.queries)
     matching = matching_entries(entries, plan.queries_where, plan.queries)
     sample = sample_queries([entries[row][1] for row in matching], plan.relevance, plan.sample, plan.seed)

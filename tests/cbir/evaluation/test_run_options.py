@@ -111,6 +111,20 @@ def test_a_condition_limits_answers_and_queries(collection, tmp_path):
     assert {name for line in lines(tmp_path / "runs" / "none.run") for name in (line[0], line[2])} <= kept
 
 
+def test_a_sample_does_not_depend_on_the_order_of_indexing(collection, pictures, tmp_path):
+    turned = Collection.create(tmp_path / "turned", collection.profile)
+    entries = [(record, collection.vector(record.image_id)) for _, record in collection.iterate()]
+    with turned.writer() as writer:
+        writer.add(entries[::-1])
+        writer.finish()
+    samples = []
+    for folder in (collection.folder, turned.folder):
+        run("--collection", folder, "--out", tmp_path / "out", "--sample", "7", "--rerank", "none", *FAST)
+        samples.append({row["query"] for row in rows(tmp_path / "out")})
+    assert len(samples[0]) == 7
+    assert samples[0] == samples[1]
+
+
 def test_a_sample_is_repeatable(collection, tmp_path):
     options = ("--sample", "10", "--rerank", "none", *FAST)
     qrels = []
