@@ -1,5 +1,6 @@
 """Enhanced pseudo-relevance feedback, EPRF-RR (Huang et al. 2012, sections 2.2 and 2.3), and its ablations."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -107,10 +108,23 @@ class Eprf(CollectionReranker):
             rows, sums = backend.add_expansion(expansion, scores, TIE)
             return rows, ProbabilityScores(sums, notes=notes)
 
-    def memberships(self, training_sets: TrainingSets, rho: Doubles) -> Doubles:
-        """Return the memberships (P,) in [0.01, 1] of the positives, given their correlations rho (P,)."""
-        estimators = training_sets.train(slice(0, self.T1), self.C, ())
-        return self.relevance(estimators.positive_decisions, rho)
+    def memberships(
+        self, training_sets: TrainingSets, rho: Doubles, others: Sequence[float] | Doubles = ()
+    ) -> Doubles:
+        """Return the memberships (P,) in [0.01, 1] of pseudo-positives.
+
+        Parameters
+        ----------
+        training_sets : TrainingSets
+            Training sets whose first P examples are the pseudo-positives.
+        rho : (P,) float64
+            Their correlations with the query.
+        others : (o,) float64
+            Memberships of the examples after them.
+        """
+        known = np.concatenate([np.ones(len(rho)), others])
+        estimators = training_sets.train(slice(0, self.T1), self.C, known)
+        return self.relevance(estimators.positive_decisions[:, : len(rho)], rho)
 
     def relevance(self, decisions: Doubles, rho: Doubles) -> Doubles:
         """Return R (P,) in [0.01, 1] of decision values (T1, P) and rho (P,): Huang et al. 2012, eqs. 4 to 6."""

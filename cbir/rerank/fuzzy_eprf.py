@@ -1,5 +1,6 @@
 """EPRF whose memberships act: few references, a penalty that binds, relevance spread over the positives."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -44,9 +45,12 @@ class FuzzyEprf(Eprf):
     def tuned_names(cls) -> tuple[str, ...]:
         return ()
 
-    def memberships(self, training_sets: TrainingSets, rho: Doubles) -> Doubles:
+    def memberships(
+        self, training_sets: TrainingSets, rho: Doubles, others: Sequence[float] | Doubles = ()
+    ) -> Doubles:
         if self.alpha > 0.0:
-            relevance = super().memberships(training_sets, rho)
+            relevance = super().memberships(training_sets, rho, others)
         else:
             relevance = np.clip(rho, LEAST_MEMBERSHIP, 1.0)
-        return np.asarray(np.maximum((relevance / relevance.max()) ** self.power, LEAST_MEMBERSHIP))
+        shares = relevance / relevance.max(initial=LEAST_MEMBERSHIP)
+        return np.asarray(np.maximum(shares**self.power, LEAST_MEMBERSHIP))

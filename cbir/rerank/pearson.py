@@ -16,6 +16,7 @@ from cbir.threads import OneBlasThread
 NARROW = (
     1e-6  # lists whose spread is a smaller share of their sum of squares are centred before they are squared
 )
+BLOCK = 100  # images whose lists are computed at a time
 ROUNDING = 1e-13  # of the squared norms: squared distances, and spreads of them, below this count as 0
 
 
@@ -109,9 +110,11 @@ def update_similarities(
     """
     updated = ranking.similarities.copy()
     top = top_k(updated, K)
-    checkpoint()
-    rho = references.correlations(gallery.vectors(ranking.rows[top]))
-    updated[top] += (lam * rho).astype(np.float32)
+    for start in range(0, len(top), BLOCK):
+        checkpoint()
+        part = top[start : start + BLOCK]
+        rho = references.correlations(gallery.vectors(ranking.rows[part]))
+        updated[part] += (lam * rho).astype(np.float32)
     return updated
 
 

@@ -10,6 +10,7 @@ from cbir.gallery.ranking import RankingList
 from cbir.gallery.vector_blocks import Floats
 from cbir.rerank.eprf import Eprf, NoSimilarityUpdate, PlainEnsemble
 from cbir.rerank.feedback import Feedback
+from cbir.rerank.fuzzy_eprf import FuzzyEprf
 from cbir.rerank.none import NoReranking
 from cbir.rerank.nprf import NegativeFeedback
 from cbir.rerank.reranker import Reranked, Reranker
@@ -23,7 +24,7 @@ AUTO_REASON = "learns from several examples and from judgements"  # why `auto` s
 
 def takes_several_examples(method: type[Reranker]) -> bool:
     """Return whether a re-ranker takes several examples and judgements."""
-    return method in (NoReranking, Eprf, NoSimilarityUpdate, PlainEnsemble, NegativeFeedback)
+    return method in (NoReranking, Eprf, NoSimilarityUpdate, PlainEnsemble, FuzzyEprf, NegativeFeedback)
 
 
 def learner_names() -> tuple[str, ...]:

@@ -85,9 +85,8 @@ class SureExamples:
             return Reranked(scores, notes=notes)
         relevance = np.ones(len(pseudo))
         if method.fuzzy:
-            estimators = training_sets.train(slice(0, method.T1), method.C, self._memberships(relevance))
             rho = references.correlations(gallery.vectors(pseudo))
-            relevance = method.relevance(estimators.positive_decisions[:, len(self.positives) :], rho)
+            relevance = method.memberships(training_sets, rho, self._memberships(relevance[:0]))
         rankers = training_sets.train(slice(method.T1, None), method.C, self._memberships(relevance))
         sums = rankers.sum().values(gallery, ranking.rows).astype(np.float64)
         return ProbabilityScores(sums + TIE * scores, notes=notes)
@@ -131,14 +130,15 @@ class SureExamples:
         notes = () if len(self.negatives) else negative_notes(len(ranking), drawn, count)
         if not drawn.shape[1] and not len(self.negatives):
             return ranking.rows[pseudo], None, notes
-        gamma = kernel_gamma(method.gamma, centre, gallery, ranking.rows, SHARPNESS)
-        positives = np.vstack([self.positives, gallery.vectors(ranking.rows[pseudo])])
+        sharpness = method.sharpness if isinstance(method, Eprf) else SHARPNESS
+        gamma = kernel_gamma(method.gamma, centre, gallery, ranking.rows, sharpness)
+        positives = np.vstack([gallery.vectors(ranking.rows[pseudo]), self.positives])
         training_sets = TrainingSets.sharing(positives, self.negatives, gallery, drawn, gamma, centre)
         return ranking.rows[pseudo], training_sets, notes
 
     def _memberships(self, relevance: Doubles) -> Doubles:
         """Return the memberships of the examples that all sets share; `relevance` is that of pseudo-positives."""
-        return np.concatenate([self.trust, relevance, self.distrust])
+        return np.concatenate([relevance, self.trust, self.distrust])
 
 
 def _distinct(vectors: Floats, memberships: Doubles) -> tuple[Floats, Doubles]:

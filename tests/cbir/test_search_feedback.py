@@ -72,7 +72,7 @@ def test_without_reranking_judgements_are_heeded_and_nothing_is_learnt(ask, ids)
     assert answer.rerank.method == "none"
 
 
-@pytest.mark.parametrize("method", ["feedback", "eprf", "nsu-eprf", "svm-eprf", "nprf"])
+@pytest.mark.parametrize("method", ["feedback", "eprf", "nsu-eprf", "svm-eprf", "fuzzy-eprf", "nprf"])
 def test_the_method_of_the_request_learns_with_its_parameters(ask, ids, method):
     parameters = {"C": 2.5, "seed": 3}
     feedback = said_of(ids[10:12], 1.0) + said_of(ids[5:7], -1.0)

@@ -106,7 +106,7 @@ def test_nothing_is_ignored(client: FlaskClient, ids: list[str]) -> None:
     assert answer["rerank"]["reason"] == "learns from several examples and from judgements"
     refused = problem(client.post(SEARCH, json=several | {"rerank": "diffusion", "parameters": {}}), 422)
     assert "diffusion takes one example" in refused
-    assert "feedback, none, eprf, nsu-eprf, svm-eprf, nprf" in refused
+    assert "feedback, none, eprf, nsu-eprf, svm-eprf, fuzzy-eprf, nprf" in refused
     assert "several examples" in problem(
         client.post(SEARCH, json={"image_id": ids[0], "rerank": "feedback"}), 422
     )

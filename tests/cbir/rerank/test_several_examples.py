@@ -19,7 +19,12 @@ from cbir.rerank.feedback import Feedback
 from cbir.rerank.seeded_diffusion import RelevanceFeedback
 from cbir.rerank.several_examples import get_learner, learn, learner_names
 
-EPRF = {"eprf": (True, True), "nsu-eprf": (False, True), "svm-eprf": (True, False)}
+EPRF = {
+    "eprf": (True, True),
+    "nsu-eprf": (False, True),
+    "svm-eprf": (True, False),
+    "fuzzy-eprf": (True, True),
+}
 METHODS = [*EPRF, "nprf"]
 
 
@@ -92,7 +97,8 @@ def reference(
         sets=p["T"] if "T" in p else p["T1"] + p["T2"], lowest=p["lowest"], seed=p["seed"],
     )  # fmt: skip
     typical = np.median(np.linalg.norm(vectors.astype(float) - centre, axis=1))
-    gamma = SHARPNESS / typical**2 if p["gamma"] == "auto" else p["gamma"] / vectors.shape[1]
+    sharpness = 3 if method == "fuzzy-eprf" else SHARPNESS
+    gamma = sharpness / typical**2 if p["gamma"] == "auto" else p["gamma"] / vectors.shape[1]
 
     def svm(drawn: np.ndarray, memberships: list[float]) -> SVC:
         examples_of_set = np.vstack([sure, vectors[pseudo], vectors[irrelevant], vectors[others[drawn]]])
@@ -111,6 +117,9 @@ def reference(
             probability = np.mean([1 / (1 + math.exp(-value)) for value in values])  # equations 4, 5
             relevant_by = p["alpha"] * probability + (1 - p["alpha"]) * rho(i)  # equation 6
             memberships[k] = min(max(relevant_by, 0.01), 1.0)
+        if method == "fuzzy-eprf":
+            largest = max(memberships)
+            memberships = [max((value / largest) ** p["power"], 0.01) for value in memberships]
     return sum(svm(drawn, memberships).decision_function(vectors.astype(float)) for drawn in rankers)
 
 
