@@ -33,6 +33,7 @@ def evaluate(release: Path, tree: Path, out: Path, options: argparse.Namespace) 
         "--format",
         "json",
     ]
+    command += ["--sample", str(options.sample)]
     if options.jobs:
         command += ["--jobs", str(options.jobs)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
@@ -66,6 +67,7 @@ def main() -> None:
     parser.add_argument("--distinct", type=int, default=20, help="phantoms drawn of each region")
     parser.add_argument("--profile", default="huang2012")
     parser.add_argument("--rerank", default="all")
+    parser.add_argument("--sample", type=int, default=1000, help="training images that the vote is chosen on")
     parser.add_argument("--jobs", type=int)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
