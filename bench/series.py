@@ -7,10 +7,9 @@ patient with the same kind of lesion in the same region of the body, the query's
 
 max, sum and frequency combine the lists of at most 20 slices of the query, with the re-ranker `auto` or none, and
 name one slice of each series, which counts for every slice of the query that shows the lesion. maxsim compares all
-slices and names one for each of them. Intervals of 95 % are bootstrapped over patients. With --volume, the encoder
-for CT series is compared on the first patients too: it describes a series as a whole, half a minute for each.
+slices and names one for each of them. Intervals of 95 % are bootstrapped over patients; differences are paired.
 
-    OMP_NUM_THREADS=1 python bench/series.py [--patients 84] [--profiles lite0-max huang2012] [--volume N]
+    OMP_NUM_THREADS=1 python bench/series.py [--patients 84] [--profiles lite0-max huang2012]
 """
 
 import argparse
@@ -145,42 +144,16 @@ def compare(folder: Path, profile: str) -> None:
             print("| combination, re-ranking | volume @1 | volume @5 | slices @1 | slices @5 |")
             print("| --- | ---: | ---: | ---: | ---: |")
             for method, values in rows.items():
-                print(f"| {method} | {' | '.join(map(interval, np.array(values).T))} |", flush=True)
+                print(f"| {method} | {' | '.join(map(interval, np.array(values).T))} |")
+            for method in (name for name in rows if name != "maxsim"):
+                gains = np.array(rows["maxsim"]) - np.array(rows[method])
+                print(f"| maxsim minus {method} | {' | '.join(map(interval, gains.T))} |", flush=True)
 
 
 def run_cbir(*arguments: object) -> None:
     subprocess.run(
         [sys.executable, "-m", "cbir.main", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL
     )
-
-
-def compare_volumes(folder: Path, drawn: Path, patients: int) -> None:
-    """Print how often the encoder for CT series ranks the same patient's second series first."""
-    files = sorted(path for path in drawn.iterdir() if path.is_dir())[: 2 * patients]
-    manifest = drawn / "manifest.csv"
-    if not Collection.exists(folder):
-        run_cbir(
-            "index",
-            *files,
-            "--collection",
-            folder,
-            "--labels",
-            manifest,
-            "--profile",
-            "ct-volume",
-            "--jobs",
-            1,
-        )
-    with Collection(folder) as collection:
-        series = read_series(collection)
-        searcher = Searcher(collection, settings.load(rerank="none", device="cpu"))
-        rows = []
-        for query in [*series.values()][::2]:
-            request = SimilarRequest(level=Level.series, combine=Combination.maxsim, limit=max(TOPS))
-            groups = find_similar(searcher, query.scope, request, Stopwatch()).groups
-            rows.append(recalls(query, groups, series, "same patient")[: len(TOPS)])
-    print(f"\nct-volume, same patient, {len(rows)} queries among {len(series)} series\n")
-    print(f"| ct-volume | {' | '.join(map(interval, np.array(rows).T))} |")
 
 
 def main() -> None:
@@ -192,7 +165,6 @@ def main() -> None:
     parser.add_argument(
         "--folder", type=Path, help="keep series and collections here, and use those that exist"
     )
-    parser.add_argument("--volume", type=int, default=0, help="patients for the encoder of series")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
@@ -202,21 +174,9 @@ def main() -> None:
             collection = folder / f"col-{profile}"
             if not Collection.exists(collection):
                 labels = drawn / "manifest.csv"
-                run_cbir(
-                    "index",
-                    drawn,
-                    "--collection",
-                    collection,
-                    "--labels",
-                    labels,
-                    "--profile",
-                    profile,
-                    "--jobs",
-                    1,
-                )
+                where = ("--collection", collection, "--labels", labels, "--profile", profile)
+                run_cbir("index", drawn, *where, "--jobs", 1)
             compare(collection, profile)
-        if options.volume:
-            compare_volumes(folder / "col-ct-volume", drawn, options.volume)
 
 
 if __name__ == "__main__":

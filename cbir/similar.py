@@ -126,7 +126,6 @@ def _find_by_slices(
             f"rerank: {request.rerank} does not combine with maxsim, which compares images by their distances; "
             "leave rerank out"
         )
-    NoReranking.from_values(NoReranking.name, request.parameters)  # it has none
     if request.parameters:
         raise InvalidInput("parameters: maxsim does not re-rank; leave them out")
     if request.depth is not None:

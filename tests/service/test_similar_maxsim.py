@@ -218,6 +218,7 @@ def test_dicom_json_names_the_matching_slices(client: FlaskClient, collection: P
     [
         ({"rerank": "eprf"}, "rerank: eprf"),
         ({"rerank": "auto"}, "rerank: auto"),
+        ({"rerank": "none", "parameters": "P=3"}, "parameters"),
         ({"depth": "5"}, "depth"),
         ({"where": "nonsense"}, "nonsense"),
     ],
