@@ -34,6 +34,7 @@ from cbir.threads import OneBlasThread
 
 Candidate = tuple[str, Mapping[str, float]]
 Quality = NDArray[np.float64]  # (q, methods, 2): AP and P@1 of each query
+EMBEDDING = "embedding"  # any descriptor with a network
 RIVALS = ("k-reciprocal", "aqe", "eprf")
 COLUMNS = (
     "images", "per class", "in all", "none", "`auto`", "`auto` is", "minus none: mAP", "P@1", "best method",
@@ -62,7 +63,7 @@ def measure_collection(
         methods = [rerank.get_tuned(name, profile.rerank, parameters) for name, parameters in candidates]
         with OneBlasThread():
             scored = compare_candidates(view.gallery, found[1], methods, queries)
-        return Measured(scored, len(view), CANDIDATES.index((default_choice(profile.descriptor).method, {})))
+        return Measured(scored, len(view), usual_candidate(profile.descriptor))
 
 
 def measure_vectors(file: Path, per_class: int, queries: int, candidates: Sequence[Candidate]) -> Measured:
@@ -82,7 +83,13 @@ def measure_vectors(file: Path, per_class: int, queries: int, candidates: Sequen
     methods = [rerank.get(name, **parameters) for name, parameters in candidates]
     with OneBlasThread():
         scored = compare_candidates(gallery, labelled, methods, queries)
-    return Measured(scored, len(rows), CANDIDATES.index((default_choice("").method, {})))
+    return Measured(scored, len(rows), usual_candidate(EMBEDDING))
+
+
+def usual_candidate(descriptor: str) -> int:
+    """Return the candidate that `auto` is without labels."""
+    default = default_choice(descriptor)
+    return CANDIDATES.index((default.method, default.parameters))
 
 
 def line(name: str, per_class: int, measured: Measured) -> str:
@@ -139,7 +146,8 @@ def measure(cache: Path, path: Path, per_class: int, label: str, queries: int) -
             else measure_collection(path, per_class, label, queries, missing)
         )
         scores = {repr(candidate): measured.scored[:, number] for number, candidate in enumerate(missing)}
-        stored |= {**scores, "images": np.array(measured.images), "usual": np.array(measured.usual)}
+        stored |= {**scores, "images": np.array(measured.images)}
+        stored["usual"] = np.array(measured.usual)
         cache.mkdir(parents=True, exist_ok=True)
         np.savez(file, **stored)
     scored = np.stack([stored[repr(candidate)] for candidate in CANDIDATES], axis=1)

@@ -65,14 +65,14 @@ def choose(collection: Collection, label_key: str | None = None) -> AutoChoice:
     if not len(scored):
         return default
     means = np.mean(scored, axis=0)  # (candidates, 2)
-    usual = CANDIDATES.index((default.method, {}))
+    usual = CANDIDATES.index((default.method, default.parameters))
     best = best_candidate(scored, usual, CANDIDATES.index(PLAIN))
     method, parameters = CANDIDATES[best]
     against = (
         "no other method is clearly better" if best == usual else f"clearly better than {default.method}"
     )
     if method == default.method and best != usual:
-        against = "clearly better than with its defaults"
+        against = "clearly better than with other parameters"
     reason = f"{against} on {len(scored)} images by {key}: {_quality(means[best])}"
     if method != NoReranking.name:
         reason += f"; without re-ranking {_quality(means[CANDIDATES.index(PLAIN)])}"

@@ -10,10 +10,12 @@ from cbir.rerank import reranker_class
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.none import NoReranking
 
+CLOSE = {"closeness": 4.0}  # of diffusion over the values of networks: first answers need the cosine there
 # Compared on labelled images. On a draw the first wins: no candidate replaces diffusion without a gain.
 CANDIDATES: tuple[tuple[str, Mapping[str, float]], ...] = (
     ("diffusion", {}),
     ("diffusion", {"damping": 0.97, "steps": 40}),
+    ("diffusion", CLOSE),
     ("diffusion", {"closeness": 10.0}),
     ("none", {}),
     ("eprf", {}),
@@ -21,6 +23,7 @@ CANDIDATES: tuple[tuple[str, Mapping[str, float]], ...] = (
     ("k-reciprocal", {"M": 200}),
     ("aqe", {}),
 )
+WITHOUT_NETWORK = ("huang2012", "edge_histogram")
 LOSING = ("color_layout", "tamura")  # too many of their neighbours belong to another class: docs/rerank.md
 
 
@@ -67,4 +70,7 @@ def default_choice(descriptor: str) -> AutoChoice:
     """Return what `auto` stands for where no labelled images could be compared."""
     if descriptor in LOSING:
         return AutoChoice(NoReranking.name, f"no method gains with {descriptor} alone")
-    return AutoChoice(Diffusion.name, "the best in general; methods were not compared on labelled images")
+    parameters = {} if descriptor in WITHOUT_NETWORK else CLOSE
+    return AutoChoice(
+        Diffusion.name, "the best in general; methods were not compared on labelled images", parameters
+    )

@@ -3,7 +3,7 @@
 import pytest
 
 from cbir import rerank
-from cbir.rerank.auto import CANDIDATES, AutoChoice, default_choice, read_choice
+from cbir.rerank.auto import CANDIDATES, CLOSE, AutoChoice, default_choice, read_choice
 
 
 def test_a_stored_choice_is_read_back() -> None:
@@ -32,6 +32,8 @@ def test_text_that_names_no_method_of_this_version_counts_as_no_choice(text: str
 def test_descriptors_that_diffusion_harms_are_not_re_ranked() -> None:
     assert default_choice("color_layout").method == default_choice("tamura").method == "none"
     assert default_choice("huang2012").method == default_choice("lite0").method == "diffusion"
+    assert default_choice("huang2012").parameters == {}
+    assert default_choice("lite0-max").parameters == CLOSE
 
 
 def test_every_candidate_exists_and_no_re_ranking_is_one() -> None:
