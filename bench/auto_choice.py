@@ -2,8 +2,9 @@
 
 Both halves take their turn, so that every query is reported once. For each collection and size a line: mAP / P@1 of
 no re-ranking and of `auto`, and the differences from no re-ranking, from the best method and from the best rival of
-the literature, both the best on the reported queries. Images of the query's patient are left out. A collection is a
-folder, or an .npz file of unit vectors, labels and patients (empty: unknown), for instance of an embedding.
+the literature, both the best on the reported queries. A second table has every method's gains over no re-ranking.
+Images of the query's patient are left out. A collection is a folder, or an .npz file of unit vectors, labels and
+patients (empty: unknown), for instance of an embedding.
 
     python bench/auto_choice.py COLLECTION... [--per-class 6 20 100 0] [--queries N] [--label KEY] [--cache FOLDER]
 """
@@ -114,6 +115,14 @@ def line(name: str, per_class: int, measured: Measured) -> str:
     return f"| {' | '.join(fields)} |"
 
 
+def methods_line(name: str, per_class: int, measured: Measured) -> str:
+    """Return the line of the second table: mean gains of every candidate over no re-ranking, in points."""
+    scored = measured.scored
+    gains = 100 * (scored - scored[:, [CANDIDATES.index(PLAIN)]]).mean(axis=0)
+    cells = [f"{gain:+.1f} / {first:+.1f}" for gain, first in gains]
+    return f"| {' | '.join([name, str(per_class or 'all'), *cells])} |"
+
+
 def method_name(number: int) -> str:
     """Return a candidate's name with its parameters."""
     name, parameters = CANDIDATES[number]
@@ -169,6 +178,8 @@ def main() -> None:
     )
     values = options.parse_args()
     print(f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}")
+    heads = ["images", "per class", *map(method_name, range(len(CANDIDATES)))]
+    by_method = [f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}"]
     with tempfile.TemporaryDirectory() as scratch:
         for path in values.collections:
             for per_class in values.per_class:
@@ -179,6 +190,8 @@ def main() -> None:
                 except CbirError as error:
                     raise SystemExit(f"error: {error}") from None
                 print(line(path.stem, per_class, measured), flush=True)
+                by_method.append(methods_line(path.stem, per_class, measured))
+    print("", *by_method, sep="\n")
 
 
 if __name__ == "__main__":

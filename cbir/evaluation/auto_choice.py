@@ -21,6 +21,10 @@ LEAST_MEAN_CLASS = 3.0  # images; labels that nearly every image has for itself 
 MOST_QUERIES, LEAST_QUERIES = 150, 50
 COMPARED = 2_000_000  # queries times images, about: a second on one core for a method that reads all vectors
 USUAL_LABEL = "label"  # the key that commands take by default
+CLEAR_SUM, CLEAR_AP = (
+    2.0,
+    3.0,
+)  # standard errors; with less, luck costs first answers: bench/results/auto_choice.md
 PLAIN = (NoReranking.name, {})
 Quality = NDArray[np.float64]
 
@@ -82,9 +86,9 @@ def choose(collection: Collection, label_key: str | None = None) -> AutoChoice:
 def best_candidate(scored: Quality, usual: int, plain: int) -> int:
     """Return the candidate with the best sum of mAP and P@1 of those clearly better than the usual one.
 
-    Clearly: the sum by more than a standard error of the paired differences, or the AP alone by more than two while
-    P@1 is lower by less than one; and neither is below that of no re-ranking. First answers are so noisy that the
-    best of eight would often be the luckiest.
+    Clearly: the sum by more than two standard errors of the paired differences, or the AP alone by more than three
+    while P@1 is lower by less than one; and neither is below that of no re-ranking. First answers are so noisy that
+    the best of nine would often be the luckiest.
 
     Parameters
     ----------
@@ -98,8 +102,8 @@ def best_candidate(scored: Quality, usual: int, plain: int) -> int:
     gains = scored - scored[:, usual : usual + 1]
     means, errors = gains.mean(axis=0), _standard_error(gains)
     sums = gains.sum(axis=2)
-    better = (sums.mean(axis=0) > _standard_error(sums)) | (
-        (means[:, 0] > 2 * errors[:, 0]) & (means[:, 1] >= -errors[:, 1])
+    better = (sums.mean(axis=0) > CLEAR_SUM * _standard_error(sums)) | (
+        (means[:, 0] > CLEAR_AP * errors[:, 0]) & (means[:, 1] >= -errors[:, 1])
     )
     better &= (means >= means[plain]).all(axis=1)
     better[usual] = False

@@ -65,8 +65,8 @@ def test_the_choice_is_the_best_of_those_clearly_better_than_the_default(overlap
     clear = []
     for number, candidate in enumerate(trials):
         gain = candidate - trials[usual]
-        by_both = gain.sum(axis=1).mean() > sem(gain.sum(axis=1), ddof=0) > 0
-        by_ap = gain[:, 0].mean() > 2 * sem(gain[:, 0], ddof=0) > 0 and gain[:, 1].mean() >= -sem(
+        by_both = gain.sum(axis=1).mean() > 2 * sem(gain.sum(axis=1), ddof=0) > 0
+        by_ap = gain[:, 0].mean() > 3 * sem(gain[:, 0], ddof=0) > 0 and gain[:, 1].mean() >= -sem(
             gain[:, 1], ddof=0
         )
         harmless = (candidate.mean(axis=0) >= trials[usual].mean(axis=0)).all()
