@@ -8,6 +8,7 @@ memberships 1 and from no re-ranking, in points with 95 % intervals. Images of t
 """
 
 import argparse
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,11 +28,8 @@ from cbir.store import Collection
 AT_BOUND = 1.0 - 1e-6  # share of its bound that a multiplier at the bound has
 Doubles = NDArray[np.float64]
 Settings = tuple[dict[str, Any], ...]
-EPRF: Settings = (
-    {"C": 10.0}, {"C": 1.0}, {"C": 0.1}, {"C": 0.01},
-    {"C": 1.0, "P": 15}, {"C": 0.1, "P": 15}, {"C": 0.1, "P": 15, "N": 100, "alpha": 0.0},
-)  # fmt: skip
-FUZZY: Settings = ({}, {"C": 1.0}, {"C": 10.0}, {"alpha": 0.4}, {"power": 1.0})
+EPRF: Settings = ({"C": 10.0}, {"C": 0.1}, {"C": 0.1, "P": 15})
+FUZZY: Settings = ({}, {"C": 10.0})
 COLUMNS = (
     "setting", "at bound", "deviation of mu", "mAP", "P@1", "minus all 1: mAP", "P@1", "minus none: mAP", "P@1",
 )  # fmt: skip
@@ -56,15 +54,19 @@ def log(svms: Eprf, training_sets: TrainingSets, memberships: Doubles) -> Double
 class LoggedEprf(Eprf):
     """EPRF as published."""
 
-    def memberships(self, training_sets: TrainingSets, rho: Doubles) -> Doubles:
-        return log(self, training_sets, super().memberships(training_sets, rho))
+    def memberships(
+        self, training_sets: TrainingSets, rho: Doubles, others: Sequence[float] | Doubles = ()
+    ) -> Doubles:
+        return log(self, training_sets, super().memberships(training_sets, rho, others))
 
 
 class LoggedFuzzyEprf(FuzzyEprf):
     """EPRF with memberships that act."""
 
-    def memberships(self, training_sets: TrainingSets, rho: Doubles) -> Doubles:
-        return log(self, training_sets, super().memberships(training_sets, rho))
+    def memberships(
+        self, training_sets: TrainingSets, rho: Doubles, others: Sequence[float] | Doubles = ()
+    ) -> Doubles:
+        return log(self, training_sets, super().memberships(training_sets, rho, others))
 
 
 def pairs() -> list[tuple[str, Reranker, Reranker]]:
@@ -87,15 +89,15 @@ def _title(name: str, setting: dict[str, Any]) -> str:
     return " ".join([name, *(f"{key}={value:g}" for key, value in setting.items())])
 
 
-def measure(folder: Path, label: str, queries: int) -> list[str]:
-    """Return a table line of each setting on a collection."""
+def measure(folder: Path, label: str, queries: int) -> Iterator[str]:
+    """Yield a table line of each setting on a collection."""
     with Collection(folder) as collection:
         view = collection.view()
         labelled = read_labelled_rows(collection, view, label)
         drawn = draw_queries(labelled, labelled.can_query, queries)
         if not len(drawn):
             raise SystemExit(f"error: {folder}: no two images share a value of the label {label}")
-        lines, none = [], None
+        none: Doubles | None = None
         for title, fuzzy, plain in pairs():
             MembershipLog.memberships.clear()
             MembershipLog.at_bound.clear()
@@ -104,12 +106,11 @@ def measure(folder: Path, label: str, queries: int) -> list[str]:
             quality = 100.0 * np.array([scores for scores in scored if scores is not None])
             if none is None:
                 none = quality[:, 2]
-                lines.append(_line(["none", "", "", *_means(none), "", "", "", ""]))
+                yield _line(["none", "", "", *_means(none), "", "", "", ""])
             deviation = np.mean([memberships.std() for memberships in MembershipLog.memberships])
             cells = [f"{np.mean(MembershipLog.at_bound):.0%}", f"{deviation:.2f}", *_means(quality[:, 0])]
             cells += _differences(quality[:, 0] - quality[:, 1]) + _differences(quality[:, 0] - none)
-            lines.append(_line([title, *cells]))
-        return lines
+            yield _line([title, *cells])
 
 
 def _means(quality: Doubles) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 from cbir.errors import InvalidInput
 from cbir.rerank.aqe import AlphaQueryExpansion
 from cbir.rerank.diffusion import Diffusion
+from cbir.rerank.diffusion_eprf import DiffusionEprf
 from cbir.rerank.eprf import Eprf, NoSimilarityUpdate, PlainEnsemble
 from cbir.rerank.fuzzy_eprf import FuzzyEprf
 from cbir.rerank.k_reciprocal import KReciprocal
@@ -25,6 +26,7 @@ RERANKERS: tuple[type[Reranker], ...] = (
     NoSimilarityUpdate,
     PlainEnsemble,
     FuzzyEprf,
+    DiffusionEprf,
     PostRetrievalClustering,
     NegativeFeedback,
     KReciprocal,

@@ -1,0 +1,92 @@
+"""EPRF whose list, examples and memberships come from diffusion."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cbir.gallery.ranking import top_k
+from cbir.gallery.vector_blocks import Doubles, Rows
+from cbir.rerank.backend import Backend
+from cbir.rerank.diffusion import Diffusion
+from cbir.rerank.eprf import LEAST_MEMBERSHIP, negative_notes
+from cbir.rerank.fuzzy_eprf import FuzzyEprf
+from cbir.rerank.kernel_expansion import KernelExpansion
+from cbir.rerank.kernel_width import SAMPLE, kernel_gamma
+from cbir.rerank.parameters import AUTO, parameter
+from cbir.rerank.pearson import References
+from cbir.rerank.reranker import Reranked
+from cbir.rerank.svm_ensemble import TrainingSets
+from cbir.threads import OneBlasThread
+
+LOWEST = 0.9  # share of the list that negatives come from
+LEAST_MARGIN = 1e-6  # between positives and negatives; below, SVMs separate nothing
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffusionEprf(Diffusion):
+    """Steps of EPRF-RR (Huang et al. 2012) on the list of `Diffusion`: Pearson update, then fuzzy SVMs.
+
+    Similarities of eq. 3 are the logarithms of the flow. Memberships are the flow of the positives as a share of the
+    largest: better calibrated than correlations, and penalties are small enough for them to act. The SVMs score
+    the M best images: their mean decision, 0 for negatives and 1 for positives, is added to the logarithm.
+    """
+
+    name = "diffusion-eprf"
+    title = "Neighbours of neighbours, learned"
+    description = "Lets relevance flow as above, then learns what sets the images that it reaches first apart."
+
+    K: int = parameter(200, 0, 1000, "images whose score is updated")
+    N: int = parameter(100, 1, 10_000, "images that a ranking list is compared over")
+    lam: float = parameter(0.3, 0, 1000, "weight of the correlation in the update")
+    P: int = parameter(10, 1, 100, "positives, and negatives, of an SVM")
+    T: int = parameter(3, 1, 100, "SVMs")
+    M: int = parameter(1000, 1, 10_000, "best images that the SVMs score")
+    C: float = parameter(0.1, 1e-4, 1e4, "penalty")
+    gamma: float | str = parameter(AUTO, 1e-6, 1e6, "of the kernel exp(-gamma / d |x - v|^2), d dimensions")
+    weight: float = parameter(1.0, 0, 1000, "weight of the SVMs beside the logarithm of the flow")
+    seed: int = parameter(0, 0, 2**32 - 1, "seed of the draw of negatives")
+
+    @property
+    def depth(self) -> None:
+        """The full list: M is the number of images that the SVMs score."""
+        return
+
+    @classmethod
+    def tuned_names(cls) -> tuple[str, ...]:
+        return ()
+
+    def diffuse(self, backend: Backend) -> tuple[Rows, Reranked]:
+        rows, flowed = super().diffuse(backend)
+        with OneBlasThread():
+            head = backend.head(max(self.N, self.P))
+            listed = backend.with_head(head, head.similarities)
+            negatives = backend.draw_negatives(listed, P=self.P, sets=self.T, lowest=LOWEST, seed=self.seed)
+            notes = negative_notes(len(backend), negatives, self.P)
+            if not negatives.shape[1]:
+                return rows, replace(flowed, notes=notes)
+            scores = flowed.scores.astype(np.float64)
+            references = References(backend.query, head, backend.gallery, self.N)
+            nearest = top_k(scores, self.K)
+            rho = references.correlations(backend.gallery.vectors(rows[nearest]))
+            scores[nearest] += self.lam * (1.0 + rho)  # of the others rho is -1: they stay behind
+            best = np.sort(top_k(scores, self.M))
+            scores[best] += self.weight * self._decisions(backend, rows, scores, negatives, best)
+            return rows, replace(flowed, scores=scores - scores.max(), notes=notes)
+
+    def _decisions(
+        self, backend: Backend, rows: Rows, scores: Doubles, negatives: Rows, best: Rows
+    ) -> Doubles:
+        """Return mean decisions (b,) at the positions `best`, scaled: 0 for negatives, 1 for positives."""
+        gallery, positives = backend.gallery, top_k(scores, self.P)
+        memberships = np.maximum(np.exp(scores[positives] - scores[positives[0]]), LEAST_MEMBERSHIP)
+        gamma = kernel_gamma(
+            self.gamma, backend.query, gallery, backend.sample_rows(SAMPLE), FuzzyEprf.sharpness
+        )
+        training_sets = TrainingSets.around_query(backend.query, gallery, rows[positives], negatives, gamma)
+        expansion: KernelExpansion = training_sets.train(slice(None), self.C, memberships).sum()
+        low = expansion.exact_values(gallery.vectors(negatives.ravel())).mean()
+        high = np.average(expansion.exact_values(gallery.vectors(rows[positives])), weights=memberships)
+        if high - low <= LEAST_MARGIN:
+            return np.zeros(len(best))
+        values = expansion.exact_values(gallery.vectors(rows[best]))
+        return np.asarray(np.maximum((values - low) / (high - low), 0.0).astype(np.float32), np.float64)
