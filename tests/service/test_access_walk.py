@@ -94,6 +94,7 @@ def walk(ward: Ward, image: Record, seen: Record) -> dict[str, list[tuple[str, d
         "add": [("/v1/images", upload)],
         "store_instances": [("/dicomweb/studies", upload)],
         "collections": [("/v1/collections", {})],
+        "rerankers": [("/v1/rerankers", {})],
         "collection": [("/v1/collection", {}), (f"/v1/collection?{two}", {})],
         "profile": [("/v1/collection/profile", {}), (f"/v1/collection/profile?{two}", {})],
         "statistics": [("/v1/collection/statistics", {}), (f"/v1/collection/statistics?{two}", {})],
