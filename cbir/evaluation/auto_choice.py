@@ -1,6 +1,6 @@
 """Choose the re-ranker that `auto` stands for: compare candidates on labelled images of the collection itself."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +25,7 @@ CLEAR_SUM, CLEAR_AP = (
     2.0,
     3.0,
 )  # standard errors; with less, luck costs first answers: bench/results/auto_choice.md
-PLAIN = (NoReranking.name, {})
+PLAIN: tuple[str, Mapping[str, float]] = (NoReranking.name, {})
 Quality = NDArray[np.float64]
 
 
