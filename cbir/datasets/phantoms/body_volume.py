@@ -135,7 +135,13 @@ def draw_series(number: int, seed: int = 0, slices: int = 24, size: int = 128) -
 
 
 def series_facts(number: int, seed: int = 0, slices: int = 24) -> SeriesFacts:
-    """Return the ground truth of a series without drawing it; arguments as for `draw_series`."""
+    """Return the ground truth of a series without drawing it.
+
+    Parameters
+    ----------
+    number, seed, slices : int
+        As for `draw_series`.
+    """
     return _plan(number, seed, slices)[0]
 
 

@@ -154,7 +154,15 @@ def encode_slice(facts: SeriesFacts, plane: NDArray[np.int16], index: int, seed:
 
 
 def series_uids(facts: SeriesFacts, seed: int, size: int) -> tuple[str, str]:
-    """Return Study and Series Instance UID of a series of `size` pixels per side."""
+    """Return Study and Series Instance UID of a series.
+
+    Parameters
+    ----------
+    facts : SeriesFacts
+        Ground truth of the series.
+    seed, size : int
+        Seed of the patients, and pixels per side.
+    """
     names = (seed, facts.patient, facts.visit, size, len(facts.positions))
     return phantom_uid("study", *names), phantom_uid("series", *names)
 
