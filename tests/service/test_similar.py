@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydicom import Dataset
+from werkzeug.datastructures import MultiDict
 
 from cbir import settings
 from cbir.client import Client
@@ -337,3 +338,20 @@ def test_long_searches_are_cancelled(dicom_collection: tuple[Path, list[Dataset]
     shown = client.get(f"/similar?study={ct.StudyInstanceUID}")
     assert shown.status_code == 504
     assert "query_seconds" in shown.text
+
+
+def test_parameters_of_the_re_ranker(near: FlaskClient, ct: Dataset) -> None:
+    sent = [("rerank", "eprf"), ("parameters", "P=3"), ("parameters", "C=0.5")]
+    query = [("study", ct.StudyInstanceUID), *sent]
+    used = near.get("/v1/similar", query_string=MultiDict(query)).json["rerank"]
+    assert (used["method"], used["parameters"]["P"], used["parameters"]["C"]) == ("eprf", 3, 0.5)
+    wrong = ("parameters", "P=0")
+    refused = "P must be a whole number from 1 to 100, not '0'"
+    answer = near.get("/v1/similar", query_string=MultiDict([query[0], sent[0], wrong]))
+    assert refused in problem(answer, 422)
+    assert refused in problem(near.get(address(ct), query_string=MultiDict([sent[0], wrong])), 400)
+    assert near.get(address(ct), query_string=MultiDict(sent)).status_code == 200
+    by_slices = {"study": ct.StudyInstanceUID, "level": "series", "combine": "maxsim", "parameters": "P=3"}
+    assert "parameters: maxsim does not re-rank" in problem(
+        near.get("/v1/similar", query_string=by_slices), 422
+    )
