@@ -121,7 +121,7 @@ class LossOptions:
         """Return the given options for a model's card: of a sorter's file the name and hash, not the folder."""
         facts = {name: "inf" if value == math.inf else value for name, value in self.given().items()}
         if self.sorter and self.sorter not in sorters.names():
-            card = read_sorter_card(sorters.weights_path(self.sorter))
+            card = read_sorter_card(sorters.sorter_weights(self.sorter))
             facts |= {"sorter": Path(self.sorter).name, "sorter_sha256": card["sha256"]}
         return facts
 

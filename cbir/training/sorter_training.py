@@ -31,6 +31,7 @@ LARGEST_GRADIENT = 1.0  # norm
 SHORTEST_STEP, LONGEST_STEP = 3e-3, 5e-2  # of a score in `slope_error`, in units of half the range
 DENSITY = 0.05  # width of the sigmoids whose slopes count the scores around one
 TrainableSorter = LstmSorter | CnnSorter
+Ranks = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,7 @@ def train_sorter(
     folder.mkdir(parents=True, exist_ok=True)
     sorter.to(device).train()
     if recipe.start == "counting":  # weights that count rely on the statistics of the batch normalisation
+        sorter.counting_parts().requires_grad_(False)
         for module in sorter.modules():
             if isinstance(module, torch.nn.BatchNorm1d):
                 module.eval()
@@ -150,7 +152,7 @@ def train_sorter(
     run_training_loop(
         sorter,
         optimizer,
-        lambda step: _batch_loss(sorter, recipe, step, device),
+        lambda step: batch_error(sorter, recipe, step, device),
         recipe.steps,
         start=step,
         rate=recipe.rate_at,
@@ -167,7 +169,7 @@ def train_sorter(
     return weights
 
 
-def _batch_loss(sorter: TrainableSorter, recipe: SorterRecipe, step: int, device: str) -> Tensor:
+def batch_error(sorter: TrainableSorter, recipe: SorterRecipe, step: int, device: str) -> Tensor:
     """Return the mean rank error, a share of the length, on scores that depend on seed and step alone."""
     generator = torch.Generator().manual_seed((2 * (step * SEEDS + recipe.seed) + 1) % (1 << 32))
     length = sorter.length
@@ -180,12 +182,15 @@ def _batch_loss(sorter: TrainableSorter, recipe: SorterRecipe, step: int, device
     grid = 2.0 ** torch.randint(-3, 4, (tied, 1), generator=generator)
     scores[:tied] = (scores[:tied] * grid).round() / grid
     scores = scores.to(device)
-    ranks = sorter(scores)
+    rank: Ranks = sorter.ranks_from_counts if recipe.start == "counting" else sorter
+    ranks = rank(scores)
     error = (ranks - exact_ranks(scores)).abs().mean() / sorter.length
-    return error + recipe.slope * slope_error(sorter, scores, ranks, generator) if recipe.slope else error
+    if recipe.slope:
+        error = error + recipe.slope * slope_error(rank, scores, ranks, generator) / sorter.length
+    return error
 
 
-def slope_error(sorter: TrainableSorter, scores: Tensor, ranks: Tensor, generator: torch.Generator) -> Tensor:
+def slope_error(rank: Ranks, scores: Tensor, ranks: Tensor, generator: torch.Generator) -> Tensor:
     """Measure by how much the rank of a score falls too slowly when that score rises.
 
     Exact ranks have no slope, and L1 alone gives stairs whose steps may have the wrong one. Each vector, scaled to
@@ -194,8 +199,8 @@ def slope_error(sorter: TrainableSorter, scores: Tensor, ranks: Tensor, generato
 
     Parameters
     ----------
-    sorter : LstmSorter or CnnSorter
-        Its gradients flow.
+    rank : callable
+        Sorter: scores (batch, d) to ranks (batch, d).
     scores, ranks : (batch, d)
         Scores, and the sorter's ranks of them.
     generator : torch.Generator
@@ -204,7 +209,7 @@ def slope_error(sorter: TrainableSorter, scores: Tensor, ranks: Tensor, generato
     Returns
     -------
     Tensor
-        Mean shortfall of the slopes, in ranks per unit of score, over the length of the sorter.
+        Mean shortfall of the slopes, in ranks per unit of score.
     """
     values = scale_to_range(scores)
     count, d = values.shape
@@ -214,10 +219,10 @@ def slope_error(sorter: TrainableSorter, scores: Tensor, ranks: Tensor, generato
     moving = values.gather(1, position)
     steps = torch.where(moving + steps > 1, -steps, steps)  # the range stays [-1, 1]
     moved = values.scatter(1, position, moving + steps)
-    slopes = (sorter(moved) - ranks).gather(1, position) / steps
+    slopes = (rank(moved) - ranks).gather(1, position) / steps
     larger = torch.sigmoid((values - moving) / DENSITY)
     density = ((larger * (1 - larger)).sum(dim=1, keepdim=True) - 0.25) / DENSITY  # without the score itself
-    return torch.relu(slopes + density / 2).mean() / sorter.length
+    return torch.relu(slopes + density / 2).mean()
 
 
 @torch.no_grad()

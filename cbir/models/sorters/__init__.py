@@ -20,7 +20,7 @@ __all__ = [
     "exact_ranks",
     "load",
     "names",
-    "weights_path",
+    "sorter_weights",
 ]
 
 SHIPPED = Path(__file__).parent / "weights"
@@ -45,7 +45,7 @@ def load(name: str | Path, frozen: bool = True) -> Sorter:
     elif name in sorter_files.TRAINABLE_SORTERS:
         sorter = sorter_files.load_sorter(SHIPPED / f"{name}.safetensors")
     elif Path(name).suffix == ".safetensors" or Path(name).is_dir():
-        sorter = sorter_files.load_sorter(weights_path(name))
+        sorter = sorter_files.load_sorter(sorter_weights(name))
     else:
         listed = ", ".join(names())
         raise NotFound(
@@ -55,6 +55,6 @@ def load(name: str | Path, frozen: bool = True) -> Sorter:
     return sorter.freeze() if frozen else sorter
 
 
-def weights_path(name: str | Path) -> Path:
+def sorter_weights(name: str | Path) -> Path:
     """Return the weights of a sorter that `cbir train sorter` wrote into the folder, or the file, `name`."""
     return Path(name) / sorter_files.WEIGHTS if Path(name).is_dir() else Path(name)

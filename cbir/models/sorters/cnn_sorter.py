@@ -15,6 +15,7 @@ from cbir.models.sorters.synthetic_scores import draw_scores
 PADDING = -1.5  # below every score, so that padding ranks behind and leaves the other ranks unchanged
 COUNT = 0.1  # contribution of a score to a bin
 WIDE = 5  # blocks whose kernels reach over other positions
+COUNTING = 1 + WIDE  # blocks that count; the others read the counts
 LONGEST = 3**WIDE
 EXAMPLES = 1000
 STEEPNESS = 8.0  # scores in a bin that fade out over the width of one; more of it gives stairs without slopes
@@ -97,17 +98,40 @@ class CnnSorter(Sorter):
         self.last = nn.Conv1d(channels, 1, 1)
 
     def ranks(self, scores: Tensor) -> Tensor:
+        values = self._padded(scores, self.length // scores.shape[1])
+        for block in self.blocks[:COUNTING]:
+            values = block(values)
+        return self._read(values, scores)
+
+    def ranks_from_counts(self, scores: Tensor) -> Tensor:
+        """Return `ranks` as after `start_counting`, but with the counts in closed form: a fraction of the time."""
+        padded = self._padded(scores, self.length // scores.shape[1])[:, 0]
+        channels = self.last.in_channels
+        bins, width = _bins(channels)
+        middles = torch.linspace(-1, 1, bins, device=scores.device)[:, None]
+        values = padded.new_zeros(len(padded), channels, scores.shape[1])
+        shares = (1 - (padded[:, None, :] - middles).abs() / width).clamp(min=0)
+        values[:, :bins] = COUNT * shares.sum(dim=2, keepdim=True)
+        values[:, bins + 2] = padded[:, : scores.shape[1]] - PADDING
+        return self._read(values, scores)
+
+    def _read(self, values: Tensor, scores: Tensor) -> Tensor:
+        """Return the ranks of `scores` that the last blocks read from counts and current scores."""
         d = scores.shape[1]
         copies = self.length // d
-        values = self._padded(scores, copies)
-        for block in self.blocks:
+        values = values[:, :, :d]
+        for block in self.blocks[COUNTING:]:
             values = block(values)
-        among_copies: Tensor = self.length * self.last(values)[:, 0, :d]
+        among_copies: Tensor = self.length * self.last(values)[:, 0]
         return (1 + (among_copies - (copies + 1) / 2) / copies).to(scores.dtype)
 
     def _padded(self, scores: Tensor, copies: int) -> Tensor:
         values = scale_to_range(scores).to(self.last.weight.dtype).repeat(1, copies)
         return functional.pad(values, (0, self.positions - values.shape[1]), value=PADDING)[:, None, :]
+
+    def counting_parts(self) -> nn.Module:
+        """Return the blocks that `start_counting` sets to exact counts, which need no training."""
+        return self.blocks[:COUNTING]
 
     @torch.no_grad()
     def start_counting(self) -> None:
@@ -117,8 +141,7 @@ class CnnSorter(Sorter):
         sum it up over all positions; the eighth passes the counts of the bins below the current score. Batch
         normalisation takes its statistics from scores like those of the training.
         """
-        bins = (self.last.in_channels - 2) // 2
-        width = 2.0 / (bins - 1)
+        bins, width = _bins(self.last.in_channels)
         current = bins + 2  # channel of the current score; in the first block, those before it are the edges
         layers: list[Any] = [block.get_submodule("convolution") for block in self.blocks]
         last: Any = self.last
@@ -148,6 +171,12 @@ class CnnSorter(Sorter):
         values = self._padded(draw_scores(EXAMPLES, self.length, torch.Generator().manual_seed(0)), 1)
         for block in self.blocks:
             values = cast(Block, block).make_identity(values)
+
+
+def _bins(channels: int) -> tuple[int, float]:
+    """Return the number of bins that the channels can count, and their width."""
+    bins = (channels - 2) // 2
+    return bins, 2.0 / (bins - 1)
 
 
 def _windows(length: int) -> list[Window]:

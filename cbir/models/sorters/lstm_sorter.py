@@ -52,6 +52,14 @@ class LstmSorter(Sorter):
         self.recurrent.train(True)
         return self
 
+    def ranks_from_counts(self, scores: Tensor) -> Tensor:
+        """Return `ranks`: counts have no closed form here."""
+        return self.ranks(scores)
+
+    def counting_parts(self) -> nn.Module:
+        """Return the parts that `start_counting` sets to exact counts, which need no training: none."""
+        return nn.Identity()
+
     @torch.no_grad()
     def start_counting(self) -> None:
         """Set weights with which a one-layer network counts, a better start of training than noise.

@@ -7,15 +7,17 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import torch
+from scipy.stats import rankdata
 from typer.testing import CliRunner
 
 from cbir.errors import InvalidInput
 from cbir.main import app
 from cbir.models import sorters
-from cbir.models.sorters import CnnSorter, LstmSorter
-from cbir.training import checkpoint
+from cbir.models.sorters import CnnSorter, HandcraftedSorter, LstmSorter
+from cbir.training import checkpoint, sorter_training
 from cbir.training.sorter_training import SorterRecipe, measure_sorter, train_sorter
 
 torch.set_num_threads(1)  # the work is small, and other tests want the cores
@@ -52,6 +54,72 @@ def test_counting_is_a_good_start(kind):
     sorter = kind(**options)
     sorter.start_counting()
     assert measure_sorter(sorter.eval(), length=20, count=200)["error_in_positions"] < 0.8
+
+
+def test_the_error_is_the_mean_absolute_distance_from_the_rank():
+    recipe, sorter = SorterRecipe(slope=0.0, batch=8), small().eval()
+    drawn = []
+
+    class Recording(LstmSorter):
+        def ranks(self, scores):
+            drawn.append(scores)
+            return super().ranks(scores)
+
+    recording = Recording(8, 1, 12)
+    recording.load_state_dict(sorter.state_dict())
+    loss = sorter_training.batch_error(recording, recipe, 3, "cpu")
+    expected = [
+        abs(rank - true)
+        for vector in drawn[0]
+        for rank, true in zip(sorter(vector[None])[0].tolist(), rankdata(-vector.numpy()), strict=True)
+    ]
+    assert float(loss.detach()) == pytest.approx(np.mean(expected) / 12, rel=1e-5)
+
+
+def test_slopes_that_fall_too_slowly_cost():
+    scores = 2 * torch.rand(200, 40, generator=torch.Generator().manual_seed(0)) - 1
+
+    def cost(sorter):
+        error = sorter_training.slope_error(sorter, scores, sorter(scores), torch.Generator().manual_seed(1))
+        return float(error) / 40
+
+    class Rising(HandcraftedSorter):
+        def ranks(self, scores):
+            return 41 - super().ranks(scores)
+
+    class Level(HandcraftedSorter):
+        def ranks(self, scores):
+            return torch.zeros_like(scores)
+
+    falling = cost(HandcraftedSorter(steepness=40.0))
+    assert falling < 0.1 * cost(Level())
+    assert cost(Level()) < 0.6 * cost(Rising())
+    # half of the density of 40 scores over a range of 2, less what is beyond the ends
+    assert cost(Level()) == pytest.approx(0.25, abs=0.03)
+
+
+def test_training_with_slopes_gives_slopes(tmp_path):
+    shares = []
+    for slope in (0.0, 0.3):
+        torch.manual_seed(0)
+        sorter = CnnSorter(16, 12)
+        recipe = SorterRecipe(epochs=0.1, batch=100, rate=2e-3, slope=slope)
+        train_sorter(sorter, recipe, tmp_path / str(slope))
+        scores = torch.rand(100, 12, generator=torch.Generator().manual_seed(1), requires_grad=True)
+        sorter(scores)[:, 0].sum().backward()
+        shares.append(float((scores.grad[:, 0] < 0).float().mean()))
+    assert shares[1] > 0.85
+    assert shares[1] > shares[0] + 0.1
+
+
+@pytest.mark.parametrize(("channels", "length"), [(8, 12), (64, 100)])
+def test_counts_in_closed_form_are_those_of_the_network(channels, length):
+    sorter = CnnSorter(channels, length)
+    sorter.start_counting()
+    sorter.eval()
+    for d in (2, length // 3, length - 1, length):
+        scores = torch.rand(3, d, generator=torch.Generator().manual_seed(d))
+        torch.testing.assert_close(sorter.ranks_from_counts(scores), sorter(scores), rtol=1e-3, atol=5e-3)
 
 
 @pytest.mark.parametrize("kind", [LstmSorter, CnnSorter])
@@ -118,6 +186,8 @@ def test_no_code_runs_from_a_checkpoint(tmp_path):
         {"seed": -1},
         {"seed": 1024},
         {"start": "best"},
+        {"slope": -0.1},
+        {"slope": float("nan")},
     ],
 )
 def test_recipes_out_of_range(wrong):
