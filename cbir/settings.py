@@ -131,7 +131,7 @@ class Settings(BaseSettings):
         description="the same, where `cbir collection build-index` has made an index that finds them",
     )
     index_probes: int = Field(
-        128, ge=1, description="lists of that index that a search reads: more find more, and take longer"
+        64, ge=1, description="lists of that index that a search reads: more find more, and take longer"
     )
     require_tokens: bool | None = Field(
         None, description="require a token for every request; unset: unless the service listens on loopback"

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.gallery import Gallery
 from cbir.gallery.flow_rows import flow_rows
+from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import squared_distances
 from cbir.gallery.ranking import RankingList, rank
 from cbir.gallery.vector_blocks import Floats, Rows, Scores, spread_rows
@@ -118,12 +118,22 @@ class Backend:
         if self.gallery.neighbourhood is None:
             raise NeedsFullList
         graph, lengths = self.gallery.neighbourhood.covering(self.gallery)
-        unit, _ = self.gallery.space.transform(self.query[None, :])
-        distances = squared_distances(self.gallery, self.gallery.space, unit, lengths)[0]
         squared = np.full(len(graph), np.inf, np.float32)
         rows = flow_rows(graph, self.ranking.rows, self.ranking.passable)
-        squared[rows] = distances[rows]
+        unit, query_length = self.gallery.space.transform(self.query[None, :])
+        if self.gallery.space.projection is None and rows is self.ranking.rows:
+            squared[rows] = self._squared_angles(lengths, float(query_length[0]))
+        else:
+            squared[rows] = squared_distances(self.gallery, self.gallery.space, unit, lengths)[0][rows]
         return DiffusionGraph(graph), squared
+
+    def _squared_angles(self, lengths: Floats, query_length: float) -> Floats:
+        """Return squared distances (m,) between unit vectors from those of the list, without reading vectors."""
+        rows = self.ranking.rows
+        cosines = np.float32(self.query @ self.query) + self.gallery.squared_norms[rows]
+        cosines -= np.square(self.ranking.distances)
+        cosines /= np.float32(query_length) * lengths[rows]  # twice the cosine
+        return np.maximum(np.float32(2.0) - cosines, np.float32(0.0))
 
     @property
     def passable_count(self) -> int:

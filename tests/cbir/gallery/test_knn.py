@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cbir.gallery import knn, knn_graph, whitening
+from cbir.gallery import knn, knn_graph, knn_lists, whitening
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
 
@@ -133,3 +133,44 @@ def test_images_that_were_added_are_joined() -> None:
         nearest = np.argsort(apart[added])[: knn.NEAREST]
         assert (joined.weights[[added]].toarray()[0][nearest] > 0).all()
     assert (abs(joined.weights - joined.weights.T) > 1e-6).nnz == 0
+
+
+def test_copies_share_a_list_and_are_not_all_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list that is far longer than the others costs no more than MOST lists, and copies are at distance 0."""
+    monkeypatch.setattr(knn, "EXACT", 100)
+    compared: list[int] = []
+    largest = knn_lists._largest
+    monkeypatch.setattr(knn_lists, "MOST", 4)
+    monkeypatch.setattr(
+        knn_lists,
+        "_largest",
+        lambda products, k: (compared.append(products.shape[1]), largest(products, k))[1],
+    )
+    vectors = clustered(2500)
+    vectors[400:1900] = vectors[3]
+    found = knn.find_neighbours(vectors, whitening.fit_space(vectors, PARTS))
+    assert max(compared) <= max(4 * 2500 / 100, knn_lists.COMPARED)
+    assert (found.rows != np.arange(2500)[:, None]).all()
+    assert found.squared[400:1900].max() < 1e-5
+    assert all(len(set(rows)) == knn.NEAREST for rows in found.rows.tolist())
+
+
+def test_lists_with_hardly_any_images_leave_places_empty() -> None:
+    units = np.eye(4, 10, dtype=np.float16)
+    lists = knn_lists.UnitLists(
+        units, np.array([2, 0, 1, 3]), np.array([0, 3, 4]), np.array([[0], [1]]), np.ones(4, np.float32)
+    )
+    rows, squared = knn_lists.nearest_in_lists(lists, 5)
+    assert [sorted(row) for row in rows.tolist()] == [
+        [-1, -1, -1, 1, 2], [-1, -1, -1, 0, 2], [-1, -1, -1, 0, 1], [-1] * 5,
+    ]  # fmt: skip
+    np.testing.assert_array_equal(squared[:, :2], [[2, 2], [2, 2], [2, 2], [np.inf, np.inf]])
+    assert np.isinf(squared[:, 2:]).all()
+
+
+@pytest.mark.parametrize("columns", [3, 40, 128, 129, 1000])
+def test_the_largest_products_are_those_of_sorting(columns: int) -> None:
+    products = np.random.default_rng(columns).standard_normal((50, columns)).astype(np.float32)
+    chosen = knn_lists._largest(products, 8)
+    expected = np.sort(products, axis=1)[:, -8:]
+    np.testing.assert_array_equal(np.sort(np.take_along_axis(products, chosen, axis=1), axis=1), expected)

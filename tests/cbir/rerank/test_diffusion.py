@@ -14,6 +14,7 @@ from cbir.gallery.knn import NEAREST
 from cbir.gallery.knn_graph import SCALE
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.ranking import rank
+from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.diffusion_graph import DiffusionGraph
 
@@ -237,3 +238,18 @@ def test_wrong_values_are_refused(wrong: dict) -> None:
 def test_auto_is_diffusion() -> None:
     assert rerank.get("auto").name == rerank.resolve_name("auto") == "diffusion"
     assert rerank.resolve_name("eprf") == "eprf"
+
+
+@pytest.mark.parametrize("scale", [1.0, 7.0])
+def test_vectors_compared_as_they_are_are_read_once(scale: float) -> None:
+    """Distances within a plain space follow from those of the list."""
+    held, query = np.float32(scale) * vectors(300), np.float32(scale) * vectors(1, 9)[0]
+    plain = whitening.plain_space(12)
+    identity = whitening.Space(plain.centre, np.eye(12, dtype=np.float32))
+    rows = np.delete(np.arange(300), 5)
+    squared = []
+    for space in (plain, identity):
+        whole = Gallery((held,), np.arange(300), (), Neighbourhood(knn.find_neighbours(held, space)))
+        squared.append(Backend(query, rank(query, whole, rows), whole).graph_distances()[1])
+    np.testing.assert_allclose(squared[0], squared[1], atol=2e-5)
+    assert np.isinf(squared[0][5])

@@ -1,0 +1,152 @@
+"""k nearest neighbours in a large gallery: lists of an inverted file are compared by matrix products."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.cancellation import checkpoint
+from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
+from cbir.gallery.whitening import Space
+from cbir.threads import cores, for_each
+
+LISTS = 2  # number of lists, in square roots of the number of images
+TRAINED_ON, ITERATIONS = 64, 6  # images per list, and steps of k-means
+PROBES = 32  # lists that the images of a list are compared with
+MOST = 2 * PROBES  # times the mean length of a list: images that an image is compared with at most
+BLOCK = 2048  # rows transformed at a time
+COMPARED = 256  # rows multiplied at a time: their products stay in the cache of a core
+GROUPS = 16  # columns of which only the largest product is looked at first
+
+
+@dataclass(frozen=True, eq=False)
+class UnitLists:
+    """Positions within a space, sorted by the lists of an inverted file.
+
+    units: (n, d) float16, of length 1. order: (n,) int64, gallery row of each. starts: (lists + 1,) int64. near:
+    (lists, p) int64, the nearest lists of each, itself among the first. lengths: (n,) float32 by gallery row, see
+    `Space.transform`.
+    """
+
+    units: NDArray[np.float16]
+    order: Rows
+    starts: Rows
+    near: Rows
+    lengths: Floats
+
+
+def sort_into_lists(vectors: Floats, space: Space) -> UnitLists:
+    """Sort the normalised vectors (n, d) into 2 sqrt(n) lists; deterministic."""
+    count, dimensions = vectors.shape
+    lists = LISTS * int(np.sqrt(count))
+    sample = spread_rows(count, TRAINED_ON * lists)
+    trained = np.empty((len(sample), dimensions), np.float32)
+    for start in range(0, len(sample), BLOCK):
+        trained[start : start + BLOCK] = space.transform(vectors[sample[start : start + BLOCK]])[0]
+    quantiser = faiss.IndexFlatL2(dimensions)
+    clustering = faiss.Clustering(dimensions, lists)
+    clustering.niter, clustering.max_points_per_centroid = ITERATIONS, TRAINED_ON
+    clustering.train(trained, quantiser)
+    list_of, lengths = np.empty(count, np.int64), np.empty(count, np.float32)
+    halves = np.empty((count, dimensions), np.float16)
+    for start in range(0, count, BLOCK):
+        checkpoint()
+        block = slice(start, start + BLOCK)
+        units, lengths[block] = space.transform(vectors[block])
+        list_of[block] = quantiser.search(units, 1)[1][:, 0]
+        halves[block] = units
+    order = np.argsort(list_of, kind="stable")
+    starts = np.searchsorted(list_of[order], np.arange(lists + 1))
+    near = quantiser.search(quantiser.reconstruct_n(0, lists), min(PROBES, lists))[1]
+    return UnitLists(halves[order], order, starts, near, lengths)
+
+
+def nearest_in_lists(lists: UnitLists, k: int) -> tuple[NDArray[np.int32], Floats]:
+    """Compare the images of each list with those of the nearest lists.
+
+    Parameters
+    ----------
+    lists : UnitLists
+        n images.
+    k : int
+        Number of neighbours.
+
+    Returns
+    -------
+    rows : (n, k) int32
+        Gallery rows of the neighbours by gallery row, nearest first; -1 if there are fewer.
+    squared : (n, k) float32
+        Their squared distances, infinite if there are fewer.
+    """
+    count = len(lists.order)
+    rows = np.full((count, k), -1, np.int32)
+    squared = np.full((count, k), np.inf, np.float32)
+
+    def compare(block: slice, list_number: int) -> None:
+        candidates = _candidates(lists, block, list_number)
+        others = lists.units[candidates].astype(np.float32)
+        own = lists.units[block].astype(np.float32)
+        products = own @ others.T
+        products[candidates[None, :] == np.arange(block.start, block.stop)[:, None]] = -np.inf
+        nearest = _largest(products, k)
+        # Rounding to half precision changed lengths: a copy is at distance 0 all the same.
+        norms = np.einsum("ij,ij->i", others, others)
+        best = np.take_along_axis(products, nearest, axis=1)
+        apart = np.einsum("ij,ij->i", own, own)[:, None] + norms[nearest] - 2.0 * best
+        apart = np.maximum(apart, 0.0)
+        by_distance = np.argsort(apart, axis=1, kind="stable")
+        own_rows, found = lists.order[block], apart.shape[1]
+        ordered = np.take_along_axis(apart, by_distance, axis=1)
+        neighbours = lists.order[candidates[np.take_along_axis(nearest, by_distance, axis=1)]]
+        rows[own_rows, :found] = np.where(np.isfinite(ordered), neighbours, -1)
+        squared[own_rows, :found] = ordered
+
+    for_each(_blocks(lists), compare, cores())
+    return rows, squared
+
+
+def _blocks(lists: UnitLists) -> Iterator[tuple[slice, int]]:
+    """Yield positions of at most COMPARED images of one list, with its number."""
+    for number, (start, stop) in enumerate(zip(lists.starts[:-1], lists.starts[1:], strict=True)):
+        for first in range(int(start), int(stop), COMPARED):
+            yield slice(first, min(first + COMPARED, int(stop))), number
+
+
+def _candidates(lists: UnitLists, block: slice, list_number: int) -> Rows:
+    """Return the positions of the images to compare a block with: of its list, then of the next nearest.
+
+    At most MOST times the mean list, so that many copies of one image, which share a list, are not all compared.
+    """
+    most = max(int(MOST * len(lists.order) / len(lists.near)), COMPARED)
+    start, stop = int(lists.starts[list_number]), int(lists.starts[list_number + 1])
+    start = max(start, min(block.start - (most - COMPARED) // 2, stop - most))
+    pieces = [np.arange(start, min(start + most, stop))]
+    left = most - len(pieces[0])
+    for number in lists.near[list_number]:
+        first, last = lists.starts[number], lists.starts[number + 1]
+        if number != list_number and left > 0:
+            pieces.append(np.arange(first, min(last, first + left)))
+            left -= len(pieces[-1])
+    return np.concatenate(pieces)
+
+
+def _largest(products: Floats, k: int) -> Rows:
+    """Return the columns (m, min(k, c)) of the k largest of each row of products (m, c), in no order.
+
+    The k largest are in the k groups of columns with the largest maxima; few columns are left to select from.
+    """
+    rows, columns = products.shape
+    width = columns // GROUPS
+    if width <= k:
+        k = min(k, columns)
+        return np.argpartition(products, columns - k, axis=1)[:, columns - k :]
+    grouped = products[:, : width * GROUPS].reshape(rows, GROUPS, width)
+    groups = np.argpartition(grouped.max(axis=1), width - k, axis=1)[:, width - k :]
+    members = (groups[:, :, None] + width * np.arange(GROUPS)).reshape(rows, -1)
+    rest = np.broadcast_to(np.arange(width * GROUPS, columns), (rows, columns - width * GROUPS))
+    members = np.concatenate([members, rest], axis=1)
+    values = np.take_along_axis(products, members, axis=1)
+    best = np.argpartition(values, values.shape[1] - k, axis=1)[:, values.shape[1] - k :]
+    return np.take_along_axis(members, best, axis=1)
