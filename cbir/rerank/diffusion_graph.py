@@ -41,7 +41,7 @@ class DiffusionGraph:
 
     def nonzero(self, values: Array) -> Array:
         """Return the nodes, ascending, where `values` (n,) are not 0."""
-        return np.flatnonzero(values)
+        return np.flatnonzero(values != 0)  # of booleans: several times as fast as of floats
 
     def largest(self, values: Array, count: int) -> Array:
         """Return the positions of the `count` largest values, ascending; of equal values the first."""
