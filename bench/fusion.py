@@ -16,6 +16,7 @@ from typing import Any
 
 METHODS = {"rrf": ["--method", "rrf"], "min-max": ["--method", "weighted"]}
 METHODS["z-score"] = [*METHODS["min-max"], "--scale", "z-score"]
+METHODS["z-score 4:1"] = [*METHODS["z-score"], "--weights", "4,1"]
 
 
 def cbir(*arguments: object) -> None:
@@ -91,7 +92,7 @@ def main() -> None:
             files[-1].write_bytes(runs[profile_method].read_bytes())
         for pair in pairs:
             for fusion, arguments in METHODS.items():
-                files.append(work / f"{fusion}({'+'.join(pair).replace(' ', '-')}).run")
+                files.append(work / f"{fusion.replace(' ', '-')}({'+'.join(pair).replace(' ', '-')}).run")
                 cbir("evaluate", "fuse", *(runs[name] for name in pair), "--out", files[-1], *arguments)
         given = [argument for file in files for argument in ("--run", file)]
         summary = search(work / first, work / "fused", options, *given)
