@@ -130,10 +130,10 @@ class Backend:
     def _squared_angles(self, lengths: Floats, query_length: float) -> Floats:
         """Return squared distances (m,) between unit vectors from those of the list, without reading vectors."""
         rows = self.ranking.rows
-        cosines = np.float32(self.query @ self.query) + self.gallery.squared_norms[rows]
+        cosines: Floats = self.gallery.squared_norms[rows] + np.float32(self.query @ self.query)
         cosines -= np.square(self.ranking.distances)
         cosines /= np.float32(query_length) * lengths[rows]  # twice the cosine
-        return np.maximum(np.float32(2.0) - cosines, np.float32(0.0))
+        return np.asarray(np.maximum(np.float32(2.0) - cosines, np.float32(0.0)))
 
     @property
     def passable_count(self) -> int:
