@@ -52,6 +52,9 @@ def index() -> tuple[str, HTTPStatus]:
         examples=_examples(searcher),
         choices=rerank.RERANKERS,
         takes_judgements=takes_several_examples,
+        parameters={
+            name: rerank.get_tuned(name, collection.profile.rerank, {}).parameters for name in rerank.names()
+        },
         rerank=state.settings.rerank,
         k=min(DEFAULT_K, state.settings.max_results),
         max_results=state.settings.max_results,

@@ -248,6 +248,7 @@ async function openCollection(name) {
     const html = await loadPage(target, signal);
     if (signal.aborted) return false;
     collection.switchTo(target, html);
+    reranking.refresh();
   } catch (error) {
     if (signal.aborted) return false;
     byId("collection").value = collection.current();

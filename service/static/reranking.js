@@ -38,22 +38,28 @@ export function describe(judgements) {
   byId("parameters-reset").hidden = !text;
 }
 
+/** Show the defaults of another collection. */
+export function refresh() {
+  showFields(asText());
+}
+
 function showFields(text = "") {
   const given = new Map(text.split(";").map((entry) => entry.split("=")));
   const infos = JSON.parse(select.selectedOptions[0].dataset.parameters ?? "[]");
-  byId("parameter-fields").replaceChildren(...infos.map((info) => field(info, given.get(info.name) ?? "")));
+  const defaults = JSON.parse(document.querySelector("#facts [data-parameters]").dataset.parameters)[select.value]; // of the profile
+  const fields = infos.map((info) => field(info, defaults[info.name], given.get(info.name) ?? ""));
+  byId("parameter-fields").replaceChildren(...fields);
   byId("parameters").hidden = !infos.length;
 }
 
-function field(info, value) {
+function field(info, placeholder, value) {
   const label = element("label", "", info.name);
   const input = element("input");
   const hint = element("p", "hint", `${info.description}; ${info.minimum} to ${info.maximum}`);
   input.id = label.htmlFor = `parameter-${info.name}`;
   hint.id = `${input.id}-hint`;
-  const step = info.whole ? 1 : "any";
-  const bounds = { min: info.minimum, max: info.maximum, step, placeholder: info.default };
-  Object.assign(input, { type: "number", name: info.name, ...bounds, value });
+  const bounds = { min: info.minimum, max: info.maximum, step: info.whole ? 1 : "any" };
+  Object.assign(input, { type: "number", name: info.name, ...bounds, placeholder, value });
   input.setAttribute("aria-describedby", hint.id);
   return element("div", "field", label, input, hint);
 }
