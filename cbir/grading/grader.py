@@ -82,8 +82,8 @@ class Grader:
         if stored.network is None:
             features = image_features(self.collection, stored.ranker, image)
         else:
-            is_described = isinstance(image, QueryImage)
-            features = image.features if is_described else pad_resize(image, stored.network.side)
+            side = stored.network.side
+            features = image.features if isinstance(image, QueryImage) else pad_resize(image, side)
         return self._grade(features, image.content_hash, exclude_patient_key)
 
     def by_id(self, image_id: str) -> Grade:

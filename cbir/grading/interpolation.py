@@ -1,7 +1,7 @@
 """Grading by ranking: a ranker, the graded images in its order, and grades interpolated between neighbours."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,7 @@ from cbir.errors import InvalidInput
 from cbir.grading.grade_scale import GradeScale, fit_grade_scale, half_width, level_scale
 from cbir.grading.graded_list import GradedList, Smoothing
 from cbir.grading.left_out_scores import FOLDS, left_out_scores
+from cbir.grading.picture_maps import PictureMaps
 from cbir.grading.s_ndcg_ranker import SNdcgRanker
 from cbir.models.linear.grouped_folds import group_folds
 from cbir.models.linear.input_checks import check_graded, number_groups
@@ -68,13 +69,13 @@ class GradeInterpolator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     coverage: float | None = 0.9
     seed: int = 0
 
-    def fit(self, X: ArrayLike, y: ArrayLike, groups: Any = None) -> Self:
+    def fit(self, X: ArrayLike | PictureMaps, y: ArrayLike, groups: Any = None) -> Self:
         """Fit the ranker and the interval.
 
         Parameters
         ----------
-        X : (n, d)
-            Features.
+        X : (n, d) or PictureMaps
+            Features, or pictures for a network.
         y : (n,)
             Grades.
         groups : (n,), optional
@@ -88,10 +89,11 @@ class GradeInterpolator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         if self.coverage is not None and not 0 < self.coverage < 1:
             raise InvalidInput(f"coverage is a share between 0 and 1, not {self.coverage!r}")
         predicts_grades = self.ranker is not None and self.ranker.predicts_grades
-        # which takes pictures
-        features, grades = (
-            (X, check_graded(np.zeros((len(y), 1)), y)[1]) if predicts_grades else check_graded(X, y)
-        )
+        features: Any = X  # perhaps pictures
+        if predicts_grades:
+            _, grades = check_graded(np.zeros((np.size(y), 1)), y)
+        else:
+            features, grades = check_graded(cast(ArrayLike, X), y)
         members = number_groups(groups, len(grades))
         self.ranker_, self.list_ = self._fitted(features, grades, members)
         self.n_features_in_ = self.ranker_.n_features_in_

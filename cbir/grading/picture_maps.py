@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from tempfile import TemporaryFile
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +78,7 @@ class PictureMaps:
         """Return maps (m, channels, side, side) of the window of some rows, each mirrored or not."""
         originals = [self._all_maps(window, bool(flip)) for flip in (False, True) if (mirrored == flip).any()]
         if len(originals) == 1:
-            return cast(NDArray[np.float16], originals[0][self._rows[rows]])
+            return originals[0][self._rows[rows]]
         chosen = self._rows[rows]
         return np.stack([originals[int(flip)][row] for row, flip in zip(chosen, mirrored, strict=True)])
 

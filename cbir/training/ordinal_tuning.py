@@ -112,13 +112,10 @@ def tune_on_grades(
 
         head = [*network.norm.parameters(), *network.output.parameters()]
         tail = [value for value in network.tail.parameters() if value.requires_grad]
+        groups: list[dict[str, Any]] = [{"params": tail}, {"params": head, "rate_factor": HEAD_RATE}]
         run_training_loop(
             network,
-            torch.optim.AdamW(
-                [{"params": tail}, {"params": head, "rate_factor": HEAD_RATE}],
-                options.rate,
-                weight_decay=WEIGHT_DECAY,
-            ),
+            torch.optim.AdamW(groups, options.rate, weight_decay=WEIGHT_DECAY),
             batch_loss,
             steps,
             rate=lambda step: _rate(options.rate, step, steps),

@@ -57,7 +57,7 @@ class LiteTail(nn.Module):
 
     def tensors(self) -> dict[str, NDArray[np.float32]]:
         """Return the weights under the names of the state dict, with batch norms that only add a bias."""
-        parts = {}
+        parts: dict[str, NDArray[np.float32]] = {}
         for number, block in enumerate(self._blocks, self._first):
             assert isinstance(block, _MatrixBlock)
             parts |= block.tensors(f"_blocks.{number}.")
@@ -82,6 +82,14 @@ _LAYERS = (
 
 class _MatrixBlock(nn.Module):
     """Block of MobileNetV2 on maps (channels, n, places)."""
+
+    expand: Tensor
+    expand_bias: Tensor
+    depthwise: Tensor
+    depthwise_bias: Tensor
+    project: Tensor
+    project_bias: Tensor
+    taps: Tensor
 
     def __init__(
         self, weights: Mapping[str, NDArray[Any]], prefix: str, side: int, stride: int, has_shortcut: bool
