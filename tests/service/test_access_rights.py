@@ -37,7 +37,7 @@ def test_counts_are_those_of_the_filter(ward: Ward) -> None:
     assert [item["image_id"] for item in listed] == [r.image_id for r in ward.visible]
 
 
-@pytest.mark.parametrize("method", ["none", "eprf", "pc", "aqe", "k-reciprocal", "diffusion"])
+@pytest.mark.parametrize("method", ["none", "eprf", "pc", "aqe", "k-reciprocal"])
 def test_a_search_is_that_of_the_filter(ward: Ward, method: str) -> None:
     """Scores too: hidden images have no part in the minima, negatives and neighbours of a re-ranking."""
     query = {"image_id": ward.visible[0].image_id, "k": 1000, "rerank": method}
@@ -47,6 +47,24 @@ def test_a_search_is_that_of_the_filter(ward: Ward, method: str) -> None:
     assert len(limited.json["results"]) == len(ward.visible) - 1
     assert limited.json["results"] == whole.json["results"]
     assert limited.json["rerank"] == whole.json["rerank"]
+
+
+@pytest.mark.parametrize("method", ["none", "diffusion"])
+def test_a_search_is_that_without_the_hidden_images(ward: Ward, tmp_path: Path, method: str) -> None:
+    """Nothing flows through them, where behind a filter it may flow through visible images that do not pass."""
+    folder = Path(shutil.copytree(ward.folder, tmp_path / "hand"))
+    with Collection(folder) as collection, collection.writer() as writer:
+        writer.delete([record.image_id for record in ward.hidden])
+    active = settings.load(require_tokens=True, state_folder=ward.tokens.file.parent)
+    client = create_app(folder, active).test_client()
+    _, text = ward.tokens.create([Scope.search])
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {text}"
+    query = {"image_id": ward.visible[0].image_id, "k": 1000, "rerank": method}
+    limited, without = ward.limited().post("/v1/search", json=query), client.post("/v1/search", json=query)
+    assert limited.status_code == without.status_code == 200
+    assert len(limited.json["results"]) == len(ward.visible) - 1
+    assert limited.json["results"] == without.json["results"]
+    assert limited.json["rerank"] == without.json["rerank"]
 
 
 def test_conditions_that_compare(ward: Ward) -> None:
