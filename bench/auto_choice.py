@@ -29,11 +29,13 @@ from cbir.gallery import knn
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.whitening import plain_space
-from cbir.rerank.auto import CANDIDATES, default_choice
+from cbir.rerank.auto import CANDIDATES, CLOSE, default_choice
 from cbir.store import Collection
 from cbir.threads import OneBlasThread
 
 Candidate = tuple[str, Mapping[str, float]]
+# The candidates of `auto`, and others that are only reported
+METHODS: tuple[Candidate, ...] = (*CANDIDATES, ("diffusion-eprf", {}), ("diffusion-eprf", CLOSE))
 Quality = NDArray[np.float64]  # (q, methods, 2): AP and P@1 of each query
 EMBEDDING = "embedding"  # any descriptor with a network
 RIVALS = ("k-reciprocal", "aqe", "eprf")
@@ -100,11 +102,11 @@ def line(name: str, per_class: int, measured: Measured) -> str:
     order = np.random.default_rng(0).permutation(len(scored))
     auto, chosen = np.empty((len(scored), 2)), []
     for choosing, reported in ((order[::2], order[1::2]), (order[1::2], order[::2])):
-        chosen.append(best_candidate(scored[choosing], usual, plain))
+        chosen.append(best_candidate(scored[choosing, : len(CANDIDATES)], usual, plain))
         auto[reported] = scored[reported, chosen[-1]]
     means = scored.mean(axis=0)
     best = int(np.argmax(means[:, 0]))
-    rivals = [number for number, (method, _) in enumerate(CANDIDATES) if method in RIVALS]
+    rivals = [number for number, (method, _) in enumerate(METHODS) if method in RIVALS]
     rival = max(rivals, key=lambda number: means[number, 0])
     fields = [
         name, str(per_class or "all"), str(images), cell(means[plain]), cell(auto.mean(axis=0)),
@@ -125,7 +127,7 @@ def methods_line(name: str, per_class: int, measured: Measured) -> str:
 
 def method_name(number: int) -> str:
     """Return a candidate's name with its parameters."""
-    name, parameters = CANDIDATES[number]
+    name, parameters = METHODS[number]
     return " ".join([name, *(f"{key}={value:g}" for key, value in parameters.items())])
 
 
@@ -147,7 +149,7 @@ def measure(cache: Path, path: Path, per_class: int, label: str, queries: int) -
     """Score the candidates, of those that `cache` has no scores of, and add them to it."""
     file = cache / f"{path.stem}-{per_class}-{label}-{queries}.npz"
     stored = dict(np.load(file)) if file.exists() else {}
-    missing = [candidate for candidate in CANDIDATES if repr(candidate) not in stored]
+    missing = [candidate for candidate in METHODS if repr(candidate) not in stored]
     if missing:
         measured = (
             measure_vectors(path, per_class, queries, missing)
@@ -159,7 +161,7 @@ def measure(cache: Path, path: Path, per_class: int, label: str, queries: int) -
         stored["usual"] = np.array(measured.usual)
         cache.mkdir(parents=True, exist_ok=True)
         np.savez(file, **stored)
-    scored = np.stack([stored[repr(candidate)] for candidate in CANDIDATES], axis=1)
+    scored = np.stack([stored[repr(candidate)] for candidate in METHODS], axis=1)
     return Measured(scored, int(stored["images"]), int(stored["usual"]))
 
 
@@ -178,7 +180,7 @@ def main() -> None:
     )
     values = options.parse_args()
     print(f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}")
-    heads = ["images", "per class", *map(method_name, range(len(CANDIDATES)))]
+    heads = ["images", "per class", *map(method_name, range(len(METHODS)))]
     by_method = [f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}"]
     with tempfile.TemporaryDirectory() as scratch:
         for path in values.collections:
