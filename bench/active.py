@@ -1,8 +1,9 @@
 """Compare strategies of learning from comparisons (Kadota et al.), and time the estimate of uncertainty.
 
-`table`: the paper's Table 1 with answers from known grades. Five folds by patient; in each, all strategies start with
-the same pairs, then select more in rounds. `baseline` selects as many pairs as the others end with, at once;
-`all data` as many pairs as there are images; `random` is "w/o UBS" in the paper, `variance` the paper's method.
+`table`: the paper's Table 1 with answers from known grades. Five folds by patient; in each, all strategies but
+`new-images` start with the same pairs, then select more in rounds. `baseline` selects as many pairs as the others end
+with, at once; `all data` as many pairs as there are images; `random` is "w/o UBS" in the paper, `variance` that
+of the paper.
 `speed`: mean and variance of T = 30 passes over 10,000 images, compared with T calls with one pass each.
 
     python bench/active.py table --data FOLDER --source knee [--folds 1] [--quick] [--out OUT]
@@ -31,7 +32,7 @@ from statsmodels.stats.multitest import multipletests
 
 from cbir import encoders
 from cbir.active import strategies
-from cbir.active.pair_selection import first_pairs
+from cbir.active.pair_selection import starting_pairs
 from cbir.active.simulation import SimulationPlan, simulate
 from cbir.models.linear.grouped_folds import group_folds
 from cbir.severity.bayesian_ranker import BayesianRanker
@@ -88,7 +89,9 @@ def one(
         return dict(json.loads(kept.read_text()))
     images, grades, _ = data
     train, test = split(data, fold)
-    begin = first_pairs(len(train), plan.start, None, np.random.default_rng(number_of(fold, seed)))
+    begin = starting_pairs(
+        plan.strategy, len(train), plan.start, np.random.default_rng(number_of(fold, seed))
+    )
     started = time.process_time()
     found = simulate(images, grades, train, test, plan, make, begin)
     row = {

@@ -62,6 +62,33 @@ def select_pairs(
     return selector.pairs(pool, images, rng) if images else np.empty((0, 2), np.int64)
 
 
+def starting_pairs(strategy: str, n: int, share: float, rng: np.random.Generator) -> Rows:
+    """Select the pairs of the first round: by the strategy, if it does so, or `first_pairs`.
+
+    Parameters
+    ----------
+    strategy : str
+        One of `strategies.names()`.
+    n : int
+        Number of images.
+    share : float
+        Number of pairs as a share of the images, above 0 to 1.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    (m, 2) int64
+
+    Raises
+    ------
+    InvalidInput
+        If there are fewer than two images.
+    """
+    if n < 2 or not strategies.strategy(strategy).selects_first_pairs:
+        return first_pairs(n, share, None, rng)
+    return select_pairs(strategy, None, (), share, rng, np.ones(n, bool))
+
+
 def first_pairs(n: int, share: float, pairs: int | None, rng: np.random.Generator) -> Rows:
     """Draw the initial pairs, from random images (Kadota et al., section 3.1).
 

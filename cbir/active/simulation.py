@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cbir.active import strategies
 from cbir.active.candidate_pool import Rows
-from cbir.active.pair_selection import first_pairs, select_pairs
+from cbir.active.pair_selection import select_pairs, starting_pairs
 from cbir.active.simulation_metrics import (
     Classified,
     Relative,
@@ -166,7 +166,7 @@ def simulate(
         raise InvalidInput("training and test images overlap")
     rng = np.random.default_rng(plan.seed)
     train_images, train_grades = images[train], grades[train]
-    pairs = first_pairs(len(train), plan.start, None, rng) if begin is None else begin
+    pairs = starting_pairs(plan.strategy, len(train), plan.start, rng) if begin is None else begin
     labels = answers(train_grades, pairs, plan.error_rate, rng)
     allowed = np.ones(len(train), bool)
     rounds: list[SimulationRound] = []

@@ -26,7 +26,7 @@ def serve_study(
     ] = None,
     question: Annotated[str | None, typer.Option(help="Question shown on the page.")] = None,
     strategy: Annotated[
-        str | None, typer.Option(help="Strategy that selects the pairs of a round [stratified].")
+        str | None, typer.Option(help="Strategy that selects the pairs of a round [new-images].")
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="Number of rounds [6].")] = None,
     start: Annotated[float | None, typer.Option(help="Fraction of the images in round 1 [0.2].")] = None,

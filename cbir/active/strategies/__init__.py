@@ -3,6 +3,7 @@
 from cbir.active.strategies.balanced import Balanced
 from cbir.active.strategies.core_set import CoreSet
 from cbir.active.strategies.disagreement import Disagreement
+from cbir.active.strategies.new_images import NewImages
 from cbir.active.strategies.random_images import Random
 from cbir.active.strategies.strategy_base import ImageStrategy, Strategy
 from cbir.active.strategies.stratified import Stratified
@@ -11,9 +12,17 @@ from cbir.errors import InvalidInput
 
 __all__ = ["ImageStrategy", "Strategy", "names", "strategy"]
 
-MEMBERS: tuple[type[Strategy], ...] = (Variance, Random, CoreSet, Disagreement, Balanced, Stratified)
+MEMBERS: tuple[type[Strategy], ...] = (
+    Variance,
+    Random,
+    CoreSet,
+    Disagreement,
+    Balanced,
+    Stratified,
+    NewImages,
+)
 
-DEFAULT = Stratified.name  # the best of bench/results/active.md
+DEFAULT = NewImages.name  # the best of bench/results/active.md
 
 
 def names() -> tuple[str, ...]:

@@ -10,10 +10,14 @@ from cbir.severity.severity_estimate import SeverityEstimate
 
 
 class Strategy(ABC):
-    """Selects the next pairs; with `needs_severity`, it needs a trained ranker."""
+    """Selects the next pairs; with `needs_severity`, it needs a trained ranker.
+
+    With `selects_first_pairs` it selects those of the first round too, instead of Kadota et al., section 3.1.
+    """
 
     name: ClassVar[str]
     needs_severity: ClassVar[bool] = True
+    selects_first_pairs: ClassVar[bool] = False
 
     @abstractmethod
     def pairs(self, pool: CandidatePool, count: int, rng: np.random.Generator) -> Rows:

@@ -9,7 +9,7 @@ import numpy as np
 
 from cbir.active import judgement_journal
 from cbir.active.judgement_journal import Journal, PairAnswer, PairJudgement, Undo
-from cbir.active.pair_selection import first_pairs, select_pairs, share_of
+from cbir.active.pair_selection import select_pairs, share_of, starting_pairs
 from cbir.active.study import study_models, study_rounds
 from cbir.active.study.study_plan import StudyPlan
 from cbir.active.study.study_rounds import AskedPair, StudyRound
@@ -50,7 +50,7 @@ class Study:
             self._index_judgements()
             self.model = study_models.latest_model(folder)  # None before the first training
             if not self.rounds:
-                first = first_pairs(len(self.ids), self.plan.start, None, self._rng(1, 0))
+                first = starting_pairs(self.plan.strategy, len(self.ids), self.plan.start, self._rng(1, 0))
                 self._store_round(1, [], first.tolist(), provisional=False)
             self._advance()
         except BaseException:

@@ -25,8 +25,8 @@ def simulate_annotation(
     strategy: Annotated[
         list[str] | None,
         Option(
-            help="stratified, variance, random, core-set, disagreement or balanced; repeatable to compare several. "
-            "[stratified]"
+            help="new-images, stratified, variance, random, core-set, disagreement or balanced; repeatable. "
+            "[new-images]"
         ),
     ] = None,
     rounds: Annotated[int, Option(min=0, max=100, help="Rounds after the first.")] = 6,

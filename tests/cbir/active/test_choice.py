@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbir.active import strategies
-from cbir.active.pair_selection import first_pairs, select_pairs, share_of
+from cbir.active.pair_selection import first_pairs, select_pairs, share_of, starting_pairs
 from cbir.active.strategies.core_set import farthest
 from cbir.active.strategies.disagreement import information
 from cbir.errors import InvalidInput
@@ -72,6 +72,24 @@ def test_about_as_many_pairs_as_images_are_chosen(strategy):
     assert len(found) == 20
     if issubclass(type(strategies.strategy(strategy)), strategies.ImageStrategy):
         assert len(np.unique(found)) == 20
+
+
+def test_new_images_are_each_shown_once_before_any_is_shown_again():
+    first = starting_pairs("new-images", 101, 0.2, rng())
+    assert first.shape == (21, 2)
+    assert len(np.unique(first)) == 42
+    second = select_pairs("new-images", None, first.tolist(), 0.3, rng(1), np.ones(101, bool))
+    times = np.bincount(np.concatenate([first, second]).ravel(), minlength=101)
+    assert (len(second), times.min(), times.max()) == (31, 1, 2)
+    assert (times == 2).sum() == 3  # 104 places for 101 images
+
+
+def test_other_strategies_start_as_in_the_paper():
+    np.testing.assert_array_equal(
+        starting_pairs("random", 50, 0.2, rng(3)), first_pairs(50, 0.2, None, rng(3))
+    )
+    with pytest.raises(InvalidInput, match="there is one"):
+        starting_pairs("new-images", 1, 0.2, rng())
 
 
 @EVERY

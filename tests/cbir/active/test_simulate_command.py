@@ -103,7 +103,7 @@ def test_every_image_has_a_severity_that_search_filters_by(learnt):
 def test_it_leaves_a_report(learnt):
     folder, said = learnt
     kept = json.loads((folder.parent / "report" / "report.json").read_text())
-    assert kept["stratified"]["overall"] == said["overall"]
+    assert kept["new-images"]["overall"] == said["overall"]
     assert "<svg" in (folder.parent / "report" / "report.html").read_text()
 
 
