@@ -204,7 +204,8 @@ def encoder_values(images: Images, args: argparse.Namespace) -> NDArray[np.float
     if not cache.exists():
         loaded = load_features(images.paths, encoders.get(args.encoder), args.out / "features")
         np.save(cache, loaded.pixels)
-    return np.load(cache)
+    values: NDArray[np.float16] = np.load(cache)
+    return values
 
 
 def untouched_vectors(images: Images, trial: Trial, args: argparse.Namespace) -> Floats:

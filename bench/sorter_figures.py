@@ -103,10 +103,7 @@ def learn(loss: ScoreLoss, seed: int, steps: int) -> list[float]:
 
 def losses() -> dict[str, Callable[[], ScoreLoss]]:
     """Return makers of the losses to compare, by name."""
-    paper = {
-        f"eq. 7, {name}": lambda name=name: MapLoss(sorters.load(name), "ranks")  # type: ignore[misc]
-        for name in SORTERS
-    }
+    paper = {f"eq. 7, {name}": lambda name=name: MapLoss(sorters.load(name), "ranks") for name in SORTERS}
     return {**paper, "own form log, own sorter": MapLoss, "Hinge-AP": HingeApLoss}
 
 
