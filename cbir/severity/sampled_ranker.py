@@ -175,9 +175,10 @@ class SampledRanker(ABC):
     def _loss(
         self, inputs: NDArray[Any], judged: JudgedPairs, rows: NDArray[np.int64], generator: torch.Generator
     ) -> Tensor:
-        """Return the mean loss of eq. 2, and of eq. 4 for known grades; weight decay is left to the optimizer.
+        """Return the losses of eq. 2 and, for known grades, eq. 4 per pair; weight decay is left to the optimizer.
 
-        Both images of a pair share one sample of the weights, as in eq. 9.
+        Both images of a pair share one sample of the weights, as in eq. 9. As in the paper, a pair of graded images
+        adds two squares to one comparison; here the sums are divided by the number of pairs.
         """
         image_rows = judged.pairs[rows].ravel()
         batch = self.training_batch(inputs[image_rows], generator)
@@ -190,7 +191,7 @@ class SampledRanker(ABC):
             grades = torch.from_numpy(judged.grades[image_rows]).to(scores)
             graded = ~grades.isnan()
             if graded.any():
-                loss = loss + ((scores[graded] - grades[graded]) ** 2).mean()
+                loss = loss + ((scores[graded] - grades[graded]) ** 2).sum() / len(rows)
         return loss
 
     def severity(self, images: NDArray[Any]) -> SeverityEstimate:

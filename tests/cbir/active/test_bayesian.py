@@ -103,14 +103,6 @@ def test_grades_calibrate_the_scores():
     assert error.mean() < 0.8
 
 
-def test_a_graded_image_outside_of_all_pairs_is_learnt_from():
-    grades = np.full(60, np.nan)
-    grades[59] = 40.0
-    pairs, labels = PAIRS[(PAIRS < 59).all(axis=1)], LABELS[(PAIRS < 59).all(axis=1)]
-    found = made(epochs=2).fit(PICTURES[:60], pairs, labels, grades)
-    assert abs(found.severity(PICTURES[59:60]).mean[0] - 40.0) < 8.0
-
-
 def test_alike_pairs_bring_scores_together(fitted):
     pairs = np.array([[i, i + 1] for i in range(0, 60, 2)])
     found = made(epochs=4).fit(PICTURES[:60], pairs, np.full(30, 0.5)).severity(PICTURES[:60])
