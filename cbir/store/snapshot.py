@@ -145,11 +145,17 @@ def open_snapshot(path: Path, info: SnapshotInfo, dimensions: int) -> Snapshot:
         raise CollectionDamaged(f"the snapshot {path.name} does not fit its collection")
     if count == 0:
         return Snapshot(np.empty((0, dimensions), np.float32), ids, index, mapped)
-    vectors = faiss.rev_swig_ptr(flat.get_xb(), count * dimensions).reshape(count, dimensions)
-    vectors.flags.writeable = False
+    vectors = _mapped_vectors(mapped, flat)
     if not np.isfinite(np.vdot(vectors, vectors)):  # one damaged block would spoil every ranking
         raise CollectionDamaged(f"the snapshot {path.name} contains values that are not finite numbers")
     return Snapshot(vectors, ids, index, mapped)
+
+
+def _mapped_vectors(mapped: NDArray[np.uint8], flat: faiss.IndexFlatL2) -> NDArray[np.float32]:
+    """Return the vectors of a flat index as a view of the file, which stays mapped for as long as the view is used."""
+    found = faiss.rev_swig_ptr(flat.get_xb(), flat.ntotal * flat.d)  # keeps neither index nor file
+    first = found.ctypes.data - mapped.ctypes.data
+    return np.asarray(mapped)[first : first + found.nbytes].view(np.float32).reshape(flat.ntotal, flat.d)
 
 
 def _read_through(path: Path, size: int) -> str:

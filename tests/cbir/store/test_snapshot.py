@@ -1,5 +1,7 @@
 """The derived index on the disk."""
 
+import weakref
+
 import faiss
 import numpy as np
 import pytest
@@ -46,6 +48,18 @@ def test_what_is_mapped_cannot_be_written_to(tmp_path):
     info = write(path, np.ones((3, 7), np.float32), np.arange(3))
     with pytest.raises(ValueError, match="read-only"):
         snapshot.open_snapshot(path, info, 7).vectors[0] = 2
+
+
+def test_vectors_keep_their_file_mapped(tmp_path):
+    path = tmp_path / "1.index"
+    info = write(path, np.ones((3, 7), np.float32), np.arange(3))
+    opened = snapshot.open_snapshot(path, info, 7)
+    mapped = weakref.ref(opened.mapped)
+    vectors = opened.vectors[1:]
+    del opened
+    assert mapped() is not None  # else reading them would end the process
+    del vectors
+    assert mapped() is None
 
 
 @pytest.mark.parametrize("dimensions", [6, 8])
