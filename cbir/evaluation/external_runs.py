@@ -34,7 +34,7 @@ def read_external_run(
     Returns
     -------
     EvalRun
-        `seconds` is None, `source` the file.
+        `seconds` is None, `source` the absolute path of the file.
 
     Raises
     ------
@@ -65,9 +65,10 @@ def read_external_run(
         "answers are not among the images of this evaluation and are left out": unknown,
         "queries have no answer in the file": unanswered,
     }
+    notes = [f"{count} {text}" for text, count in counts.items() if count]
     facts = {
-        "parameters": {}, "scope": "", "notes": [f"{count} {text}" for text, count in counts.items() if count],
-        "answers": int((matrix >= 0).sum()), "ties": ties, "seconds": None, "reused": False, "source": str(path),
+        "parameters": {}, "scope": "", "notes": notes, "answers": int((matrix >= 0).sum()), "ties": ties,
+        "seconds": None, "reused": False, "source": str(path.resolve()),
     }  # fmt: skip
     return EvalRun(Method(path.stem, ""), RunMatrix(matrix), facts)
 

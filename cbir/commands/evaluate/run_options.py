@@ -50,13 +50,17 @@ def read_config(path: Path, context: typer.Context) -> dict[str, Any]:
         raise InvalidInput(
             f"--config {path}: no option {', '.join(unknown)}; there are {', '.join(sorted(parameters))}"
         )
-    options = {parameters[name]: value for name, value in values.items()}
-    for name, value in options.items():
-        parts = value if isinstance(value, list) else [value]
+    repeatable = {
+        parameter.name for parameter in context.command.params if getattr(parameter, "multiple", False)
+    }
+    options = {}
+    for name, value in values.items():
+        is_list = parameters[name] in repeatable
+        parts = value if isinstance(value, list) and is_list else [value]
         if not all(isinstance(part, str | int | float) for part in parts):
-            raise InvalidInput(
-                f"--config {path}: {name} must be a text, a number, true or false, or a list of texts"
-            )
+            kinds = "a text, or a list of texts" if is_list else "a text, a number, true or false"
+            raise InvalidInput(f"--config {path}: {name} must be {kinds}")
+        options[parameters[name]] = parts if is_list else value
     return options
 
 

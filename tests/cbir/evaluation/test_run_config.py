@@ -89,7 +89,9 @@ def test_differences_to_a_result_are_named(first, tmp_path):
         ("a.json", "[1]", "must hold names"),
         ("a.json", '{"magic": 1}', "no option magic; there are"),
         ("a.json", '{"config": {"config": "b.json"}}', "no option config"),
-        ("a.json", '{"where": [["a=1"]]}', "where must be"),
+        ("a.json", '{"where": [["a=1"]]}', "where must be a text, or a list of texts"),
+        ("a.json", '{"rerank": ["none"]}', "rerank must be a text, a number, true or false"),
+        ("a.json", '{"where": "half=none"}', "no image with half=none"),
         ("a.json", '{"depth": "deep"}', "valid integer"),
         ("a.json", '{"preset": "magic"}', "magic"),
         ("a.json", '{"depth": -1}', "--depth"),
@@ -149,7 +151,7 @@ def test_copies_of_a_picture_without_a_patient_stay_together():
         assign_folds(queries, np.zeros(10, int), 6, 0)
 
 
-def test_a_fused_run_is_evaluated_under_the_same_rules(collection, tmp_path):
+def test_a_fused_run_is_evaluated_under_the_same_rules(collection, tmp_path, monkeypatch):
     common = ("--collection", collection.folder, "--out", tmp_path / "out", *FAST)
     run(*common, "--rerank", "none pearson", "--measures", "AP P@5")
     runs = tmp_path / "out" / "runs"
@@ -169,7 +171,8 @@ def test_a_fused_run_is_evaluated_under_the_same_rules(collection, tmp_path):
     copy.write_text("\n".join(text))
     arguments = ["evaluate", "fuse", str(runs / "none.run"), str(runs / "pearson.run"), "--out", str(fused)]
     assert CliRunner().invoke(app, arguments).exit_code == 0
-    run(*common, "--rerank", "none pearson", "--measures", "AP P@5", "--run", copy, "--run", fused)
+    monkeypatch.chdir(tmp_path)
+    run(*common, "--rerank", "none pearson", "--measures", "AP P@5", "--run", "copy.run", "--run", fused)
     none, pearson, copied, both = summary(tmp_path / "out")["runs"]
     assert copied["name"] == "copy"
     assert {name: value["mean"] for name, value in copied["measures"].items()} == {
