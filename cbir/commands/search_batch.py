@@ -13,9 +13,11 @@ from cbir.batch_search.batch_pool import check_request, search_batch
 from cbir.batch_search.query_list import list_queries, query_stamp
 from cbir.commands.output import StageBars
 from cbir.errors import InvalidInput
+from cbir.evaluation.runs import DECISIVE_SETTINGS
 from cbir.search import Request
 from cbir.settings import Settings
 from cbir.store import Collection
+from cbir.store.records import hash_patient
 
 SOME_REFUSED = 3  # exit code, as of cbir index
 LISTED = 10  # queries in messages
@@ -57,15 +59,20 @@ def search_each(
         raise InvalidInput(f"--output {output} must end with {', '.join(FORMATS)}")
     if not output.parent.is_dir():
         raise InvalidInput(f"--output {output} cannot be written: there is no folder {output.parent}")
+    if output.is_dir():
+        raise InvalidInput(f"--output {output} is a folder; name a file")
     with Collection(collection) as opened:
         volumes = opened.profile.volume_grid is not None
+        patient = hash_patient(opened.secret, request.exclude_patient or "")  # the journal has no identifier
+    if frame is not None and volumes:
+        raise InvalidInput("--frame is for single images, and the collection is of CT series; leave it out")
     queries = list_queries(sources, volumes)
     stamps = json.dumps([(query, query_stamp(query)) for query in queries])
     terms = {
         "cbir": cbir.__version__,
         "collection": check_request(collection, settings, request),
-        "settings": settings.model_dump(mode="json", include={"exact_limit", "candidates", "rerank"}),
-        "request": request.model_dump(mode="json"),
+        "settings": settings.model_dump(mode="json", include=DECISIVE_SETTINGS | {"rerank"}),
+        "request": request.model_dump(mode="json") | {"exclude_patient": patient},
         "frame": frame,
         "queries": hashlib.sha256(stamps.encode(errors="surrogateescape")).hexdigest(),
     }

@@ -78,6 +78,10 @@ def search_images(
     if output is not None:
         if text is not None or relevant or not_relevant or feedback:
             raise InvalidInput("--output is for searches with images; leave out --text and judgements")
+        if format != "table":
+            raise InvalidInput(
+                "--format is for one search; the name of --output decides the form of its file"
+            )
         request = Request(
             k=k,
             rerank=rerank,

@@ -135,8 +135,13 @@ def test_an_interrupted_run_continues(collection, queries, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(AnswerJournal, "add", stop)
         with pytest.raises(Stop):
-            search(collection, output, queries, "--rerank", "none")
+            search(collection, output, queries, "--rerank", "none", "--exclude-patient", "Doe^John")
     journal = tmp_path / "hits.jsonl.unfinished"
+    assert "Doe^John" not in journal.read_text()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AnswerJournal, "add", stop)
+        with pytest.raises(Stop):
+            search(collection, output, queries, "--rerank", "none")
     terms = journal.read_text()
     marked = lines[0].replace('"rank": 1', '"rank": 99')
     journal.write_text(terms + marked + lines[1][:30])
@@ -200,16 +205,19 @@ def test_what_a_query_list_is(tmp_path):
 
 
 def test_wrong_use(collection, queries, tmp_path):
+    (tmp_path / "folder.csv").mkdir()
     for output, arguments, reason in (
         ("hits.txt", (queries,), "must end with"),
         ("no/hits.csv", (queries,), "no folder"),
         ("hits.csv", (queries, "--relevant", "x"), "leave out --text and judgements"),
+        ("hits.csv", (queries, "--format", "json"), "--format is for one search"),
+        ("folder.csv", (queries,), "is a folder"),
         ("hits.csv", (queries, "--rerank", "magic"), "magic"),
         ("hits.csv", (queries, "--where", "half"), "filter"),
     ):
         with pytest.raises(InvalidInput, match=reason):
             search(collection, tmp_path / output, *arguments)
-    assert not list(tmp_path.glob("hits*"))
+    assert not list(tmp_path.glob("hits*")) + list(tmp_path.glob("*.unfinished"))
     done = CliRunner().invoke(
         app, ["search", "--collection", str(collection.folder), str(queries), "--jobs", "2"]
     )

@@ -81,7 +81,7 @@ def test_scores_are_those_of_the_scorer(releases, scored):
         assert report["baselines"] == pytest.approx(result["measured"]["baselines"])
 
 
-def test_finished_submissions_are_used_again_while_nothing_changes(releases, scored, tmp_path):
+def test_finished_submissions_are_used_again_while_nothing_changes(releases, scored, tmp_path, monkeypatch):
     before = shutil.copytree(scored[0], tmp_path / "out")
     facts = json.loads(
         evaluate(releases, releases / "2009.zip", before, "--rerank", "none pearson", "--format", "json")
@@ -101,6 +101,10 @@ def test_finished_submissions_are_used_again_while_nothing_changes(releases, sco
     results = json.loads((before / "results.json").read_text())["results"]
     assert [result["reused"] for result in results] == [True, False]
     assert [result["measured"] for result in results] == [result["measured"] for result in again["results"]]
+    monkeypatch.setenv("CBIR_INDEX_PROBES", "9")
+    evaluate(releases, releases / "2009.zip", before, "--rerank", "none")
+    (result,) = json.loads((before / "results.json").read_text())["results"]
+    assert not result["reused"]
 
 
 def test_2007_has_its_own_rule(releases, tmp_path):

@@ -18,6 +18,7 @@ from cbir.evaluation.irma.irma_queries import find_irma_queries
 from cbir.evaluation.irma.submission import SubmissionPlan, answer_queries, write_submission
 from cbir.evaluation.irma.submission_score import score_submission
 from cbir.evaluation.methods import Method
+from cbir.evaluation.runs import DECISIVE_SETTINGS
 from cbir.search import Request, Searcher
 from cbir.settings import Settings
 from cbir.store import Collection
@@ -112,7 +113,7 @@ def _decisive(plan: BenchmarkPlan, method: Method, searcher: Searcher) -> dict[s
     return {
         "cbir": cbir.__version__,
         "collection": [info["created"], info["generation"], info["profile_hash"]],
-        "settings": searcher.settings.model_dump(mode="json", include={"exact_limit", "candidates"}),
+        "settings": searcher.settings.model_dump(mode="json", include=DECISIVE_SETTINGS),
         "method": method.name,
         "tree": hashlib.sha256(json.dumps(axes).encode()).hexdigest(),
         "queries": _digest(plan.folder / "test.csv"),
