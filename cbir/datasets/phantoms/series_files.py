@@ -25,6 +25,7 @@ from cbir.datasets.phantoms.lesions import NO_LESION
 from cbir.datasets.phantoms.phantom_files import writable_folder, write_file
 from cbir.errors import InvalidInput
 
+MAX_VOXELS = 2**26  # of a series, which is drawn as a whole in some 20 bytes for each
 BODY_PART = {"chest": "CHEST", "abdomen": "ABDOMEN", "pelvis": "PELVIS", "head": "HEAD"}
 SERIES_COLUMNS = (
     "path", "label", "patient", "modality", "anatomy", "series", "slice", "series_lesion",
@@ -56,7 +57,7 @@ def write_phantom_series(
     size : int
         Pixels per side, 32 to 4096.
     slices : int
-        Slices of a series, 1 to 200.
+        Slices of a series, 1 to 200, with at most MAX_VOXELS pixels in all.
     on_progress : callable, optional
         Called after every series with their number so far.
 
@@ -76,6 +77,10 @@ def write_phantom_series(
         raise InvalidInput(f"seed {seed} must not be negative")
     check_size(size)
     check_slices(slices)
+    if slices * size**2 > MAX_VOXELS:
+        raise InvalidInput(
+            f"{slices} slices of {size} x {size} pixels are too large a series: at most {MAX_VOXELS} voxels"
+        )
     folder = Path(folder)
     with writable_folder(folder, {"format": "series", "seed": seed, "size": size, "slices": slices}):
         for number in range(count):

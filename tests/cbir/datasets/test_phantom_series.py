@@ -132,6 +132,7 @@ def test_bytes_are_the_same_every_time_and_writing_continues(tmp_path: Path) -> 
         ({"count": 1, "slices": 0}, "1 to 200"),
         ({"count": 1, "slices": 201}, "1 to 200"),
         ({"count": 1, "seed": -1}, "negative"),
+        ({"count": 1, "slices": 200, "size": 4096}, "200 slices of 4096 x 4096 pixels"),
     ],
 )
 def test_values_out_of_range(tmp_path: Path, options: dict[str, int], message: str) -> None:
