@@ -20,6 +20,6 @@ def post_severity() -> Response:
     if model is None:
         raise Conflict("there is no trained ranker yet; training starts once a round is complete")
     collection = current_state().searcher().collection
-    study_models.copy_ranker_to_collection(study.folder, model.after, collection)
+    study_models.copy_ranker_to_collection(model, collection)
     changed = write_severity(collection, model.ids, model.severity.mean, who=actor_name())
     return jsonify(label=LABEL, images=len(model.ids), changed=changed, after=model.after)

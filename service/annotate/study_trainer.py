@@ -17,25 +17,30 @@ log = logging.getLogger(__name__)
 class StudyTrainer:
     """Trains the ranker of a study after each complete round. Thread-safe.
 
-    `state` is "idle", "learning", or "failed"; after a failure, training is tried again after the next round.
+    `state` is "idle", "learning", or "failed"; after a failure, training is tried again after the next round or, once
+    the study is finished, with the next answer.
     """
 
     def __init__(self, collection: Path, study: Study) -> None:
         self.collection, self.study = collection, study
         self.state = "idle"
         self._lock = Lock()
-        self._failed_after: int | None = None
+        self._failed: tuple[int, int] | None = None
 
     def wake(self) -> None:
         """Start training if a round is complete and no training runs."""
         with self._lock:
             after = self.study.round_to_train()
-            if self.state == "learning" or after is None or after == self._failed_after:
+            if self.state == "learning" or after is None:
+                return
+            attempt = after, len(self.study.journal.entries) if self.study.finished else 0
+            if attempt == self._failed:
                 return
             self.state = "learning"
-        Thread(target=self._train, args=[after], daemon=True).start()
+        Thread(target=self._train, args=[attempt], daemon=True).start()
 
-    def _train(self, after: int) -> None:
+    def _train(self, attempt: tuple[int, int]) -> None:
+        after = attempt[0]
         try:
             problem = self._train_in_process(after)
             if problem is None:
@@ -44,7 +49,7 @@ class StudyTrainer:
             problem = str(error)
         with self._lock:
             self.state = "failed" if problem else "idle"
-            self._failed_after = after if problem else None
+            self._failed = attempt if problem else None
         if problem:
             log.error("training after round %d failed: %s", after, problem)
         self.wake()

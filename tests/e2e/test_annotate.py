@@ -85,7 +85,8 @@ def accuracy(study: Path, after: int) -> float:
 
     severities = np.random.default_rng(7).uniform(0, 1, UNSEEN)
     images = np.stack([joint(severity, 10_000 + number) for number, severity in enumerate(severities)])
-    mean = load_severity_ranker(study / study_models.FOLDER / f"{after:04d}").severity(images).mean
+    folder = sorted((study / study_models.FOLDER).glob(f"{after:04d}-*"))[-1]
+    mean = load_severity_ranker(folder).severity(images).mean
     first, second = np.triu_indices(len(severities), 1)
     apart = np.abs(severities[first] - severities[second]) > 0.05
     right = (mean[first] > mean[second]) == (severities[first] > severities[second])

@@ -148,11 +148,21 @@ class Study:
         return self.model.after if self.model else 0
 
     def round_to_train(self) -> int | None:
-        """Return the number of the last complete round if it has not been trained on; else None."""
+        """Return the number of the last complete round if there is something to train on after it; else None.
+
+        That is a round that has not been trained on or, once the study is finished, any entry since the latest
+        training: a second opinion, or an answer that was undone and given again.
+        """
         with self._lock:
             complete = self.current.number - (not self.is_complete(self.current))
             has_answers = any(judgement.answer is not PairAnswer.skip for judgement in self.judgements)
-            return complete if complete > self._trained and has_answers else None
+            is_new = complete > self._trained or (self.finished and self.entries_since_training > 0)
+            return complete if is_new and has_answers else None
+
+    @property
+    def entries_since_training(self) -> int:
+        """Number of entries of the journal that the latest model was not trained on."""
+        return len(self.journal.entries) - (self.model.entries if self.model else 0)
 
     def reload_model(self) -> None:
         """Load the latest model and select new pairs in place of those that no one has judged yet."""

@@ -25,10 +25,16 @@ RANKER = ("severity.safetensors", "severity.json")  # the names in `sampled_rank
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """Result of the training after round `after`, from so many `judgements`: the `severity` of the images `ids`."""
+    """Result of the training after round `after`, from so many `judgements`: the `severity` of the images `ids`.
 
+    `folder` has its ranker. It was trained on the first `entries` lines of the journal; 0 if an earlier version did not
+    store it.
+    """
+
+    folder: Path
     after: int
     judgements: int
+    entries: int
     ids: tuple[str, ...]
     severity: SeverityEstimate
 
@@ -51,7 +57,7 @@ class TrainedModel:
 
 def store_trained_model(
     folder: Path, ranker: "SampledRanker", after: int, judgements: int, ids: Sequence[str],
-    severity: SeverityEstimate,
+    severity: SeverityEstimate, entries: int = 0,
 ) -> None:  # fmt: skip
     """Store a trained ranker and its severity atomically.
 
@@ -67,6 +73,8 @@ def store_trained_model(
     ids : sequence of str
         Ids of the images of `severity`.
     severity : SeverityEstimate
+    entries : int
+        Number of entries of the journal when training began.
 
     Raises
     ------
@@ -75,16 +83,20 @@ def store_trained_model(
     """
     if not (np.isfinite(severity.mean).all() and np.isfinite(severity.variance).all()):
         raise InvalidInput("the trained ranker gives severities that are not finite, so it is not stored")
-    target = folder / FOLDER / f"{after:04d}"
+    target = folder / FOLDER / f"{after:04d}-{entries:08d}"
     partial = target.with_name(f"{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     ranker.save(partial, {"after": after, "judgements": judgements})
     scores = np.empty((0, len(ids)), np.float32) if severity.scores is None else severity.scores
     values = {name: getattr(severity, name) for name in ("mean", "variance", "features")} | {"scores": scores}
-    write_arrays(partial / SEVERITY, after=after, judgements=judgements, ids=np.array(ids, str), **values)
+    counts = {"after": after, "judgements": judgements, "entries": entries}
+    write_arrays(partial / SEVERITY, ids=np.array(ids, str), **counts, **values)
+    earlier = sorted(target.parent.glob(f"{after:04d}*[0-9]"))
     shutil.rmtree(target, ignore_errors=True)
     partial.rename(target)
     sync_folder(target.parent)
+    for old in earlier[:-1]:  # the last one may be read at this moment
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def latest_model(folder: Path) -> TrainedModel | None:
@@ -93,14 +105,14 @@ def latest_model(folder: Path) -> TrainedModel | None:
     return read_trained_model(folders[-1] / SEVERITY) if folders else None
 
 
-def copy_ranker_to_collection(folder: Path, after: int, collection: Collection) -> None:
-    """Copy the ranker of the study in `folder`, trained after round `after`, into `collection`.
+def copy_ranker_to_collection(model: TrainedModel, collection: Collection) -> None:
+    """Copy the ranker of `model` into `collection`.
 
     Like `stored_ranker.store_ranker`, but without torch. Raises CollectionBusy, StorageFull.
     """
     with writer_lock(collection.folder):
         for name in RANKER:
-            content = (folder / FOLDER / f"{after:04d}" / name).read_bytes()
+            content = (model.folder / name).read_bytes()
             write_study_file(collection.folder / severity_model.FOLDER / name, content)
 
 
@@ -112,7 +124,8 @@ def read_trained_model(path: Path) -> TrainedModel:
         severity = SeverityEstimate(arrays["mean"], arrays["variance"], arrays["features"], scores)
         if len(ids) != len(severity):
             raise ValueError
-        return TrainedModel(int(arrays["after"]), int(arrays["judgements"]), ids, severity)
+        after, judgements = int(arrays["after"]), int(arrays["judgements"])
+        return TrainedModel(path.parent, after, judgements, int(arrays.get("entries", 0)), ids, severity)
     except (ValueError, KeyError) as error:
         raise InvalidInput(
             f"{path} is not a valid model of a study; delete its folder to train again"

@@ -85,7 +85,7 @@ def train_study(collection: Path, study: Path, after: int, stop: Stop) -> bool:
     ranker.fit(images, pairs, labels, stop=stop)
     severity = ranker.severity(images)
     if not stop():
-        study_models.store_trained_model(study, ranker, after, len(pairs), ids, severity)
+        study_models.store_trained_model(study, ranker, after, len(pairs), ids, severity, len(entries))
     return True
 
 

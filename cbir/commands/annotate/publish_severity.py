@@ -32,7 +32,7 @@ def publish_severity(
             raise InvalidInput(
                 f"none of the images of {study_dir} is in {collection}; name the collection of the study"
             )
-        ranker = load_severity_ranker(study_dir / study_models.FOLDER / f"{model.after:04d}")
+        ranker = load_severity_ranker(model.folder)
         stored_ranker.store_ranker(opened, ranker, {"after": model.after, "judgements": model.judgements})
         changed = write_severity(opened, model.ids, model.severity.mean)
     typer.echo(

@@ -75,7 +75,8 @@ def has_learnt(study: Study, after: int, ids: list[str] = IDS) -> None:
         def save(self, folder: Path, facts: dict[str, int]) -> None:
             folder.mkdir(parents=True)
 
-    study_models.store_trained_model(study.folder, Ranker(), after, 9, ids, severity)  # type: ignore[arg-type]
+    entries = len(study.journal.entries)
+    study_models.store_trained_model(study.folder, Ranker(), after, 9, ids, severity, entries)  # type: ignore[arg-type]
     study.reload_model()
 
 
@@ -151,6 +152,46 @@ def test_rounds_end(opening: Opening) -> None:
     study = opening()
     assert (study.finished, study.round_to_train()) == (True, None)
     assert not opening(PLAN.model_copy(update={"rounds": 4})).finished
+
+
+def test_answers_after_the_last_round_are_learnt(opening: Opening) -> None:
+    plan = PLAN.model_copy(update={"rounds": 1})
+    study = opening(plan)
+    judge_round(study)
+    before = len(study.journal.entries)
+    has_learnt(study, 1)
+    assert study.round_to_train() is None
+    second_opinion = study.next_pairs("Bob", 1)[0]
+    judge(study, second_opinion, "second", "Bob")
+    assert (study.finished, study.round_to_train()) == (True, 1)
+    study = opening(plan)
+    assert study.round_to_train() == 1, "after a restart, too"
+    has_learnt(study, 1)
+    assert (study.round_to_train(), study.model.entries) == (None, before + 1)  # type: ignore[union-attr]
+    last = study.latest_judgements("Ada", 1)[0]
+    study.judge(Undo(name="take-back-1", at=utc_now(), who="Ada", undoes=last.name))
+    assert study.round_to_train() is None, "the round is not complete"
+    judge(study, AskedPair(last.first, last.second), "second")
+    assert study.round_to_train() == 1
+    for _ in range(3):
+        has_learnt(study, 1)
+    assert len(list((study.folder / study_models.FOLDER).iterdir())) <= 2
+
+
+def test_a_model_of_an_earlier_version_is_read_and_replaced(opening: Opening) -> None:
+    study = opening(PLAN.model_copy(update={"rounds": 1}))
+    judge_round(study)
+    has_learnt(study, 1)
+    assert study.model is not None
+    arrays = dict(np.load(study.model.folder / study_models.SEVERITY))
+    del arrays["entries"]
+    np.savez(study.model.folder / study_models.SEVERITY, **arrays)
+    study.model.folder.rename(study.folder / study_models.FOLDER / "0001")
+    study = opening(PLAN.model_copy(update={"rounds": 1}))
+    assert study.model is not None
+    assert (study.model.after, study.model.entries, study.round_to_train()) == (1, 0, 1)
+    has_learnt(study, 1)
+    assert (study.model.entries, study.round_to_train()) == (6, None)
 
 
 def test_fast_judges_and_a_slow_ranker(opening: Opening) -> None:
@@ -271,7 +312,7 @@ def test_severities_that_are_no_numbers_are_not_kept(opening: Opening) -> None:
     assert study_models.latest_model(study.folder) is None
 
 
-@pytest.mark.parametrize("name", ["rounds/0001.json", "models/0001/severity.npz"])
+@pytest.mark.parametrize("name", ["rounds/0001.json", "models/0001-00000006/severity.npz"])
 def test_damage_is_told(opening: Opening, name: str) -> None:
     study = opening()
     judge_round(study)
@@ -374,7 +415,7 @@ def test_learning(tmp_path: Path, indexed: Path) -> None:
     study.close()
     labelled = Path(shutil.copytree(indexed, tmp_path / "labelled"))
     with Collection(labelled) as collection:
-        study_models.copy_ranker_to_collection(folder, 1, collection)
+        study_models.copy_ranker_to_collection(study.model, collection)
         assert stored_ranker.load_stored_ranker(collection).side == 32, "where new images look for it"
 
 
