@@ -119,14 +119,13 @@ class SureExamples:
     ) -> tuple[Rows, TrainingSets | None, tuple[str, ...]]:
         """Return rows of pseudo-positives, the best of `scores`, and training sets; None without any negative."""
         unjudged = np.flatnonzero(~np.isin(ranking.rows, self.judged))
-        best = top_k(scores[unjudged], method.P)
-        pseudo, others = unjudged[best], np.delete(unjudged, best)
+        pseudo = unjudged[top_k(scores[unjudged], method.P)]
         centre = self.examples.mean(axis=0, dtype=np.float32)
         count = min(len(self.positives) + len(pseudo), MOST_DRAWN)
         picks = draw_negatives(
-            centre, scores[others], P=count, sets=sets, lowest=method.lowest, seed=method.seed
+            centre, scores[unjudged], P=count, sets=sets, lowest=method.lowest, seed=method.seed
         )
-        drawn = ranking.rows[others[picks]]
+        drawn = ranking.rows[unjudged[picks]]  # none of them a pseudo-positive: those are among the `count` best
         notes = () if len(self.negatives) else negative_notes(len(ranking), drawn, count)
         if not drawn.shape[1] and not len(self.negatives):
             return ranking.rows[pseudo], None, notes

@@ -88,7 +88,7 @@ def reference(
     relevant = [i for i, r in relevance.items() if r > 0]
     irrelevant = [i for i, r in relevance.items() if r < 0]
     pseudo = [i for i in order(updated) if i not in relevance][: p["P"]]
-    others = np.array([i for i in range(len(vectors)) if i not in relevance and i not in pseudo])
+    others = np.array([i for i in range(len(vectors)) if i not in relevance])
     sure = np.vstack([distinct, vectors[relevant]]).astype(float)
     sure_weights = [1.0] * len(distinct) + [relevance[i] for i in relevant]
     centre = distinct.mean(axis=0, dtype=np.float32)
@@ -204,6 +204,16 @@ def test_without_negatives_the_list_stands_and_a_note_says_so():
     taught = learn(learner, vectors[:2], judged({4: -1.0}), nearest_list(vectors[:2], gallery), gallery)
     assert taught.notes == ()
     assert not np.array_equal(taught.scores, result.scores)
+
+
+@pytest.mark.parametrize("method", ["eprf", "nprf"])
+def test_negatives_are_drawn_from_all_but_the_best(method):
+    """11 images, 2 examples and 4 pseudo-positives: 5 are left to draw from."""
+    vectors, _ = clusters(11)
+    gallery, learner = plain(vectors), get_learner(method, {}, {"P": 4})
+    examples = clusters(2, seed=9)[0]
+    result = learn(learner, examples, judged({}), nearest_list(examples, gallery), gallery)
+    assert result.notes == ("5 negatives for each SVM instead of 6: there are no more images",)
 
 
 def test_an_image_judged_both_ways_by_its_copy_still_has_a_finite_score():
