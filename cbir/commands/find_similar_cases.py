@@ -36,14 +36,16 @@ def find_similar_cases(
     ] = None,
     k: Annotated[int, Option("-k", help="Number of results.", min=1)] = 20,
     rerank: options.Rerank = None,
+    parameter: options.Parameter = None,
     where: options.Where = None,
     format: Annotated[Literal["table", "json"], Option(help="Output format.")] = "table",
 ) -> None:
     """Search for instances, series or studies similar to one of the collection; nothing is an answer to itself."""
     if instance and not series:
         raise InvalidInput("--instance needs --series too")
+    parameters = options.parse_parameters(parameter)
     request = SimilarRequest(
-        level=level, combine=combine, exclude=exclude, depth=depth, rerank=rerank, where=where or [], limit=k
+        level, combine, exclude, depth, rerank, parameters=parameters, where=where or [], limit=k
     )
     with Collection(collection) as opened:
         searcher = Searcher(opened, settings.load())

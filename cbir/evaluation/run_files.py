@@ -41,7 +41,7 @@ class RunFile:
         for number, line in enumerate(file, start=1):
             query = self._cells(line, number)[0]
             if query != name:
-                if query in self._starts or query == name:
+                if query in self._starts:
                     raise InvalidInput(
                         f"{self.path}, line {number}: the lines of query {query} are not adjacent"
                     )

@@ -306,6 +306,9 @@ def test_the_command(client: FlaskClient, collection: Path) -> None:
     code, out, _ = command("similar", *place, "--level", "instance", "--combine", "maxsim", "-k", "1")
     assert code == 0
     assert "depth" in refusal("similar", *place, "--combine", "maxsim", "--depth", "3")
+    assert "parameters" in refusal("similar", *place, "--combine", "maxsim", "--parameter", "P=3")
+    code, out, _ = command("similar", *place, "--rerank", "eprf", "--parameter", "P=3", "--format", "json")
+    assert (code, json.loads(out)["rerank"]["parameters"]["P"]) == (0, 3)
     assert "--series" in refusal("similar", "--collection", collection, "--study", "1.2", "--instance", "1.3")
     code, _, err = command("similar", "--collection", collection, "--study", "1.2.3")
     assert code != 0

@@ -1,5 +1,6 @@
 """`cbir evaluate fuse`."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,7 @@ from cbir.errors import InvalidInput
 from cbir.evaluation.fusion import (
     RANK_CONSTANT,
     FusionMethod,
+    Scores,
     ScoreScale,
     fuse_answers,
     min_max,
@@ -33,8 +35,14 @@ def fuse_runs(
     weights: Annotated[
         str | None, Option(help="Weight of each run, as 2,1,1. [default: equal weights]")
     ] = None,
-    scale: Annotated[ScoreScale, Option(help="Normalisation of scores, for weighted.")] = ScoreScale.min_max,
-    k: Annotated[float, Option("-k", min=0, help="Constant added to ranks, for rrf.")] = RANK_CONSTANT,
+    scale: Annotated[
+        ScoreScale | None,
+        Option(help="Normalisation of scores, for weighted.", show_default=ScoreScale.min_max.value),
+    ] = None,
+    k: Annotated[
+        float | None,
+        Option("-k", min=0, help="Constant added to ranks, for rrf.", show_default=str(RANK_CONSTANT)),
+    ] = None,
     depth: Annotated[int, Option(min=0, help="Answers per query to write; 0: all.")] = 1000,
 ) -> None:
     """Fuse run files to one, which `cbir evaluate run --run FILE` evaluates beside others."""
@@ -42,16 +50,14 @@ def fuse_runs(
         raise InvalidInput("fusion needs at least two runs")
     if not out.parent.is_dir():
         raise InvalidInput(f"{out} cannot be written: there is no folder {out.parent}")
+    score = _scoring(method, scale, k)
     factors = parse_run_weights(weights, len(runs))
     files = [RunFile(path) for path in runs]
     queries = list(dict.fromkeys(query for file in files for query in file.queries))
-    by_rank = method is FusionMethod.rrf
-    normalise = min_max if scale is ScoreScale.min_max else z_scores
-    score = partial(reciprocal_ranks, k=k) if by_rank else normalise
     with StageBars() as bars, atomic_text(out) as text:
         for number, query in enumerate(queries, start=1):
             answers = [file.answers(query) for file in files]
-            fused = fuse_answers(answers, factors, score, missing=not by_rank)
+            fused = fuse_answers(answers, factors, score, missing=method is FusionMethod.weighted)
             best = len(fused.images) if depth == 0 else depth
             lines = run_lines(query, fused.images[:best], fused.scores[:best], out.stem)
             text.writelines(f"{line}\n" for line in lines)
@@ -60,3 +66,14 @@ def fuse_runs(
     typer.echo(f"{out}: {len(queries)} queries of {len(runs)} runs")
     if lacking:
         typer.echo(f"{lacking} times a run has no answers to a query that another run has", err=True)
+
+
+def _scoring(method: FusionMethod, scale: ScoreScale | None, k: float | None) -> Callable[[Scores], Scores]:
+    """Return the function of a method; raise InvalidInput for an option of the other method."""
+    if method is FusionMethod.rrf:
+        if scale is not None:
+            raise InvalidInput("--scale is for --method weighted; rrf counts ranks")
+        return partial(reciprocal_ranks, k=RANK_CONSTANT if k is None else k)
+    if k is not None:
+        raise InvalidInput("-k is for --method rrf; weighted adds scores")
+    return z_scores if scale is ScoreScale.z_score else min_max

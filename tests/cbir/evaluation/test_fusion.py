@@ -144,6 +144,12 @@ def test_the_command_fuses_query_by_query(tmp_path):
     )
     rows = [line.split() for line in (tmp_path / "top.run").read_text().splitlines()]
     assert [(row[0], row[2], float(row[4])) for row in rows] == [("q", "a", 5.0), ("p", "c", 5.0)]
+    fuse(first, second, "--out", tmp_path / "z.run", "--method", "weighted", "--scale", "z-score")
+    rows = [line.split() for line in (tmp_path / "z.run").read_text().splitlines()]
+    # d is not in the first run: its score there is that of b, the last
+    assert [(row[0], row[2], float(row[4])) for row in rows] == [
+        ("q", "a", 0.0), ("q", "b", pytest.approx(0)), ("q", "d", -2.0), ("p", "c", 0.0),
+    ]  # fmt: skip
 
 
 def test_wrong_use_leaves_nothing(tmp_path):
@@ -152,6 +158,10 @@ def test_wrong_use_leaves_nothing(tmp_path):
         fuse(first, "--out", tmp_path / "out.run")
     with pytest.raises(InvalidInput, match="no folder"):
         fuse(first, first, "--out", tmp_path / "nowhere" / "out.run")
+    with pytest.raises(InvalidInput, match="--scale is for --method weighted"):
+        fuse(first, first, "--out", tmp_path / "out.run", "--scale", "z-score")
+    with pytest.raises(InvalidInput, match="-k is for --method rrf"):
+        fuse(first, first, "--out", tmp_path / "out.run", "--method", "weighted", "-k", "5")
     damaged = write(tmp_path / "b.run", "q Q0 a 1 nan x")
     with pytest.raises(InvalidInput, match="not a finite"):
         fuse(first, damaged, "--out", tmp_path / "out.run")
