@@ -96,6 +96,9 @@ def test_a_folder_of_series_and_its_manifest(tmp_path: Path) -> None:
         ds = pydicom.dcmread(manifest.parent / row["path"])
         heights = ds.pixel_array * float(ds.RescaleSlope) + float(ds.RescaleIntercept)
         np.testing.assert_array_equal(heights, series.voxels[index % 6])
+        assert ds.PixelSpacing == [FIELD / 32] * 2
+        corner = (FIELD / 32 - FIELD) / 2  # the centre of the first pixel, so that the body's axis is at 0
+        assert ds.ImagePositionPatient == [corner, corner, index % 6 * SLICE_DISTANCE]
         assert ds.SeriesInstanceUID == row["series"]
         assert (int(row["slice"]), ds.InstanceNumber) == (index % 6 + 1, index % 6 + 1)
         assert ds.PatientID == row["patient"] == facts.patient
