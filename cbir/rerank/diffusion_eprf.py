@@ -34,7 +34,10 @@ class DiffusionEprf(Diffusion):
 
     name = "diffusion-eprf"
     title = "Neighbours of neighbours, learned"
-    description = "Lets relevance flow as above, then learns what sets the images that it reaches first apart."
+    description = (
+        "Lets relevance flow from the query through the collection, then learns what sets the images that it "
+        "reaches first apart."
+    )
 
     K: int = parameter(200, 0, 1000, "images whose score is updated")
     N: int = parameter(100, 1, 10_000, "images that a ranking list is compared over")

@@ -125,7 +125,7 @@ class SureExamples:
         picks = draw_negatives(
             centre, scores[unjudged], P=count, sets=sets, lowest=method.lowest, seed=method.seed
         )
-        drawn = ranking.rows[unjudged[picks]]  # none of them a pseudo-positive: those are among the `count` best
+        drawn = ranking.rows[unjudged[picks]]  # pseudo-positives, among the `count` best, are not drawn
         notes = () if len(self.negatives) else negative_notes(len(ranking), drawn, count)
         if not drawn.shape[1] and not len(self.negatives):
             return ranking.rows[pseudo], None, notes

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from sklearn.svm import SVC
 
 from cbir import rerank
