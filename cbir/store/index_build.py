@@ -74,7 +74,7 @@ def rebuild_index(folder: Path, engine: Engine, refit: bool = False) -> None:
     with engine.connect() as connection:
         profile = Profile.model_validate_json(metadata.required_value(connection, "profile"))
         statistics = None if refit else metadata.read_statistics(connection)
-        previous = metadata.read_snapshot_info(connection)
+        with_candidates = metadata.find_value(connection, metadata.CANDIDATES) is not None
         generation = int(metadata.required_value(connection, "generation")) + 1
         last = connection.scalar(text("SELECT seq FROM sqlite_sequence WHERE name = 'images'")) or 0
         count = connection.scalar(select(func.count()).select_from(vectors)) or 0
@@ -99,7 +99,7 @@ def rebuild_index(folder: Path, engine: Engine, refit: bool = False) -> None:
     space = whitening.plain_space(matrix.shape[1]) if plain else whitening.fit_space(matrix, parts)
     neighbours = knn.find_neighbours(matrix, space)
     info.neighbours_checksum = write_knn(snapshot_folder / info.neighbours, neighbours)
-    if previous and previous.candidates_checksum and count:
+    if with_candidates and count:
         info.candidates_checksum = _write_candidates(snapshot_folder / name, info, matrix)
     with engine.begin() as connection:
         metadata.set_value(connection, "statistics", statistics.to_json())
@@ -121,11 +121,10 @@ def build_candidates(folder: Path, engine: Engine) -> SnapshotInfo:
             f"{folder} has no snapshot to index; `cbir collection compact {folder}` writes one"
         )
     path = folder / "snapshots" / info.file
-    snapshot = snapshots.open_snapshot(
-        path, info, statistics.dimensions
-    )  # its vectors live as long as it does
+    snapshot = snapshots.open_snapshot(path, info, statistics.dimensions)
     info.candidates_checksum = _write_candidates(path, info, snapshot.vectors)
     with engine.begin() as connection:
+        metadata.set_value(connection, metadata.CANDIDATES, "1")
         metadata.set_value(connection, "snapshot", info.model_dump_json())
         metadata.bump_generation(connection)
     _keep_current_files(folder, engine, info)
@@ -135,6 +134,7 @@ def build_candidates(folder: Path, engine: Engine) -> SnapshotInfo:
 def drop_candidates(folder: Path, engine: Engine) -> None:
     """Delete the candidate index; later snapshots have none."""
     with engine.begin() as connection:
+        connection.execute(delete(schema.meta).where(schema.meta.c.key == metadata.CANDIDATES))
         info = metadata.read_snapshot_info(connection)
         if info is None or not info.candidates_checksum:
             return

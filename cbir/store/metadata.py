@@ -15,6 +15,7 @@ from cbir.store.schema import meta
 from cbir.store.snapshot import SnapshotInfo
 
 AUTO = "auto"  # re-ranker that `auto` stands for, derived from the snapshot
+CANDIDATES = "candidates"  # there if each snapshot is to have a candidate index
 UNCHECKED = "generation"  # only tells that something has changed
 SELECT = "SELECT value, checksum FROM meta WHERE key = ?"
 NEXT = "CAST(value AS INTEGER) + 1"

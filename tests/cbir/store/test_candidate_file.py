@@ -13,9 +13,11 @@ from cbir.gallery.vector_blocks import VectorBlocks
 from cbir.main import app
 from cbir.search import Request, Searcher
 from cbir.store import Collection
+from cbir.store.backup import back_up_collection
 from cbir.store.candidate_file import read_candidate_index, write_candidate_index
 from cbir.store.filter_conditions import parse_filter
 from cbir.store.limited_collection import LimitedCollection
+from cbir.store.restore import restore_backup
 from cbir.store.verify import verify_collection
 from tests.cbir.gallery.test_knn import clustered
 
@@ -134,6 +136,32 @@ def test_a_damaged_index_is_reported_and_not_used(filled: Collection) -> None:
             writer.finish()
         assert not verify_collection(again)
         assert "index" in search(again)[1]
+
+
+def test_backups_keep_the_wish_for_an_index_and_erasing_leaves_no_older_one(
+    collection: Collection, entries, tmp_path: Path
+) -> None:
+    with collection.writer() as writer:
+        writer.add(entries(0, 30, patient="p1"))
+        writer.add(entries(30, 60, patient="p2"))
+        writer.finish()
+        writer.build_candidates()
+    before = {path.name for path in collection.folder.rglob("*.candidates")}
+    back_up_collection(collection, tmp_path / "backup", log=True)
+    restore_backup(tmp_path / "backup", tmp_path / "restored")
+    with Collection(tmp_path / "restored") as restored:
+        assert len(restored.view().gallery.candidates) == 60
+    with collection.writer() as writer:
+        writer.erase_patient(["p1"])
+    assert len(collection.view().gallery.candidates) == 30
+    assert not before & {path.name for path in collection.folder.rglob("*.candidates")}
+    with collection.writer() as writer:
+        writer.erase_patient(["p2"])
+    assert not list(collection.folder.rglob("*.candidates"))
+    with collection.writer() as writer:
+        writer.add(entries(100, 110))
+        writer.finish()
+    assert len(collection.view().gallery.candidates) == 10
 
 
 def test_an_empty_collection_has_nothing_to_index(collection: Collection) -> None:
