@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cbir import settings
-from cbir.batch_search.answer_files import AnswerJournal
+from cbir.batch_search.answer_files import AnswerJournal, write_answers
 from cbir.batch_search.query_list import list_queries
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import read_images
@@ -116,6 +116,16 @@ def test_lists_ids_and_the_other_formats(collection, queries, tmp_path):
     assert [line[2] for line in lines[:5]] == [
         image for _, image, _ in expected(collection, queries / "1.png", rerank="none")
     ]
+
+
+def test_no_cell_is_a_formula(tmp_path):
+    hit = {"rank": 1, "image_id": "a", "score": -0.5, "distance": 1.0, "labels": {"@label": "x"}}
+    with AnswerJournal(tmp_path / "hits.csv", {}) as journal:
+        journal.add({"query": "=1+1.png", "content": "c", "method": "none", "results": [hit]})
+        write_answers(journal, tmp_path / "hits.csv")
+    with (tmp_path / "hits.csv").open(newline="") as file:
+        _, row = csv.reader(file)
+    assert row == ["'=1+1.png", "1", "a", "-0.5", "1.0", "'@label=x"]
 
 
 def test_an_interrupted_run_continues(collection, queries, tmp_path):

@@ -263,7 +263,20 @@ def test_a_limited_caller_gets_visible_slices_alone(collection: Path, tmp_path: 
         if int(record.labels["slice"]) <= 2
     }
     assert len(answer["results"]) == SERIES
-    assert all({m["query"], m["image_id"]} <= visible for r in answer["results"] for m in r["matches"])
+    named = {m[side] for r in answer["results"] for m in r["matches"] for side in ("query", "image_id")}
+    assert named <= visible
+    (line,) = (tmp_path / "state" / "audit.jsonl").read_text().splitlines()
+    assert set(json.loads(line)["images"]) == named
+
+
+def test_images_by_study_series_and_instance(collection: Path) -> None:
+    series = series_in(collection)
+    with Collection(collection) as opened:
+        images = sum(map(len, series.values()))
+        for levels, groups in ((1, len(series)), (2, len(series)), (3, images)):
+            numbers, of_image = opened.group_images(levels)
+            assert len(numbers) == images < len(opened.view().gallery)  # the others are no DICOM images
+            assert set(of_image.tolist()) == set(range(groups))
 
 
 def test_at_most_a_hundred_slices_of_the_query(collection: Path, monkeypatch: pytest.MonkeyPatch) -> None:
