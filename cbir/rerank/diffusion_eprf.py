@@ -33,7 +33,7 @@ class DiffusionEprf(Diffusion):
     """
 
     name = "diffusion-eprf"
-    title = "Neighbours of neighbours, learned"
+    title = "Neighbours, then EPRF"
     description = (
         "Lets relevance flow from the query through the collection, then learns what sets the images that it "
         "reaches first apart."

@@ -24,7 +24,7 @@ class FuzzyEprf(Eprf):
     """
 
     name = "fuzzy-eprf"
-    title = "Learned relevance, weighted (fuzzy EPRF)"
+    title = "EPRF, weighted examples"
     description = (
         "As EPRF, with more examples, each counting by how well its neighbours agree with those of the query."
     )
