@@ -7,7 +7,8 @@ from threading import Lock
 from cbir.gallery.vector_blocks import Rows
 from cbir.store.filter_conditions import Condition
 
-KEPT = 8  # filters; one that half of a million images pass has 4 MB
+KEPT = 8  # filters
+BYTES = 32 * 2**20  # of all filters but the last; one that half of a million images pass has 4 MB
 
 Conditions = tuple[Condition, ...]
 
@@ -29,6 +30,9 @@ class FilterCache:
         rows.flags.writeable = False
         with self._lock:
             self._rows[conditions] = rows
-            while len(self._rows) > KEPT:
+            while len(self._rows) > KEPT or (len(self._rows) > 1 and self._size() > BYTES):
                 self._rows.popitem(last=False)
         return rows
+
+    def _size(self) -> int:
+        return sum(rows.nbytes for rows in self._rows.values())

@@ -152,7 +152,7 @@ def open_snapshot(path: Path, info: SnapshotInfo, dimensions: int) -> Snapshot:
 
 
 def _mapped_vectors(mapped: NDArray[np.uint8], flat: faiss.IndexFlatL2) -> NDArray[np.float32]:
-    """Return the vectors of a flat index as a view of the file, which stays mapped for as long as the view is used."""
+    """Return the vectors of a flat index as a view of the file, which stays mapped as long as the view is used."""
     found = faiss.rev_swig_ptr(flat.get_xb(), flat.ntotal * flat.d)  # keeps neither index nor file
     first = found.ctypes.data - mapped.ctypes.data
     return np.asarray(mapped)[first : first + found.nbytes].view(np.float32).reshape(flat.ntotal, flat.d)

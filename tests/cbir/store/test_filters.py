@@ -3,10 +3,11 @@
 import contextlib
 import time
 
+import numpy as np
 import pytest
 
 from cbir.errors import InvalidInput
-from cbir.store.filter_cache import KEPT
+from cbir.store.filter_cache import BYTES, KEPT, FilterCache
 from cbir.store.filter_conditions import MAX_CHARACTERS, Condition, parse_filter
 
 
@@ -67,6 +68,22 @@ def test_a_filter_is_read_once_and_again_after_a_change(collection, entries, mon
     with collection.writer() as writer:
         writer.set_labels(first, {"label": "y"})
     assert collection.select_rows(collection.view(), searched).tolist() == [1]
-    for number in range(KEPT + 1):
-        assert collection.select_rows(collection.view(), [parse_filter(f"label={number}")]).tolist() == []
-    assert collection.select_rows(collection.view(), searched).tolist() == [1]
+
+
+@pytest.mark.parametrize(("size", "kept"), [(1, KEPT), (BYTES // 32, 4), (BYTES, 1)])
+def test_only_the_last_filters_are_kept_and_fewer_large_ones(size, kept):
+    cache, read = FilterCache(), []
+
+    def rows(number):
+        def load():
+            read.append(number)
+            return np.zeros(size, np.int64)
+
+        return cache.rows((parse_filter(f"label={number}"),), load)
+
+    last = list(range(KEPT + 2 - kept, KEPT + 2))
+    for number in (*range(KEPT + 2), *last):
+        assert not rows(number).flags.writeable
+    assert read == list(range(KEPT + 2))
+    rows(last[0] - 1)
+    assert len(read) == KEPT + 3
