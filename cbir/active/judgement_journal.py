@@ -61,8 +61,20 @@ class PairJudgement(_Entry):
         return (self.first, self.second) if self.first < self.second else (self.second, self.first)
 
 
+class ImageGrade(_Entry):
+    """An absolute grade of one image, with fields as in `PairJudgement`."""
+
+    kind: Literal["grade"] = "grade"
+    name: Name
+    at: AwareDatetime
+    who: Who
+    seconds: float = Field(ge=0, le=MAX_SECONDS)
+    image: ImageId
+    grade: float
+
+
 class Undo(_Entry):
-    """Withdrawal of the judgement named `undoes` of the same person."""
+    """Withdrawal of the judgement or grade named `undoes` of the same person."""
 
     kind: Literal["undo"] = "undo"
     name: Name
@@ -71,7 +83,7 @@ class Undo(_Entry):
     undoes: Name
 
 
-Entry = PairJudgement | Undo
+Entry = PairJudgement | ImageGrade | Undo
 ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])
 
 
@@ -134,9 +146,9 @@ class Journal:
     def _check(self, entry: Entry) -> None:
         if isinstance(entry, Undo):
             undone = self._by_name.get(entry.undoes)
-            if not isinstance(undone, PairJudgement) or undone.who != entry.who:
+            if undone is None or isinstance(undone, Undo) or undone.who != entry.who:
                 raise InvalidInput(f"there is no judgement {entry.undoes} of that person to undo")
-        elif entry.first == entry.second:
+        elif isinstance(entry, PairJudgement) and entry.first == entry.second:
             raise InvalidInput(f"a pair needs two different images, not {entry.first} twice")
 
     def _append(self, line: bytes) -> None:
@@ -175,6 +187,18 @@ def valid_judgements(entries: Iterable[Entry]) -> list[PairJudgement]:
         if isinstance(entry, PairJudgement) and entry.name not in undone:
             last.pop((entry.who, entry.pair), None)
             last[entry.who, entry.pair] = entry
+    return list(last.values())
+
+
+def valid_grades(entries: Iterable[Entry]) -> list[ImageGrade]:
+    """Return the valid grades in order: not undone, and the last of each person about each image."""
+    entries = list(entries)
+    undone = {entry.undoes for entry in entries if isinstance(entry, Undo)}
+    last: dict[tuple[str, str], ImageGrade] = {}
+    for entry in entries:
+        if isinstance(entry, ImageGrade) and entry.name not in undone:
+            last.pop((entry.who, entry.image), None)
+            last[entry.who, entry.image] = entry
     return list(last.values())
 
 

@@ -27,6 +27,7 @@ def show_annotation_page() -> str:
         collection=current_state().default,
         images=len(study.ids),
         study=study.plan.study,
+        grades=[f"{grade:g}" for grade in study.plan.grades],
     )
 
 

@@ -19,6 +19,7 @@ ANNOTATION_RULES: dict[str, AccessRule] = {address: RULES[address] for address i
     # Not logged: the line of the pairs names the images.
     "GET /annotate/images/*/picture": AccessRule(Scope.annotate),
     "POST /annotate/judgements": AccessRule(Scope.annotate, "judge"),
+    "POST /annotate/grades": AccessRule(Scope.annotate, "grade"),
     "POST /annotate/undo": AccessRule(Scope.annotate, "undo"),
     "POST /annotate/severity": AccessRule(Scope.annotate, "severity"),
 }

@@ -23,19 +23,20 @@ class PairParameters(request_params.Parameters):
 
 @blueprint.get("/annotate/pairs")
 def get_pairs() -> Response:
-    """Return a person's next pairs, latest judgements (oldest first), and the progress of the study."""
+    """Return a person's next pairs, latest answers (oldest first), grades, and the progress of the study."""
     params, state = request_params.query_parameters(PairParameters), current_annotation()
     who = annotator_name(params.who)
     next_pairs = state.study.next_pairs(who, params.count)
-    latest = state.study.latest_judgements(who, UNDO_LIMIT)
+    latest = state.study.latest_answers(who, UNDO_LIMIT)
     log_images(image_id for pair in next_pairs for image_id in pair[:2])
     return jsonify(
         who=who,
         pairs=[{"first": pair.first, "second": pair.second} for pair in next_pairs],
         history=[
-            judgement.model_dump(mode="json", include={"name", "first", "second", "seconds"})
-            for judgement in latest
+            answer.model_dump(mode="json", include={"name", "first", "second", "image", "seconds"})
+            for answer in latest
         ],
+        grades={grade.image: grade.grade for grade in state.study.grades if grade.who == who},
         progress=study_progress(state, who),
         agreement=study_agreement(state),
     )

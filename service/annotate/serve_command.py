@@ -28,6 +28,13 @@ def serve_study(
     strategy: Annotated[
         str | None, typer.Option(help="Strategy that selects the pairs of a round [new-images].")
     ] = None,
+    grades: Annotated[
+        str | None,
+        typer.Option(
+            help="Ascending grades that people can give to single images, such as 0,1,2,3,4; severity is then on "
+            "their scale. none: no grades any more."
+        ),
+    ] = None,
     rounds: Annotated[int | None, typer.Option(help="Number of rounds [6].")] = None,
     start: Annotated[float | None, typer.Option(help="Fraction of the images in round 1 [0.2].")] = None,
     step: Annotated[
@@ -96,6 +103,7 @@ def serve_study(
     options = {
         "question": question,
         "strategy": strategy,
+        "grades": _parse_grades(grades),
         "rounds": rounds,
         "start": start,
         "step": step,
@@ -134,6 +142,16 @@ def _choose_encoder(
     if encoder is None and (folder / study_plan.FILE).exists() and not any(options.values()):
         return None
     return choose_encoder(collection, encoder, options) or study_plan.NO_WEIGHTS
+
+
+def _parse_grades(text: str | None) -> tuple[float, ...] | None:
+    """Parse the option --grades; None if it was not given."""
+    if text is None or text == "none":
+        return None if text is None else ()
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise InvalidInput(f"--grades: numbers with commas between them, not {text!r}") from error
 
 
 def _absolute_path(weights: str | None) -> str | None:

@@ -19,6 +19,7 @@ def study_progress(state: AnnotationState, who: str) -> dict[str, Any]:
         "done": judged,
         "of": total,
         "judged": len(study.latest_judgements(who, len(study.judgements))),
+        "graded": len({grade.image for grade in study.grades}),
         "people": len({judgement.who for judgement in study.judgements}),
         "learning": state.trainer.state,
         "learnt": model.after if model else 0,

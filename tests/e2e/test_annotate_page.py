@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright import sync_api
 
-from cbir.active.judgement_journal import PairJudgement, Undo, read_journal
+from cbir.active.judgement_journal import ImageGrade, PairJudgement, Undo, read_journal
 from cbir.active.study import study_rounds
 from cbir.store import Collection
 from service.access.tokens import Scope, TokenStore
@@ -60,7 +60,16 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def running(collection: Path, study: Path) -> Iterator[Annotating]:
     """A study whose first round is never full here, and in which everybody is asked all pairs."""
-    options = ["--start", "1", "--overlap", "1", "--question", "Whose gap is narrower?"]
+    options = [
+        "--start",
+        "1",
+        "--overlap",
+        "1",
+        "--question",
+        "Whose gap is narrower?",
+        "--grades",
+        "0,1,2,3",
+    ]
     with annotating("--collection", collection, "--study-dir", study, *options) as found:
         yield found
 
@@ -89,7 +98,7 @@ def page(
     assert errors == []
 
 
-def said(study: Path, who: str) -> list[PairJudgement | Undo]:
+def said(study: Path, who: str) -> list[PairJudgement | ImageGrade | Undo]:
     return [one for one in read_journal(study / "judgements.jsonl") if one.who == who]
 
 
@@ -123,6 +132,39 @@ def test_keys(page: sync_api.Page, study: Path, request: pytest.FixtureRequest) 
     assert [first_undo.undoes, second_undo.undoes] == [found[4].name, found[3].name]
     assert isinstance(last, PairJudgement)
     assert ((last.first, last.second), last.answer) == (shown[3], "second")
+
+
+def test_grades_of_single_images(page: sync_api.Page, study: Path, request: pytest.FixtureRequest) -> None:
+    pair = on_screen(page)
+    assert pair
+    left = page.get_by_role("group", name="Grade of the left image")
+    right = page.get_by_role("group", name="Grade of the right image")
+    pressed = {"name": "2", "exact": True, "pressed": True}
+    right.get_by_role("button", name="2").click()
+    for key in ("g", "Tab", "Enter"):
+        page.keyboard.press(key)
+    assert on_screen(page) == pair, "it is still to be judged"
+    right.get_by_role("button", **pressed).wait_for()  # type: ignore[arg-type]
+    page.keyboard.press("u")
+    page.keyboard.press("ArrowLeft")
+    on_screen(page, pair)
+    page.keyboard.press("u")
+    on_screen(page, None)
+    arrived(page)
+    first, second, undone, judged, _ = said(study, request.node.name)
+    assert isinstance(first, ImageGrade)
+    assert isinstance(second, ImageGrade)
+    assert [(first.image, first.grade), (second.image, second.grade)] == [(pair[1], 2), (pair[0], 1)]
+    assert isinstance(undone, Undo)
+    assert isinstance(judged, PairJudgement)
+    assert undone.undoes == second.name
+    page.reload()
+    assert on_screen(page) == pair
+    right.get_by_role("button", **pressed).wait_for()  # type: ignore[arg-type]
+    assert left.get_by_role("button", pressed=True).count() == 0
+    page.keyboard.press("u")
+    arrived(page)
+    assert right.get_by_role("button", pressed=True).count() == 0
 
 
 def test_a_page_loaded_anew_goes_on_and_can_undo(

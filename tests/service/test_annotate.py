@@ -90,6 +90,36 @@ def test_pairs_judged_and_taken_back(client: FlaskClient) -> None:
     )
 
 
+def test_images_graded_and_taken_back(writable: Path, tmp_path: Path) -> None:
+    study_plan.save_plan(tmp_path / "s", {"grades": (0.0, 1.5, 3.0), "start": 0.5})
+    app = create_app(writable, tmp_path / "s", settings.load())
+    client = app.test_client()
+    assert client.get("/annotate").text.count("data-grade=") == 6
+    image = pairs(client, 1)["pairs"][0]["first"]
+    sent = {"name": str(uuid.uuid4()), "seconds": 7, "image": image, "grade": 1.5, "who": "Ada"}
+    for _ in range(2):
+        answer = client.post("/annotate/grades", json=sent)
+        assert answer.status_code == 200, answer.text
+    assert (answer.json["progress"]["graded"], answer.json["progress"]["judged"]) == (1, 0)
+    found = pairs(client)
+    assert found["grades"] == {image: 1.5}
+    assert found["history"] == [{"name": sent["name"], "image": image, "seconds": 7}]
+    assert pairs(client, who="Bob")["grades"] == {}
+    for wrong in ({"grade": 2}, {"grade": "high"}, {"image": "x"}, {"seconds": -1}, {"more": 1}):
+        problem(client.post("/annotate/grades", json=sent | {"name": str(uuid.uuid4())} | wrong), 422)
+    undone = {"name": str(uuid.uuid4()), "who": "Ada", "undoes": sent["name"]}
+    assert client.post("/annotate/undo", json=undone).json["progress"]["graded"] == 0
+    assert pairs(client)["grades"] == {}
+    app.extensions[EXTENSION].study.close()
+
+
+def test_a_study_without_grades(client: FlaskClient) -> None:
+    assert "data-grade" not in client.get("/annotate").text
+    image = pairs(client, 1)["pairs"][0]["first"]
+    sent = {"name": str(uuid.uuid4()), "seconds": 7, "image": image, "grade": 1, "who": "Ada"}
+    assert "--grades" in problem(client.post("/annotate/grades", json=sent), 422)
+
+
 @pytest.mark.parametrize(
     ("changed", "status"),
     [
@@ -164,7 +194,7 @@ def test_strangers_and_other_scopes_get_nowhere(closed: Flask, tokens: TokenStor
                 problem(client.open(path, method=method, headers=refused), 403)
                 assert client.open(path, method=method, headers=allowed).status_code not in (401, 403)
                 tried += 1
-    assert tried == 6
+    assert tried == 7
 
 
 def test_the_token_says_who(closed: Flask, tokens: TokenStore) -> None:
@@ -299,6 +329,9 @@ def test_weights_that_no_longer_fit_are_told_before_people_judge(indexed: Path, 
         serve_study(collection=indexed, study_dir=study)
     with pytest.raises(InvalidInput, match="strategy"):  # the weights are no reason any more
         serve_study(collection=indexed, study_dir=study, weights="none", strategy="magic")
+    for wrong in ("mild,severe", "1", "2,1", "0,nan"):
+        with pytest.raises(InvalidInput, match="--grades"):
+            serve_study(collection=indexed, study_dir=study, weights="none", grades=wrong)
 
 
 def test_pictures_are_read_in_decoders(

@@ -8,7 +8,7 @@ from threading import RLock
 import numpy as np
 
 from cbir.active import judgement_journal
-from cbir.active.judgement_journal import Journal, PairAnswer, PairJudgement, Undo
+from cbir.active.judgement_journal import ImageGrade, Journal, PairAnswer, PairJudgement, Undo
 from cbir.active.pair_selection import select_pairs, share_of, starting_pairs
 from cbir.active.study import study_models, study_rounds
 from cbir.active.study.study_plan import StudyPlan
@@ -59,8 +59,14 @@ class Study:
 
     # Judgements
 
-    def judge(self, entry: PairJudgement | Undo) -> bool:
-        """Record an entry; return True if it is new. Raises the errors of `Journal.add`."""
+    def judge(self, entry: PairJudgement | ImageGrade | Undo) -> bool:
+        """Record an entry; return True if it is new.
+
+        Raises the errors of `Journal.add`, and InvalidInput for a grade that the plan does not have.
+        """
+        if isinstance(entry, ImageGrade) and entry.grade not in self.plan.grades:
+            choice = ", ".join(f"{grade:g}" for grade in self.plan.grades) or "none; start with --grades"
+            raise InvalidInput(f"grade: {entry.grade:g} is no grade of this study; it has {choice}")
         added = self.journal.add(entry)
         with self._lock:
             self._index_judgements()
@@ -69,6 +75,7 @@ class Study:
 
     def _index_judgements(self) -> None:
         self.judgements = judgement_journal.valid_judgements(self.journal.entries)
+        self.grades = judgement_journal.valid_grades(self.journal.entries)
         self._by_pair: dict[Key, dict[str, PairJudgement]] = {}
         for judgement in self.judgements:
             self._by_pair.setdefault(judgement.pair, {})[judgement.who] = judgement
@@ -76,6 +83,15 @@ class Study:
     def latest_judgements(self, who: str, count: int) -> list[PairJudgement]:
         """Return up to `count` of the latest valid judgements of the person `who`, oldest first."""
         return [judgement for judgement in self.judgements if judgement.who == who][-count:]
+
+    def latest_answers(self, who: str, count: int) -> list[PairJudgement | ImageGrade]:
+        """Return up to `count` of the latest valid judgements and grades of the person `who`, oldest first."""
+        answers: list[PairJudgement | ImageGrade] = [*self.judgements, *self.grades]
+        valid = {answer.name for answer in answers if answer.who == who}
+        entries = [
+            entry for entry in self.journal.entries if entry.name in valid and not isinstance(entry, Undo)
+        ]
+        return entries[-count:]
 
     # Rounds and pairs
 

@@ -27,8 +27,8 @@ RANKER = ("severity.safetensors", "severity.json")  # the names in `sampled_rank
 class TrainedModel:
     """Result of the training after round `after`, from so many `judgements`: the `severity` of the images `ids`.
 
-    `folder` has its ranker. It was trained on the first `entries` lines of the journal; 0 if an earlier version did not
-    store it.
+    `folder` has its ranker. It was trained on the first `entries` entries of the journal; 0 if an earlier version did
+    not store the number.
     """
 
     folder: Path

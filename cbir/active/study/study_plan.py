@@ -1,6 +1,8 @@
 """Plan of a study: question, sizes of the rounds, and settings of the ranker."""
 
+import math
 import secrets
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from cbir.errors import InvalidInput
 
 FILE = "study.json"
 NO_WEIGHTS = "none"  # or no encoder
+MAX_GRADES = 12  # buttons beside each other
 
 
 class StudyPlan(BaseModel):
@@ -20,7 +23,8 @@ class StudyPlan(BaseModel):
     `start` is the fraction of the images in the pairs of round 1, `step` that of each later round, `overlap` the
     fraction of the pairs that every annotator judges. `strategy` selects the pairs. `encoder` is the one whose values
     the ranker learns from; None for pictures, of which `backbone`, `side` and `weights` are those of
-    `BayesianRanker`. `epochs`, `steps` and `passes` are those of the ranker. `study` is a random id.
+    `BayesianRanker`. `epochs`, `steps` and `passes` are those of the ranker. `grades` are the ascending grades that
+    people can give to single images; empty for none. `study` is a random id.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -39,12 +43,21 @@ class StudyPlan(BaseModel):
     epochs: int | None = Field(None, ge=1)
     steps: int | None = Field(None, ge=0)
     passes: int = Field(30, ge=2)
+    grades: tuple[float, ...] = Field((), max_length=MAX_GRADES)
     study: str = Field(default_factory=lambda: secrets.token_hex(8))
 
     @field_validator("weights", "encoder")
     @classmethod
     def _none_is_none(cls, value: str | None) -> str | None:
         return None if value == NO_WEIGHTS else value
+
+    @field_validator("grades")
+    @classmethod
+    def _check_grades(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        is_ascending = all(low < high for low, high in pairwise(value))
+        if len(value) == 1 or not is_ascending or not all(map(math.isfinite, value)):
+            raise ValueError("grades must be two or more ascending numbers, such as 0,1,2,3,4")
+        return value
 
 
 def save_plan(folder: Path, options: dict[str, Any]) -> StudyPlan:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.active import judgement_journal
-from cbir.active.judgement_journal import PairAnswer, PairJudgement
+from cbir.active.judgement_journal import ImageGrade, PairAnswer, PairJudgement
 from cbir.active.study import study_models, study_plan
 from cbir.active.study.study import JOURNAL
 from cbir.active.study.study_images import read_study_images
@@ -45,8 +45,17 @@ def training_pairs(
     return np.array(pairs, np.int64).reshape(-1, 2), np.array(labels, np.float32)
 
 
+def training_grades(grades: Sequence[ImageGrade], ids: Sequence[str]) -> NDArray[np.float32] | None:
+    """Return the mean grade of each of `ids` (n,) over the people who graded it, NaN without; None without any."""
+    by_image: dict[str, list[float]] = {image_id: [] for image_id in ids}
+    for each in grades:
+        by_image.get(each.image, []).append(each.grade)
+    means = [np.mean(values) if values else np.nan for values in by_image.values()]
+    return np.array(means, np.float32) if any(by_image.values()) else None
+
+
 def train_study(collection: Path, study: Path, after: int, stop: Stop) -> bool:
-    """Train on all valid judgements and store the ranker and its severity.
+    """Train on all valid judgements and grades, and store the ranker and its severity.
 
     Parameters
     ----------
@@ -82,7 +91,8 @@ def train_study(collection: Path, study: Path, after: int, stop: Stop) -> bool:
     if not len(pairs) or stop():
         return False
     _leave_one_core()
-    ranker.fit(images, pairs, labels, stop=stop)
+    grades = training_grades(judgement_journal.valid_grades(entries), ids)
+    ranker.fit(images, pairs, labels, grades, stop=stop)
     severity = ranker.severity(images)
     if not stop():
         study_models.store_trained_model(study, ranker, after, len(pairs), ids, severity, len(entries))

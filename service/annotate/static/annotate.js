@@ -5,6 +5,7 @@ import { next as nextTheme } from "/static/theme.js";
 import { Windowing } from "/static/windowing.js";
 import { Zoom } from "/static/zoom.js";
 import { annotatorName, changeAnnotator, isIdentified } from "./annotator.js";
+import { Grades } from "./grades.js";
 import { Outbox } from "./outbox.js";
 import { loadPair } from "./pair_images.js";
 import { showAgreement, showProgress, showRate, showUnsent } from "./progress.js";
@@ -25,12 +26,13 @@ const zoom = new Zoom(byId("panes"), [], (scale) => {
   byId("zoom").textContent = `${Math.round(scale * 100)} %`;
 });
 const windowing = new Windowing(setWindow, setWindow);
+const grades = new Grades(giveGrade);
 
 let annotator = null;
 let outbox = null;
 let current = null; // the pair on the screen
 let queue = []; // the next pairs
-let history = []; // judgements that can be undone, the newest last
+let history = []; // judgements and grades that can be undone, the newest last
 let trainedAfter = null; // the round of training that the queue is based on
 let sharedWindow = null; // {scale, window} of both images; null for each file's own
 let paused = false;
@@ -46,7 +48,12 @@ function cover(id) {
   for (const section of ["waiting", "paused", "finished"]) byId(section).hidden = section !== id;
   byId("panes").inert = id !== null;
   for (const answer of ANSWERS) byId(answer).disabled = id !== null;
-  byId("undo").disabled = id === "paused" || !history.length;
+  grades.disabled = id !== null;
+  enableUndo();
+}
+
+function enableUndo() {
+  byId("undo").disabled = paused || !history.length;
 }
 
 /** Show an error; null hides it, except a refusal, which stays until the next answer. */
@@ -102,6 +109,7 @@ async function loadPairs(replace, isLatest) {
   if (!initialised) {
     initialised = true;
     history = response.history.filter((judgement) => !isUndone(judgement));
+    for (const [image, grade] of Object.entries(response.grades)) grades.set(image, grade);
     updateRate();
   }
   const queued = replace ? queue.slice(0, 1) : queue; // the next pair is loaded already and stays
@@ -114,7 +122,7 @@ async function loadPairs(replace, isLatest) {
 }
 
 function updateRate() {
-  showRate(history.map((judgement) => judgement.seconds));
+  showRate(history.filter(({ first }) => first).map((judgement) => judgement.seconds));
 }
 
 /** True if a judgement was undone and the server does not know yet. */
@@ -183,6 +191,7 @@ function draw(pair, { images, info }) {
   Object.assign(byId("panes").dataset, { first: pair.first, second: pair.second });
   zoom.images = images;
   zoom.draw();
+  grades.draw();
   pair.scale = info?.scale;
   const window = info && sharedWindow?.scale === info.scale ? sharedWindow.window : info?.window;
   windowing.set(info && { ...info, window });
@@ -217,11 +226,29 @@ function judge(answer) {
   advance();
 }
 
+/** Grade one image of the pair; its time does not count for the pair. */
+function giveGrade(image, grade) {
+  if (paused || !current) return;
+  delete byId("problem").dataset.kind;
+  const name = crypto.randomUUID();
+  const body = { name, seconds: Math.min(timer.read() / 1000, MAX_SECONDS), image, grade };
+  history.push({ name, seconds: body.seconds, image, before: grades.given.get(image) ?? null });
+  grades.set(image, grade);
+  outbox.add("/annotate/grades", isIdentified() ? body : { ...body, who: annotator });
+  timer.start();
+  enableUndo();
+}
+
 function undo() {
   if (paused || !history.length) return;
   const last = history.pop();
   const body = { name: crypto.randomUUID(), undoes: last.name };
   outbox.add("/annotate/undo", isIdentified() ? body : { ...body, who: annotator });
+  if (last.image) {
+    grades.set(last.image, last.before ?? null);
+    enableUndo();
+    return;
+  }
   answered.delete(keyOf(last));
   queue = queue.filter((pair) => !isSamePair(pair, last));
   if (current && !isSamePair(current, last)) queue.unshift(current);
@@ -283,6 +310,7 @@ shortcuts.install({
   u: undo,
   Backspace: undo,
   p: () => (paused ? resume() : pause()),
+  g: () => grades.focus(),
   w: () => !byId("windowing").hidden && byId("center").focus(),
   l: nextTheme,
   "+": () => zoom.larger(),

@@ -13,8 +13,9 @@ const LEARNING = {
 /** progress: from the server. */
 export function showProgress(progress) {
   const { done, of, round, rounds } = progress;
+  const graded = progress.graded ? ` · ${progress.graded} images graded` : "";
   Object.assign(byId("bar"), { max: Math.max(of, 1), value: done });
-  byId("round").textContent = `Round ${round} of ${rounds} · ${done} of ${of} pairs · ${progress.judged} judged by you`;
+  byId("round").textContent = `Round ${round} of ${rounds} · ${done} of ${of} pairs · ${progress.judged} judged by you${graded}`;
   byId("learning").textContent = LEARNING[progress.learning](progress);
   byId("write").hidden = !progress.learnt;
 }

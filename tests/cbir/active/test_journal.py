@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 
 from cbir.active.judgement_journal import (
     HEADER,
+    ImageGrade,
     Journal,
     PairAnswer,
     PairJudgement,
     Undo,
     read_journal,
     utc_now,
+    valid_grades,
     valid_judgements,
 )
 from cbir.errors import CollectionBusy, InvalidInput
@@ -129,6 +131,27 @@ def test_standing_judgements() -> None:
         "judgement-4",
     ]
     assert valid_judgements([]) == []
+
+
+def test_grades_stand_beside_judgements(path: Path) -> None:
+    def grade(number: int, value: float, who: str = "Ada", image: int = 0) -> ImageGrade:
+        fields = {"name": f"judgement-{number}", "at": utc_now(), "who": who, "seconds": 9.5}
+        return ImageGrade.model_validate(fields | {"image": IMAGES[image], "grade": value})
+
+    given = [grade(1, 2), judgement(2), grade(3, 4), grade(4, 1, "Bob"), grade(5, 0, image=1)]
+    with closing(Journal(path)) as journal:
+        for entry in [*given, undo(1, 3), undo(2, 5)]:
+            assert journal.add(entry)
+        for wrong in (undo(3, 4), undo(4, 99), grade(1, 3)):
+            with pytest.raises(InvalidInput):
+                journal.add(wrong)
+    entries = read_journal(path)
+    assert entries[:5] == given
+    assert [(one.who, one.grade) for one in valid_grades(entries)] == [("Ada", 2), ("Bob", 1)]
+    assert valid_judgements(entries) == [given[1]]
+    for value in (float("nan"), float("inf"), "x"):
+        with pytest.raises(ValueError, match="grade"):
+            grade(9, value)  # type: ignore[arg-type]
 
 
 @given(st.data())

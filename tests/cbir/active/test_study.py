@@ -14,11 +14,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cbir.active.judgement_journal import PairAnswer, PairJudgement, Undo, read_journal, utc_now
+from cbir.active.judgement_journal import (
+    ImageGrade,
+    PairAnswer,
+    PairJudgement,
+    Undo,
+    read_journal,
+    utc_now,
+)
 from cbir.active.study import study_models, study_plan, study_training
 from cbir.active.study.study import JOURNAL, Study
 from cbir.active.study.study_rounds import AskedPair
-from cbir.active.study.study_training import FAILED, STOPPED, train_study, training_pairs
+from cbir.active.study.study_training import (
+    FAILED,
+    STOPPED,
+    train_study,
+    training_grades,
+    training_pairs,
+)
 from cbir.errors import CollectionBusy, InvalidInput
 from cbir.severity.severity_estimate import SeverityEstimate
 
@@ -57,6 +70,13 @@ def judge(study: Study, asked: AskedPair, answer: str = "first", who: str = "Ada
     )
     study.judge(said)
     return said
+
+
+def give_grade(study: Study, image: str, grade: float, who: str = "Ada") -> ImageGrade:
+    name = f"grade-{len(study.journal.entries):03d}"
+    given = ImageGrade(name=name, at=utc_now(), who=who, seconds=9, image=image, grade=grade)
+    study.judge(given)
+    return given
 
 
 def judge_round(study: Study, who: str = "Ada") -> None:
@@ -294,7 +314,16 @@ def test_the_plan_is_kept(tmp_path: Path) -> None:
         == begun.model_copy(update={"rounds": 9})
         == study_plan.read_plan(tmp_path)
     )
-    for wrong in ({"step": 2.0}, {"strategy": "magic"}, {"rounds": 0}, {"question": ""}):
+    for wrong in (
+        {"step": 2.0},
+        {"strategy": "magic"},
+        {"rounds": 0},
+        {"question": ""},
+        {"grades": (1.0,)},
+        {"grades": (2.0, 1.0)},
+        {"grades": (0.0, math.inf)},
+        {"grades": tuple(range(13))},
+    ):
         with pytest.raises(InvalidInput):
             study_plan.save_plan(tmp_path, wrong)
     (tmp_path / study_plan.FILE).write_text("{}x")
@@ -322,6 +351,29 @@ def test_damage_is_told(opening: Opening, name: str) -> None:
         opening()
 
 
+def test_grades_of_people(opening: Opening) -> None:
+    study = opening(PLAN.model_copy(update={"grades": (0.0, 1.0, 2.0), "rounds": 1}))
+    assert training_grades(study.grades, IDS) is None
+    first = judge(study, study.next_pairs("Ada", 1)[0])
+    given = [give_grade(study, IDS[3], 2), give_grade(study, IDS[3], 1, "Bob"), give_grade(study, IDS[4], 0)]
+    for grade in (3.0, -1.0):
+        with pytest.raises(InvalidInput, match="it has 0, 1, 2"):
+            give_grade(study, IDS[5], grade)
+    assert study.latest_answers("Ada", 9) == [first, given[0], given[2]]
+    assert study.latest_answers("Ada", 1) == [given[2]]
+    grades = training_grades(study.grades, IDS)
+    assert grades is not None
+    assert {row: grade for row, grade in enumerate(grades) if not np.isnan(grade)} == {3: 1.5, 4: 0.0}
+    assert training_grades(study.grades, IDS[5:]) is None
+    judge_round(study)
+    has_learnt(study, 1)
+    study.judge(Undo(name="take-back-1", at=utc_now(), who="Ada", undoes=given[0].name))
+    assert [(one.image, one.grade) for one in study.grades] == [(IDS[3], 1.0), (IDS[4], 0.0)]
+    assert study.round_to_train() == 1, "also grades after the last round are learnt"
+    with pytest.raises(InvalidInput, match="start with --grades"):
+        give_grade(opening(), IDS[3], 1)
+
+
 def test_examples_for_the_ranker(opening: Opening) -> None:
     study = opening()
     queue = study.next_pairs("Ada", 4)
@@ -337,7 +389,7 @@ def test_examples_for_the_ranker(opening: Opening) -> None:
 def test_a_plan_of_before_there_were_steps_and_weights(tmp_path: Path) -> None:
     kept = study_plan.save_plan(tmp_path, {"epochs": 3})
     lines = json.loads((tmp_path / study_plan.FILE).read_text())
-    del lines["steps"], lines["weights"], lines["encoder"]
+    del lines["steps"], lines["weights"], lines["encoder"], lines["grades"]
     (tmp_path / study_plan.FILE).write_text(json.dumps(lines))
     assert study_plan.read_plan(tmp_path) == kept
     pytest.importorskip("torch")
@@ -395,13 +447,16 @@ def test_learning(tmp_path: Path, indexed: Path) -> None:
 
     folder = tmp_path / "study"
     settings = study_plan.save_plan(
-        folder, {"epochs": 1, "steps": 0, "side": 32, "passes": 2, "start": 0.3, "rounds": 2}
+        folder,
+        {"epochs": 1, "steps": 0, "side": 32, "passes": 2, "start": 0.3, "rounds": 2, "grades": (60.0, 80.0)},
     )
     with Collection(indexed) as collection:
         ids = [record.image_id for _, record in collection.iterate()]
     study = Study(folder, ids, settings)
     assert not train_study(indexed, folder, 1, lambda: False), "nothing was judged"
     judge_round(study)
+    for image, grade in zip(ids[:4], (60.0, 80.0, 60.0, 80.0), strict=True):
+        give_grade(study, image, grade)
     train_study(indexed, folder, 1, lambda: True)
     study.reload_model()
     assert study.model is None, "it was stopped"
@@ -410,7 +465,7 @@ def test_learning(tmp_path: Path, indexed: Path) -> None:
     assert study.model is not None
     assert (study.model.after, study.model.judgements) == (1, len(study.judgements))
     assert study.model.ids == tuple(ids)
-    assert np.isfinite(study.model.severity.mean).all()
+    assert np.abs(study.model.severity.mean - 70).max() < 20, "on the scale of the grades"
     assert not study.current.provisional
     study.close()
     labelled = Path(shutil.copytree(indexed, tmp_path / "labelled"))
