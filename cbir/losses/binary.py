@@ -1,5 +1,7 @@
 """Losses of a two-class classifier with one score per image."""
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
@@ -26,8 +28,8 @@ class BinaryLoss(ScoreLoss):
 
     def __init__(self, gamma: float = 0.0, weights: tuple[float, float] = (1.0, 1.0)) -> None:
         super().__init__()
-        if not gamma >= 0 or not min(weights) > 0:
-            raise InvalidInput("the gamma of a focal loss must be at least 0, its weights above 0")
+        if not 0 <= gamma < math.inf or not min(weights) > 0:
+            raise InvalidInput("the gamma of a focal loss must be at least 0 and finite, its weights above 0")
         self.gamma = gamma
         self.weights = weights
 

@@ -1,5 +1,7 @@
 """Losses of a classifier on embeddings: cross-entropy and focal loss."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -50,9 +52,9 @@ class ClassificationLoss(nn.Module):
         self, dimensions: int, classes: int, gamma: float = 0.0, weights: Tensor | None = None
     ) -> None:
         super().__init__()
-        if dimensions < 1 or classes < 2 or not gamma >= 0:
+        if dimensions < 1 or classes < 2 or not 0 <= gamma < math.inf:
             raise InvalidInput(
-                "a classifier needs at least one dimension and two classes, and gamma of at least 0"
+                "a classifier needs at least one dimension and two classes, and a finite gamma of at least 0"
             )
         self.classifier = nn.Linear(dimensions, classes)
         self.gamma = gamma

@@ -1,5 +1,7 @@
 """S-NDCG: NDCG with smooth, differentiable positions (Huang et al. 2010)."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -31,8 +33,8 @@ class SNdcgLoss(ScoreLoss):
         if form not in ALPHA:
             raise InvalidInput(f"the form of s-ndcg is sigmoid or paper, not {form!r}")
         self.form, self.alpha = form, ALPHA[form] if alpha is None else alpha
-        if not self.alpha > 0:
-            raise InvalidInput(f"the alpha of s-ndcg must be above 0, not {alpha}")
+        if not 0 < self.alpha < math.inf:
+            raise InvalidInput(f"the alpha of s-ndcg must be above 0 and finite, not {alpha}")
 
     def usable(self, relevance: Tensor) -> Tensor:
         if (relevance < 0).any():

@@ -96,6 +96,8 @@ class LossOptions:
         own = option_names(loss)
         of_sorter = ("tune_sorter", "temperature") if "sorter" in own else ()
         self.refuse_others(loss, (*own, *of_sorter, "parallel", "parallel_epochs"))
+        if self.parallel is None and "parallel_epochs" in self.given():
+            raise InvalidInput("--parallel-epochs needs --parallel l1 or --parallel soft-margin")
         options = {name: value for name, value in self.given().items() if name in own}
         if self.given().keys() & {"sorter", *of_sorter}:
             options["sorter"] = self._load_sorter()

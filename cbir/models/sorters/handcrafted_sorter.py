@@ -1,5 +1,7 @@
 """Handcrafted sorter: a sum of sigmoids of pairwise differences, without training."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -18,8 +20,8 @@ class HandcraftedSorter(Sorter):
 
     def __init__(self, steepness: float = 10.0) -> None:
         super().__init__()
-        if not steepness > 0:
-            raise InvalidInput(f"the steepness of a sorter must be above 0, not {steepness}")
+        if not 0 < steepness < math.inf:
+            raise InvalidInput(f"the steepness of a sorter must be above 0 and finite, not {steepness}")
         self.steepness = steepness
 
     def ranks(self, scores: Tensor) -> Tensor:

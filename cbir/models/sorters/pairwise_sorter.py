@@ -1,5 +1,6 @@
 """Pairwise sorter: exact ranks forward, the slope of a sum of sigmoids backward."""
 
+import math
 from typing import Any
 
 import torch
@@ -25,8 +26,8 @@ class PairwiseSorter(Sorter):
 
     def __init__(self, temperature: float = 0.7, exact: bool = True) -> None:
         super().__init__()
-        if not temperature > 0:
-            raise InvalidInput(f"the temperature of a sorter must be above 0, not {temperature}")
+        if not 0 < temperature < math.inf:
+            raise InvalidInput(f"the temperature of a sorter must be above 0 and finite, not {temperature}")
         self.temperature = temperature
         self.exact = exact
 

@@ -30,6 +30,7 @@ GIVEN = {
     "parallel": "l1",
     "parallel_epochs": 2,
 }
+NEEDED = {"parallel_epochs": {"parallel": "l1"}, "tune_sorter": {"sorter": "lstm"}}  # by an option
 RANKING = {"parallel", "parallel_epochs"}
 TAKEN = {
     "sodeep-spearman": {"sorter", "tune_sorter", "temperature"} | RANKING,
@@ -55,10 +56,8 @@ def test_options_that_a_loss_does_not_take_are_refused_by_name(loss, option):
         with pytest.raises(InvalidInput, match=f"the loss {loss} does not take {flag}; it takes "):
             options.build(loss, 4, 3)
         return
-    if (loss, option) in {("sodeep-map", "form"), ("sodeep-spearman", "tune_sorter")}:
-        return  # of another loss; alone it has no sorter to train
-    if option != "tune_sorter":
-        options.build(loss, 4, 3)
+    if (loss, option) != ("sodeep-map", "form"):  # GIVEN has a form of s-ndcg
+        LossOptions(**{option: GIVEN[option]}, **NEEDED.get(option, {})).build(loss, 4, 3)
 
 
 def test_options_are_those_of_the_loss():
@@ -121,6 +120,10 @@ def test_a_sorter_is_frozen_unless_tuned(tuned, trained_sorter, material, tmp_pa
         ("triplet", {"margin": -1.0}, "above 0"),
         ("smooth-ap", {"temperature": float("nan")}, "above 0"),
         ("toprank", {"p": 0.5}, "at least 1"),
+        ("toprank", {"parallel_epochs": 5}, "needs --parallel"),
+        ("s-ndcg", {"alpha": float("inf")}, "finite"),
+        ("focal", {"gamma": float("inf")}, "finite"),
+        ("sodeep-map", {"temperature": float("inf")}, "finite"),
         ("best", {}, "no loss 'best'"),
     ],
 )
