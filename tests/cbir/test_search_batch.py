@@ -130,11 +130,11 @@ def test_no_cell_is_a_formula(tmp_path):
 
 def test_an_interrupted_run_continues(collection, queries, tmp_path):
     output = tmp_path / "hits.jsonl"
-    search(collection, output, queries, "--rerank", "none")
+    options = ("--rerank", "none", "--exclude-patient", "Doe^John")
+    search(collection, output, queries, *options)
     complete = output.read_text()
     lines = complete.splitlines(keepends=True)
     # The journal as it was when a run was killed while it wrote its second answer
-    terms = {}
 
     class Stop(Exception):
         pass
@@ -145,23 +145,19 @@ def test_an_interrupted_run_continues(collection, queries, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(AnswerJournal, "add", stop)
         with pytest.raises(Stop):
-            search(collection, output, queries, "--rerank", "none", "--exclude-patient", "Doe^John")
+            search(collection, output, queries, *options)
     journal = tmp_path / "hits.jsonl.unfinished"
-    assert "Doe^John" not in journal.read_text()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(AnswerJournal, "add", stop)
-        with pytest.raises(Stop):
-            search(collection, output, queries, "--rerank", "none")
     terms = journal.read_text()
+    assert "Doe^John" not in terms
     marked = lines[0].replace('"rank": 1', '"rank": 99')
     journal.write_text(terms + marked + lines[1][:30])
-    search(collection, output, queries, "--rerank", "none")
+    search(collection, output, queries, *options)
     assert output.read_text() == marked + "".join(lines[1:])  # the first answer was not searched again
     assert not journal.exists()
     # Other terms, or a file that has changed, begin again
-    for change in (("--rerank", "pearson"), ("--rerank", "none")):
+    for change in (("--rerank", "pearson", *options[2:]), options):
         journal.write_text(terms + marked)
-        if change[1] == "none":
+        if change == options:
             draw(queries / "2.png", 300)
         search(collection, output, queries, *change)
         assert '"rank": 99' not in output.read_text()
