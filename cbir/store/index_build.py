@@ -118,7 +118,7 @@ def build_candidates(folder: Path, engine: Engine) -> SnapshotInfo:
         info, statistics = metadata.read_snapshot_info(connection), metadata.read_statistics(connection)
     if info is None or statistics is None or not info.images:
         raise InvalidInput(
-            f"{folder} has no snapshot to index; `cbir collection compact {folder}` writes one"
+            f"{folder} has no snapshot to index; `cbir collection compact --collection {folder}` writes one"
         )
     path = folder / "snapshots" / info.file
     snapshot = snapshots.open_snapshot(path, info, statistics.dimensions)
@@ -136,11 +136,14 @@ def drop_candidates(folder: Path, engine: Engine) -> None:
     with engine.begin() as connection:
         connection.execute(delete(schema.meta).where(schema.meta.c.key == metadata.CANDIDATES))
         info = metadata.read_snapshot_info(connection)
-        if info is None or not info.candidates_checksum:
+        if info is None:
             return
-        info.candidates_checksum = None
-        metadata.set_value(connection, "snapshot", info.model_dump_json())
-        metadata.bump_generation(connection)
+        if info.candidates_checksum:
+            info.candidates_checksum = None
+            metadata.set_value(connection, "snapshot", info.model_dump_json())
+            metadata.bump_generation(connection)
+        elif not (folder / "snapshots" / info.candidates).exists():  # else a full disk kept it
+            return
     _keep_current_files(folder, engine, info)
 
 

@@ -138,6 +138,18 @@ def test_a_damaged_index_is_reported_and_not_used(filled: Collection) -> None:
         assert "index" in search(again)[1]
 
 
+def test_dropping_again_deletes_what_an_interruption_left(filled: Collection) -> None:
+    with filled.writer() as writer:
+        writer.build_candidates()
+        (path,) = (filled.folder / "snapshots").glob("*.candidates")
+        content = path.read_bytes()
+        writer.drop_candidates()
+        path.write_bytes(content)  # as if the disk had been full before it was deleted
+        for _ in range(2):
+            writer.drop_candidates()
+            assert not list(filled.folder.rglob("*.candidates"))
+
+
 def test_backups_keep_the_wish_for_an_index_and_erasing_leaves_no_older_one(
     collection: Collection, entries, tmp_path: Path
 ) -> None:
