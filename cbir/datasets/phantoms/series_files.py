@@ -141,7 +141,7 @@ def encode_slice(facts: SeriesFacts, plane: NDArray[np.int16], index: int, seed:
     ds.ImageType, ds.KVP, ds.PositionReferenceIndicator = ["DERIVED", "PRIMARY", "AXIAL"], "120", ""
     spacing = FIELD / side
     ds.PixelSpacing, ds.SliceThickness = [f"{spacing:.8g}"] * 2, f"{SLICE_DISTANCE:g}"
-    ds.ImageOrientationPatient = [1, 0, 0, 0, 1, 0]
+    ds.PatientPosition, ds.ImageOrientationPatient = "HFS", [1, 0, 0, 0, 1, 0]
     corner = f"{(spacing - FIELD) / 2:.8g}"
     ds.ImagePositionPatient = [corner, corner, f"{index * SLICE_DISTANCE:.8g}"]
     ds.Rows = ds.Columns = side

@@ -1,6 +1,8 @@
 """Drawn CT series: the same for the same numbers, with the lesion where the manifest says."""
 
 import csv
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +113,15 @@ def test_a_folder_of_series_and_its_manifest(tmp_path: Path) -> None:
         assert (image.dicom.modality, image.dicom.series) == ("CT", row["series"])
     assert [len(series) for series in studies.values()] == [1] * 4
     assert len({row["series"] for row in table}) == 4
+
+
+@pytest.mark.skipif(shutil.which("dciodvfy") is None, reason="dicom3tools is not installed")
+def test_slices_are_valid_ct_images(tmp_path: Path) -> None:
+    write_phantom_series(tmp_path, 1, size=32, slices=1)
+    path = tmp_path / "series-00000" / "slice-001.dcm"
+    done = subprocess.run(["dciodvfy", path], capture_output=True, text=True, check=False)
+    assert (done.stdout + done.stderr).splitlines() == ["CTImage"]
+    assert pydicom.dcmread(path).PatientPosition == "HFS"
 
 
 def test_bytes_are_the_same_every_time_and_writing_continues(tmp_path: Path) -> None:
