@@ -138,6 +138,19 @@ def test_a_filter_that_follows_the_clusters_keeps_relevance_inside() -> None:
     )
 
 
+def test_edges_to_images_that_are_not_visible_do_not_decide_where_relevance_flows() -> None:
+    """Two far clusters, the first of which has many images that are not visible: the filter is the rest of it."""
+    held = vectors(250)
+    held[:125] += 50.0
+    whole = gallery(held)
+    graph, _ = whole.neighbourhood.covering(whole)
+    rows = np.arange(0, 125, 4)
+    visible = np.union1d(rows, np.arange(125, 250))
+    assert flow_rows(graph, rows, visible) is rows
+    everything = np.arange(250)
+    assert flow_rows(graph, rows, everything) is everything
+
+
 def test_images_that_are_not_visible_pass_no_relevance_on() -> None:
     """Behind a filter too: what is neither listed nor passable may be anything."""
     held, query = vectors(300), vectors(1, 9)[0]
@@ -241,15 +254,18 @@ def test_auto_is_diffusion() -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 7.0])
-def test_vectors_compared_as_they_are_are_read_once(scale: float) -> None:
-    """Distances within a plain space follow from those of the list."""
+@pytest.mark.parametrize("passable", [None, np.delete(np.arange(300), [5, 6])])
+def test_vectors_compared_as_they_are_are_read_once(passable: np.ndarray | None, scale: float) -> None:
+    """Distances within a plain space follow from those of the list, unless relevance flows through others."""
     held, query = np.float32(scale) * vectors(300), np.float32(scale) * vectors(1, 9)[0]
     plain = whitening.plain_space(12)
     identity = whitening.Space(plain.centre, np.eye(12, dtype=np.float32))
-    rows = np.delete(np.arange(300), 5)
+    rows = np.delete(np.arange(300), 5) if passable is None else passable[::3]
     squared = []
     for space in (plain, identity):
         whole = Gallery((held,), np.arange(300), (), Neighbourhood(knn.find_neighbours(held, space)))
-        squared.append(Backend(query, rank(query, whole, rows), whole).graph_distances()[1])
+        listed = replace(rank(query, whole, rows), passable=passable)
+        squared.append(Backend(query, listed, whole).graph_distances()[1])
     np.testing.assert_allclose(squared[0], squared[1], atol=2e-5)
     assert np.isinf(squared[0][5])
+    assert np.isfinite(squared[0]).sum() == (299 if passable is None else len(passable))
