@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from cbir.evaluation.candidates import encode_values
 from cbir.evaluation.query_images import EvalQuery
-from cbir.models.linear.grouped_folds import group_folds
+from cbir.models.linear.grouped_folds import stratified_folds
 
 
 def assign_folds(
@@ -39,11 +39,9 @@ def assign_folds(
     order = np.array(sorted(range(len(queries)), key=lambda row: (queries[row].content, row)))
     groups = encode_values((queries[row].patient or queries[row].content for row in order.tolist()), {})
     ordered = classes[order]
-    _, first = np.unique(ordered, return_index=True)
-    strata = {code: float(number) for number, code in enumerate(ordered[np.sort(first)].tolist())}
-    grades = np.array([strata[code] for code in ordered.tolist()])
+    strata = encode_values(ordered.tolist(), {})
     result = np.empty(len(queries), np.int64)
-    for fold, (_, test) in enumerate(group_folds(grades, groups, folds, seed)):
+    for fold, (_, test) in enumerate(stratified_folds(strata, groups, folds, seed)):
         result[order[test]] = fold
     return result
 

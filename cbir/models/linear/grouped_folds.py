@@ -34,16 +34,31 @@ def group_folds(
     InvalidInput
         If there are fewer groups than folds.
     """
+    shares = np.linspace(0, 1, STRATA + 1)[1:-1]
+    edges = np.unique(np.quantile(grades, shares)) if len(grades) else grades
+    return stratified_folds(np.searchsorted(edges, grades), groups, folds, seed)
+
+
+def stratified_folds(
+    strata: Integers, groups: Integers, folds: int, seed: int = 0
+) -> list[tuple[Integers, Integers]]:
+    """Return the rows to train and to test with, for each fold.
+
+    Parameters
+    ----------
+    strata : (n,) int
+        Strata to spread evenly, from 0 on.
+    groups, folds, seed
+        As for `group_folds`, with the same exception.
+    """
     if folds < 2:
         raise InvalidInput(f"cross-validation needs at least 2 folds, not {folds}")
     count = len(np.unique(groups))
     if count < folds:
         raise InvalidInput(f"{folds} folds need as many patients (or images without one); there are {count}")
-    edges = np.unique(np.quantile(grades, np.linspace(0, 1, STRATA + 1)[1:-1]))
-    strata = np.searchsorted(edges, grades)
     splitter = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a stratum may be smaller than the number of folds
         if int(np.bincount(strata).max()) < folds:  # scikit-learn refuses if no stratum fills the folds
             strata = np.zeros_like(strata)
-        return list(splitter.split(grades, strata, groups))
+        return list(splitter.split(strata, strata, groups))

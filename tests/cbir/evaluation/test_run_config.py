@@ -135,6 +135,13 @@ def test_patients_stay_together_and_classes_spread():
     assert (assign_folds(queries_of(patients), classes, 5, seed=1) != folds).any()
 
 
+def test_many_classes_spread_evenly():
+    classes = np.random.default_rng(0).permutation(np.repeat(np.arange(40), 10))
+    folds = assign_folds(queries_of([None] * 400), classes, 5, seed=0)
+    for fold in range(5):
+        assert np.bincount(classes[folds == fold]).tolist() == [2] * 40
+
+
 def test_folds_follow_the_pictures_not_order_or_keys():
     queries = queries_of([f"p{number // 2}" for number in range(20)])
     classes = np.arange(20) % 2
