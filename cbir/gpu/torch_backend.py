@@ -73,9 +73,9 @@ class TorchBackend(Backend):
     def head_around(self, query: Floats) -> RankingList:
         return self._list_around(query).head(self.k)
 
-    def with_head(self, head: RankingList, scores: Floats) -> Tensor:
+    def with_scores(self, rows: Rows, scores: Floats) -> Tensor:
         similarities = self._list.similarities()
-        similarities[self._list.on_device(head.rows)] = self._list.on_device(scores)
+        similarities[self._list.on_device(rows)] = self._list.on_device(scores)
         return similarities
 
     def draw_negatives(self, scores: Tensor, *, P: int, sets: int, lowest: float, seed: int) -> Rows:

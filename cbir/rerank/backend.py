@@ -65,9 +65,13 @@ class Backend:
         """Return the ranking list of another `query`, at least its k best rows."""
         return rank(query, self.gallery, self.ranking.rows)
 
-    def with_head(self, head: RankingList, scores: Floats) -> Array:
-        """Return the similarities of all rows, with `scores` in place of those of `head`."""
-        return scores
+    def with_scores(self, rows: Rows, scores: Floats) -> Array:
+        """Return the similarities of all rows, with `scores` in place of those of gallery rows, listed ones."""
+        if len(rows) == len(self.ranking):
+            return scores
+        similarities = self.ranking.similarities.copy()
+        similarities[np.searchsorted(self.ranking.rows, rows)] = scores
+        return similarities
 
     def draw_negatives(self, scores: Array, *, P: int, sets: int, lowest: float, seed: int) -> Rows:
         """Draw gallery rows of negative examples from the end of the order of `scores`.

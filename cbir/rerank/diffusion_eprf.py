@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cbir.gallery.ranking import RankingList, top_k
-from cbir.gallery.vector_blocks import Doubles, Rows, is_among
+from cbir.gallery.ranking import top_k
+from cbir.gallery.vector_blocks import Doubles, Rows
 from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.eprf import LEAST_MEMBERSHIP, negative_notes
@@ -19,7 +19,7 @@ from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.threads import OneBlasThread
 
 LOWEST = 0.9  # share of the list that negatives come from
-RAISED = 2.0  # above all similarities: none of the P best is drawn
+RAISED = 2.0  # similarity of positives, above all others: the P best are not drawn
 LEAST_MARGIN = 1e-6  # between positives and negatives; below, SVMs separate nothing
 
 
@@ -69,20 +69,16 @@ class DiffusionEprf(Diffusion):
             rho = references.correlations(backend.gallery.vectors(rows[nearest]))
             scores[nearest] += self.lam * (1.0 + rho)  # of the others rho counts as -1: they stay behind
             positives = top_k(scores, self.P)
-            negatives = self._draw_negatives(backend, head, rows[positives])
+            listed = backend.with_scores(
+                np.sort(rows[positives]), np.full(len(positives), RAISED, np.float32)
+            )
+            negatives = backend.draw_negatives(listed, P=self.P, sets=self.T, lowest=LOWEST, seed=self.seed)
             notes = negative_notes(len(backend), negatives, self.P)
             if negatives.shape[1]:
                 best = np.sort(top_k(scores, self.M))
                 decisions = self._decisions(backend, rows, scores, positives, negatives, best)
                 scores[best] += self.weight * decisions
             return rows, replace(flowed, scores=scores - scores.max(initial=-np.inf), notes=notes)
-
-    def _draw_negatives(self, backend: Backend, head: RankingList, positives: Rows) -> Rows:
-        """Draw gallery rows (T, q) of negatives; those of `positives` (P,) that the head has are none."""
-        similarities = head.similarities.copy()
-        similarities[np.searchsorted(head.rows, positives[is_among(positives, head.rows)])] = RAISED
-        listed = backend.with_head(head, similarities)
-        return backend.draw_negatives(listed, P=self.P, sets=self.T, lowest=LOWEST, seed=self.seed)
 
     def _decisions(
         self, backend: Backend, rows: Rows, scores: Doubles, positives: Rows, negatives: Rows, best: Rows

@@ -83,7 +83,7 @@ class Eprf(CollectionReranker):
                 updated = update_similarities(near, references, backend.gallery, self.K, self.lam)
                 similarities = similarities.copy()
                 similarities[nearest] = updated
-            scores = backend.with_head(head, similarities)
+            scores = backend.with_scores(head.rows, similarities)
             negatives = backend.draw_negatives(
                 scores, P=self.P, sets=self.T1 + self.T2, lowest=self.lowest, seed=self.seed
             )

@@ -44,7 +44,7 @@ class NegativeFeedback(CollectionReranker):
     def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
         with OneBlasThread():
             head, count = backend.head(max(self.P, REFINED)), self.P + 1
-            scores = backend.with_head(head, head.similarities)
+            scores = backend.with_scores(head.rows, head.similarities)
             negatives = backend.draw_negatives(
                 scores, P=count, sets=self.T, lowest=self.lowest, seed=self.seed
             )
