@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, Self
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from cbir.csv_cells import harmless_cell
 from cbir.errors import InvalidInput
 from cbir.evaluation.query_images import unique_names
 from cbir.evaluation.trec import run_lines
+from cbir.file_lock import try_lock
 
 SUFFIX = ".unfinished"
 FORMATS = (".csv", ".jsonl", ".run")
@@ -24,43 +25,40 @@ COLUMNS = ("query", "rank", "image_id", "score", "distance", "labels")
 class AnswerJournal:
     """Lines of JSON beside the output: the terms of the batch, then an answer each, in the order of the queries.
 
-    A journal of the same terms is continued; another one is begun again. `done`: number of answers in it.
+    A journal of the same terms is continued; another one is begun again. One process writes it at a time. `done`:
+    number of answers in it.
     """
 
     def __init__(self, output: Path, terms: Mapping[str, Any]) -> None:
         self.path = output.with_name(output.name + SUFFIX)
         self.done = 0
         try:
-            self._file = self._continue(terms) or self._begin(terms)
+            self._file = self.path.open("a", encoding="utf-8", newline="\n")
+            if not try_lock(self._file.fileno()):
+                self._file.close()
+                raise InvalidInput(f"another search writes {output}; wait for it, or name another file")
+            complete = self._complete_bytes(terms)
+            self._file.truncate(complete)
+            if not complete:
+                self._file.write(json.dumps(terms) + "\n")
         except OSError as error:
             raise InvalidInput(f"{output} cannot be written: {error.strerror}") from error
 
-    def _continue(self, terms: Mapping[str, Any]) -> TextIO | None:
-        """Open a journal after its last complete line; None if there is none of these terms."""
-        if not self.path.is_file():
-            return None
+    def _complete_bytes(self, terms: Mapping[str, Any]) -> int:
+        """Count the complete lines of a journal, and return their bytes; 0 if there is none of these terms."""
         with self.path.open("rb") as file:
-            first = file.readline()
             try:
-                if json.loads(first) != terms:
-                    return None
+                if json.loads(file.readline()) != terms:
+                    return 0
             except ValueError:
-                return None
+                return 0
             complete = file.tell()
             for line in file:
                 if not line.endswith(b"\n"):
                     break
                 complete += len(line)
                 self.done += 1
-        opened = self.path.open("r+", encoding="utf-8", newline="\n")
-        opened.seek(complete)
-        opened.truncate()
-        return opened
-
-    def _begin(self, terms: Mapping[str, Any]) -> TextIO:
-        file = self.path.open("w", encoding="utf-8", newline="\n")
-        file.write(json.dumps(terms) + "\n")
-        return file
+        return complete
 
     def add(self, answer: BatchAnswer) -> None:
         """Append an answer."""

@@ -128,6 +128,19 @@ def test_no_cell_is_a_formula(tmp_path):
     assert row == ["'=1+1.png", "1", "a", "-0.5", "1.0", "'@label=x"]
 
 
+def test_one_run_writes_a_journal(tmp_path):
+    with AnswerJournal(tmp_path / "hits.csv", {"k": 1}) as journal:
+        journal.add({"query": "a"})
+        for terms in ({"k": 1}, {"k": 2}):
+            with pytest.raises(InvalidInput, match="another search writes"):
+                AnswerJournal(tmp_path / "hits.csv", terms)
+        assert list(journal.answers()) == [{"query": "a"}]
+    with AnswerJournal(tmp_path / "hits.csv", {"k": 1}) as journal:
+        assert journal.done == 1
+    with AnswerJournal(tmp_path / "hits.csv", {"k": 2}) as journal:
+        assert journal.done == 0
+
+
 def test_an_interrupted_run_continues(collection, queries, tmp_path):
     output = tmp_path / "hits.jsonl"
     options = ("--rerank", "none", "--exclude-patient", "Doe^John")
