@@ -7,7 +7,7 @@ of the paper.
 `speed`: mean and variance of T = 30 passes over 10,000 images, compared with T calls with one pass each.
 
     python bench/active.py table --data FOLDER --source knee [--folds 1] [--quick] [--out OUT]
-    python bench/active.py speed [--threads 2] [--device cuda]
+    python bench/active.py speed [--encoder lite0-max] [--threads 2] [--device cuda]
 
 FOLDER has a manifest.csv with path, grade, patient and source. The paper's sizes: --rounds 6 --step 0.05
 --backbone densenet169 --side 224 --rate 1e-5 --device cuda --weights FILE. Results of a method and fold in OUT are
@@ -35,7 +35,6 @@ from cbir.active import strategies
 from cbir.active.pair_selection import starting_pairs
 from cbir.active.simulation import SimulationPlan, simulate
 from cbir.models.linear.grouped_folds import group_folds
-from cbir.severity.bayesian_ranker import BayesianRanker
 from cbir.severity.new_ranker import new_ranker
 from cbir.severity.sampled_ranker import SampledRanker
 from cbir.training.picture_loading import load_features, load_pictures
@@ -151,6 +150,11 @@ def show(found: dict[str, list[Row]]) -> None:
                      for name in ("precision", "recall", "f1", "accuracy")]  # fmt: skip
             seconds = np.mean([last(row)["seconds"] for row in rows])
             print("  ".join([f"{method:14}", *(f"{value:.3f}" for value in means), f"{seconds:,.0f}"]))
+        print("\nafter calibration, by fold: precision/recall/F1")
+        for method, rows in found.items():
+            each = ["/".join(f"{last(row)['classified'][name]:.3f}" for name in ("precision", "recall", "f1"))
+                    for row in rows]  # fmt: skip
+            print("  ".join([f"{method:14}", *each]))
     for name, key in (("overall by round", "overall"), ("neighbouring by round", "neighbouring")):
         print(f"\n{name}")
         for method, rows in found.items():
@@ -277,23 +281,26 @@ def significance(found: dict[str, list[Row]], near: bool) -> dict[str, float]:
     return mcnemar_holm(joined.pop(OURS), joined)
 
 
-def speed(made: dict[str, Any], images: int) -> None:
+def speed(made: dict[str, Any], images: int, encoder: str | None) -> None:
     """Seconds for all images with T passes at once, and with T calls of one pass."""
-    side = made["side"]
-    pictures = np.random.default_rng(0).integers(0, 256, (images, side, side), np.uint8)
-    ranker = BayesianRanker(**{**made, "epochs": 1, "steps": 0}).fit(pictures[:32], [[0, 1], [2, 3]], [1, 0])
-    ranker.severity(pictures[:64])
+    side, rng = made["side"], np.random.default_rng(0)
+    if encoder:
+        inputs: NDArray[Any] = rng.normal(size=(images, encoders.get(encoder).dimensions)).astype(np.float32)
+    else:
+        inputs = rng.integers(0, 256, (images, side, side), np.uint8)
+    ranker = new_ranker(encoder, {**made, "epochs": 1, "steps": 0})
+    ranker.fit(inputs[:32], [[0, 1], [2, 3]], [1, 0])
+    ranker.severity(inputs[:64])
     started, used = time.perf_counter(), time.process_time()
-    ranker.severity(pictures)
+    ranker.severity(inputs)
     wall, cpu = time.perf_counter() - started, time.process_time() - used
-    print(
-        f"{images} images, T = {ranker.passes}, {ranker.backbone} at {side}: {wall:.1f} s, {cpu:.1f} s of CPU"
-    )
+    what = f"values of {encoder}" if encoder else f"{made.get('backbone', 'small')} at {side}"
+    print(f"{images} images, T = {ranker.passes}, {what}: {wall:.1f} s, {cpu:.1f} s of CPU")
     clock = time.process_time if made["device"] == "cpu" else time.perf_counter  # the CPU may be shared
     for few in (1, 8, 64):
-        at_once = _seconds(lambda few=few: ranker.severity(pictures[:few]), clock)
+        at_once = _seconds(lambda few=few: ranker.severity(inputs[:few]), clock)
         whole, ranker.passes = ranker.passes, 1  # a call with one pass
-        singles = whole * _seconds(lambda few=few: ranker.severity(pictures[:few]), clock)
+        singles = whole * _seconds(lambda few=few: ranker.severity(inputs[:few]), clock)
         ranker.passes = whole
         print(f"{few} images: T at once {at_once:.3f} s, T calls {singles:.3f} s ({at_once / singles:.0%})")
 
@@ -343,7 +350,7 @@ def main() -> None:
     names = ("backbone", "weights", "side", "epochs", "steps", "rate", "device")
     made = {name: value for name in names if (value := getattr(chosen, name)) is not None}
     if chosen.part == "speed":
-        speed(made, chosen.images)
+        speed(made, chosen.images, chosen.encoder)
         return
     if chosen.data is None:
         options.error("--data is needed")

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 
 import cv2
@@ -57,10 +58,13 @@ def test_table_of_a_fold(bench, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["active.py", "table", *map(str, options)])
     bench.main()
     said = capsys.readouterr().out
-    assert said.count("\nall data ") == 5  # accuracy, grades, by round twice, what was asked about
+    assert said.count("\nall data ") == 6  # accuracy, grades twice, by round twice, what was asked about
     kept = {path.stem: json.loads(path.read_text()) for path in (tmp_path / "out").iterdir()}
     assert set(kept) == {"0-variance-calibrated", "0-baseline-calibrated", "0-all-data-calibrated"}
     shares = {name: row["rounds"][-1]["labelling"] for name, row in kept.items()}
+    (by_fold,) = re.findall(r"by fold: precision/recall/F1\n.*\n.*\nall data +(.*)", said)
+    values = kept["0-all-data-calibrated"]["rounds"][-1]["classified"]
+    assert by_fold == "/".join(f"{values[name]:.3f}" for name in ("precision", "recall", "f1"))
     assert shares["0-all-data-calibrated"] == 1
     assert shares["0-variance-calibrated"] == pytest.approx(shares["0-baseline-calibrated"], abs=0.05)
     bench.main()  # what was learnt is not learnt again
