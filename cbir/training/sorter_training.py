@@ -67,8 +67,9 @@ class SorterRecipe:
     def __post_init__(self) -> None:
         if self.start not in ("counting", "random"):
             raise InvalidInput(f"a sorter starts from counting or random weights, not {self.start!r}")
-        if not (self.epochs > 0 and self.batch >= 2 and self.rate > 0 and self.halve_every > 0):
-            raise InvalidInput("epochs, rate and halving must be above 0, the batch at least 2")
+        finite = math.isfinite(self.epochs) and math.isfinite(self.rate)
+        if not (finite and self.epochs > 0 and self.batch >= 2 and self.rate > 0 and self.halve_every > 0):
+            raise InvalidInput("epochs, rate and halving must be above 0 and finite, the batch at least 2")
         if not 0 <= self.slope < math.inf:
             raise InvalidInput(f"the weight of the slopes must be at least 0, not {self.slope}")
         if not 0 <= self.seed < SEEDS:

@@ -180,6 +180,8 @@ def test_no_code_runs_from_a_checkpoint(tmp_path):
     "wrong",
     [
         {"epochs": 0},
+        {"epochs": float("inf")},
+        {"rate": float("inf")},
         {"batch": 1},
         {"rate": -1},
         {"halve_every": 0},
