@@ -50,17 +50,22 @@ def sort_into_lists(vectors: Floats, space: Space) -> UnitLists:
     clustering.niter, clustering.max_points_per_centroid = ITERATIONS, TRAINED_ON
     clustering.train(trained, quantiser)
     list_of, lengths = np.empty(count, np.int64), np.empty(count, np.float32)
-    halves = np.empty((count, dimensions), np.float16)
     for start in range(0, count, BLOCK):
         checkpoint()
         block = slice(start, start + BLOCK)
         units, lengths[block] = space.transform(vectors[block])
         list_of[block] = quantiser.search(units, 1)[1][:, 0]
-        halves[block] = units
     order = np.argsort(list_of, kind="stable")
+    positions = np.empty(count, np.int64)
+    positions[order] = np.arange(count)
+    halves = np.empty((count, dimensions), np.float16)
+    for start in range(0, count, BLOCK):  # transformed again: sorting would need a second copy
+        checkpoint()
+        block = slice(start, start + BLOCK)
+        halves[positions[block]] = space.transform(vectors[block])[0]
     starts = np.searchsorted(list_of[order], np.arange(lists + 1))
     near = quantiser.search(quantiser.reconstruct_n(0, lists), min(PROBES, lists))[1]
-    return UnitLists(halves[order], order, starts, near, lengths)
+    return UnitLists(halves, order, starts, near, lengths)
 
 
 def nearest_in_lists(lists: UnitLists, k: int) -> tuple[NDArray[np.int32], Floats]:
