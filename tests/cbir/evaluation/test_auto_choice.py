@@ -152,3 +152,13 @@ def test_a_lucky_candidate_does_not_replace_the_usual_one() -> None:
     scored[:, 1, 1] += 0.5  # first answers of another are much better
     assert best_candidate(scored, 0, 0) == 1
     assert best_candidate(scored[:, :1], 0, 0) == 0
+
+
+def test_no_change_to_what_is_below_no_re_ranking():
+    """Candidate 1 is clearly better than the usual one, and finds fewer than no re-ranking, candidate 2."""
+    scored = np.full((200, 3, 2), 0.3)
+    scored[:, 1] = (0.35, 0.9)
+    scored[:, 2] = (0.4, 0.3)
+    assert best_candidate(scored, 0, 2) == 2
+    scored[:, 2, 0] = 0.3
+    assert best_candidate(scored, 0, 2) == 1
