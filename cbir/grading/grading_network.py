@@ -75,15 +75,6 @@ class GradingNetwork:
         results = [self._run(picture, mirrored) for mirrored in ((False, True) if self.mirror else (False,))]
         return float(np.mean([grade for grade, _ in results])), results[0][1]
 
-    def grade_all(self, pictures: NDArray[np.uint8], show: Any = lambda done, total: None) -> GradedPictures:
-        """Grade pictures (n, side, side), one by one."""
-        graded = []
-        for done, picture in enumerate(pictures, start=1):
-            graded.append(self.grade(picture))
-            show(done, len(pictures))
-        grades, values = [grade for grade, _ in graded], [values for _, values in graded]
-        return GradedPictures(np.array(grades, np.float64), np.array(values, np.float32))
-
     def _run(self, picture: NDArray[np.uint8], mirrored: bool) -> tuple[float, NDArray[np.float32]]:
         pixels = network_input(picture, self.window, self._input.width, mirrored)
         maps = run_session(self._session, [MIDDLE, LAST], normalise_pixels(pixels, self._input))

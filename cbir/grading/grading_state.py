@@ -10,7 +10,7 @@ from cbir.cancellation import checkpoint
 from cbir.errors import InvalidInput
 from cbir.grading.graded_cases import GradedCases, read_graded_cases, require_grades
 from cbir.grading.grading_features import case_features
-from cbir.grading.grading_network import GradingNetwork
+from cbir.grading.network_mean import NetworkMean
 from cbir.grading.severity_ranker import SeverityRanker
 from cbir.grading.stored_grading import StoredGrading
 from cbir.grading.stored_network import StoredNetwork
@@ -33,7 +33,7 @@ class GradingState(NamedTuple):
     generation: int
     stored: StoredGrading
     ranker: RankingEstimator | None
-    network: GradingNetwork | None
+    network: NetworkMean | None
     cases: GradedCases
     scores: Floats
     mean: NDArray[np.float32]
@@ -103,7 +103,7 @@ def _with_network(
     cases: GradedCases,
     stored: StoredGrading,
     kept: StoredNetwork,
-    network: GradingNetwork,
+    network: NetworkMean,
     generation: int,
 ) -> GradingState:
     """Take the scores of images in training from the grader; score later ones, or leave them out without a file."""

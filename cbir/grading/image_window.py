@@ -32,10 +32,13 @@ WINDOWS = {
 }
 
 
-def check_window(name: str) -> None:
-    """Raise InvalidInput unless `name` is auto or one of WINDOWS."""
-    if name not in (AUTO, *WINDOWS):
-        raise InvalidInput(f"there is no window {name!r}; there are: {', '.join((AUTO, *WINDOWS))}")
+def parse_windows(text: str) -> tuple[str, ...]:
+    """Return names of WINDOWS that are separated by commas, none for "auto"; raise InvalidInput for others."""
+    names = () if text == AUTO else tuple(text.split(","))
+    for name in names:
+        if name not in WINDOWS:
+            raise InvalidInput(f"there is no window {name!r}; there are: {', '.join((AUTO, *WINDOWS))}")
+    return names
 
 
 def cut_window(picture: Picture, name: str, side: int) -> Picture:

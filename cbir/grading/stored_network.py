@@ -12,6 +12,7 @@ from cbir.errors import InvalidInput
 from cbir.grading.graded_cases import GradedCases
 from cbir.grading.grading_network import GradedPictures, GradingNetwork, mean_and_max
 from cbir.grading.interpolation import GradeInterpolator
+from cbir.grading.network_mean import NetworkMean
 from cbir.grading.picture_maps import PictureMaps
 from cbir.grading.tuned_cnn_ranker import TunedCnnRanker
 
@@ -38,8 +39,17 @@ class PackedTensor(BaseModel):
         return values
 
 
+class TunedWindow(BaseModel):
+    """Window and tuned tensors of one network."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    window: str
+    tensors: dict[str, PackedTensor]
+
+
 class StoredNetwork(BaseModel):
-    """A `GradingNetwork`, and the graded images at the time of training.
+    """A `NetworkMean`, and the graded images at the time of training.
 
     Attributes
     ----------
@@ -52,9 +62,11 @@ class StoredNetwork(BaseModel):
     window, mirror, levels
         See `GradingNetwork`.
     tensors : dict
-        Tuned tensors by name.
+        Tuned tensors of the first network by name.
+    others : tuple of TunedWindow
+        The other networks.
     content_hashes, scores, values
-        Hashes of the graded pictures, their expected grades, and their values (n, 224).
+        Hashes of the graded pictures, their expected grades, and their values (n, 224) in the first network.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -66,18 +78,25 @@ class StoredNetwork(BaseModel):
     mirror: bool
     levels: tuple[float, ...]
     tensors: dict[str, PackedTensor]
+    others: tuple[TunedWindow, ...] = ()
     content_hashes: tuple[str, ...]
     scores: tuple[float, ...]
     values: PackedTensor
 
-    def open_network(self) -> GradingNetwork:
-        """Load the network; raise InvalidInput if it is damaged or the encoder is another one now."""
+    def open_network(self) -> NetworkMean:
+        """Load the networks; raise InvalidInput if it is damaged or the encoder is another one now."""
         if encoders.get(self.encoder).card.hash != self.encoder_hash:
             raise InvalidInput(
                 f"the encoder {self.encoder} has other weights now; run `cbir grade fit` again"
             )
-        tensors = {name: packed.array() for name, packed in self.tensors.items()}
-        return GradingNetwork(self.encoder, tensors, np.array(self.levels), self.window, self.mirror)
+        levels, networks = np.array(self.levels), []
+        for window, packed in (
+            (self.window, self.tensors),
+            *((other.window, other.tensors) for other in self.others),
+        ):
+            tensors = {name: values.array() for name, values in packed.items()}
+            networks.append(GradingNetwork(self.encoder, tensors, levels, window, self.mirror))
+        return NetworkMean(networks)
 
     def graded(self) -> GradedPictures:
         """Return expected grades and values of the graded images in training."""
@@ -87,7 +106,7 @@ class StoredNetwork(BaseModel):
 def store_network(
     interpolator: GradeInterpolator, pictures: PictureMaps, cases: GradedCases
 ) -> StoredNetwork:
-    """Convert the network of a fitted interpolator for storage.
+    """Convert the networks of a fitted interpolator for storage.
 
     Parameters
     ----------
@@ -100,25 +119,30 @@ def store_network(
     """
     ranker, ordered = interpolator.ranker_, interpolator.list_
     assert isinstance(ranker, TunedCnnRanker)
-    network, scores = ranker.network_, np.empty(len(cases))
+    (first, *others), scores = ranker.network_.networks, np.empty(len(cases))
     scores[ordered.order] = ordered.scores
     rows = np.arange(len(cases))
     values = [
-        mean_and_max(pictures.maps(network.window, part, np.zeros(len(part), bool)))
+        mean_and_max(pictures.maps(first.window, part, np.zeros(len(part), bool)))
         for part in np.array_split(rows, -(-len(rows) // PART))
     ]
     return StoredNetwork(
         encoder=ranker.encoder,
         encoder_hash=encoders.get(ranker.encoder).card.hash,
         side=pictures.pictures.shape[1],
-        window=network.window,
-        mirror=network.mirror,
-        levels=tuple(network.levels.tolist()),
-        tensors={name: pack(values) for name, values in network.tensors.items()},
+        window=first.window,
+        mirror=first.mirror,
+        levels=tuple(first.levels.tolist()),
+        tensors=_packed(first),
+        others=tuple(TunedWindow(window=other.window, tensors=_packed(other)) for other in others),
         content_hashes=tuple(cases.content_hashes.tolist()),
         scores=tuple(scores.tolist()),
         values=pack(np.concatenate(values)),
     )
+
+
+def _packed(network: GradingNetwork) -> dict[str, PackedTensor]:
+    return {name: pack(values) for name, values in network.tensors.items()}
 
 
 def pack(values: NDArray[Any]) -> PackedTensor:

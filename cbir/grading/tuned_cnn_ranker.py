@@ -13,7 +13,8 @@ from cbir.errors import InvalidInput
 from cbir.grading.cnn_ranker import CnnRanker
 from cbir.grading.grade_scale import MOST_LEVELS
 from cbir.grading.grading_network import GradingNetwork
-from cbir.grading.image_window import AUTO, WINDOWS, check_window
+from cbir.grading.image_window import WINDOWS, parse_windows
+from cbir.grading.network_mean import NetworkMean
 from cbir.grading.picture_maps import PictureMaps
 from cbir.models.linear.input_checks import check_graded, number_groups
 from cbir.models.linear.kernel_map import left_out_error
@@ -23,7 +24,8 @@ from cbir.models.linear.ranking_lists import ListSize
 Floats = NDArray[np.float64]
 
 SIDE = 320  # pixels, in the commands
-SAMPLE = 400  # images to choose the window with
+SAMPLE = 400  # images to choose windows with
+BEST_WINDOWS = 2  # that networks take in turn
 
 
 @dataclass(eq=False, repr=False)
@@ -45,8 +47,11 @@ class TunedCnnRanker(RankingEstimator):
     mirror : bool
         Train on mirror images too, and average over them: for images whose left and right are alike.
     window : str
-        A name in `cbir.grading.image_window.WINDOWS`: the part of each image that the network sees. "auto": the one
-        whose frozen vectors grade left-out groups with the least squared error.
+        Names in `cbir.grading.image_window.WINDOWS` with commas between: the part of each image that a network sees,
+        for each network in turn. "auto": the two whose frozen vectors grade left-out groups with the least
+        squared errors.
+    networks : int
+        Networks whose scores are averaged, each with a seed of its own.
     list_size : int, optional
         Images per list of `score`.
     seed : int
@@ -61,12 +66,13 @@ class TunedCnnRanker(RankingEstimator):
     epochs: int = 5
     rate: float = 3e-4
     mirror: bool = False
-    window: str = AUTO
+    window: str = "auto"
+    networks: int = 1
     list_size: ListSize = 20
     seed: int = 0
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
-        """Choose the window and train the blocks; see `RankingEstimator.fit`."""
+        """Choose the windows and train the blocks; see `RankingEstimator.fit`."""
         pictures = X if isinstance(X, PictureMaps) else PictureMaps(np.asarray(X), self.encoder)
         _, grades = check_graded(np.zeros((len(pictures), 1)), y)
         self._check_options()
@@ -76,10 +82,16 @@ class TunedCnnRanker(RankingEstimator):
                 f"a network learns from 2 to {MOST_LEVELS} different grades; there are {len(levels)}: round them, or "
                 "choose another ranker"
             )
-        self.window_ = self.window
-        if self.window == AUTO:
-            self.window_ = self._best_window(pictures, grades, number_groups(groups, len(grades)))
-        self.network_ = self._tuned(pictures, levels, positions)
+        windows = parse_windows(self.window) or self._best_windows(
+            pictures, grades, number_groups(groups, len(grades))
+        )
+        self.window_ = ",".join(windows)
+        self.network_ = NetworkMean(
+            [
+                self._tuned(pictures, levels, positions, windows[number % len(windows)], self.seed + number)
+                for number in range(self.networks)
+            ]
+        )
         self.n_features_in_ = pictures.pictures.shape[1]
         self.scale_ = np.ones(1)
         return self
@@ -92,33 +104,36 @@ class TunedCnnRanker(RankingEstimator):
         return self.network_.grade_all(X.own_pictures(), lambda *counts: X.show("grading", *counts)).grades
 
     def _check_options(self) -> None:
-        check_window(self.window)
-        if not (self.blocks >= 1 and self.epochs >= 1 and self.rate > 0):
-            raise InvalidInput("tuning needs at least one block and one epoch, and a rate above 0")
+        parse_windows(self.window)
+        if not (min(self.blocks, self.epochs, self.networks) >= 1 and self.rate > 0):
+            raise InvalidInput("tuning needs at least one block, epoch and network, and a rate above 0")
         if find_spec("torch") is None:
             raise InvalidInput(f"the ranker {self.name} needs torch: pip install 'cbir[deep]'")
 
-    def _best_window(self, pictures: PictureMaps, grades: Floats, groups: NDArray[np.int64]) -> str:
+    def _best_windows(
+        self, pictures: PictureMaps, grades: Floats, groups: NDArray[np.int64]
+    ) -> tuple[str, ...]:
         rows, errors = pictures.sample(SAMPLE, self.seed), {}
         for window in WINDOWS:
             vectors = pictures.vectors(window, rows).astype(np.float64)
             deviation = vectors.std(axis=0)
             standardised = (vectors - vectors.mean(axis=0)) / np.where(deviation > 0.0, deviation, np.inf)
             errors[window] = left_out_error(standardised, grades[rows], groups[rows])
-        return min(errors, key=errors.__getitem__)
+        return tuple(sorted(errors, key=errors.__getitem__)[: min(self.networks, BEST_WINDOWS)])
 
-    def _tuned(self, pictures: PictureMaps, levels: Floats, positions: NDArray[np.int64]) -> GradingNetwork:
+    def _tuned(
+        self, pictures: PictureMaps, levels: Floats, positions: NDArray[np.int64], window: str, seed: int
+    ) -> GradingNetwork:
         from cbir.training.ordinal_tuning import TuningOptions, tune_on_grades
 
         weights, source = built_in.read_lite_weights(self.encoder)
-        window = self.window_
         tensors = tune_on_grades(
             weights,
             source.deeper,
             lambda rows, mirrored: pictures.maps(window, rows, mirrored),
             -(-source.side // 16),
             positions[:, None] > np.arange(len(levels) - 1),
-            TuningOptions(self.blocks, self.epochs, self.rate, self.mirror, self.seed),
+            TuningOptions(self.blocks, self.epochs, self.rate, self.mirror, seed),
             lambda done, total: pictures.show("training", done, total),
         )
         stored = {name: values.astype(np.float16) for name, values in tensors.items()}

@@ -14,6 +14,7 @@ from cbir.commands.grade.grade_options import (
     FineTune,
     Kernel,
     Mirror,
+    Networks,
     PictureWindow,
     Side,
     SmoothingText,
@@ -48,6 +49,7 @@ def evaluate_graders(
     epochs: Epochs = 5,
     mirror: Mirror = False,
     window: PictureWindow = "auto",
+    networks: Networks = 1,
     side: Side = 320,
     folds: Annotated[int, Option(min=2, max=100, help="Cross-validation folds of patients.")] = 5,
     held_out: Annotated[
@@ -80,7 +82,7 @@ def evaluate_graders(
         measuring.check_grader_name(name)
     method_options: dict[str, dict[str, Any]] = {name: dict(ranker_options(name, kernel)) for name in names}
     if CnnRanker.name in names:
-        method_options[CnnRanker.name] = network_options(encoder, fine_tune, epochs, mirror, window)
+        method_options[CnnRanker.name] = network_options(encoder, fine_tune, epochs, mirror, window, networks)
     with StageBars() as bars:
         with Collection(collection) as opened:
             cases = read_graded_cases(opened, grade_column, [parse_filter(text) for text in where or ()])

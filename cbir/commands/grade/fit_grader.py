@@ -13,6 +13,7 @@ from cbir.commands.grade.grade_options import (
     FineTune,
     Kernel,
     Mirror,
+    Networks,
     PictureWindow,
     Side,
     SmoothingText,
@@ -36,6 +37,7 @@ def fit_collection_grader(
     epochs: Epochs = 5,
     mirror: Mirror = False,
     window: PictureWindow = "auto",
+    networks: Networks = 1,
     side: Side = 320,
     where: options.Where = None,
     smooth: SmoothingText = "thresholds",
@@ -49,7 +51,7 @@ def fit_collection_grader(
 
     chosen: dict[str, Any] = dict(ranker_options(ranker, kernel))
     if ranker == grading.CnnRanker.name:
-        chosen = network_options(encoder, fine_tune, epochs, mirror, window)
+        chosen = network_options(encoder, fine_tune, epochs, mirror, window, networks)
     estimator = grading.make_ranker(ranker, seed=seed, **chosen)
     with StageBars() as bars, Collection(collection) as opened:
         model = grader.fit_grader(

@@ -44,8 +44,13 @@ PictureWindow = Annotated[
     Option(
         "--window",
         help="For cnn: part of the images that the network sees: whole, middle-rows, middle-columns, centre, upper, "
-        "lower; auto: the part that grades left-out patients best before any training.",
+        "lower, or several with commas, one for each network in turn; auto: the parts that grade left-out patients "
+        "best before any training.",
     ),
+]
+Networks = Annotated[
+    int,
+    Option(min=1, max=20, help="For cnn: networks whose mean is the score, each with a seed of its own."),
 ]
 Side = Annotated[
     int,
@@ -57,14 +62,16 @@ Side = Annotated[
 ]
 
 
-def network_options(encoder: str, fine_tune: int, epochs: int, mirror: bool, window: str) -> dict[str, Any]:
+def network_options(
+    encoder: str, fine_tune: int, epochs: int, mirror: bool, window: str, networks: int
+) -> dict[str, Any]:
     """Return the parameters of the ranker cnn.
 
     Parameters
     ----------
     encoder : str
         "none" for the small network.
-    fine_tune, epochs, mirror, window
+    fine_tune, epochs, mirror, window, networks
         As the options.
 
     Raises
@@ -75,11 +82,18 @@ def network_options(encoder: str, fine_tune: int, epochs: int, mirror: bool, win
     if encoder == "none":
         return {"mirror": mirror}
     from cbir.encoders.built_in import check_trainable_encoder
-    from cbir.grading.image_window import check_window
+    from cbir.grading.image_window import parse_windows
 
     check_trainable_encoder(encoder)
-    check_window(window)
-    return {"encoder": encoder, "blocks": fine_tune, "epochs": epochs, "mirror": mirror, "window": window}
+    parse_windows(window)
+    return {
+        "encoder": encoder,
+        "blocks": fine_tune,
+        "epochs": epochs,
+        "mirror": mirror,
+        "window": window,
+        "networks": networks,
+    }
 
 
 def ranker_options(name: str, kernel: str) -> dict[str, str]:

@@ -114,8 +114,27 @@ def test_seeds_and_mirror_images(fitted):
 @pytest.mark.slow
 def test_the_window_with_the_signal_is_chosen():
     pictures, grades = drawn(30, half=slice(32, 64))
-    ranker = make_ranker("cnn", encoder=ENCODER, epochs=1).fit(pictures, grades)
-    assert ranker.window_ == "lower"
+    maps = PictureMaps(pictures, ENCODER)
+    ranker = make_ranker("cnn", encoder=ENCODER, epochs=1, blocks=1, networks=3).fit(maps, grades)
+    first, second = ranker.window_.split(",")
+    assert first == "lower" != second
+    assert [network.window for network in ranker.network_.networks] == [first, second, first]
+
+
+@pytest.mark.slow
+def test_the_mean_of_networks(fitted):
+    """Each network is one with a seed and a window of its own."""
+    _, maps, grades = fitted
+    options = {"encoder": ENCODER, "epochs": 1, "blocks": 1}
+    both = make_ranker("cnn", **options, networks=2, window="whole,lower", seed=4).fit(maps, grades)
+    parts = [
+        make_ranker("cnn", **options, window=window, seed=seed).fit(maps, grades)
+        for window, seed in (("whole", 4), ("lower", 5))
+    ]
+    view = maps[np.arange(4)]
+    one, other = (part.predict(view) for part in parts)
+    assert not np.allclose(one, other, atol=1e-6)
+    assert np.allclose(both.predict(view), (one + other) / 2)
 
 
 @pytest.mark.slow
@@ -153,7 +172,15 @@ def test_expected_grades_are_rounded():
 
 @pytest.mark.parametrize(
     "options",
-    [{"window": "left"}, {"blocks": 0}, {"epochs": 0}, {"rate": 0.0}, {"encoder": "ct-volume"}],
+    [
+        {"window": "left"},
+        {"window": "whole,"},
+        {"networks": 0},
+        {"blocks": 0},
+        {"epochs": 0},
+        {"rate": 0.0},
+        {"encoder": "ct-volume"},
+    ],
 )
 def test_options_that_do_not_fit(options):
     with pytest.raises(InvalidInput):

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from cbir.errors import InvalidInput
 from cbir.grading.grader import Grader
+from cbir.grading.stored_network import StoredNetwork
 from cbir.images import read_images
 from cbir.images.pad_resize import pad_resize
 from cbir.main import app
@@ -20,7 +21,19 @@ from tests.cbir.grading.test_tuned_cnn import drawn
 pytestmark = pytest.mark.slow
 
 COUNT = 102
-OPTIONS = ["--ranker", "cnn", "--window", "whole", "--epochs", "1", "--fine-tune", "1", "--side", "64"]
+OPTIONS = [
+    "--ranker",
+    "cnn",
+    "--window",
+    "whole,centre",
+    "--networks",
+    "2",
+    "--epochs",
+    "1",
+    "--fine-tune",
+    "1",
+]
+OPTIONS += ["--side", "64"]
 
 
 def run(*arguments):
@@ -77,6 +90,24 @@ def test_the_grade_of_a_file_and_of_an_image(collection):
     assert by_file["low"] <= by_file["grade"] <= by_file["high"]
     for name, sign in (("lighter", 1), ("severer", -1)):
         assert by_file[name] is None or sign * (by_file["score"] - by_file[name]["score"]) >= 0
+
+
+def test_both_networks_are_stored(collection):
+    """The score is their mean; a grader of one network, as earlier versions stored it, opens too."""
+    image = next(iter(read_images(collection.parent / "new.png")))
+    with Collection(collection) as opened:
+        score = Grader(opened, "grade").by_image(image).score
+        kept = json.loads(opened.grade_model("grade"))["network"]
+    (other,) = kept.pop("others")
+    picture = pad_resize(image, 64)
+    grades = [
+        StoredNetwork.model_validate({**kept, **tuned}).open_network().grade(picture)[0]
+        for tuned in ({}, other)
+    ]
+    assert kept["window"] == "whole"
+    assert other["window"] == "centre"
+    assert abs(grades[0] - grades[1]) > 1e-6
+    assert score == pytest.approx(sum(grades) / 2, abs=1e-12)
 
 
 def test_the_service_s_picture_gets_the_same_grade(collection):
