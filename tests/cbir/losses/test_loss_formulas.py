@@ -79,9 +79,10 @@ def test_nothing_is_lost_on_a_perfect_order():
 
 
 def test_recall_is_equations_9_and_10():
-    scores = torch.tensor([[0.9, 0.8, 0.7, 0.6], [0.1, 0.2, 0.3, 0.4]])  # ranks 1 2 3 4, and 4 3 2 1
-    relevant = torch.tensor([[0, 0, 1, 0], [1, 0, 0, 0]])
-    assert float(RecallLoss(margin=2)(scores, relevant)) == pytest.approx(np.mean([2 + 3 - 1, 2 + 4 - 1]) / 4)
+    scores = torch.tensor([[0.9, 0.8, 0.7, 0.6], [0.1, 0.2, 0.3, 0.4], [0.9, 0.8, 0.7, 0.6]])
+    relevant = torch.tensor([[0, 0, 1, 0], [1, 0, 0, 0], [1, 0, 0, 1]])  # ranks 3, 4, and 1 with 4
+    expected = np.mean([0.5 + 3 - 1, 0.5 + 4 - 1, np.mean([0, 0.5 + 4 - 2])]) / 4
+    assert float(RecallLoss(margin=0.5)(scores, relevant)) == pytest.approx(expected)
     assert float(RecallLoss()(scores[0], torch.tensor([1, 0, 0, 0]))) == 0
 
 
