@@ -86,13 +86,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("images", type=Path, help="folder with manifest.csv")
     parser.add_argument("--out", type=Path, required=True, help="folder for collections and results")
+    parser.add_argument("--descriptors", nargs="+", default=DESCRIPTORS)
     parser.add_argument("--plot", type=Path, help="SVG file to write")
     parser.add_argument("--sample", type=int, default=1000)
     parser.add_argument("--depth", type=int, default=2500)
     options = parser.parse_args()
     for task in TASKS:
-        summaries = {descriptor: evaluate(options, descriptor, task) for descriptor in DESCRIPTORS}
-        first = summaries[DESCRIPTORS[0]]
+        summaries = {descriptor: evaluate(options, descriptor, task) for descriptor in options.descriptors}
+        first = summaries[options.descriptors[0]]
         shallow = first["terms"]["shallower_than_anmrr"]
         bound = f" For {shallow} queries ANMRR needs more answers, and is an upper bound." if shallow else ""
         print(f"### {task}\n\n{first['queries']['evaluated']} queries, {first['relevance']['candidates']} images. "

@@ -16,9 +16,9 @@ from cbir.images.volume import VolumeGrid
 
 # Best of the weights tried, 0.36 to 1, which differ by half a point at most: bench/results/embeddings.md
 BESIDE_WEIGHT = 0.5
-# EPRF on projected vectors of length 1: more of the list is alike, so that narrow kernels and any negatives do best.
-PROJECTED_EPRF = {"P": 9, "T1": 6, "T2": 6, "lowest": 0.9}
-PROJECTED_GAMMA = 17.0  # times d, of vectors at a squared distance of about 2: bench/results/query.md
+# EPRF on projected vectors of length 1: lists agree on images like the query, not on a thousand; the lowest tenth of
+# the list is too easy. bench/results/query.md
+PROJECTED_EPRF = {"N": 200, "T1": 6, "T2": 6, "lowest": 0.9}
 
 
 class Profile(BaseModel):
@@ -103,10 +103,7 @@ def get(name: str, weights: dict[str, float] | None = None) -> Profile:
             profile = Profile(
                 name=title, descriptor=descriptor, normalisation="project", weights=beside | (weights or {})
             )
-            if beside:
-                return profile
-            gamma = PROJECTED_GAMMA * min(profile.components, parts[0].stop - parts[0].start)
-            return profile.model_copy(update={"rerank": PROJECTED_EPRF | {"gamma": gamma}})
+            return profile if beside else profile.model_copy(update={"rerank": dict(PROJECTED_EPRF)})
         if not embedding_descriptor.NAME.fullmatch(descriptor):
             return Profile(name=title, descriptor=descriptor, weights=weights or {})
         others = parts[1:]
