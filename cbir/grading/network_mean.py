@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.cancellation import checkpoint
 from cbir.grading.grading_network import GradedPictures, GradingNetwork
 
 
@@ -29,6 +30,7 @@ class NetworkMean:
         """Grade pictures (n, side, side), one by one."""
         graded = []
         for done, picture in enumerate(pictures, start=1):
+            checkpoint()
             graded.append(self.grade(picture))
             show(done, len(pictures))
         grades, values = [grade for grade, _ in graded], [values for _, values in graded]

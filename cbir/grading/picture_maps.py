@@ -1,5 +1,7 @@
 """Pictures of graded images with what a pretrained network makes of them, each computed once."""
 
+import math
+import os
 from collections.abc import Callable
 from tempfile import TemporaryFile
 from typing import Any, Self
@@ -61,8 +63,8 @@ class PictureMaps:
 
     def sample(self, count: int, seed: int) -> Integers:
         """Return at most `count` row numbers; views of the same pictures have most of them in common."""
-        everyone = np.random.default_rng(seed).permutation(len(self.pictures))[:count]
-        return np.flatnonzero(np.isin(self._rows, everyone))
+        turn = np.random.default_rng(seed).permutation(len(self.pictures))[self._rows]
+        return np.sort(np.argsort(turn, kind="stable")[:count])
 
     def vectors(self, window: str, rows: Integers) -> NDArray[np.float32]:
         """Return the encoder's vectors (m, d) of the window of some rows."""
@@ -90,8 +92,7 @@ class PictureMaps:
                 checkpoint()
                 maps = network.run(self._input(row, window, mirrored))[MIDDLE][0]
                 if stored is None:
-                    with TemporaryFile() as file:  # which exists as long as the map of its memory
-                        stored = np.memmap(file, np.float16, shape=(len(self.pictures), *maps.shape))
+                    stored = _temporary_array((len(self.pictures), *maps.shape))
                 stored[row] = maps
                 self.show("maps, mirrored" if mirrored else "maps", row + 1, len(self.pictures))
             assert stored is not None
@@ -107,6 +108,14 @@ class PictureMaps:
         if not self._networks:
             self._networks.append(encoders.get(self.encoder).open_network(threads=1))
         return self._networks[0]
+
+
+def _temporary_array(shape: tuple[int, ...]) -> NDArray[np.float16]:
+    """Return an array in a temporary file; raise OSError if the disk has no room for it."""
+    with TemporaryFile() as file:  # which exists as long as the map of its memory
+        if hasattr(os, "posix_fallocate"):  # writing to a map of a full disk would end the process
+            os.posix_fallocate(file.fileno(), 0, 2 * math.prod(shape))
+        return np.memmap(file, np.float16, shape=shape)
 
 
 def check_size(count: int, side: int) -> None:

@@ -1,11 +1,11 @@
 """Tuned networks as JSON: tensors as base64 of float16, and what they make of the graded images."""
 
 import base64
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from cbir import encoders
 from cbir.errors import InvalidInput
@@ -82,6 +82,15 @@ class StoredNetwork(BaseModel):
     content_hashes: tuple[str, ...]
     scores: tuple[float, ...]
     values: PackedTensor
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> Self:
+        count = len(self.content_hashes)
+        if len(self.scores) != count or self.values.shape[:1] != (count,):
+            raise ValueError("graded images, scores and values differ in number")
+        if not np.isfinite(self.levels).all() or (np.diff(self.levels) <= 0).any():
+            raise ValueError("levels must be finite and ascending")
+        return self
 
     def open_network(self) -> NetworkMean:
         """Load the networks; raise InvalidInput if it is damaged or the encoder is another one now."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from cbir.errors import InvalidInput
 from cbir.models.backbones.efficientnet_lite_network import STAGES
 from cbir.models.backbones.lite_tail import LiteTail
 from cbir.training.training_loop import run_training_loop
@@ -78,6 +79,11 @@ def tune_on_grades(
     -------
     dict
         Tensors of the blocks by the names of the state dict, and "head.*".
+
+    Raises
+    ------
+    InvalidInput
+        If the loss becomes infinite.
     """
     random = np.random.default_rng(options.seed)
     count, size = len(thresholds), min(BATCH, len(thresholds))
@@ -104,6 +110,8 @@ def tune_on_grades(
             return functional.binary_cross_entropy_with_logits(network(torch.from_numpy(maps)), targets[rows])
 
         def on_step(done: int, loss: Tensor) -> None:
+            if not math.isfinite(loss.item()):
+                raise InvalidInput("the loss became infinite; use a lower rate")
             kept = min(AVERAGED, done / (done + 10))
             with torch.no_grad():
                 for mean, value in zip(average.parameters(), network.parameters(), strict=True):

@@ -87,6 +87,28 @@ def test_frozen_blocks(weights):
 
 
 @pytest.mark.slow
+def test_training_that_diverges_is_an_error(weights):
+    with pytest.raises(InvalidInput, match="infinite; use a lower rate"):
+        tune_on_grades(
+            weights,
+            0,
+            lambda rows, mirrored: np.full((len(rows), 112, 4, 4), np.nan, np.float16),
+            4,
+            np.array([[False], [True]] * 2),
+            TuningOptions(blocks=1, epochs=1, rate=1e-2, mirror=False, seed=0),
+        )
+
+
+def test_samples_are_of_the_view_and_alike_in_views_of_the_same_pictures():
+    whole = PictureMaps(np.zeros((300, 8, 8), np.uint8), ENCODER)
+    small = np.arange(290, 300)
+    assert np.array_equal(whole[small].sample(400, 0), np.arange(10))
+    halves = [np.arange(200), np.arange(100, 300)]
+    drawn_rows = [set(rows[whole[rows].sample(100, 0)].tolist()) for rows in halves]
+    assert [len(rows) for rows in drawn_rows] == [100, 100]
+    assert len(drawn_rows[0] & drawn_rows[1]) > 35  # 25 if drawn independently
+
+
 def test_it_orders_pictures_that_it_has_not_seen(fitted):
     ranker, _, _ = fitted
     pictures, grades = drawn(12, seed=1)

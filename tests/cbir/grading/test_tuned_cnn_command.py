@@ -6,6 +6,7 @@ import sys
 import cv2
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from cbir.errors import InvalidInput
@@ -108,6 +109,14 @@ def test_both_networks_are_stored(collection):
     assert other["window"] == "centre"
     assert abs(grades[0] - grades[1]) > 1e-6
     assert score == pytest.approx(sum(grades) / 2, abs=1e-12)
+
+
+def test_a_stored_network_whose_parts_differ_in_number_is_refused(collection):
+    with Collection(collection) as opened:
+        kept = json.loads(opened.grade_model("grade"))["network"]
+    for damage in ({"scores": kept["scores"][1:]}, {"levels": kept["levels"][::-1]}):
+        with pytest.raises(ValidationError, match=r"differ in number|ascending"):
+            StoredNetwork.model_validate({**kept, **damage})
 
 
 def test_the_service_s_picture_gets_the_same_grade(collection):
