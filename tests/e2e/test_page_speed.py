@@ -77,10 +77,10 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Pat
 
 @pytest.fixture
 def long(browser: sync_api.Browser, many: tuple[Served, Path]) -> Iterator[sync_api.Page]:
-    """The page, asking for 200 answers."""
+    """The page, asking for 200 answers in a new order."""
     opened = browser.new_page(viewport={"width": 1280, "height": 900})
     opened.set_default_timeout(PATIENCE_MS)
-    opened.goto(f"{many[0].address}/?k=200")
+    opened.goto(f"{many[0].address}/?k=200&rerank=diffusion")
     yield opened
     opened.close()
 
