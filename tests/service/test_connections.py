@@ -306,9 +306,8 @@ def test_a_client_that_asks_first_is_told_to_continue(served: Served, pictures: 
 def test_a_client_that_finishes_sending_is_answered(served: Served, pictures: list[Path]) -> None:
     data = pictures[0].read_bytes()
     with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
-        if hasattr(
-            socket, "TCP_CORK"
-        ):  # the last part leaves together with the end, so that no search comes between
+        # The last part leaves together with the end, so that no search comes between.
+        if hasattr(socket, "TCP_CORK"):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
         connection.sendall(SEARCH + b"Content-Length: %d\r\n\r\n" % len(data) + data)
         connection.shutdown(socket.SHUT_WR)
