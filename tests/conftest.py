@@ -1,8 +1,6 @@
 """Marks tests by what they need: the extras `deep` and `pacs`, processes or a browser."""
 
-import os
 import signal
-import threading
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -82,13 +80,6 @@ def pytest_configure() -> None:
     # A shell that starts pytest with `&` has it ignore SIGINT, and so would the processes that tests interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def pytest_runtest_setup() -> None:
-    """Let processes that a test starts be interrupted, whatever an earlier test or a library did to the signal."""
-    if threading.current_thread() is threading.main_thread() and os.name == "posix":
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _marks(path: Path) -> set[str]:

@@ -55,8 +55,11 @@ def run_preloaded(script: str, arguments: list[str], folder: Path) -> int:
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, SOURCE, "-ldl"], check=True)
     environment = os.environ | ONE_THREAD | {"LD_PRELOAD": str(library), VARIABLE: str(folder)}
     process = subprocess.Popen([sys.executable, script, *arguments], env=environment)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the script, which ends in order
-    return process.wait()
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the script, which ends in order
+    try:
+        return process.wait()
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 class Shim:

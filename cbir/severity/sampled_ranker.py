@@ -1,5 +1,5 @@
 """Rankers that learn severity from comparisons, with sampled weights (Kadota et al., Deep Bayesian active
-learning-to-rank): training, severity and storage, whatever their network."""
+learning-to-rank): training, severity and storage, for any network."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator

@@ -19,7 +19,7 @@ from cbir.store.schema import changes, erased, forgotten, images, meta
 
 @dataclass(frozen=True)
 class Erasures:
-    """What is erased in the target.
+    """Records erased in the target.
 
     marks: all marks; own: those that the source does not have. keys: patients of whom the source still has content
     with such a mark; contents: theirs in the source.

@@ -85,7 +85,7 @@ class CollectionHandle:
 
     @property
     def is_alias(self) -> bool:
-        """Whether the folder can be switched."""
+        """True if the folder can be switched."""
         return is_alias(self.path)
 
     def searcher(self) -> Searcher:

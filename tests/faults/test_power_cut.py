@@ -1,6 +1,7 @@
 """What the simulated power cut may lose, and what not."""
 
 import random
+import signal
 from pathlib import Path
 
 import pytest
@@ -100,7 +101,9 @@ os.rename(folder / "watched" / "a", folder / "watched" / "b")
 shim.mark("end")
 (folder / "elsewhere").write_text("not counted")
 """)
+    handler = signal.getsignal(signal.SIGINT)
     assert shim.run_preloaded(str(script), [], tmp_path) == 0
+    assert signal.getsignal(signal.SIGINT) is handler
     calls = read_trace(tmp_path / "trace")
     assert [one.kind for one in calls] == list("CWWSRK")
     assert [one.first for one in calls[1:3]] == [b"hello", b"wor"]

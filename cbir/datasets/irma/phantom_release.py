@@ -115,7 +115,7 @@ def write_phantom_release(
     if year not in RELEASE_YEARS:
         raise InvalidInput(f"a made-up release has the layout of {' or '.join(RELEASE_YEARS)}, not of {year}")
     images = _number_images(classes, np.random.default_rng(seed))
-    pictures = _Pictures(seed, size, distinct)
+    pictures = _DrawnPictures(seed, size, distinct)
     tree = path.with_name(f"{path.stem}-tree.txt")
     try:
         with atomic_binary(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
@@ -149,7 +149,7 @@ def code_tree_text(codes: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-class _Pictures:
+class _DrawnPictures:
     """Phantoms of the images of a release."""
 
     def __init__(self, seed: int, size: int, distinct: int | None) -> None:
