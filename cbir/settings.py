@@ -95,6 +95,10 @@ class Settings(BaseSettings):
     burned_in: Literal["accept", "refuse"] = Field(
         "accept", description="images to add that declare burned-in text (DICOM BurnedInAnnotation)"
     )
+    show_sources: bool = Field(
+        False,
+        description="name the file of each result over HTTP, as the command line does; paths may name patients",
+    )
     max_results: int = Field(1000, ge=1, description="maximum k of a search over HTTP")
     rerank: str = Field("auto", description="re-ranking of searches that name none; auto: the best available")
     device: Literal["auto", "cpu", "cuda"] = Field(

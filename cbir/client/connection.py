@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 
 import httpx
@@ -10,7 +10,9 @@ from pydantic import BaseModel
 
 from cbir.client import messages
 from cbir.errors import CbirError
-from cbir.images import Region
+
+if TYPE_CHECKING:
+    from cbir.images import Region
 
 SECONDS = 60.0
 
@@ -27,7 +29,7 @@ class DecodeOptions(TypedDict, total=False):
     """
 
     frame: int | None
-    region: Region | None
+    region: "Region | None"
     window: Window | None
 
 

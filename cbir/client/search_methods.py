@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from cbir.client import messages
 from cbir.client.connection import (
@@ -16,8 +16,10 @@ from cbir.client.connection import (
     without_none,
 )
 from cbir.errors import InvalidInput
-from cbir.images import Region
 from cbir.search import Answer
+
+if TYPE_CHECKING:
+    from cbir.images import Region
 
 
 class SearchMethods(ServiceConnection):
@@ -35,7 +37,7 @@ class SearchMethods(ServiceConnection):
         where: Sequence[str] = (),
         exclude_patient: str | None = None,
         frame: int | None = None,
-        region: Region | None = None,
+        region: "Region | None" = None,
         window: Window | None = None,
         text: str | None = None,
     ) -> Answer:

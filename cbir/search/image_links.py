@@ -1,12 +1,15 @@
 """Addresses of an image on the service, in the archive and in the viewer."""
 
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from pydantic import BaseModel
 
 from cbir.external_links import external_links
 from cbir.settings import Settings
-from cbir.store import Record
+
+if TYPE_CHECKING:
+    from cbir.store import Record
 
 
 class Links(BaseModel):
@@ -31,7 +34,7 @@ def image_links(image_id: str, **external: str | None) -> Links:
     return Links(thumbnail=f"{address}/thumbnail", image=address, **external)
 
 
-def record_links(settings: Settings, record: Record) -> Links:
+def record_links(settings: Settings, record: "Record") -> Links:
     """Return the links of the image of `record`; `settings` name the archive and the viewer."""
     if record.format == "nifti":  # its UIDs are our own
         return image_links(record.image_id)

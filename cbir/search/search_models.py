@@ -1,12 +1,16 @@
-"""Messages of a search: request, hits and answer, as the HTTP API has them."""
+"""Messages of a search: judgements, hits and answer, as the HTTP API has them.
 
-from typing import Annotated, Any
+The HTTP client imports them: nothing here loads images or vectors.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from cbir.search.image_links import Links
-from cbir.store import Record
-from cbir.store.dicom_instances import DicomScope
+
+if TYPE_CHECKING:
+    from cbir.store import Record
 
 MAX_EXAMPLES = 20
 MAX_JUDGEMENTS = 300
@@ -32,29 +36,6 @@ Examples = Annotated[list[ImageId], Field(max_length=MAX_EXAMPLES)]
 Judgements = Annotated[list[Judgement], Field(max_length=MAX_JUDGEMENTS)]
 
 
-class Request(BaseModel):
-    """Parameters of a search beside the query image.
-
-    k: number of hits. rerank: name of a re-ranker, None for the settings' one; parameters: of the re-ranker,
-    where they differ from the profile's. where: conditions such as "modality=CT", all of which must hold.
-    exclude_patient: a patient key or the identifier behind it, whose images are left out; exclude_patient_key: a key
-    only, for callers who may not try identifiers.
-    outside: only DICOM images are answers, and none of this study, series or instance.
-    examples: ids of further examples, all left out of the answer. feedback: judgements of images. With either of
-    them the methods of `cbir.rerank.several_examples` learn the order, and "auto" is `feedback`.
-    """
-
-    k: int = Field(20, ge=1)
-    rerank: str | None = None
-    parameters: dict[str, Any] = {}
-    where: list[str] = []
-    exclude_patient: str | None = None
-    exclude_patient_key: str | None = None
-    outside: DicomScope | None = None
-    examples: Examples = []
-    feedback: Judgements = []
-
-
 class DicomPlace(BaseModel):
     """UIDs of an image in the archive (PS3.3); frame from 1, None for the only one."""
 
@@ -64,7 +45,7 @@ class DicomPlace(BaseModel):
     frame: int | None
 
     @classmethod
-    def of_record(cls, record: Record) -> "DicomPlace | None":
+    def of_record(cls, record: "Record") -> "DicomPlace | None":
         """Return the reference of a record's image; None for an image that is not DICOM."""
         if not record.instance:
             return None
@@ -72,7 +53,10 @@ class DicomPlace(BaseModel):
 
 
 class Hit(BaseModel):
-    """One answer. rank from 1; score: larger is more relevant; distance: Euclidean, of normalised vectors."""
+    """One answer. rank from 1; score: larger is more relevant; distance: Euclidean, of normalised vectors.
+
+    source: path or address of the file; null over HTTP unless the setting show_sources is on.
+    """
 
     rank: int
     image_id: str
@@ -82,6 +66,12 @@ class Hit(BaseModel):
     patient: str | None
     dicom: DicomPlace | None
     links: Links
+    source: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The image id."""
+        return self.image_id
 
 
 class QueryFacts(BaseModel):

@@ -22,7 +22,8 @@ from cbir.rerank.seeded_diffusion import RelevanceFeedback
 from cbir.rerank.several_examples import AUTO_REASON, Learner, get_learner, learn, learner_names
 from cbir.rerank.top_hits import TopHits, rerank_top, select_hits
 from cbir.search.image_links import record_links
-from cbir.search.search_models import MAX_EXAMPLES, Answer, DicomPlace, Hit, QueryFacts, Request, RerankFacts
+from cbir.search.search_models import MAX_EXAMPLES, Answer, DicomPlace, Hit, QueryFacts, RerankFacts
+from cbir.search.search_request import Request
 from cbir.search.stopwatch import Stopwatch
 from cbir.search.text_search import check_text_request, rank_by_text, text_encoder
 from cbir.settings import Settings
@@ -371,6 +372,7 @@ class Searcher:
             patient=record.patient_key,
             dicom=DicomPlace.of_record(record),
             links=record_links(self.settings, record),
+            source=record.source if self.settings.show_sources else None,
         )
 
 

@@ -9,7 +9,8 @@ from cbir.errors import CbirError, InvalidInput
 from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks
 from cbir.rerank.none import NoReranking
-from cbir.search.search_models import MAX_TEXT, Request
+from cbir.search.search_models import MAX_TEXT
+from cbir.search.search_request import Request
 from cbir.store.joint_vectors import unit_vectors
 from cbir.store.profile import Profile
 
