@@ -13,7 +13,6 @@ import typer.core
 from cbir import settings
 from cbir.commands.output import OutputFormat
 from cbir.errors import InvalidInput
-from cbir.images import Limits
 from cbir.store import Collection
 from cbir.store.default_profile import DEFAULT_PROFILE, default_profile_advice
 from cbir.threads import cores
@@ -108,19 +107,14 @@ def index_files(
 
     Exit code 0: all done; 3: done, but some files were refused; 2: wrong use; 130: interrupted.
     """
-    loaded = settings.load()
-    request = IndexRequest(
+    request = IndexRequest.with_settings(
+        settings.load(),
         sources,
         collection,
-        profile,
-        parse_weights(weight),
-        labels,
+        profile=profile,
+        weights=parse_weights(weight),
+        labels=labels,
         jobs=jobs if jobs is not None else cores(),
-        limits=Limits.from_settings(loaded),
-        decoder_bytes=loaded.decoder_bytes,
-        decode_seconds=loaded.index_decode_seconds,
-        refuse_burned_in=loaded.burned_in == "refuse",
-        device=loaded.device,
         duplicates=duplicates,
         restore=restore,
     )

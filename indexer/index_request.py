@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Self
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.hardware import Device
 from cbir.images import Limits
 from cbir.paths import is_inside
+from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store import profile as profiles
 from cbir.store.default_profile import profile_of_new
@@ -38,6 +40,33 @@ class IndexRequest:
     decoder_bytes: int = 512 * 2**20
     decode_seconds: float = 60.0
     refuse_burned_in: bool = False
+
+    @classmethod
+    def with_settings(
+        cls, settings: Settings, sources: Sequence[Path], collection: Path, **options: Any
+    ) -> Self:
+        """Return a request with the limits and the device of settings.
+
+        Parameters
+        ----------
+        settings : Settings
+        sources : sequence of Path
+            Folders and files.
+        collection : Path
+            Folder of the collection.
+        **options
+            The other fields.
+        """
+        return cls(
+            sources,
+            collection,
+            limits=Limits.from_settings(settings),
+            decoder_bytes=settings.decoder_bytes,
+            decode_seconds=settings.index_decode_seconds,
+            refuse_burned_in=settings.burned_in == "refuse",
+            device=settings.device,
+            **options,
+        )
 
     def check(self) -> None:
         """Raise NotFound or InvalidInput for a source that is missing, or outside the allowed folders."""

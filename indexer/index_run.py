@@ -20,6 +20,7 @@ from cbir.paths import is_inside
 from cbir.store import Collection
 from cbir.store.records import add_labels, hash_patient
 from cbir.store.writer import Writer
+from indexer.check_manifest import check_manifest
 from indexer.describe_files import FileTask, describe_all
 from indexer.guarded_read import OUTSIDE, read_file_inside
 from indexer.index_request import IndexRequest, open_collection
@@ -95,6 +96,8 @@ def run_request(
     """
     request.check()
     manifest = Manifest(request.labels) if request.labels else None
+    if manifest:
+        check_manifest(manifest, request.sources, request.within)
     with open_collection(request.collection, request.profile, request.weights) as collection, progress:
         if collection.profile.volume_grid is None:  # series are counted when they have been grouped
             threading.Thread(target=_count_files, args=(request, progress), daemon=True).start()

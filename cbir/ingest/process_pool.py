@@ -4,15 +4,17 @@ import atexit
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from math import inf
 from multiprocessing import connection, parent_process
 from multiprocessing.connection import Connection
 from queue import Empty, Queue
+from types import ModuleType
 from typing import Any, Generic, TypeVar, cast
 
 from cbir.ingest.memory_limit import private_memory, release_memory
@@ -25,6 +27,7 @@ KEPT_BYTES = 32 * 2**20  # that a task may leave behind before unused memory is 
 EXTENSION_SECONDS = 1.0  # at most this often a task extends its deadline
 
 _context = multiprocessing.get_context("spawn")
+_starting = threading.Lock()
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -161,6 +164,18 @@ class ProcessPool(Generic[Task, Result]):
         return worker
 
 
+@contextmanager
+def _hidden_script() -> Iterator[None]:
+    """Keep a process from importing the script that starts it, which would run it again without a main guard."""
+    with _starting:
+        script = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = script
+
+
 class _WorkerProcess:
     """A process and the pipe to it. The thread that holds it is the only one to use it."""
 
@@ -168,7 +183,8 @@ class _WorkerProcess:
         self._pipe, child_end = _context.Pipe()
         arguments = child_end, function, initializer
         self.process = _context.Process(target=_serve_tasks, args=arguments, daemon=True)
-        self.process.start()
+        with _hidden_script():
+            self.process.start()
         atexit.register(self.process.kill)  # else Python would wait for it
         child_end.close()  # so that the pipe breaks when the process dies
         self._ready = False
