@@ -8,7 +8,7 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.ingest.image_files import file_stamp, find_images
 
 ID = "id:"
-VOLUMES = (".nii", ".nii.gz")
+VOLUMES = (".nii", ".nii.gz", ".zip")
 
 
 def list_queries(sources: Sequence[str], volumes: bool) -> list[str]:
@@ -20,8 +20,8 @@ def list_queries(sources: Sequence[str], volumes: bool) -> list[str]:
         id:IMAGE_ID, image files, folders with images below them, and lists: a csv with a column `path`, or a text
         file with a path per line, relative to its folder.
     volumes : bool
-        The collection is of CT series: a folder stands for the series in its subfolders and its NIfTI files, or
-        without any for its own series.
+        The collection is of CT series: a folder stands for the series in its subfolders, NIfTI files and ZIP
+        archives, or without any for its own series.
 
     Raises
     ------

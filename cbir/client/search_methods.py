@@ -46,7 +46,8 @@ class SearchMethods(ServiceConnection):
         Parameters
         ----------
         query : str, Path, bytes or sequence, optional
-            Image id, file, content of a file, or several files; None if all examples are in the collection.
+            Image id, file, content of a file, or several files; None if all examples are in the collection. In a
+            collection of CT series a file is a ZIP archive of one series, or a NIfTI volume.
         examples : sequence of str
             Ids of further example images; examples are not among the results.
         feedback : mapping of str to float, optional

@@ -19,7 +19,7 @@ from cbir.ingest.query_volume import read_query_volume
 
 def describe_image(
     image: Annotated[
-        Path, Argument(help="Image file; for ct-volume the folder of a series, or a NIfTI file.")
+        Path, Argument(help="Image file; for ct-volume a folder or ZIP archive of a series, or a NIfTI file.")
     ],
     descriptor: Annotated[
         str,

@@ -38,7 +38,7 @@ def search_images(
         Argument(
             metavar="IMAGE",
             help="Image files, or id:IMAGE_ID; several are one query. In a collection of CT series: "
-            "folders of a series, or NIfTI files.",
+            "folders or ZIP archives of a series, or NIfTI files.",
         ),
     ] = None,
     text: Annotated[

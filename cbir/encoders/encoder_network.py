@@ -1,11 +1,13 @@
 """ONNX networks of encoders, run by onnxruntime and pooled."""
 
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.cancellation import checkpoint, locked
 from cbir.encoders.encoder_card import EncoderCard, EncoderInput, VolumeInput
 from cbir.encoders.fit_volume import Prepared, normalise_voxels
 from cbir.encoders.pooling import pool, pooling_matrix
@@ -22,6 +24,7 @@ class EncoderNetwork:
 
     def __init__(self, session: Any, card: EncoderCard) -> None:
         self._session, self._name, self._input = session, card.name, card.input
+        self._one_volume = Lock()  # a volume takes seconds on all cores, and 1.5 GB
         self._tensors = list(dict.fromkeys(output.tensor for output in card.outputs))
         shapes = self._read_shapes(session, card)
         self._pooling = [
@@ -59,11 +62,11 @@ class EncoderNetwork:
 
     def run(self, pixels: Prepared) -> dict[str, NDArray[np.float32]]:
         """Return the outputs for a prepared image or volume by their names."""
-        if isinstance(self._input, VolumeInput):
-            values = normalise_voxels(pixels, self._input)
-        else:
-            values = normalise_pixels(pixels, self._input)
-        return run_session(self._session, self._tensors, values)
+        if not isinstance(self._input, VolumeInput):
+            return run_session(self._session, self._tensors, normalise_pixels(pixels, self._input))
+        with locked(self._one_volume):
+            checkpoint()
+            return run_session(self._session, self._tensors, normalise_voxels(pixels, self._input))
 
 
 def normalise_pixels(pixels: Prepared, shape: EncoderInput) -> NDArray[np.float32]:

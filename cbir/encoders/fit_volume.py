@@ -26,8 +26,8 @@ def fit_input(image: Image, card: EncoderCard) -> Prepared:
         return fit_image(image, card.input)
     if not isinstance(image, Volume):
         raise UnreadableImage(
-            f"the encoder {card.name} describes CT series, not single images; "
-            "search or index the folder of a series, or a NIfTI file, on the command line"
+            f"the encoder {card.name} describes CT series, not single images; index the folder of a series, or a "
+            "NIfTI file, on the command line; search with one, or with a ZIP archive of a series"
         )
     return image.voxels
 

@@ -16,8 +16,11 @@ from cbir.images.pad_resize import pad_resize
 from cbir.images.reading import is_out_of_memory, recognise_format
 from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.images.thumbnail import encode_view, make_thumbnail
+from cbir.images.volume import Volume, VolumeGrid
+from cbir.images.zipped_files import is_zip
 from cbir.ingest.description import DescribedFile, DescribeTask, describe_images, with_deadline
 from cbir.ingest.memory_limit import memory_limit, private_memory
+from cbir.ingest.query_volume import decode_query_volume, middle_slice
 from cbir.ingest.shared_bytes import SharedBytes, load_shared_bytes
 from cbir.query_image import QueryImage, describe_query, select_frame
 
@@ -73,8 +76,10 @@ def _memory_at_start() -> int:
 
 
 def describe_choice(choice: ImageChoice, task: DescribeTask) -> QueryImage:
-    """Describe an image to search with."""
-    return describe_query(_decode_choice(choice), task.load_descriptor())
+    """Describe an image to search with, or for a collection of series a volume."""
+    grid = task.profile.volume_grid
+    image = _decode_choice(choice) if grid is None else _decode_volume(choice, grid)
+    return describe_query(image, task.load_descriptor())
 
 
 def reduce_choice(choice: ImageChoice, side: int) -> QueryImage:
@@ -85,8 +90,8 @@ def reduce_choice(choice: ImageChoice, side: int) -> QueryImage:
 
 
 def render_choice(choice: ImageChoice, side: int) -> RenderedImage:
-    """Render an image as a PNG with a longest side of at most `side` pixels."""
-    image = _decode_choice(choice)
+    """Render an image as a PNG with a longest side of at most `side` pixels; of a zipped series the middle slice."""
+    image = _decode_choice(_slice_of_zip(choice))
     return RenderedImage(encode_view(image, side), image.width, image.height, image.windowing)
 
 
@@ -167,6 +172,21 @@ def _decode_choice(choice: ImageChoice) -> Image:
     if choice.content_hash not in (None, image.content_hash):
         raise OtherPicture(f"{choice.name} shows another picture than when it was indexed")
     return crop(image, choice.region) if choice.region else image
+
+
+def _slice_of_zip(choice: ImageChoice) -> ImageChoice:
+    """Choose the middle slice where the file is a ZIP archive."""
+    if isinstance(choice.file, Path) or not is_zip(data := load_shared_bytes(choice.file)):
+        return choice
+    return replace(choice, file=middle_slice(data, choice.name, choice.limits))
+
+
+def _decode_volume(choice: ImageChoice, grid: VolumeGrid) -> Volume:
+    for name in ("frame", "region", "window"):
+        if getattr(choice, name) is not None:
+            raise InvalidInput(f"{name}: the collection is of CT series, which have none; omit it")
+    assert not isinstance(choice.file, Path), "volumes of a collection are searched with by id"
+    return decode_query_volume(load_shared_bytes(choice.file), choice.name, choice.limits, grid)
 
 
 def _frames(choice: ImageChoice) -> Iterator[Image]:

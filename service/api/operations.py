@@ -10,6 +10,7 @@ from pydantic import BaseModel
 View = TypeVar("View", bound=Callable[..., Any])
 FILE = "a file"  # binary content of a body
 IMAGE_FILES = {"image/*": FILE, "application/dicom": FILE, "application/octet-stream": FILE}
+SERIES_FILES = {"application/zip": FILE, "application/gzip": FILE}
 
 
 @dataclass(frozen=True)

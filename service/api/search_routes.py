@@ -10,7 +10,7 @@ from cbir.search import Answer
 from service.access.audit import log_images
 from service.access.patient_identifiers import patient_key
 from service.api import metrics_routes
-from service.api.operations import IMAGE_FILES, json_response, operation
+from service.api.operations import IMAGE_FILES, SERIES_FILES, json_response, operation
 from service.collections.app_state import AppState, current_state
 from service.collections.image_sources import decode_source
 from service.http import request_params
@@ -26,7 +26,7 @@ RENDERED_SIDE = 1024  # pixels
 @operation(
     "search",
     {200: Answer},
-    body={request_params.JSON: request_params.ById, **IMAGE_FILES},
+    body={request_params.JSON: request_params.ById, **IMAGE_FILES, **SERIES_FILES},
     form=request_params.ByImage,
     several_files=True,
     query=request_params.ByImage,
@@ -42,6 +42,7 @@ def post_search() -> Response:
     by `feedback` or another method that takes several examples; images judged relevant then come first, those judged
     not relevant last. Examples are excluded from the results. A collection whose encoder has a text tower is searched
     by `text` in a JSON body; scores are then the cosines of text and images, and `rerank` is left out or `none`.
+    In a collection of CT series every file is a series: a ZIP archive of its DICOM slices, or a NIfTI volume.
     """
     state, query_id = current_state(), None
     params: request_params.SearchParameters
@@ -106,7 +107,7 @@ def _search_by_upload(state: AppState, files: list[bytes], params: request_param
 @operation(
     "render",
     {200: "image/png"},
-    body=IMAGE_FILES,
+    body=IMAGE_FILES | SERIES_FILES,
     form=request_params.Rendering,
     query=request_params.Rendering,
     problems=(400, 413, 415, 422),
@@ -114,8 +115,9 @@ def _search_by_upload(state: AppState, files: list[bytes], params: request_param
 def post_render() -> Response:
     """Render an uploaded image as PNG, as a search would decode it; the longer side has at most 1024 pixels.
 
-    Headers give the original size (Image-Size: width,height) and, for grey DICOM images, the window (Image-Window:
-    center,width) and the range of values (Image-Values: least,greatest).
+    Of a CT series in a ZIP archive it is the middle slice. Headers give the original size (Image-Size: width,height)
+    and, for grey DICOM images, the window (Image-Window: center,width) and the range of values (Image-Values:
+    least,greatest).
     """
     state = current_state()
     with state.concurrency.admit():

@@ -30,7 +30,7 @@ MULTIPART = "multipart/form-data"
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_TYPES = (JSON, MERGE_PATCH)
-BINARY_TYPES = ("application/dicom", "application/octet-stream")
+BINARY_TYPES = ("application/dicom", "application/gzip", "application/octet-stream", "application/zip")
 MAX_CONDITIONS = 32
 MAX_JSON_NAMES = 10_000
 MAX_NAME_CHARACTERS = 255  # of a re-ranker or a collection
@@ -269,7 +269,8 @@ def uploaded_files(settings: Settings) -> list[bytes]:
     else:
         raise UnsupportedMediaType(
             "send an image as multipart/form-data (field image), or as the body with content type image/*, "
-            'application/dicom or application/octet-stream; or application/json with an "image_id" to search with'
+            'application/dicom, application/zip or application/octet-stream; or application/json with an "image_id" '
+            "to search with"
         )
     if not all(files):
         raise InvalidInput("the image sent is empty")

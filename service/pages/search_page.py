@@ -46,6 +46,7 @@ def index() -> tuple[str, HTTPStatus]:
         images=len(collection.view()),
         profile=collection.profile.name,
         by_text=can_search_by_text(collection.profile),
+        of_series=collection.profile.volume_grid is not None,
         label_keys=list(collection.label_keys()),
         filters=label_filters_of(collection),
         grade_columns=searcher.collection.graded_labels(),

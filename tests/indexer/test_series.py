@@ -10,35 +10,19 @@ import numpy as np
 import pytest
 
 from cbir import settings
-from cbir.encoders import built_in, encoder_files
-from cbir.encoders.encoder_card import VolumeInput
-from cbir.encoders.inflated_resnet import INPUT, OUTPUT
-from cbir.encoders.onnx_messages import write_model, write_node
 from cbir.store import Collection
 from service.app import create_app
 from tests.cbir.images.synthetic_series import stack, write_nifti, write_series
+from tests.indexer.block_means import write_block_means
 from tests.indexer.commands import call, index
 
 SHAPE, SPACING = (40, 48, 48), (6.0, 5.0, 5.0)
 
 
-def block_means() -> bytes:
-    """Return a network with the input and output of the real one, and nothing to wait for: means of 2,048 blocks."""
-    shape = built_in.CARDS["ct-volume"].input
-    assert isinstance(shape, VolumeInput)
-    sides = shape.depth, shape.width, shape.height
-    block = tuple(side // count for side, count in zip(sides, (8, 16, 16), strict=True))
-    nodes = [
-        write_node("AveragePool", [INPUT], "blocks", kernel_shape=block, strides=block),
-        write_node("Flatten", ["blocks"], OUTPUT),
-    ]
-    return write_model(nodes, [], {INPUT: (1, 1, *sides)}, {OUTPUT: (1, 2048)})
-
-
 @pytest.fixture(scope="module")
 def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("encoders")
-    encoder_files.write_network(folder, built_in.CARDS["ct-volume"], block_means())
+    write_block_means(folder)
     return folder
 
 
@@ -156,8 +140,8 @@ def test_killed_and_continued(tmp_path):
 
 
 @pytest.mark.parametrize(("query", "reason"), [
-    ("body1/0003.dcm", "0003.dcm is one slice; name the folder of its series"),
-    ("", "holds 6 series; name the folder of one of them"),
+    ("body1/0003.dcm", "0003.dcm is one slice; search with a folder or ZIP archive of its series"),
+    ("", "holds 6 series; search with the files of one of them"),
     ("magnet", "is of modality MR"),
     ("none", "there is no file or folder"),
 ])  # fmt: skip
@@ -212,10 +196,6 @@ def test_over_http(indexed):
     )
     assert qido[0]["0020000E"]["Value"] == ["1.2.10"]
     for path in (images / "body1" / "0003.dcm", images / "second.nii.gz"):
-        for address in ("/v1/search", "/v1/images"):
-            answer = client.post(address, data=path.read_bytes(), content_type="application/octet-stream")
-            assert answer.status_code == 422
-            assert (
-                "describes CT series, not single images; search or index the folder"
-                in answer.get_json()["detail"]
-            )
+        answer = client.post("/v1/images", data=path.read_bytes(), content_type="application/octet-stream")
+        assert answer.status_code == 422
+        assert "describes CT series, not single images; index the folder" in answer.get_json()["detail"]
