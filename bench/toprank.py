@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from intervals import mean_interval
 from numpy.typing import NDArray
-from scipy import stats
 from torch import nn
 
 from cbir import encoders
@@ -40,7 +40,14 @@ from cbir.training.loss_options import LossOptions
 from cbir.training.network_scoring import score_pictures
 from cbir.training.patient_split import split_by_positive
 from cbir.training.picture_loading import LoadedPictures, load_features, load_pictures
-from cbir.training.ranker_training import POWERS, RANKING, RankerRecipe, train_ranker
+from cbir.training.ranker_training import (
+    POWERS,
+    RANKING,
+    RankerImages,
+    RankerRecipe,
+    RunOptions,
+    train_ranker,
+)
 
 TASKS = {
     "knee": ("grade=4", ("source=knee",)),
@@ -173,7 +180,7 @@ def run_method(
     torch.manual_seed(seed)
     ranker = ValueScorer(DIRECTIONS) if args.encoder else ScoringNetwork(args.backbone, args.side)
     started = time.process_time()
-    outcome = train_ranker(ranker, *task, recipe, folder, args.device, save_every=15.0)
+    outcome = train_ranker(ranker, RankerImages(*task), recipe, RunOptions(folder, args.device, 15.0))
     record = {
         "task": args.task,
         "ratio": ratio,
@@ -255,11 +262,10 @@ def differences(results: list[Row], ratio: int) -> None:
         theirs = by_name[name]
         cells = []
         for measured in ("pos_at_top", "auc", "at_1_percent"):
-            values = np.array([a[measured] - b[measured] for a, b in zip(ours, theirs, strict=True)])
-            half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
-            cells.append(
-                f"{values.mean():>+9.3f} ({values.mean() - half:+.3f} to {values.mean() + half:+.3f})"
+            mean, low, high = mean_interval(
+                [a[measured] - b[measured] for a, b in zip(ours, theirs, strict=True)]
             )
+            cells.append(f"{mean:>+9.3f} ({low:+.3f} to {high:+.3f})")
         times, low, high = multiple(
             np.array([[row["pos_at_top"] for row in rows] for rows in (ours, theirs)])
         )

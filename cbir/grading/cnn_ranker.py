@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.models.linear.ranking_estimator import RankingEstimator
+from cbir.extras import install_command
+from cbir.models.linear.ranking_estimator import FeatureRanker
 from cbir.models.linear.ranking_lists import ListSize
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ SEEDS = 1 << 10
 
 
 @dataclass(eq=False, repr=False)
-class CnnRanker(RankingEstimator):
+class CnnRanker(FeatureRanker):
     """Score pictures by a network that is trained on grades. Needs the extra deep.
 
     `X` is (n, side * side): grey pictures from 0 to 255, row by row.
@@ -71,7 +72,7 @@ class CnnRanker(RankingEstimator):
                 f"a loss is one of {', '.join(LOSSES)}; epochs must be at least 1, a batch 4, the rate above 0"
             )
         if find_spec("torch") is None:
-            raise InvalidInput(f"the ranker {self.name} needs torch: pip install 'cbir[deep]'")
+            raise InvalidInput(f"the ranker {self.name} needs torch: {install_command('deep')}")
         import torch
 
         from cbir.models.scoring_network import ScoringNetwork

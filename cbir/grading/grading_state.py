@@ -15,7 +15,7 @@ from cbir.grading.severity_ranker import SeverityRanker
 from cbir.grading.stored_grading import StoredGrading
 from cbir.grading.stored_network import StoredNetwork
 from cbir.grading.training_range import TrainingRange, fit_training_range
-from cbir.models.linear.ranking_estimator import RankingEstimator
+from cbir.models.linear.ranking_estimator import FeatureRanker
 from cbir.severity.grey_images import read_grey_image
 from cbir.store import Collection
 from cbir.store.filter_conditions import parse_filter
@@ -32,7 +32,7 @@ class GradingState(NamedTuple):
 
     generation: int
     stored: StoredGrading
-    ranker: RankingEstimator | None
+    ranker: FeatureRanker | None
     network: NetworkMean | None
     cases: GradedCases
     scores: Floats

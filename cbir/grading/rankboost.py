@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.models.linear.ranking_estimator import RankingEstimator
+from cbir.models.linear.ranking_estimator import FeatureRanker
 from cbir.models.linear.ranking_lists import ListSize, assign_lists
 
 Floats = NDArray[np.float64]
@@ -15,7 +15,7 @@ Integers = NDArray[np.int64]
 MOST = 1.0 - 1e-9  # of |r|: a ranker without error would have infinite weight
 
 
-class RankBoost(RankingEstimator):
+class RankBoost(FeatureRanker):
     """A weighted vote of weak rankers, each 1 if a feature is above a threshold, else 0.
 
     Each round takes the threshold with the largest |r|, r the weighted share of correctly ordered pairs less that of

@@ -13,7 +13,7 @@ from cbir.grading.grade_scale import GradeScale
 from cbir.grading.graded_list import Smoothing
 from cbir.grading.interpolation import GradeInterpolator
 from cbir.grading.stored_network import StoredNetwork
-from cbir.models.linear.ranking_estimator import RankingEstimator
+from cbir.models.linear.ranking_estimator import FeatureRanker
 
 Floats = NDArray[np.float64]
 
@@ -87,9 +87,10 @@ class StoredGrading(BaseModel):
     patients: int
     fitted: str
 
-    def fitted_ranker(self) -> RankingEstimator:
+    def fitted_ranker(self) -> FeatureRanker:
         """Rebuild the fitted ranker; `network` opens itself."""
         ranker = grading.make_ranker(self.ranker, **self.options)
+        assert isinstance(ranker, FeatureRanker)
         for name, value in self.learned.items():
             kind = np.int64 if name in INTEGERS else np.float64
             if isinstance(value, PackedArray):

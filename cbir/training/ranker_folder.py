@@ -19,7 +19,7 @@ from cbir.training.network_scoring import picture_features, score_pictures
 from cbir.training.patient_split import split_by_positive
 from cbir.training.picture_loading import StageCallback, load_training_images
 from cbir.training.power_choice import chooses_power, train_every_power
-from cbir.training.ranker_training import RankerRecipe, recipe_loss, train_ranker
+from cbir.training.ranker_training import RankerImages, RankerRecipe, RunOptions, recipe_loss, train_ranker
 
 INTENDED_USE = (
     "Research: bringing images that look like the positives of its training to the top of a worklist. Not a medical "
@@ -104,7 +104,8 @@ def train_ranker_folder(
         show("training", step, steps, f"loss {loss:.4f}" + (f", Pos@Top {best:.3f}" if best >= 0 else ""))
 
     train = train_every_power if chooses_power(recipe) else train_ranker
-    outcome = train(network, pixels, positive, parts, recipe, folder, device, save_every, progress)
+    run = RunOptions(folder, device, save_every, progress)
+    outcome = train(network, RankerImages(pixels, positive, parts), recipe, run)
     scores, features = score_pictures(network, pixels, device), picture_features(network, pixels, device)
     scored = {
         name: ScoredImages(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -75,41 +75,48 @@ class RankerRecipe:
             )
 
 
+class RankerImages(NamedTuple):
+    """Images of a ranker's training.
+
+    pictures: (n, side, side) uint8, or an encoder's values (n, d). positive: (n,) bool, the images to score highest.
+    parts: rows of "training" and "validation", each with positives and negatives.
+    """
+
+    pictures: NDArray[Any]
+    positive: NDArray[np.bool_]
+    parts: Parts
+
+
+class RunOptions(NamedTuple):
+    """Folder, device and callback of a training.
+
+    folder: of the checkpoint; created. device: cpu or cuda. save_every: seconds between checkpoints; there is also
+    one after each epoch. progress: receives steps done, all steps, the last loss and the best Pos@Top so far.
+    """
+
+    folder: Path
+    device: str = "cpu"
+    save_every: float = 60.0
+    progress: ProgressCallback = lambda step, steps, loss, best: None
+
+
 def train_ranker(
-    network: ScoringNetwork,
-    pictures: NDArray[np.uint8],
-    positive: NDArray[np.bool_],
-    parts: Parts,
-    recipe: RankerRecipe,
-    folder: Path,
-    device: str = "cpu",
-    save_every: float = 60.0,
-    progress: ProgressCallback = lambda step, steps, loss, best: None,
+    network: ScoringNetwork, images: RankerImages, recipe: RankerRecipe, run: RunOptions
 ) -> dict[str, Any]:
     """Train a scoring network; it ends with the weights of the epoch with the best validation Pos@Top, then AUC.
 
-    A checkpoint in `folder` of the same recipe and images is continued with the same batches.
+    A checkpoint in the folder of the same recipe and images is continued with the same batches.
 
     Parameters
     ----------
     network : ScoringNetwork
         Trained in place.
-    pictures : (n, side, side) uint8
-        Grey pictures.
-    positive : (n,) bool
-        Whether a picture is positive.
-    parts : dict
-        Rows of "training" and "validation", each with positives and negatives.
+    images : RankerImages
+        Images.
     recipe : RankerRecipe
         Options of the training.
-    folder : Path
-        Folder of the checkpoint; created.
-    device : str
-        cpu or cuda.
-    save_every : float
-        Seconds between checkpoints; there is also one after each epoch.
-    progress : callable
-        Receives steps done, all steps, the last loss and the best Pos@Top so far.
+    run : RunOptions
+        Folder, device and callback.
 
     Returns
     -------
@@ -121,10 +128,10 @@ def train_ranker(
     InvalidInput
         If the checkpoint is of another training, or the loss becomes infinite.
     """
-    run = _RankerRun(network, pictures, positive, parts, recipe, folder, device)
-    outcome = run.train(save_every, progress)
+    training = _RankerRun(network, images, recipe, run)
+    outcome = training.train(run.save_every, run.progress)
     if recipe.method in LAST_LAYERS:
-        outcome["penalty"] = refit_last_layer(recipe.method, network, pictures, positive, parts, device)
+        outcome["penalty"] = refit_last_layer(recipe.method, network, *images, run.device)
     return outcome
 
 
@@ -148,15 +155,9 @@ class _RankerRun(TrainingRun):
     """Training of a ranker."""
 
     def __init__(
-        self,
-        ranker: ScoringNetwork,
-        pictures: NDArray[np.uint8],
-        positive: NDArray[np.bool_],
-        parts: Parts,
-        recipe: RankerRecipe,
-        folder: Path,
-        device: str,
+        self, ranker: ScoringNetwork, images: RankerImages, recipe: RankerRecipe, run: RunOptions
     ) -> None:
+        pictures, positive, parts = images
         self.ranker, self.positive, self.parts = ranker, positive, parts
         training = parts["training"]
         sampler: BatchSampler
@@ -167,8 +168,8 @@ class _RankerRun(TrainingRun):
         else:
             sampler = ShuffledSampler(len(training), recipe.positives + recipe.negatives, recipe.seed)
         fingerprint = (positive, training, parts["validation"])
-        super().__init__(ranker, pictures, training, recipe, sampler, fingerprint, folder, device)
-        self.loss = recipe_loss(recipe, positive[training]).to(device)
+        super().__init__(ranker, pictures, training, recipe, sampler, fingerprint, run.folder, run.device)
+        self.loss = recipe_loss(recipe, positive[training]).to(run.device)
         self.parallel = recipe.options.build_parallel()
         learned = [*ranker.parameters(), *self.loss.parameters()]
         self.optimizer = torch.optim.SGD(learned, recipe.rate, MOMENTUM, nesterov=True)

@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from cbir.errors import InvalidInput
 from cbir.models.linear.kernel_map import Tuning, fit_kernel_map, kernels, project_features
-from cbir.models.linear.ranking_estimator import RankingEstimator
+from cbir.models.linear.ranking_estimator import FeatureRanker
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -20,7 +20,7 @@ LANDMARKS = 300  # images, at most
 LEAST = 1e-10  # eigenvalue of the landmarks' kernel matrix
 
 
-class KernelRanker(RankingEstimator):
+class KernelRanker(FeatureRanker):
     """A ranker whose scores are the products of `coef_` with standardised features, or with kernels at `landmarks_`.
 
     Attributes

@@ -20,7 +20,7 @@ Integers = NDArray[np.int64]
 class RankingEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A ranking function: higher scores for more severe cases.
 
-    The constructor stores options; `fit` learns, into attributes that end with `_`. Features are standardised inside.
+    The constructor stores options; `fit` learns, into attributes that end with `_`.
     """
 
     name: ClassVar[str]
@@ -28,13 +28,14 @@ class RankingEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     list_size: ListSize
     seed: int
 
-    def fit(self, X: ArrayLike, y: ArrayLike, groups: Any = None) -> Self:
+    @abstractmethod
+    def fit(self, X: Any, y: ArrayLike, groups: Any = None) -> Self:
         """Fit the ranking function.
 
         Parameters
         ----------
         X : (n, d)
-            Features.
+            Features; of some rankers pictures.
         y : (n,)
             Grades, at least two different ones; larger is more severe.
         groups : (n,), optional
@@ -45,6 +46,24 @@ class RankingEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         InvalidInput
             If these do not fit or an option is out of range.
         """
+
+    @abstractmethod
+    def predict(self, X: Any) -> Floats:
+        """Return scores (n,) float64 of `X`, which is of the kind of `fit`; raise InvalidInput if it is not."""
+
+    def score(self, X: Any, y: ArrayLike) -> float:
+        """Return the mean NDCG, 0 to 1, of `X` with grades `y` (Huang et al. 2010, eq. 4)."""
+        scores = self.predict(X)
+        _, grades = check_graded(scores[:, None], y)
+        lists = assign_lists(len(grades), self.list_size, np.random.default_rng(self.seed))
+        return mean_or_nan(ndcg_of_lists(scores, grades, lists))
+
+
+class FeatureRanker(RankingEstimator):
+    """A ranker of features, which it standardises."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: Any = None) -> Self:
+        """Standardise the features and learn from them; see `RankingEstimator.fit`."""
         features, grades = check_graded(X, y)
         if grades.min() == grades.max():
             raise InvalidInput(f"all {len(grades)} grades are equal; there is nothing to rank")
@@ -61,12 +80,6 @@ class RankingEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """Return scores (n,) float64 of features `X` (n, d). Raises InvalidInput if d is not that of `fit`."""
         check_is_fitted(self, "scale_")
         return self._scores(self._standardised(check_features(X, self.n_features_in_)))
-
-    def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Return the mean NDCG, 0 to 1, of features `X` with grades `y` (Huang et al. 2010, eq. 4)."""
-        features, grades = check_graded(X, y)
-        lists = assign_lists(len(grades), self.list_size, np.random.default_rng(self.seed))
-        return mean_or_nan(ndcg_of_lists(self.predict(features), grades, lists))
 
     def standardised(self, X: ArrayLike) -> NDArray[np.float32]:
         """Return features `X` (n, d) as multiples of the deviation in training; constant ones are 0."""
@@ -85,7 +98,7 @@ class RankingEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """Return scores (n,) of standardised features `Z` (n, d)."""
 
 
-class LinearRanker(RankingEstimator):
+class LinearRanker(FeatureRanker):
     """A ranker whose scores are the products of standardised features with `coef_` (d,)."""
 
     coef_: Floats

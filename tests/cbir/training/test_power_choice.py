@@ -10,7 +10,7 @@ from cbir.models.scoring_network import ScoringNetwork
 from cbir.training.loss_options import LossOptions
 from cbir.training.network_scoring import score_pictures
 from cbir.training.power_choice import chooses_power, train_every_power
-from cbir.training.ranker_training import POWERS, RankerRecipe, train_ranker
+from cbir.training.ranker_training import POWERS, RankerImages, RankerRecipe, RunOptions, train_ranker
 
 RECIPE = RankerRecipe(epochs=1, positives=4, negatives=20, rate=0.05, augment=False)
 
@@ -19,7 +19,8 @@ RECIPE = RankerRecipe(epochs=1, positives=4, negatives=20, rate=0.05, augment=Fa
 def noise():
     """Pictures without anything to learn, so that each p ends with other scores."""
     pictures = np.random.default_rng(0).integers(0, 256, (80, 32, 32), dtype=np.uint8)
-    return pictures, np.arange(80) % 4 == 0, {"training": np.arange(48), "validation": np.arange(48, 80)}
+    parts = {"training": np.arange(48), "validation": np.arange(48, 80)}
+    return RankerImages(pictures, np.arange(80) % 4 == 0, parts)
 
 
 def new_network():
@@ -30,7 +31,7 @@ def new_network():
 @pytest.fixture(scope="module")
 def chosen(noise, tmp_path_factory):
     network = new_network()
-    return network, train_every_power(network, *noise, RECIPE, tmp_path_factory.mktemp("powers"))
+    return network, train_every_power(network, noise, RECIPE, RunOptions(tmp_path_factory.mktemp("powers")))
 
 
 def test_the_best_on_validation_is_kept(noise, chosen):
@@ -47,7 +48,7 @@ def test_the_best_on_validation_is_kept(noise, chosen):
 
 def test_each_training_starts_from_the_given_weights(noise, chosen, tmp_path):
     recipe = RankerRecipe(**{**vars(RECIPE), "options": LossOptions(p=POWERS[-1])})
-    alone = train_ranker(new_network(), *noise, recipe, tmp_path)
+    alone = train_ranker(new_network(), noise, recipe, RunOptions(tmp_path))
     assert alone["history"][0]["auc"] == pytest.approx(chosen[1]["powers"][-1]["auc"])
 
 

@@ -26,7 +26,14 @@ from cbir.training.last_layer import LAST_LAYERS, refit_last_layer
 from cbir.training.loss_options import LossOptions
 from cbir.training.network_scoring import picture_features, score_pictures
 from cbir.training.patient_split import split_by_positive
-from cbir.training.ranker_training import METHODS, RankerRecipe, recipe_loss, train_ranker
+from cbir.training.ranker_training import (
+    METHODS,
+    RankerImages,
+    RankerRecipe,
+    RunOptions,
+    recipe_loss,
+    train_ranker,
+)
 
 torch.set_num_threads(1)  # the work is small, and other tests want the cores
 
@@ -48,7 +55,8 @@ def drawn(count=150, seed=0):
 @pytest.fixture(scope="module")
 def task():
     pictures, positive = drawn()
-    return pictures, positive, split_by_positive(positive.tolist(), [str(i) for i in range(len(positive))])
+    parts = split_by_positive(positive.tolist(), [str(i) for i in range(len(positive))])
+    return RankerImages(pictures, positive, parts)
 
 
 def made(seed=0):
@@ -64,7 +72,7 @@ def weights_of(ranker):
 def test_every_method_learns(method, task, tmp_path):
     pictures, positive, parts = task
     ranker = made()
-    told = train_ranker(ranker, *task, RankerRecipe(method, **SHORT | {"epochs": 8}), tmp_path)
+    told = train_ranker(ranker, task, RankerRecipe(method, **SHORT | {"epochs": 8}), RunOptions(tmp_path))
     test = parts["test"]
     assert auc(score_pictures(ranker, pictures[test]), positive[test]) > 0.9
     assert len(told["history"]) == 8
@@ -79,7 +87,7 @@ def test_loss_options_reach_the_loss(task, tmp_path):
     histories = []
     for number, options in enumerate((LossOptions(), replace(steep, parallel=None), steep)):
         recipe = RankerRecipe("sodeep-map", **SHORT, options=options)
-        outcome = train_ranker(made(), *task, recipe, tmp_path / str(number))
+        outcome = train_ranker(made(), task, recipe, RunOptions(tmp_path / str(number)))
         histories.append([row["loss"] for row in outcome["history"]])
     plain, alone, aided = histories
     assert abs(plain[0] - alone[0]) > 0.1  # the logarithm of a precision, or a rank
@@ -98,46 +106,51 @@ def test_going_on_gives_what_never_stopping_gives(method, task, tmp_path):
 
     recipe = RankerRecipe(method, **SHORT)
     whole, stopped, again = made(), made(), made(9)
-    train_ranker(whole, *task, recipe, tmp_path / "whole")
+    train_ranker(whole, task, recipe, RunOptions(tmp_path / "whole"))
     with pytest.raises(Killed):
-        train_ranker(stopped, *task, recipe, tmp_path / "stopped", save_every=0.0, progress=stop)
+        train_ranker(stopped, task, recipe, RunOptions(tmp_path / "stopped", save_every=0.0, progress=stop))
     steps = []
-    train_ranker(again, *task, recipe, tmp_path / "stopped", progress=lambda *told: steps.append(told[0]))
+    train_ranker(
+        again, task, recipe, RunOptions(tmp_path / "stopped", progress=lambda *told: steps.append(told[0]))
+    )
     assert steps[0] == 7  # the step that was stopped before it was saved
     assert torch.equal(weights_of(again), weights_of(whole))
 
 
 def test_a_seed_decides(task, tmp_path):
     one, same, other = made(), made(), made()
-    train_ranker(one, *task, RankerRecipe(**SHORT), tmp_path / "one")
-    train_ranker(same, *task, RankerRecipe(**SHORT), tmp_path / "same")
-    train_ranker(other, *task, RankerRecipe(**SHORT, seed=1), tmp_path / "other")
+    train_ranker(one, task, RankerRecipe(**SHORT), RunOptions(tmp_path / "one"))
+    train_ranker(same, task, RankerRecipe(**SHORT), RunOptions(tmp_path / "same"))
+    train_ranker(other, task, RankerRecipe(**SHORT, seed=1), RunOptions(tmp_path / "other"))
     assert torch.equal(weights_of(one), weights_of(same))
     assert not torch.equal(weights_of(one), weights_of(other))
 
 
 def test_a_checkpoint_of_another_training_is_refused(task, tmp_path):
-    pictures, positive, parts = task
-    train_ranker(made(), *task, RankerRecipe(**SHORT), tmp_path)
+    train_ranker(made(), task, RankerRecipe(**SHORT), RunOptions(tmp_path))
     for other in (RankerRecipe(**SHORT, options=LossOptions(p=2.0)), RankerRecipe("focal", **SHORT)):
         with pytest.raises(InvalidInput, match="another training"):
-            train_ranker(made(), *task, other, tmp_path)
+            train_ranker(made(), task, other, RunOptions(tmp_path))
     with pytest.raises(InvalidInput, match="another training"):
-        train_ranker(made(), 255 - pictures, positive, parts, RankerRecipe(**SHORT), tmp_path)
+        train_ranker(
+            made(), task._replace(pictures=255 - task.pictures), RankerRecipe(**SHORT), RunOptions(tmp_path)
+        )
 
 
 def test_a_checkpoint_of_another_version_is_refused(task, tmp_path):
-    train_ranker(made(), *task, RankerRecipe(**SHORT), tmp_path)
+    train_ranker(made(), task, RankerRecipe(**SHORT), RunOptions(tmp_path))
     state = checkpoint.read_checkpoint(tmp_path / "checkpoint.pt")
     del state["form"]
     checkpoint.write_checkpoint(tmp_path / "checkpoint.pt", state)
     with pytest.raises(InvalidInput, match="another version of cbir"):
-        train_ranker(made(), *task, RankerRecipe(**SHORT), tmp_path)
+        train_ranker(made(), task, RankerRecipe(**SHORT), RunOptions(tmp_path))
 
 
 def test_a_rate_far_too_high_is_told(task, tmp_path):
     with pytest.raises(InvalidInput, match=r"lower rate|not numbers"):
-        train_ranker(made(), *task, RankerRecipe("cross-entropy", **SHORT | {"rate": 1e30}), tmp_path)
+        train_ranker(
+            made(), task, RankerRecipe("cross-entropy", **SHORT | {"rate": 1e30}), RunOptions(tmp_path)
+        )
 
 
 def test_the_losses_of_the_paper():
