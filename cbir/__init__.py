@@ -1,3 +1,54 @@
-"""Content-based retrieval of medical images: image in, ranked cases out."""
+"""Content-based retrieval of medical images: image in, ranked cases out.
+
+>>> import cbir
+>>> cbir.index("scans", "collection")
+>>> db = cbir.open("collection")
+>>> hits = db.search("query.dcm", k=5)
+
+docs/python.md explains these functions. They are imported when they are used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cbir.client.http_client import Client as Client
+    from cbir.errors import CbirError as CbirError
+    from cbir.python_api.collection_search import OpenCollection as OpenCollection
+    from cbir.python_api.collection_search import open as open
+    from cbir.python_api.describe_image_file import describe as describe
+    from cbir.python_api.evaluate_collection import Evaluation as Evaluation
+    from cbir.python_api.evaluate_collection import evaluate as evaluate
+    from cbir.python_api.index_folder import index as index
+    from cbir.rerank.rerank_vectors import rerank_vectors as rerank_vectors
+    from cbir.search.hits import Hits as Hits
+    from cbir.search.search_models import Hit as Hit
 
 __version__ = "0.1.0"
+
+MODULES = {  # of the names that importing cbir alone does not load
+    "CbirError": "cbir.errors",
+    "Client": "cbir.client",
+    "Evaluation": "cbir.python_api.evaluate_collection",
+    "Hit": "cbir.search.search_models",
+    "Hits": "cbir.search.hits",
+    "OpenCollection": "cbir.python_api.collection_search",
+    "describe": "cbir.python_api.describe_image_file",
+    "evaluate": "cbir.python_api.evaluate_collection",
+    "index": "cbir.python_api.index_folder",
+    "open": "cbir.python_api.collection_search",
+    "rerank_vectors": "cbir.rerank.rerank_vectors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name of the API: FAISS, OpenCV and the database take a second."""
+    if name == "rerank":  # a package, which can be called
+        return import_module("cbir.rerank")
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *MODULES, "rerank"})

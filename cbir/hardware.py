@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from cbir.errors import InvalidInput
+from cbir.extras import install_command
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -35,7 +36,7 @@ def _cuda_problem(require_driver: bool) -> str | None:
     if require_driver and not any(driver.exists() for driver in DRIVERS):
         return "this machine has no GPU driver"
     if find_spec("torch") is None:
-        return "torch is not installed (pip install 'cbir[deep]')"
+        return f"torch is not installed ({install_command('deep')})"
     import torch
 
     if not torch.cuda.is_available():

@@ -7,25 +7,7 @@ import typer
 import cbir
 from cbir.commands.lazy_commands import LazyCommands
 from cbir.errors import CbirError
-
-EXTRAS = {  # packages that commands import first, and the extra of pyproject.toml that brings each
-    "dicomweb_client": "pacs",
-    "highdicom": "pacs",
-    "httpx": "client",
-    "huggingface_hub": "hub",
-    "ir_measures": "evaluate",
-    "matplotlib": "evaluate",
-    "onnxscript": "hub",
-    "open_clip": "hub",
-    "pynetdicom": "pacs",
-    "requests": "pacs",
-    "safetensors": "deep",
-    "statsmodels": "evaluate",
-    "timm": "hub",
-    "torch": "deep",
-    "torchvision": "deep",
-    "transformers": "hub",
-}
+from cbir.extras import missing_package
 
 app = typer.Typer(
     cls=LazyCommands,
@@ -53,8 +35,8 @@ def _cbir(
 
 def error_advice(error: Exception) -> str | None:
     """Describe a system or database error in one line; return None for a bug in cbir."""
-    if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
-        return f"this needs {error.name}: pip install 'cbir[{extra}]'"
+    if isinstance(error, ModuleNotFoundError):
+        return missing_package(error)
     if isinstance(error, OSError):
         return f"{error.filename or 'the system'}: {error.strerror or error}"
     if type(error).__module__.partition(".")[0] in ("sqlalchemy", "sqlite3"):

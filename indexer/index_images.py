@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cbir import settings
+from cbir.errors import InvalidInput
 from cbir.threads import cores
 from indexer.index_progress import ProgressBar
 from indexer.index_request import IndexRequest
@@ -48,37 +49,19 @@ def index_images(
 
     Parameters
     ----------
-    sources : str, path-like or sequence of them
-        Folders, searched recursively, and image files.
-    collection : str or path-like
-        Folder of the collection; created if it does not exist.
-    labels : str or path-like, optional
-        CSV file with a column `path`, relative to the file, and any label columns; `patient` becomes a keyed hash.
-    profile : str, optional
-        Encoder, descriptor, folder of a trained embedding, or NETWORK+DESCRIPTOR, of a new collection.
-    weights : mapping of str to float, optional
-        Factor of each part's share of the distance, of a new collection.
+    sources, collection, labels
+        As of `cbir.index`.
+    profile, weights
+        Of a new collection: name of a descriptor or encoder, and factors of its parts.
     jobs : int, optional
         Processes, at least 1; by default the number of cores.
     duplicates, restore : bool
         Also add pictures that the collection has already, and those that were deleted earlier.
     progress : bool
         Show a bar on stderr.
-
-    Returns
-    -------
-    IndexSummary
-        Counts: `indexed`, `already`, `duplicates`, `refused`, ...; `examples` has refused files with the reasons.
-
-    Raises
-    ------
-    NotFound
-        For a missing source.
-    InvalidInput
-        If the collection has another profile, or a file of labels fits none of the images.
-    CollectionBusy
-        If another process is writing to the collection.
     """
+    if jobs is not None and jobs < 1:
+        raise InvalidInput(f"jobs: at least 1, not {jobs}")
     several = [sources] if isinstance(sources, str | os.PathLike) else sources
     request = IndexRequest.with_settings(
         settings.load(),

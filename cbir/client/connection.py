@@ -1,22 +1,22 @@
 """Connection to a service: requests, problem responses, and the parts of a request that several methods send."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Self, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel
 
 from cbir.client import messages
-from cbir.errors import CbirError
-
-if TYPE_CHECKING:
-    from cbir.images import Region
+from cbir.errors import CbirError, InvalidInput, UnreadableImage
+from cbir.search.query_kinds import is_array, list_examples
 
 SECONDS = 60.0
 
-ImageData = Path | bytes
+ImageData = str | os.PathLike[str] | bytes
+Region = tuple[int, int, int, int]  # as of cbir.images, which takes a second to import
 Window = tuple[float, float]
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -29,7 +29,7 @@ class DecodeOptions(TypedDict, total=False):
     """
 
     frame: int | None
-    region: "Region | None"
+    region: Region | None
     window: Window | None
 
 
@@ -44,6 +44,10 @@ class ServiceError(CbirError):
         super().__init__(f"{problem.title} ({problem.status}): {problem.detail}")
         self.problem = problem
         self.retry_after = retry_after
+
+
+class ServiceUnreachable(CbirError, httpx.ConnectError):
+    """No service answers at the address."""
 
 
 class ServiceConnection:
@@ -109,7 +113,10 @@ class ServiceConnection:
         """Send a request; `with_collection` adds the name of the collection."""
         if with_collection and self.collection_name:
             options["params"] = {**options.get("params", {}), "collection": self.collection_name}
-        response = self.http.request(method, path, **options)
+        try:
+            response = self.http.request(method, path, **options)
+        except httpx.ConnectError as error:
+            raise ServiceUnreachable(f"{self.http.base_url} cannot be reached: {error}") from error
         if response.is_success:
             return response
         wait = response.headers.get("Retry-After", "")
@@ -151,12 +158,27 @@ def image_path(image_id: str) -> str:
     return f"/v1/images/{quote(image_id, safe='')}"
 
 
-def multipart(images: ImageData | Sequence[ImageData]) -> list[tuple[str, tuple[str, bytes]]]:
+def multipart(images: Any) -> list[tuple[str, tuple[str, bytes]]]:
     """Return multipart fields without file names, which may be names of patients."""
     return [("image", ("image", data)) for data in read_files(images)]
 
 
-def read_files(images: ImageData | Sequence[ImageData]) -> list[bytes]:
-    """Return the contents of one or several files, which may be given as paths."""
-    files = [images] if isinstance(images, Path | bytes) else images
-    return [file if isinstance(file, bytes) else file.read_bytes() for file in files]
+def read_files(images: Any) -> list[bytes]:
+    """Return the contents of one or several files: paths, contents, or arrays of samples, which become PNG files."""
+    return [_read_file(file) for file in list_examples(images)]
+
+
+def _read_file(file: Any) -> bytes:
+    if isinstance(file, bytes | bytearray):
+        return bytes(file)
+    if isinstance(file, str | os.PathLike):
+        try:
+            return Path(file).read_bytes()
+        except OSError as error:
+            raise UnreadableImage(f"{file} cannot be read: {error.strerror}") from error
+    if not is_array(file):
+        raise InvalidInput(f"an image is a file, its content or an array, not {type(file).__name__}")
+    from cbir.images import from_array
+    from cbir.images.thumbnail import encode_image
+
+    return encode_image(from_array(file).pixels, ".png")

@@ -1,8 +1,8 @@
-"""Python client of the HTTP API: `pip install cbir[client]`.
+"""Python client of the HTTP API; needs the extra `client`.
 
 with Client("http://127.0.0.1:8000") as client:
-    for hit in client.search(Path("query.png"), k=5).results:
-        print(hit.rank, hit.image_id, hit.score)
+    for hit in client.search("query.png", k=5):
+        print(hit.rank, hit.id, hit.score)
 """
 
 import time
@@ -11,12 +11,12 @@ from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
 from cbir.client import messages
-from cbir.client.connection import ServiceError
+from cbir.client.connection import ServiceError, ServiceUnreachable
 from cbir.client.dicomweb_methods import DicomwebMethods
 from cbir.client.image_methods import ImageMethods
 from cbir.client.search_methods import SearchMethods
 
-__all__ = ["Client", "ServiceError"]
+__all__ = ["Client", "ServiceError", "ServiceUnreachable"]
 
 FINAL_STATES = ("done", "cancelled", "failed")
 
@@ -37,8 +37,16 @@ class IndexOptions(TypedDict, total=False):
 class Client(SearchMethods, ImageMethods, DicomwebMethods):
     """Client of one service. Thread-safe.
 
-    Every method raises ServiceError for a problem response and httpx.TransportError without a response.
+    Every method raises ServiceError for a problem response, ServiceUnreachable (an httpx.ConnectError) where no
+    service listens, and another httpx.TransportError where the connection fails.
     """
+
+    def __len__(self) -> int:
+        """Return the number of images of the collection."""
+        return self.collection().images
+
+    def __bool__(self) -> bool:
+        return True
 
     # The collection
 

@@ -2,13 +2,9 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from cbir.client import messages
-from cbir.client.connection import ImageData, ServiceConnection, decode_form, image_path, multipart
-
-if TYPE_CHECKING:
-    from cbir.images import Region
+from cbir.client.connection import ImageData, Region, ServiceConnection, decode_form, image_path, multipart
 
 
 class ImageMethods(ServiceConnection):
@@ -104,7 +100,7 @@ class ImageMethods(ServiceConnection):
         """Return a JPEG with a longer side of at most 256 pixels."""
         return self._request("GET", f"{image_path(image_id)}/thumbnail").content
 
-    def picture(self, image_id: str, *, region: "Region | None" = None) -> bytes:
+    def picture(self, image_id: str, *, region: Region | None = None) -> bytes:
         """Return a PNG with a longer side of at most 1024 pixels, or the thumbnail if nothing larger is stored.
 
         `region` selects a part of the image: (x, y, width, height) in its pixels.

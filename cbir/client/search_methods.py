@@ -2,24 +2,24 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Unpack
+from typing import Any, Unpack
 
 from cbir.client import messages
 from cbir.client.connection import (
     DecodeOptions,
-    ImageData,
+    Region,
     ServiceConnection,
+    ServiceError,
     Window,
     assignments,
     decode_form,
+    image_path,
     multipart,
     without_none,
 )
 from cbir.errors import InvalidInput
-from cbir.search import Answer
-
-if TYPE_CHECKING:
-    from cbir.images import Region
+from cbir.search.hits import Hits
+from cbir.search.query_kinds import image_id_of, list_examples
 
 
 class SearchMethods(ServiceConnection):
@@ -27,39 +27,39 @@ class SearchMethods(ServiceConnection):
 
     def search(
         self,
-        query: str | ImageData | Sequence[ImageData] | None = None,
+        query: Any = None,
         *,
         examples: Sequence[str] = (),
         feedback: Mapping[str, float] | None = None,
         k: int | None = None,
         rerank: str | None = None,
         parameters: Mapping[str, float | str] | None = None,
-        where: Sequence[str] = (),
+        where: str | Sequence[str] = (),
         exclude_patient: str | None = None,
         frame: int | None = None,
-        region: "Region | None" = None,
+        region: Region | None = None,
         window: Window | None = None,
         text: str | None = None,
-    ) -> Answer:
+    ) -> Hits:
         """Search for images similar to one or several examples, or by text.
 
         Parameters
         ----------
-        query : str, Path, bytes or sequence, optional
-            Image id, file, content of a file, or several files; None if all examples are in the collection. In a
-            collection of CT series a file is a ZIP archive of one series, or a NIfTI volume.
+        query : str, path-like, bytes, array or sequence of them, optional
+            File, content of a file, samples (`cbir.images.from_array`), or image id; "id:ID" where a file has the
+            name of an id. Several are one query. None if all examples are in the collection.
         examples : sequence of str
-            Ids of further example images; examples are not among the results.
+            Ids of further example images; examples are not among the hits.
         feedback : mapping of str to float, optional
             Relevance from -1 to 1 by image id, for relevance feedback.
         k : int, optional
-            Number of results.
+            Number of hits.
         rerank : str, optional
             Re-ranking method.
         parameters : mapping of str to float or str, optional
             Parameters of the method that differ from its defaults, such as {"P": 9}; `rerankers` lists them.
-        where : sequence of str
-            Label conditions, for instance "modality=CT".
+        where : str or sequence of str
+            Label conditions, for instance "modality=CT"; all must hold.
         exclude_patient : str, optional
             Key of a patient whose images are left out; with the scope admin also an identifier.
         frame : int, optional
@@ -71,40 +71,58 @@ class SearchMethods(ServiceConnection):
         text : str, optional
             Words to search with instead of examples, in a collection whose encoder has a text tower.
 
+        Returns
+        -------
+        Hits
+            As of the Python API; pictures of a notebook are the service's thumbnails.
+
         Raises
         ------
         InvalidInput
             If frame or window are given for an image id, which is searched with as it was indexed, or text together
             with a file.
         """
+        several = list_examples(query)
+        ids = [image_id for example in several if (image_id := image_id_of(example)) is not None]
+        files = [example for example in several if image_id_of(example) is None]
+        judgements = [
+            {"image_id": image_id, "relevance": relevance} for image_id, relevance in (feedback or {}).items()
+        ]
         fields = without_none(
             k=k,
             rerank=rerank,
             exclude_patient=exclude_patient,
-            where=list(where) or None,
-            examples=list(examples) or None,
+            where=[where] if isinstance(where, str) else list(where) or None,
         )
-        judgements = [
-            {"image_id": image_id, "relevance": relevance} for image_id, relevance in (feedback or {}).items()
-        ]
-        if isinstance(query, str) or query is None:
+        if files:
+            if text is not None:
+                raise InvalidInput("text: search with it or with a file")
+            form = fields | decode_form(frame=frame, region=region, window=window)
+            form |= without_none(
+                parameters=assignments(parameters),
+                examples=[*ids, *examples] or None,
+                feedback=json.dumps(judgements) if judgements else None,
+            )
+            hits = self._fetch(Hits, "POST", "/v1/search", files=multipart(files), data=form)
+        else:
             if frame is not None or window is not None:
                 raise InvalidInput("frame, window: only of a file; an image of the collection has its own")
             body = fields | without_none(
-                image_id=query,
+                image_id=ids[0] if ids else None,
+                examples=[*ids[1:], *examples] or None,
                 text=text,
                 region=region,
                 feedback=judgements or None,
                 parameters=dict(parameters) if parameters else None,
             )
-            return self._fetch(Answer, "POST", "/v1/search", json=body)
-        if text is not None:
-            raise InvalidInput("text: search with it or with a file")
-        if judgements:
-            fields["feedback"] = json.dumps(judgements)
-        form = fields | decode_form(frame=frame, region=region, window=window)
-        form |= without_none(parameters=assignments(parameters))
-        return self._fetch(Answer, "POST", "/v1/search", files=multipart(query), data=form)
+            hits = self._fetch(Hits, "POST", "/v1/search", json=body)
+        return hits.with_pictures(self._find_thumbnail)
+
+    def _find_thumbnail(self, image_id: str) -> bytes | None:
+        try:
+            return self._request("GET", f"{image_path(image_id)}/thumbnail").content
+        except ServiceError:  # deleted meanwhile, or nothing is stored
+            return None
 
     def rerankers(self) -> messages.RerankerList:
         """List the re-rankers with their parameters, defaults and bounds."""
@@ -113,8 +131,8 @@ class SearchMethods(ServiceConnection):
             self._request("GET", url, with_collection=False).content
         )
 
-    def render(self, query: ImageData, **options: Unpack[DecodeOptions]) -> bytes:
-        """Return the image in a file, or in its content, as PNG, decoded as for a search with `DecodeOptions`."""
+    def render(self, query: Any, **options: Unpack[DecodeOptions]) -> bytes:
+        """Return the image in a file, its content or an array as PNG, decoded with `DecodeOptions`."""
         form = decode_form(**options)
         return self._request(
             "POST", "/v1/render", with_collection=False, files=multipart(query), data=form
@@ -122,7 +140,7 @@ class SearchMethods(ServiceConnection):
 
     def grade(
         self,
-        query: str | ImageData,
+        query: Any,
         *,
         grade_column: str | None = None,
         exclude_patient: str | None = None,
@@ -132,8 +150,8 @@ class SearchMethods(ServiceConnection):
 
         Parameters
         ----------
-        query : str, Path or bytes
-            Image id, file, or content of a file.
+        query : str, path-like, bytes or array
+            File, content of a file, samples, or image id.
         grade_column : str, optional
             Label with the grades; None for the only one with a fitted ranker.
         exclude_patient : str, optional
@@ -148,10 +166,11 @@ class SearchMethods(ServiceConnection):
         """
         form = without_none(exclude_patient=exclude_patient) | decode_form(**options)
         column = without_none(grade_column=grade_column)
-        if not isinstance(query, str):
+        image_id = image_id_of(query)
+        if image_id is None:
             return self._fetch(
                 messages.Grade, "POST", "/v1/grade", files=multipart(query), data=column | form
             )
         if form:
             raise InvalidInput(f"{next(iter(form))}: only of a file; an image of the collection has its own")
-        return self._fetch(messages.Grade, "POST", "/v1/grade", json={"image_id": query} | column)
+        return self._fetch(messages.Grade, "POST", "/v1/grade", json={"image_id": image_id} | column)

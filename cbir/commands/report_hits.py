@@ -11,6 +11,7 @@ from cbir.archive_client import ArchiveClient
 from cbir.atomic import open_private
 from cbir.commands import options
 from cbir.errors import InvalidInput, UnreadableImage
+from cbir.extras import install_command
 from cbir.images import Limits, read_images
 from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.search import Answer, Hit, Request, Searcher, Stopwatch, select_frame
@@ -61,7 +62,7 @@ def report_hits(
     try:
         from cbir.structured_report import ReportedHit, build_structured_report
     except ImportError as error:
-        raise InvalidInput("reports need highdicom: pip install 'cbir[pacs]'") from error
+        raise InvalidInput(f"reports need highdicom: {install_command('pacs')}") from error
     with Collection(collection) as opened:
         searcher = Searcher(opened, loaded)
         parameters = options.parse_parameters(parameter)

@@ -1,6 +1,7 @@
 """Check for torch, which commands that train or run networks need."""
 
 from cbir.errors import InvalidInput
+from cbir.extras import install_command
 
 
 def require_torch(device: str, threads: int) -> None:
@@ -8,7 +9,7 @@ def require_torch(device: str, threads: int) -> None:
     try:
         import torch
     except ModuleNotFoundError as error:
-        raise InvalidInput("networks need torch: pip install 'cbir[deep]'") from error
+        raise InvalidInput(f"networks need torch: {install_command('deep')}") from error
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:

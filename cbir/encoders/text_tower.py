@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cbir.encoders.encoder_card import EncoderCard
 from cbir.encoders.encoder_files import read_text_files, text_paths
 from cbir.errors import InvalidInput
+from cbir.extras import install_command
 from cbir.models.onnx_session import open_onnx_session
 
 TOKENS, MASK, VECTOR = "tokens", "mask", "vector"  # inputs and output of the network
@@ -26,7 +27,7 @@ class TextTower:
         if card.text is None:
             raise InvalidInput(f"the encoder {card.name} has no text tower: it cannot search by text")
         if find_spec("tokenizers") is None:
-            raise InvalidInput("search by text needs tokenizers: pip install 'cbir[text]'")
+            raise InvalidInput(f"search by text needs tokenizers: {install_command('text')}")
         from tokenizers import Tokenizer
 
         files = read_text_files(folder, card)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import UnreadableImage
+from cbir.extras import install_command
 from cbir.images.bit_depth import apply_window, percentiles
 from cbir.images.image import DicomHeader, Image, Window, Windowing
 from cbir.images.limits import Limits
@@ -137,7 +138,7 @@ class _Voxels(NamedTuple):
 
 def _open(data: bytes, limits: Limits) -> _Voxels:
     if find_spec("nibabel") is None:
-        raise UnreadableImage("is a NIfTI volume, which needs nibabel: pip install 'cbir[volume]'")
+        raise UnreadableImage(f"is a NIfTI volume, which needs nibabel: {install_command('volume')}")
     header = _read_header(_head(data))
     shape, dtype, offset = _check_size(header, limits)
     needed = offset + int(np.prod(shape)) * dtype.itemsize

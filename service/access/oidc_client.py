@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cbir.errors import InvalidInput
+from cbir.extras import install_command
 from cbir.settings import Settings
 from service.access.pending_logins import PendingLogins
 from service.access.security import is_loopback
@@ -212,7 +213,7 @@ def is_confidential(address: str) -> bool:
 def check_settings(settings: Settings) -> None:
     """Raise InvalidInput if users could not log in with these settings."""
     if find_spec("authlib") is None or find_spec("requests") is None:
-        raise InvalidInput("oidc_issuer needs the extra oidc: pip install 'cbir[oidc]'")
+        raise InvalidInput(f"oidc_issuer needs the extra oidc: {install_command('oidc')}")
     if not is_confidential(str(settings.oidc_issuer)):
         raise InvalidInput("oidc_issuer must be https, except on this machine")
     if not settings.oidc_client_id:

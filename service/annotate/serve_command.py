@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cbir.errors import InvalidInput
+from cbir.extras import install_command
 
 if TYPE_CHECKING:
     from cbir.active.study.study_plan import StudyPlan
@@ -89,7 +90,7 @@ def serve_study(
     from service.service_commands import service_url
 
     if find_spec("torch") is None:
-        raise InvalidInput("learning needs torch: pip install 'cbir[deep]'")
+        raise InvalidInput(f"learning needs torch: {install_command('deep')}")
     folder = study_dir or collection.resolve().with_name(f"{collection.resolve().name}-study")
     loaded_settings = settings.load(host=host, port=port)
     check_startup(loaded_settings)

@@ -10,7 +10,8 @@ import pytest
 import typer
 
 from cbir.commands.lazy_commands import load_command
-from cbir.main import EXTRAS, main
+from cbir.extras import EXTRAS
+from cbir.main import main
 
 
 def resize(side: int = typer.Option(64, help="Side in pixels [even numbers only].")) -> None:
@@ -61,7 +62,7 @@ def test_a_missing_extra_is_one_line(
         main()
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert f"pip install 'cbir[{extra}]'" in line
+    assert f"pip install '.[{extra}]'" in line
 
 
 def test_extras_are_those_of_pyproject() -> None:

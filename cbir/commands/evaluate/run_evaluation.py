@@ -14,6 +14,7 @@ from cbir.commands.evaluate.run_options import stated_options, use_config, use_p
 from cbir.commands.output import StageBars, results_console
 from cbir.errors import InvalidInput
 from cbir.evaluation.presets import Preset
+from cbir.extras import install_command
 from cbir.threads import cores
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def evaluate_collection(
     Options of the command line come before those of --config, and these before those of --preset.
     """
     if find_spec("ir_measures") is None:
-        raise InvalidInput("ir-measures is not installed: pip install 'cbir[evaluate]'")
+        raise InvalidInput(f"ir-measures is not installed: {install_command('evaluate')}")
     if out.exists() and not out.is_dir():
         raise InvalidInput(f"{out} is a file; the results need a folder")
     from cbir.atomic import atomic_text

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from cbir.errors import InvalidInput
+from cbir.extras import install_command
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +42,7 @@ def require_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise InvalidInput("charts need matplotlib: pip install 'cbir[evaluate]'") from error
+        raise InvalidInput(f"charts need matplotlib: {install_command('evaluate')}") from error
 
 
 @contextmanager

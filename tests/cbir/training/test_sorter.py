@@ -217,6 +217,11 @@ def test_the_command(tmp_path):
         (["--seed", "-1"], "the seed must be"),
         (["--hidden", "2"], "at least 4 hidden units"),
         (["--kind", "cnn", "--channels", "9"], "an even number of channels"),
+        (["--kind", "cnn", "--blocks", "1"], "has 2 to 12 blocks, not 1"),
+        (
+            ["--kind", "cnn", "--blocks", "6"],
+            "only a convolutional sorter of 8 blocks can start from counting",
+        ),
         (["--layers", "2"], "only an LSTM of one layer can start from counting"),
         (["--device", "cuda:99"], "there is no device 'cuda:99'"),
         (["--device", "abacus"], "there is no device 'abacus'"),
@@ -233,7 +238,7 @@ def test_without_torch(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
     done = CliRunner().invoke(app, [*ARGUMENTS, "--out", str(tmp_path)])
     assert isinstance(done.exception, InvalidInput)
-    assert "pip install 'cbir[deep]'" in str(done.exception)
+    assert "pip install '.[deep]'" in str(done.exception)
 
 
 def test_killed_while_training(tmp_path):

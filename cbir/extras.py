@@ -1,0 +1,39 @@
+"""Extras of pyproject.toml: the packages that optional features import, and how to install them."""
+
+EXTRAS = {  # packages that are imported where a feature needs them, and the extra that brings each
+    "authlib": "oidc",
+    "dicomweb_client": "pacs",
+    "highdicom": "pacs",
+    "httpx": "client",
+    "huggingface_hub": "hub",
+    "ir_measures": "evaluate",
+    "joserfc": "oidc",
+    "matplotlib": "evaluate",
+    "nibabel": "volume",
+    "onnx": "deep",
+    "onnxscript": "hub",
+    "open_clip": "hub",
+    "pandas": "pandas",
+    "pynetdicom": "pacs",
+    "pytorch_metric_learning": "deep",
+    "requests": "pacs",
+    "safetensors": "deep",
+    "statsmodels": "evaluate",
+    "tensorboard": "deep",
+    "timm": "hub",
+    "tokenizers": "text",
+    "torch": "deep",
+    "torchvision": "deep",
+    "transformers": "hub",
+}
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra; cbir has no release yet, so it comes from its own folder."""
+    return f"pip install '.[{extra}]' in the folder of cbir's source"
+
+
+def missing_package(error: ModuleNotFoundError) -> str | None:
+    """Return a line that names the missing package and how to install it; None for a module of no extra."""
+    extra = EXTRAS.get((error.name or "").partition(".")[0])
+    return f"this needs {error.name}: {install_command(extra)}" if extra else None

@@ -1,0 +1,1 @@
+"""Python API: what `import cbir` offers."""

@@ -1,0 +1,126 @@
+"""Images of an open collection: records, vectors and pictures."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.images import Limits
+from cbir.images.thumbnail import make_thumbnail
+from cbir.settings import Settings
+from cbir.severity.grey_images import read_stored_image
+from cbir.store import Collection, Record
+from cbir.store.filter_conditions import parse_filter
+from cbir.store.profile import Profile
+
+PAGE = 2000  # records read at a time
+
+
+class CollectionVectors(NamedTuple):
+    """Vectors of n images, in the order in which the images were added.
+
+    image_ids: n ids. values: (n, d) float32.
+    """
+
+    image_ids: list[str]
+    values: NDArray[np.float32]
+
+
+class CollectionImages:
+    """Images, vectors and pictures of a collection. Thread-safe; a context manager.
+
+    Parameters
+    ----------
+    folder : str or path-like
+        Folder of the collection, or its alias.
+    in_force : Settings
+        Settings of the searches.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], in_force: Settings) -> None:
+        self.collection = Collection(Path(folder))
+        self.settings = in_force.model_copy(update={"show_sources": True})
+        self.limits = Limits.from_settings(in_force)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files of the collection."""
+        self.collection.close()
+
+    def __len__(self) -> int:
+        return len(self.collection)
+
+    def __bool__(self) -> bool:
+        return True  # empty collections too
+
+    def __repr__(self) -> str:
+        return f"<collection {self.folder}: {len(self)} images, profile {self.profile.name}>"
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the collection."""
+        return self.collection.folder
+
+    @property
+    def profile(self) -> Profile:
+        """Descriptor, weights and settings of the collection."""
+        return self.collection.profile
+
+    def vectors(self, where: str | Sequence[str] = (), *, raw: bool = False) -> CollectionVectors:
+        """Return the vectors of the images, as a copy in memory.
+
+        Parameters
+        ----------
+        where : str or sequence of str
+            Label conditions; all must hold.
+        raw : bool
+            Return the values of the descriptor; else the normalised values that searches compare.
+        """
+        conditions = [parse_filter(text) for text in list_conditions(where)]
+        view = self.collection.view()
+        rows = self.collection.select_rows(view, conditions)
+        rows = np.arange(len(view.gallery)) if rows is None else rows
+        ids = self.collection.image_ids()
+        rows = rows[[number in ids for number in view.gallery.ids[rows].tolist()]]  # not deleted meanwhile
+        numbers = view.gallery.ids[rows]
+        values = self.collection.raw_vectors(numbers) if raw else view.gallery.vectors(rows)
+        return CollectionVectors([ids[number] for number in numbers.tolist()], values)
+
+    def images(self, where: str | Sequence[str] = ()) -> Iterator[Record]:
+        """Iterate over the records of the images that meet all conditions `where`, oldest first."""
+        conditions = [parse_filter(text) for text in list_conditions(where)]
+        last = 0
+        while page := self.collection.page(last, PAGE, conditions):
+            yield from (record for _, record in page)
+            last = page[-1][0]
+
+    def image(self, image_id: str) -> Record:
+        """Return the record of an image: labels, source, size, DICOM UIDs."""
+        return self.collection.record(image_id)
+
+    def thumbnail(self, image_id: str) -> bytes | None:
+        """Return a JPEG of an image with a longer side of at most 256 pixels.
+
+        None if its file is gone or has changed, or if DICOM declares burned-in text, which may name the patient.
+        """
+        record = self.collection.record(image_id)
+        if record.burned_in:
+            return None
+        stored = self.collection.thumbnail(image_id)
+        if stored is None:
+            image = read_stored_image(self.collection, record, self.limits.pixels)
+            stored = None if image is None else make_thumbnail(image)
+        return stored
+
+
+def list_conditions(where: str | Sequence[str]) -> list[str]:
+    """Return label conditions as a list; a text is a single one."""
+    return [where] if isinstance(where, str) else list(where)

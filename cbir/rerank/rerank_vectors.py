@@ -1,0 +1,125 @@
+"""Re-ranking of one's own vectors, without a collection."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cbir import rerank
+from cbir.errors import InvalidInput
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.knn import find_neighbours
+from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.ranking import rank
+from cbir.gallery.vector_blocks import Floats
+from cbir.gallery.whitening import plain_space
+from cbir.rerank.auto import default_choice
+from cbir.rerank.diffusion import Diffusion
+from cbir.rerank.reranker import Reranker
+from cbir.rerank.top_hits import rerank_top
+
+
+class RerankedVectors(NamedTuple):
+    """Ranking of a gallery for q queries, best first; (k,) for a single query vector.
+
+    indices: (q, k) int64, rows of the gallery. scores: (q, k) float64, larger is better. distances: (q, k) float32,
+    Euclidean.
+    """
+
+    indices: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    distances: Floats
+
+
+def rerank_vectors(
+    query_vectors: ArrayLike,
+    gallery_vectors: ArrayLike,
+    method: str = "auto",
+    *,
+    k: int | None = None,
+    **parameters: Any,
+) -> RerankedVectors:
+    """Rank a gallery of vectors for each query, and re-rank it; `cbir.rerank(...)` is a call of this function.
+
+    Vectors are compared by their Euclidean distance as they are. Standardise columns of different units first, and
+    scale the vectors of a network to length 1.
+
+    Parameters
+    ----------
+    query_vectors : (q, d) or (d,) array_like
+        Finite numbers, converted to float32.
+    gallery_vectors : (n, d) array_like
+        Finite numbers, converted to float32.
+    method : str
+        Name of a re-ranker (`cbir.rerank.names()`), "none" for the order of the distances, or "auto".
+    k : int, optional
+        Results of each query, at least 1; all n by default.
+    **parameters
+        Parameters of the method in place of its defaults, as in docs/rerank.md.
+
+    Returns
+    -------
+    RerankedVectors
+        Rows, scores and distances, best first; equal scores in the order of the rows.
+
+    Raises
+    ------
+    InvalidInput
+        For other shapes, values that are not finite, and an unknown method or parameter.
+
+    Examples
+    --------
+    >>> cbir.rerank([[0.0]], [[3.0], [1.0]], "none").indices
+    array([[1, 0]])
+    """
+    queries, vectors = _matrix(query_vectors, "query_vectors"), _matrix(gallery_vectors, "gallery_vectors")
+    if vectors.ndim != 2:
+        raise InvalidInput(f"gallery_vectors has shape {vectors.shape}; give a row for each image: (n, d)")
+    if queries.shape[-1] != vectors.shape[1]:
+        raise InvalidInput(
+            f"query_vectors has {queries.shape[-1]} columns and gallery_vectors {vectors.shape[1]}; "
+            "both must come from one descriptor"
+        )
+    count = len(vectors) if k is None else k
+    if count < 1 and len(vectors):
+        raise InvalidInput(f"k: at least 1, not {k}")
+    reranker = _make_reranker(method, parameters)
+    gallery = _make_gallery(vectors, reranker)
+    rows = [
+        rerank_top(reranker, query, rank(query, gallery), gallery, count) for query in np.atleast_2d(queries)
+    ]
+    shape = (len(rows), min(count, len(vectors)))
+    ranking = RerankedVectors(
+        np.array([hits.rows for hits in rows], np.int64).reshape(shape),
+        np.array([hits.reported for hits in rows], np.float64).reshape(shape),
+        np.array([hits.distances for hits in rows], np.float32).reshape(shape),
+    )
+    return ranking if queries.ndim == 2 else RerankedVectors(*(values[0] for values in ranking))
+
+
+def _matrix(values: ArrayLike, name: str) -> Floats:
+    try:
+        with np.errstate(over="ignore"):  # too large for float32: infinite, and refused below
+            matrix = np.ascontiguousarray(values, np.float32)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} must be an array of numbers with equally long rows") from None
+    if matrix.ndim not in (1, 2):
+        raise InvalidInput(f"{name} has shape {matrix.shape}; give (rows, d)")
+    if not np.isfinite(matrix).all():
+        raise InvalidInput(f"{name} has values that are not finite, or too large for float32")
+    return matrix
+
+
+def _make_reranker(method: str, parameters: dict[str, Any]) -> Reranker:
+    if method == "auto" and not parameters:
+        choice = default_choice("")
+        method, parameters = choice.method, dict(choice.parameters)
+    return rerank.get(method, **parameters)
+
+
+def _make_gallery(vectors: Floats, reranker: Reranker) -> Gallery:
+    """Return the gallery, with the k-NN graph that collections have where it is used."""
+    neighbourhood = None
+    if isinstance(reranker, Diffusion) and len(vectors) > reranker.local:
+        neighbourhood = Neighbourhood(find_neighbours(vectors, plain_space(vectors.shape[1])))
+    return Gallery((vectors,), np.arange(len(vectors)), neighbourhood=neighbourhood, projected=True)

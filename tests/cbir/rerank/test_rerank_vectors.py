@@ -1,0 +1,96 @@
+"""Re-ranking of one's own vectors."""
+
+import numpy as np
+import pytest
+
+import cbir
+from cbir.errors import InvalidInput
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.knn import find_neighbours
+from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.ranking import rank
+from cbir.gallery.whitening import plain_space
+from cbir.rerank.rerank_vectors import rerank_vectors
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    return np.random.default_rng(0).normal(size=(60, 8))
+
+
+def test_the_package_can_be_called(vectors):
+    by_package, by_name = (
+        cbir.rerank(vectors[:2], vectors, "none"),
+        rerank_vectors(vectors[:2], vectors, "none"),
+    )
+    for of_package, of_name in zip(by_package, by_name, strict=True):
+        assert np.array_equal(of_package, of_name)
+    assert cbir.rerank.get("eprf", P=9).parameters["P"] == 9
+
+
+def test_none_orders_by_euclidean_distance(vectors):
+    queries = np.random.default_rng(1).normal(size=(3, 8))
+    distances = np.linalg.norm(queries[:, None] - vectors[None], axis=2)
+    ranking = rerank_vectors(queries, vectors, "none")
+    assert np.array_equal(ranking.indices, np.argsort(distances, axis=1))
+    assert np.allclose(ranking.distances, np.sort(distances, axis=1), atol=1e-5)
+    assert (np.diff(ranking.scores) <= 0).all()
+
+
+@pytest.mark.parametrize("method", ["auto", *cbir.rerank.names()])
+def test_every_method_ranks_all_rows_once(vectors, method):
+    ranking = rerank_vectors(vectors[0], vectors, method)
+    assert ranking.indices.shape == ranking.scores.shape == ranking.distances.shape == (60,)
+    assert sorted(ranking.indices) == list(range(60))
+    assert np.isfinite(ranking.scores).all()
+    again = rerank_vectors(vectors[:1].astype(np.float32), vectors, method, k=5)
+    assert np.array_equal(again.indices, ranking.indices[None, :5])
+
+
+def test_scores_are_those_of_the_method(vectors):
+    gallery = Gallery((vectors.astype(np.float32),), np.arange(60), projected=True)
+    query = vectors[7].astype(np.float32)
+    reranked = cbir.rerank.get("eprf", P=4)(query, rank(query, gallery), gallery)
+    expected = reranked.reported(reranked.scores)
+    ranking = rerank_vectors(query, vectors, "eprf", P=4)
+    assert np.allclose(ranking.scores, expected[ranking.indices])
+
+
+def test_a_large_gallery_is_ranked_through_its_graph(vectors):
+    reranker, float_vectors = cbir.rerank.get("diffusion", local=20), vectors.astype(np.float32)
+    graph = Neighbourhood(find_neighbours(float_vectors, plain_space(8)))
+    gallery = Gallery((float_vectors,), np.arange(60), neighbourhood=graph, projected=True)
+    scores = reranker(float_vectors[0], rank(float_vectors[0], gallery), gallery).scores
+    ranking = rerank_vectors(vectors[0], vectors, "diffusion", local=20)
+    assert np.array_equal(ranking.indices, np.argsort(-scores, kind="stable"))
+    without = Gallery((float_vectors,), np.arange(60), projected=True)
+    nearest_alone = reranker(float_vectors[0], rank(float_vectors[0], without), without).scores
+    assert not np.array_equal(ranking.indices, np.argsort(-nearest_alone, kind="stable"))
+
+
+def test_empty_and_single_rows():
+    assert rerank_vectors(np.zeros((2, 3)), np.zeros((0, 3))).indices.shape == (2, 0)
+    assert rerank_vectors(np.zeros((0, 3)), np.zeros((4, 3))).indices.shape == (0, 4)
+    assert rerank_vectors([1.0, 2.0], [[1.0, 2.0]]).indices.tolist() == [0]
+    alike = rerank_vectors([1.0, 0.0], np.ones((5, 2)))
+    assert alike.indices.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("queries", "gallery", "options", "message"),
+    [
+        ([[1.0, 2.0]], [[1.0]], {}, "query_vectors has 2 columns and gallery_vectors 1"),
+        ([1.0], [1.0, 2.0], {}, r"gallery_vectors has shape \(2,\)"),
+        ([[[1.0]]], [[1.0]], {}, r"query_vectors has shape \(1, 1, 1\)"),
+        ([[np.nan]], [[1.0]], {}, "query_vectors has values that are not finite"),
+        ([[1.0]], [[1e300]], {}, "gallery_vectors has values that are not finite, or too large"),
+        ([["a"]], [[1.0]], {}, "query_vectors must be an array of numbers"),
+        ([[1.0]], [[1.0], [1.0, 2.0]], {}, "gallery_vectors must be an array of numbers"),
+        ([[1.0]], [[1.0]], {"k": 0}, "k: at least 1"),
+        ([[1.0]], [[1.0]], {"method": "best"}, "there is no re-ranker 'best'"),
+        ([[1.0]], [[1.0]], {"method": "eprf", "Q": 1}, "eprf has no parameter 'Q'"),
+    ],
+)
+def test_wrong_input_is_refused(queries, gallery, options, message):
+    with pytest.raises(InvalidInput, match=message):
+        rerank_vectors(queries, gallery, **options)

@@ -1,0 +1,282 @@
+"""`import cbir`: index, open, search, describe, re-rank and evaluate from Python."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image as PillowImage
+
+import cbir
+from cbir import descriptors
+from cbir.errors import InvalidInput, NotFound, UnreadableImage
+from cbir.images import read_images
+from cbir.search import Request, Searcher, Stopwatch
+from cbir.settings import Settings
+from tests.cbir.evaluation.small_run import draw
+from tests.cbir.evaluation.small_run import index as index_drawn
+
+HEAVY = ("cv2", "faiss", "numpy", "pydicom", "scipy", "sklearn", "sqlalchemy", "torch")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    pictures = tmp_path_factory.mktemp("pictures")
+    index_drawn(tmp_path_factory.mktemp("indexed") / "collection", pictures).close()
+    return pictures
+
+
+@pytest.fixture(scope="module")
+def db(folder, tmp_path_factory):
+    made = index_drawn(tmp_path_factory.mktemp("searched") / "collection", folder)
+    made.close()
+    with cbir.open(made.folder) as opened:
+        yield opened
+
+
+@pytest.fixture
+def query(tmp_path):
+    path = tmp_path / "query.png"
+    draw(path, 101)
+    return path
+
+
+def loaded_modules(statement):
+    """The heavy modules that a statement loads, in a process of its own, and the seconds that it takes."""
+    timed = f"start = time.perf_counter(); {statement}; print(time.perf_counter() - start, *sys.modules)"
+    code = f"import sys, time; {timed}"
+    seconds, *modules = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    ).stdout.split()
+    return {name for name in HEAVY if name in modules}, float(seconds)
+
+
+def test_importing_cbir_loads_nothing_heavy():
+    modules, seconds = loaded_modules("import cbir")
+    assert not modules
+    assert seconds < 0.3
+
+
+def test_importing_the_client_loads_neither_vectors_nor_images():
+    assert not loaded_modules("import cbir; cbir.Client")[0]
+
+
+def test_every_name_of_the_api_can_be_imported_and_is_documented():
+    for name in cbir.MODULES:
+        assert getattr(cbir, name).__doc__
+        assert name in dir(cbir)
+    with pytest.raises(AttributeError, match="no attribute 'serch'"):
+        cbir.serch  # noqa: B018
+
+
+def test_search_gives_the_hits_of_the_searcher(db, query):
+    hits = db.search(query, k=5, rerank="none")
+    image = next(iter(read_images(query)))
+    expected = Searcher(db.collection, Settings()).by_image(image, Request(k=5, rerank="none"), Stopwatch())
+    assert [(hit.id, hit.score) for hit in hits] == [(hit.image_id, hit.score) for hit in expected.results]
+    assert len(hits) == 5
+    assert hits[0] is hits.results[0]
+    assert [hit.rank for hit in hits[1:3]] == [2, 3]
+    assert hits.rerank.method == "none"
+    assert "5 hits by none" in repr(hits)
+    assert Path(hits[0].source).is_file()
+    assert hits[0].labels["label"] == "coarse"
+
+
+def test_queries_of_every_kind_agree(db, query):
+    expected = [hit.id for hit in db.search(query, k=4)]
+    pillow = PillowImage.open(query)
+    for same in (str(query), query.read_bytes(), np.asarray(pillow), pillow, db.read(query), [query]):
+        assert [hit.id for hit in db.search(same, k=4)] == expected
+    first = expected[0]
+    own = [hit.id for hit in db.search(first, k=4)]
+    assert first not in own
+    assert [hit.id for hit in db.search(f"id:{first}", k=4)] == own
+    assert [hit.id for hit in db.search(db.image(first).source, k=4)] == own
+    several = db.search([query, first], k=4)
+    assert several.rerank.method == "feedback"
+    assert [hit.id for hit in db.search(query, examples=[first], k=4)] == [hit.id for hit in several]
+
+
+def test_filters_judgements_and_parameters(db, query):
+    assert {hit.labels["half"] for hit in db.search(query, where="half=0", k=50)} == {"0"}
+    assert not len(db.search(query, where=["half=0", "label=none"]))
+    assert db.search(query, rerank="eprf", parameters={"P": 4}).rerank.parameters["P"] == 4
+    ids = [hit.id for hit in db.search(query, k=3, rerank="none")]
+    judged = db.search(query, feedback={ids[2]: 1.0, ids[0]: -1.0}, k=48)
+    assert (judged[0].id, judged[-1].id) == (ids[2], ids[0])
+    patient = db.image(ids[0]).patient_key
+    assert ids[0] not in {hit.id for hit in db.search(query, exclude_patient=patient, k=48)}
+
+
+def test_a_region_of_a_file_and_of_an_image_of_the_collection(db):
+    image_id = next(iter(db.images())).image_id
+    of_file = db.search(db.image(image_id).source, region=(4, 8, 20, 16), k=3)
+    assert (of_file.query.width, of_file.query.height) == (20, 16)
+    assert [hit.id for hit in db.search(image_id, region=(4, 8, 20, 16), k=3)] == [hit.id for hit in of_file]
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "error", "message"),
+    [
+        ("missing.png", {}, NotFound, "neither a file nor the id of an image"),
+        (7, {}, InvalidInput, "a query is a file, the content of one, an array or an image id, not int"),
+        (None, {}, InvalidInput, "images are needed"),
+        (b"text", {}, UnreadableImage, "is not a PNG"),
+        (np.full((4, 4), np.nan), {}, UnreadableImage, "not finite"),
+        (np.zeros((2, 2, 2, 2)), {}, UnreadableImage, "has shape"),
+        (np.zeros((4, 4)), {"k": 0}, InvalidInput, "^k: "),
+        (np.zeros((4, 4)), {"frame": 2}, InvalidInput, "frame, window: only of a file"),
+        (np.zeros((4, 4)), {"rerank": "best"}, InvalidInput, "there is no re-ranker 'best'"),
+        (np.zeros((4, 4)), {"where": "half"}, InvalidInput, "'half' is not of the form"),
+        (np.zeros((4, 4)), {"feedback": {"x": 2.0}}, InvalidInput, "^feedback.0.relevance: "),
+        (np.zeros((4, 4)), {"region": (0, 0, 9, 9)}, InvalidInput, "is not inside the image"),
+        (np.zeros((4, 4)), {"text": "knee"}, InvalidInput, "text: search with it or with images"),
+        (None, {"text": "knee"}, InvalidInput, "has no text tower"),
+    ],
+)
+def test_wrong_queries_are_refused(db, query, options, error, message):
+    with pytest.raises(error, match=message) as refused:
+        db.search(query, **options)
+    assert isinstance(refused.value, cbir.CbirError)
+
+
+def test_hits_as_a_table(db, query):
+    hits = db.search(query, k=3)
+    table = hits.to_pandas()
+    assert list(table.columns[:6]) == ["rank", "image_id", "score", "distance", "source", "patient"]
+    assert table["label"].tolist() == [hit.labels.get("label") for hit in hits]
+    assert list(db.search(query, where="label=none").to_pandas().columns) == list(table.columns[:6])
+
+
+def test_a_missing_pandas_is_one_line(db, query, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(InvalidInput, match=r"to_pandas needs pandas: pip install '\.\[pandas\]'"):
+        db.search(query, k=1).to_pandas()
+
+
+def test_hits_in_a_notebook_have_pictures_and_escaped_text(db, query, tmp_path):
+    hits = db.search(query, k=3)
+    hits[0].labels["label"] = "<script>alert(1)</script>"
+    html = hits._repr_html_()
+    assert html.count('src="data:image/jpeg;base64,') == 3
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+    assert hits.picture(hits[0]).startswith(b"\xff\xd8")
+
+
+def test_a_picture_whose_file_is_gone_or_that_shows_text_is_left_out(folder, tmp_path):
+    made = index_drawn(tmp_path / "collection", tmp_path)
+    with made, cbir.open(made.folder) as db:
+        record = next(iter(db.images()))
+        assert db.thumbnail(record.image_id)
+        draw(Path(record.source), 999)
+        assert db.thumbnail(record.image_id) is None
+
+
+def test_vectors(db):
+    ids, values = db.vectors()
+    raw = db.vectors(raw=True).values
+    assert len(ids) == len(db) == len(values)
+    assert np.array_equal(raw[3], db.collection.vector(ids[3]))
+    statistics = db.collection.view().statistics
+    assert np.allclose(values[3], statistics.normalise(raw[3]))
+    some = db.vectors("label=fine")
+    assert {db.image(image_id).labels["label"] for image_id in some.image_ids} == {"fine"}
+    assert np.array_equal(some.values, values[[image_id in some.image_ids for image_id in ids]])
+    assert len(db.vectors("label=none").values) == 0
+
+
+def test_describe(db, query):
+    expected = descriptors.get("tamura")(next(iter(read_images(query))))
+    assert np.array_equal(cbir.describe(query, "tamura"), expected)
+    assert np.array_equal(db.describe(query), expected)
+    part = cbir.describe(np.asarray(PillowImage.open(query)), "tamura", region=(0, 0, 9, 9))
+    assert not np.array_equal(part, expected)
+    with pytest.raises(InvalidInput, match="there is no descriptor"):
+        cbir.describe(query, "tamara")
+
+
+def test_threads_share_a_collection(db, query):
+    expected, answers = [hit.id for hit in db.search(query, k=3)], []
+    threads = [
+        threading.Thread(target=lambda: answers.append([hit.id for hit in db.search(query, k=3)]))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [expected] * 4
+
+
+def test_a_collection_that_is_missing_or_empty(tmp_path):
+    with pytest.raises(NotFound, match="there is no collection in"):
+        cbir.open(tmp_path / "missing")
+    from cbir.store import Collection
+    from cbir.store import profile as profiles
+
+    Collection.create(tmp_path / "empty", profiles.get("tamura")).close()
+    with cbir.open(tmp_path / "empty") as db:
+        assert len(db) == 0
+        assert db
+        assert list(db.search(np.zeros((4, 4)))) == []
+        assert db.search(np.zeros((4, 4)))._repr_html_().endswith("<p>No image answers.</p>")
+
+
+SCRIPT = """
+import cbir
+print(cbir.index({sources!r}, "collection", labels={labels!r}, profile="tamura", jobs=1).indexed)
+print(len(cbir.open("collection").search({query!r}, k=3, where="label=odd")))
+"""
+
+
+@pytest.mark.slow
+def test_a_script_without_a_main_guard_indexes_and_searches(folder, tmp_path):
+    labels = tmp_path / "labels.csv"
+    labels.write_text("path,label\n" + "".join(f"{folder / f'{n}.png'},odd\n" for n in range(1, 12, 2)))
+    script = tmp_path / "script.py"
+    script.write_text(
+        SCRIPT.format(sources=str(folder), labels=str(labels), query=str(folder / "2.png")), encoding="utf-8"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, timeout=120
+    )
+    assert done.stdout.split() == ["48", "3"], done.stderr
+
+
+def test_indexing_refuses_what_it_cannot_use(folder, tmp_path):
+    with pytest.raises(NotFound, match="there is no file or folder"):
+        cbir.index(tmp_path / "missing", tmp_path / "collection")
+    with pytest.raises(InvalidInput, match="jobs: at least 1"):
+        cbir.index(folder, tmp_path / "collection", jobs=0)
+    labels = tmp_path / "labels.csv"
+    labels.write_text("path,label\n0.png,odd\n1.png,odd\n")
+    with pytest.raises(InvalidInput, match=r"none of the 2 rows of .* names a file among the sources"):
+        cbir.index(folder, tmp_path / "collection", labels, profile="tamura", jobs=1)
+    assert not (tmp_path / "collection").exists()
+
+
+@pytest.mark.slow
+def test_evaluation(db, tmp_path):
+    evaluation = cbir.evaluate(
+        db, "half", ["none", "eprf:P=4"], measures="AP P@1", sample=8, jobs=1, out=tmp_path
+    )
+    means = evaluation.means
+    assert list(means) == ["none", "eprf:P=4"]
+    assert means["none"]["P@1"] == pytest.approx(evaluation.result.values[0, 1].mean())
+    table = evaluation.to_pandas()
+    assert table[["method", "measure"]].values.tolist()[0] == ["none", "AP"]
+    assert "8 queries" in repr(evaluation)
+    assert "<td>eprf:P=4</td>" in evaluation._repr_html_()
+    assert (tmp_path / "runs" / "none.run").is_file()
+
+
+def test_an_evaluation_that_cannot_be_done_is_refused(db, monkeypatch):
+    with pytest.raises(InvalidInput, match="no re-ranker 'best'"):
+        cbir.evaluate(db, rerank="best")
+    monkeypatch.setitem(sys.modules, "ir_measures", None)
+    with pytest.raises(InvalidInput, match=r"an evaluation needs ir_measures: pip install '\.\[evaluate\]'"):
+        cbir.evaluate(db)
