@@ -14,6 +14,7 @@ from cbir.encoders.encoder_card import EncoderInput
 from cbir.encoders.encoder_network import normalise_pixels
 from cbir.encoders.fit_image import fit_image
 from cbir.errors import InvalidInput
+from cbir.extras import install_command
 from cbir.hardware import Device, resolve_device
 from cbir.images import Image
 from cbir.images.pad_resize import pad_resize
@@ -135,7 +136,7 @@ def _torch_network(folder: Path, device: str) -> OnnxNetwork:
 
         from cbir.models.embedder import load_embedder
     except ModuleNotFoundError as error:
-        raise InvalidInput("an embedding needs torch: pip install 'cbir[deep]'") from error
+        raise InvalidInput(f"an embedding needs torch: {install_command('deep')}") from error
     network = load_embedder(folder).to(device)
 
     def run(images: NDArray[np.float32]) -> NDArray[np.float32]:
