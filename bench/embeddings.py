@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from intervals import mean_interval
 from numpy.typing import NDArray
-from scipy import stats
 
 from cbir import descriptors, encoders, rerank
 from cbir.datasets.manifest import Manifest
@@ -296,10 +296,9 @@ def differences(results: Sequence[dict[str, Any]], kind: str, reference: str) ->
     for loss, maps in by_loss.items():
         seeds = sorted(set(maps) & set(by_loss.get(reference, {})))
         if loss != reference and len(seeds) > 1:
-            values = np.array([maps[seed] - by_loss[reference][seed] for seed in seeds])
-            half = stats.t.ppf(0.975, len(seeds) - 1) * values.std(ddof=1) / len(seeds) ** 0.5
-            print(f"{loss:<20} {kind:<8} {values.mean():+.3f} ({values.mean() - half:+.3f} to "
-                  f"{values.mean() + half:+.3f}) against {reference}, {len(seeds)} seeds")  # fmt: skip
+            mean, low, high = mean_interval([maps[seed] - by_loss[reference][seed] for seed in seeds])
+            print(f"{loss:<40} {kind:<8} {mean:+.3f} ({low:+.3f} to {high:+.3f}) against {reference}, "
+                  f"{len(seeds)} seeds")  # fmt: skip
 
 
 def main() -> None:

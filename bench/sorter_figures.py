@@ -1,15 +1,18 @@
-"""Draw figures 5 and 6 of Engilberge et al. (2019): a rank against one score, and mAP on synthetic data.
+"""Draw figures 4 to 6 of Engilberge et al. (2019): depth of the CNN, a rank against one score, mAP on synthetic data.
 
-    python bench/sorter_figures.py --out FOLDER [--seeds 0 1 2] [--steps 300]
+    python bench/sorter_figures.py --out FOLDER [--depths 2 4 6 8 10] [--epochs 0.3] [--seeds 0 1 2] [--steps 300]
 
-Figure 5: one of 100 uniform scores runs from -1 to 1. Figure 6: a network learns which 20 % of random points a random
-network scores highest, by lists of 100 of them; the rival is the structured hinge loss of average precision. Figure 4
-(error by depth of the convolutional sorter) is not drawn: it needs trainings from random weights.
+Figure 4: convolutional sorters of several depths learn from random weights, on the same scores, with L1 alone; the
+paper's sorters see hundreds of epochs of 100,000 vectors. Figure 5: one of 100 uniform scores runs from -1 to 1.
+Figure 6: a network learns which 20 % of random points a random network scores highest, by lists of 100 of them; the
+rival is the structured hinge loss of average precision. `--depths` without a number leaves out figure 4, `--seeds`
+figure 6.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
@@ -20,12 +23,15 @@ from cbir.evaluation.report.svg_figure import standalone_svg
 from cbir.losses import MapLoss
 from cbir.losses.score_loss import ScoreLoss
 from cbir.models import sorters
-from cbir.models.sorters import exact_ranks
+from cbir.models.sorters import CnnSorter, exact_ranks
+from cbir.models.sorters.sorter_files import read_sorter_card
+from cbir.training.sorter_training import SorterRecipe, train_sorter
 
 LENGTH, POINTS, FEATURES, RELEVANT = 100, 2000, 10, 0.2
 MEASURED_EVERY = 20  # steps
 SORTERS = ("lstm", "cnn", "handcrafted", "pairwise")
 INCREMENT = 0.002
+CHANNELS, BATCH, RATE = 32, 64, 2e-3  # of figure 4
 
 
 class HingeApLoss(ScoreLoss):
@@ -52,6 +58,43 @@ class HingeApLoss(ScoreLoss):
         below = i >= first
         precision = i[:, 0] / (i[:, 0] + below.sum(dim=1))
         return 1 - precision.mean() - 2 * margins[below].sum()
+
+
+def depth_curve(blocks: int, epochs: float) -> tuple[list[float], float]:
+    """Train a convolutional sorter from random weights.
+
+    Returns its running error every MEASURED_EVERY steps, and its error on held-out vectors, both in positions.
+    """
+    torch.manual_seed(0)
+    sorter = CnnSorter(CHANNELS, LENGTH, blocks)
+    recipe = SorterRecipe("random", epochs, BATCH, RATE, halve_every=max(epochs / 3, 0.01), slope=0.0)
+    errors: list[float] = []
+
+    def keep(step: int, error: float) -> None:
+        if step % MEASURED_EVERY == 0:
+            errors.append(LENGTH * error)
+
+    with TemporaryDirectory() as folder:
+        weights = train_sorter(sorter, recipe, Path(folder), progress=keep)
+        held_out = read_sorter_card(weights)["error_in_positions"]
+    return errors, held_out
+
+
+def draw_depths(depths: Sequence[int], epochs: float, out: Path) -> None:
+    """Draw figure 4 into `out` and print its last errors."""
+    print(f"{'figure 4, blocks':<28}{'error':>8}{'weights':>10}")
+    series = []
+    for blocks in depths:
+        errors, held_out = depth_curve(blocks, epochs)
+        weights = sum(weight.numel() for weight in CnnSorter(CHANNELS, LENGTH, blocks).parameters())
+        series.append((f"{blocks} blocks", errors))
+        print(f"{blocks:<28}{held_out:>8.2f}{weights:>10}", flush=True)
+    xs = [float(MEASURED_EVERY * BATCH * (number + 1)) for number in range(len(series[0][1]))]
+    top = 5.0 * np.ceil(max(max(errors) for _, errors in series) / 5)
+    chart = line_chart(
+        series, xs, "vectors", "error in positions", x_range=(xs[0], xs[-1]), y_range=(0.0, float(top))
+    )
+    (out / "sorter_depth.svg").write_text(standalone_svg(chart))
 
 
 def rank_curves() -> tuple[list[float], dict[str, list[float]]]:
@@ -107,36 +150,51 @@ def losses() -> dict[str, Callable[[], ScoreLoss]]:
     return {**paper, "own form log, own sorter": MapLoss, "Hinge-AP": HingeApLoss}
 
 
+def draw_ranks(out: Path) -> None:
+    """Draw figure 5 into `out` and print its errors."""
+    xs, curves = rank_curves()
+    chart = line_chart(
+        list(curves.items()), xs, "score of the first", "its rank", x_range=(-1.0, 1.0), y_range=(0.0, 101.0)
+    )
+    (out / "sorter_ranks.svg").write_text(standalone_svg(chart))
+    print(f"\n{'figure 5':<28}{'error':>8}{'rises':>8}")
+    for name, ranks in curves.items():
+        wrong = float((np.diff(ranks) > 1e-4).mean())  # the rank rises with the score
+        print(f"{name:<28}{np.abs(np.subtract(ranks, curves['exact'])).mean():>8.2f}{wrong:>8.3f}")
+
+
+def draw_precision(seeds: Sequence[int], steps: int, out: Path) -> None:
+    """Draw figure 6 into `out` and print its last values."""
+    print(f"\n{'figure 6, AP':<28}{'mean':>8}{'lowest':>8}{'highest':>8}")
+    series = []
+    for name, make in losses().items():
+        by_seed = np.array([learn(make(), seed, steps) for seed in seeds])
+        series.append((name, by_seed.mean(axis=0).tolist()))
+        last = by_seed[:, -1]
+        print(f"{name:<28}{last.mean():>8.3f}{last.min():>8.3f}{last.max():>8.3f}", flush=True)
+    xs = [float(MEASURED_EVERY * (number + 1)) for number in range(len(series[0][1]))]
+    chart = line_chart(series, xs, "step", "AP", x_range=(xs[0], xs[-1]))
+    (out / "sorter_map.svg").write_text(standalone_svg(chart))
+
+
 def main() -> None:
     """Draw the figures and print their numbers."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for SVG files")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--depths", type=int, nargs="*", default=[2, 4, 6, 8, 10], help="blocks, figure 4")
+    parser.add_argument("--epochs", type=float, default=0.3, help="of 100,000 vectors, figure 4")
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2], help="figure 6")
+    parser.add_argument("--steps", type=int, default=300, help="figure 6")
     args = parser.parse_args()
     torch.set_num_threads(1)
     args.out.mkdir(parents=True, exist_ok=True)
-    xs, curves = rank_curves()
-    chart = line_chart(
-        list(curves.items()), xs, "score of the first", "its rank", x_range=(-1.0, 1.0), y_range=(0.0, 101.0)
-    )
-    (args.out / "sorter_ranks.svg").write_text(standalone_svg(chart))
-    print(f"{'figure 5':<28}{'error':>8}{'rises':>8}")
-    for name, ranks in curves.items():
-        wrong = float((np.diff(ranks) > 1e-4).mean())  # the rank rises with the score
-        print(f"{name:<28}{np.abs(np.subtract(ranks, curves['exact'])).mean():>8.2f}{wrong:>8.3f}")
-    print(f"\n{'figure 6, AP':<28}{'mean':>8}{'lowest':>8}{'highest':>8}")
-    series = []
-    for name, make in losses().items():
-        by_seed = np.array([learn(make(), seed, args.steps) for seed in args.seeds])
-        series.append((name, by_seed.mean(axis=0).tolist()))
-        last = by_seed[:, -1]
-        print(f"{name:<28}{last.mean():>8.3f}{last.min():>8.3f}{last.max():>8.3f}", flush=True)
-    steps = [float(MEASURED_EVERY * (number + 1)) for number in range(len(series[0][1]))]
-    chart = line_chart(series, steps, "step", "AP", x_range=(steps[0], steps[-1]))
-    (args.out / "sorter_map.svg").write_text(standalone_svg(chart))
+    if args.depths:
+        draw_depths(args.depths, args.epochs, args.out)
+    draw_ranks(args.out)
+    if args.seeds:
+        draw_precision(args.seeds, args.steps, args.out)
 
 
 if __name__ == "__main__":

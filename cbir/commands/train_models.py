@@ -27,6 +27,7 @@ def sorter(
     hidden: Annotated[int, Option(help="Units of the LSTM in each direction.")] = 192,
     layers: Annotated[int, Option(help="Layers of the LSTM.")] = 1,
     channels: Annotated[int, Option(help="Channels of the convolutional sorter.")] = 64,
+    blocks: Annotated[int, Option(help="Blocks of the convolutional sorter; 8 in the paper.")] = 8,
     start: Annotated[
         Literal["counting", "random"],
         Option(help="Initial weights; random in the paper."),
@@ -56,7 +57,7 @@ def sorter(
 
     recipe = SorterRecipe(start, epochs, batch, rate, halve_every, seed, slope)
     torch.manual_seed(seed)
-    network = LstmSorter(hidden, layers, length) if kind == "lstm" else CnnSorter(channels, length)
+    network = LstmSorter(hidden, layers, length) if kind == "lstm" else CnnSorter(channels, length, blocks)
 
     with StageBars() as bars:
 

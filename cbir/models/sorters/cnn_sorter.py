@@ -1,4 +1,4 @@
-"""Convolutional sorter: eight blocks of convolution, batch normalisation and ReLU, then an affine layer."""
+"""Convolutional sorter: blocks of convolution, batch normalisation and ReLU, then an affine layer."""
 
 import math
 from typing import Any, NamedTuple, cast
@@ -14,9 +14,9 @@ from cbir.models.sorters.synthetic_scores import draw_scores
 
 PADDING = -1.5  # below every score, so that padding ranks behind and leaves the other ranks unchanged
 COUNT = 0.1  # contribution of a score to a bin
-WIDE = 5  # blocks whose kernels reach over other positions
-COUNTING = 1 + WIDE  # blocks that count; the others read the counts
-LONGEST = 3**WIDE
+BLOCKS = 8
+DEEPEST = 12
+LONGEST = 243
 EXAMPLES = 1000
 STEEPNESS = 8.0  # scores in a bin that fade out over the width of one; more of it gives stairs without slopes
 
@@ -64,11 +64,11 @@ class Block(nn.Module):
 
 
 class CnnSorter(Sorter):
-    """Eight blocks of Conv1d, BatchNorm1d and ReLU, and an affine layer (Engilberge et al. 2019, fig. 3b).
+    """Blocks of Conv1d, BatchNorm1d and ReLU, and an affine layer (Engilberge et al. 2019, fig. 3b).
 
-    The paper does not specify kernels and channels. Ours: one block on single scores, five with kernels of 2 or 3
-    whose dilations multiply, so that each position sees every other exactly once, and two on single positions. Fewer
-    scores than `length` are repeated as often as they fit, then padded with scores below all of them.
+    The paper has eight blocks, and does not specify kernels and channels. Ours: one block on single scores, five with
+    kernels of 2 or 3 whose dilations multiply, so that each position sees every other exactly once, and two on single
+    positions. Fewer scores than `length` are repeated as often as they fit, then padded with scores below all of them.
 
     Parameters
     ----------
@@ -76,22 +76,28 @@ class CnnSorter(Sorter):
         Width, even.
     length : int
         Most scores per vector, up to 243.
+    blocks : int
+        2 to 12, of which five in eight see other positions: the fewer, the larger their kernels.
     """
 
     name = "cnn"
 
-    def __init__(self, channels: int = 64, length: int = 100) -> None:
+    def __init__(self, channels: int = 64, length: int = 100, blocks: int = BLOCKS) -> None:
         super().__init__()
-        self.options = {"channels": channels, "length": length}
+        self.options = {"channels": channels, "length": length, "blocks": blocks}
         if channels < 8 or channels % 2 or not 2 <= length <= LONGEST:
             raise InvalidInput(
                 f"a convolutional sorter needs an even number of channels of at least 8, length 2 to {LONGEST}"
             )
+        if not 2 <= blocks <= DEEPEST:
+            raise InvalidInput(f"a convolutional sorter has 2 to {DEEPEST} blocks, not {blocks}")
         self.longest = self.length = length
-        windows = _windows(length)
+        wide = 5 * blocks // 8
+        self.counting = 1 + wide  # blocks that count; the others read the counts
+        windows = _windows(length, wide)
         self.positions = windows[-1].size * windows[-1].dilation
         single = Window(1, 1)
-        every = (single, *windows, single, single)
+        every = (single, *windows, *(blocks - self.counting) * [single])
         self.blocks = nn.ModuleList(
             Block(1 if i == 0 else channels, channels, window) for i, window in enumerate(every)
         )
@@ -99,7 +105,7 @@ class CnnSorter(Sorter):
 
     def ranks(self, scores: Tensor) -> Tensor:
         values = self._padded(scores, self.length // scores.shape[1])
-        for block in self.blocks[:COUNTING]:
+        for block in self.blocks[: self.counting]:
             values = block(values)
         return self._read(values, scores)
 
@@ -120,7 +126,7 @@ class CnnSorter(Sorter):
         d = scores.shape[1]
         copies = self.length // d
         values = values[:, :, :d]
-        for block in self.blocks[COUNTING:]:
+        for block in self.blocks[self.counting :]:
             values = block(values)
         among_copies: Tensor = self.length * self.last(values)[:, 0]
         return (1 + (among_copies - (copies + 1) / 2) / copies).to(scores.dtype)
@@ -131,7 +137,7 @@ class CnnSorter(Sorter):
 
     def counting_parts(self) -> nn.Module:
         """Return the blocks that `start_counting` sets to exact counts, which need no training."""
-        return self.blocks[:COUNTING]
+        return self.blocks[: self.counting]
 
     @torch.no_grad()
     def start_counting(self) -> None:
@@ -141,6 +147,11 @@ class CnnSorter(Sorter):
         sum it up over all positions; the eighth passes the counts of the bins below the current score. Batch
         normalisation takes its statistics from scores like those of the training.
         """
+        if len(self.blocks) != BLOCKS:
+            raise InvalidInput(
+                f"only a convolutional sorter of {BLOCKS} blocks can start from counting; "
+                "let it start from random weights"
+            )
         bins, width = _bins(self.last.in_channels)
         current = bins + 2  # channel of the current score; in the first block, those before it are the edges
         layers: list[Any] = [block.get_submodule("convolution") for block in self.blocks]
@@ -179,8 +190,12 @@ def _bins(channels: int) -> tuple[int, float]:
     return bins, 2.0 / (bins - 1)
 
 
-def _windows(length: int) -> list[Window]:
-    """Return kernels of 2 or 3 for the wide blocks, over the smallest circle of at least `length` positions."""
-    threes = next(n for n in range(WIDE + 1) if 2 ** (WIDE - n) * 3**n >= length)
-    sizes = threes * [3] + (WIDE - threes) * [2]
+def _windows(length: int, blocks: int) -> list[Window]:
+    """Return the kernels of so many wide blocks, over the smallest circle of at least `length` positions.
+
+    Sizes differ by 1 at most and are at least 2.
+    """
+    sizes = [2] * blocks
+    while math.prod(sizes) < length:
+        sizes[sizes.index(min(sizes))] += 1
     return [Window(size, math.prod(sizes[:before])) for before, size in enumerate(sizes)]

@@ -12,6 +12,8 @@ from cbir.models.sorters.sorter import Sorter
 
 COUNT = 3e-4  # contribution of a score to a cell: hundreds stay where tanh is linear
 SATURATED = 12.0
+# Steepness of comparisons over the width of a bin; more of it gives stairs without slopes
+COUNTING_STEEPNESS, SELECTING_STEEPNESS = 2.0, 4.0
 
 
 class LstmSorter(Sorter):
@@ -89,10 +91,10 @@ class LstmSorter(Sorter):
             inputs.fill_(math.log(COUNT))
             for saturated in (forgets, candidate[used:], outputs[used:]):
                 saturated.fill_(SATURATED)
-            into_candidate[:used] = 4 / width
-            candidate[:used] = -4 / width * torch.cat([middles, middles])
-            into_outputs[:used] = 6 / width
-            outputs[:used] = -6 / width * torch.cat([edges[:-1], edges[1:]])
+            into_candidate[:used] = COUNTING_STEEPNESS / width
+            candidate[:used] = -COUNTING_STEEPNESS / width * torch.cat([middles, middles])
+            into_outputs[:used] = SELECTING_STEEPNESS / width
+            outputs[:used] = -SELECTING_STEEPNESS / width * torch.cat([edges[:-1], edges[1:]])
             into_outputs[[0, used - 1]] = 0  # scores beyond the outer edges belong to the outer bins
             outputs[0], outputs[used - 1] = SATURATED, -SATURATED
         once = 0.5 / (COUNT * self.length)

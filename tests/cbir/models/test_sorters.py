@@ -44,7 +44,7 @@ def slow_ranks(scores):
 
 @NAMES
 def test_about_as_exact_as_in_the_paper(name):
-    assert measure_sorter(sorters.load(name), count=500)["error_in_positions"] <= POSITIONS[name]
+    assert measure_sorter(sorters.load(name), count=1000)["error_in_positions"] <= POSITIONS[name]
 
 
 @NAMES
@@ -133,7 +133,8 @@ def test_other_shapes_and_types_are_refused(name, bad):
 
 
 @NAMES
-@pytest.mark.parametrize(("kind", "length"), [("uniform", 100), ("normal", 100), ("uniform", 50)])
+@pytest.mark.parametrize("kind", ["uniform", "normal"])
+@pytest.mark.parametrize("length", [100, 50])
 def test_a_score_that_rises_lowers_its_own_rank(name, kind, length):
     random = torch.Generator().manual_seed(1)
     draw = torch.randn if kind == "normal" else torch.rand
@@ -142,8 +143,7 @@ def test_a_score_that_rises_lowers_its_own_rank(name, kind, length):
     scores.requires_grad_()
     sorters.load(name)(scores).gather(1, position).sum().backward()
     slopes = scores.grad.gather(1, position)
-    least = 0.7 if (name, length) == ("lstm", 50) else 0.85  # trained for 100 scores, half of them are sparse
-    assert float((slopes < 0).float().mean()) >= least
+    assert float((slopes < 0).float().mean()) >= 0.85
 
 
 @NAMES
@@ -241,6 +241,25 @@ def test_what_is_shipped(name):
     assert sum(file.stat().st_size for file in sorters.SHIPPED.iterdir()) < 2 << 20
 
 
+@pytest.mark.parametrize("blocks", [2, 3, 5, 8, 12])
+@pytest.mark.parametrize("length", [2, 20, 100, 243])
+def test_each_position_sees_every_other_once_at_any_depth(blocks, length):
+    sorter = CnnSorter(8, length, blocks)
+    windows = [(block.convolution.kernel_size[0], block.convolution.dilation[0]) for block in sorter.blocks]
+    assert len(windows) == blocks
+    reached = [0]
+    for size, dilation in windows:
+        reached = [place + step * dilation for place in reached for step in range(size)]
+    assert sorted(reached) == list(range(sorter.positions))
+    assert sorter.positions >= length
+
+
+def test_sorter_of_another_depth_is_saved_with_it(tmp_path):
+    weights = tmp_path / "deep.safetensors"
+    sorter_files.save_sorter(CnnSorter(8, 20, 10), weights, {"error": 1.0})
+    assert len(sorters.load(weights).blocks) == 10
+
+
 @pytest.mark.parametrize("sorter", [LstmSorter(hidden=8, length=20), CnnSorter(channels=8, length=20)])
 def test_saved_and_read(sorter, tmp_path):
     sorter.start_counting()
@@ -288,6 +307,9 @@ def test_unknown_names():
         lambda: LstmSorter(hidden=2),
         lambda: CnnSorter(channels=9),
         lambda: CnnSorter(length=244),
+        lambda: CnnSorter(blocks=1),
+        lambda: CnnSorter(blocks=13),
+        lambda: CnnSorter(blocks=6).start_counting(),
         lambda: LstmSorter(layers=2).start_counting(),
     ],
 )

@@ -50,12 +50,32 @@ def test_average_precision_by_hand(bench):
 
 @pytest.mark.slow
 def test_draws_and_prints(bench, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(
-        sys, "argv", ["sorter_figures.py", "--out", str(tmp_path), "--seeds", "0", "--steps", "40"]
-    )
+    arguments = [
+        "--out",
+        str(tmp_path),
+        "--depths",
+        "2",
+        "8",
+        "--epochs",
+        "0.03",
+        "--seeds",
+        "0",
+        "--steps",
+        "40",
+    ]
+    monkeypatch.setattr(sys, "argv", ["sorter_figures.py", *arguments])
     bench.main()
     printed = capsys.readouterr().out
-    for name in (*bench.losses(), "exact"):
+    for name in (*bench.losses(), "exact", "figure 4, blocks"):
         assert name in printed
-    for name in ("sorter_ranks.svg", "sorter_map.svg"):
+    for name in ("sorter_depth.svg", "sorter_ranks.svg", "sorter_map.svg"):
         assert (tmp_path / name).read_text().startswith("<svg")
+
+
+@pytest.mark.slow
+def test_a_deep_sorter_learns_from_random_weights(bench, monkeypatch):
+    monkeypatch.setattr(bench, "LENGTH", 12)
+    errors, held_out = bench.depth_curve(8, epochs=0.1)
+    assert len(errors) == 7  # of 156 steps
+    assert errors[-1] < 0.7 * errors[0]
+    assert held_out < 0.7 * errors[0]
