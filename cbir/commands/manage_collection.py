@@ -4,8 +4,9 @@ import re
 import sys
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -14,6 +15,7 @@ from cbir.commands import options
 from cbir.commands.lazy_commands import LazyCommands
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
 from cbir.errors import CollectionDamaged, InvalidInput
+from cbir.rerank.auto import read_choice
 from cbir.store import Collection
 from cbir.store.alias import resolve_alias
 from cbir.store.backup import back_up_collection
@@ -52,9 +54,13 @@ app = typer.Typer(
 @app.command()
 def info(collection: options.Folder, format: Printed = OutputFormat.text) -> None:
     """Print a summary of the collection."""
+    from cbir.evaluation.setting_advice import setting_advice
+
     with Collection(collection) as opened:
-        advice = default_profile_advice(opened.profile, collection)
-        values = {"folder": str(opened.folder), **opened.info()}
+        lines = [default_profile_advice(opened.profile, collection), *setting_advice(opened)]
+        advice = "\n".join(line for line in lines if line) or None
+        choice = read_choice(opened.auto_choice(), opened.profile.descriptor)
+        values = {"folder": str(opened.folder), **opened.info(), "auto": f"{choice.method}: {choice.reason}"}
     if format is OutputFormat.json:
         print_values(values | {"advice": advice}, format)
         return
@@ -202,31 +208,37 @@ def tune(
     collection: options.Folder,
     label: Annotated[str, Option(help="Label that relevant images share.")] = "label",
     queries: Annotated[int, Option(min=1, help="Leave-one-out queries per setting.")] = 200,
+    rerank: Annotated[
+        list[str] | None, Option(help="eprf, fuzzy-eprf or diffusion-eprf. Repeatable. [default: eprf]")
+    ] = None,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Tune C and gamma of SVM re-ranking by grid search, choose what auto stands for, and store both."""
     from cbir.evaluation.auto_choice import choose
-    from cbir.evaluation.tune import tune_svm
+    from cbir.evaluation.tune import METHODS, tune_profile
 
+    methods = list(dict.fromkeys(rerank or METHODS[:1]))
     with Collection(collection) as opened, opened.writer() as writer, StageBars() as bars:
-        trials = tune_svm(
-            opened, label, queries=queries, progress=lambda done, total: bars.show("settings", done, total)
-        )
-        best = trials[0]
-        parameters = opened.profile.rerank | {"C": best.C, "gamma": best.gamma}
-        writer.set_profile(opened.profile.model_copy(update={"rerank": parameters}))
+        trials = {}
+        for method in methods:
+            profile, trials[method] = tune_profile(
+                opened, label, method, queries, partial(bars.show, f"settings of {method}")
+            )
+            writer.set_profile(profile)
         choice = choose(opened, label)
         writer.set_auto(choice.to_json())
-    tried = [f"C={trial.C:g} gamma={trial.gamma:g}: {trial.mean_average_precision:.4f}" for trial in trials]
-    values = {
-        "C": best.C,
-        "gamma": best.gamma,
-        "mean_average_precision": best.mean_average_precision,
-        "auto": f"{choice.method}: {choice.reason}",
-    }
-    print_values(
-        {**values, "tried": tried if format is OutputFormat.json else "\n" + "\n".join(tried)}, format
-    )
+    best = {method: asdict(tried[0]) for method, tried in trials.items()}
+    values: dict[str, Any] = {**best.pop(METHODS[0], {}), "auto": f"{choice.method}: {choice.reason}"}
+    tried = [
+        f"{'' if method == METHODS[0] else f'{method} '}{trial}"
+        for method in methods
+        for trial in trials[method]
+    ]
+    if format is OutputFormat.json:
+        print_values({**values, **best, "tried": tried}, format)
+        return
+    lines = {method: trials[method][0] for method in best}
+    print_values({**values, **lines, "tried": "\n" + "\n".join(tried)}, format)
 
 
 @app.command()

@@ -30,10 +30,13 @@ Quality = NDArray[np.float64]
 
 
 def update_choice(collection: Collection, writer: Writer, labels_changed: bool = False) -> AutoChoice:
-    """Choose again if the snapshot or labels have changed since, by the same label; store and return the choice."""
+    """Choose again if the snapshot or labels have changed since, by the same label; store and return the choice.
+
+    That of an earlier version, which had other candidates, is replaced too.
+    """
     view = collection.view()
     choice = read_choice(view.auto, collection.profile.descriptor)
-    if view.auto is None or labels_changed or choice.generation != view.snapshot_generation:
+    if choice.images is None or labels_changed or choice.generation != view.snapshot_generation:
         choice = choose(collection, choice.label)
         writer.set_auto(choice.to_json())
     return choice
@@ -55,7 +58,10 @@ def choose(collection: Collection, label_key: str | None = None) -> AutoChoice:
     """
     view = collection.view()
     default = replace(
-        default_choice(collection.profile.descriptor), generation=view.snapshot_generation, label=label_key
+        default_choice(collection.profile.descriptor),
+        generation=view.snapshot_generation,
+        label=label_key,
+        images=len(view),
     )
     found = labelled_rows(collection, view, label_key)
     if found is None:
@@ -80,7 +86,7 @@ def choose(collection: Collection, label_key: str | None = None) -> AutoChoice:
     reason = f"{against} on {len(scored)} images by {key}: {_quality(means[best])}"
     if method != NoReranking.name:
         reason += f"; without re-ranking {_quality(means[CANDIDATES.index(PLAIN)])}"
-    return AutoChoice(method, reason, parameters, view.snapshot_generation, label_key)
+    return replace(default, method=method, reason=reason, parameters=parameters)
 
 
 def best_candidate(scored: Quality, usual: int, plain: int) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +11,18 @@ from numpy.typing import NDArray
 from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, read_labelled_rows, score_query
+from cbir.evaluation.setting_advice import settings_of_new
 from cbir.rerank.eprf import SHARPNESS
 from cbir.rerank.kernel_width import kernel_gamma
 from cbir.rerank.parameters import AUTO
 from cbir.store import Collection, View
+from cbir.store.profile import Profile
 
-METHOD = "eprf"  # re-ranker whose SVMs are tuned
+METHODS = ("eprf", "fuzzy-eprf", "diffusion-eprf")  # have SVMs; settings of the first apply to its variants too
+    "eprf",
+    "fuzzy-eprf",
+    "diffusion-eprf",
+)  # with SVMs to tune; settings of the first apply to its variants too
 GAMMAS = (1e-6, 1e6)  # bounds of its gamma; the automatic one has none
 
 
@@ -27,11 +34,38 @@ class GridTrial:
     gamma: float
     mean_average_precision: float
 
+    def __str__(self) -> str:
+        return f"C={self.C:g} gamma={self.gamma:g}: {self.mean_average_precision:.4f}"
+
+
+def tune_profile(
+    collection: Collection, label_key: str, method: str, queries: int, progress: Callable[[int, int], None]
+) -> tuple[Profile, list[GridTrial]]:
+    """Return the profile with the best C and gamma of a method, and all trials, best first.
+
+    Those of METHODS[0] apply to its variants too; for the others they are stored under their name. The other
+    settings are those of new collections, unless the profile has some of its own.
+
+    Parameters
+    ----------
+    collection, label_key, method, queries, progress
+        As for `tune_svm`.
+    """
+    trials = tune_svm(collection, label_key, method=method, queries=queries, progress=progress)
+    best: dict[str, Any] = {"C": trials[0].C, "gamma": trials[0].gamma}
+    profile = collection.profile
+    if method == METHODS[0]:
+        rerank = settings_of_new(profile) | profile.rerank | best
+    else:
+        rerank = profile.rerank | {method: best}
+    return profile.model_copy(update={"rerank": rerank}), trials
+
 
 def tune_svm(
     collection: Collection,
     label_key: str,
     *,
+    method: str = METHODS[0],
     queries: int = 200,
     penalties: Sequence[float] = (),
     widths: Sequence[float] = (),
@@ -44,6 +78,8 @@ def tune_svm(
     collection : Collection
     label_key : str
         Images with the same value of this label are relevant to each other.
+    method : str
+        One of METHODS.
     queries : int
         Number of queries, drawn evenly from the classes, from the images with an even content hash: the others
         remain for reporting.
@@ -60,23 +96,26 @@ def tune_svm(
     Raises
     ------
     InvalidInput
-        If fewer than two images share a label.
+        If fewer than two images share a label, or the method is none of METHODS.
     """
+    if method not in METHODS:
+        raise InvalidInput(f"{method} has no SVMs to tune; these have: {', '.join(METHODS)}")
     view = collection.view()
     labelled = read_labelled_rows(collection, view, label_key)
     indices = draw_queries(labelled, _usable_queries(collection, view, labelled), queries)
     if not len(indices):
         raise InvalidInput(f"no two images share a value of the label {label_key}, which tuning needs")
-    declared = rerank.reranker_class(METHOD).svm_grid
-    automatic = _automatic_gamma(view, labelled.rows, indices[:50])
+    kind = rerank.reranker_class(method)
+    declared = kind.svm_grid
+    automatic = _automatic_gamma(view, labelled.rows, indices[:50], getattr(kind, "sharpness", SHARPNESS))
     multiples = np.clip(automatic * np.array(declared["gamma"]), *GAMMAS)
     gammas = widths or list(dict.fromkeys(float(f"{gamma:.3g}") for gamma in multiples))
     grid = list(product(penalties or declared["C"], gammas))
+    tuned = settings_of_new(collection.profile) | collection.profile.rerank
     trials = []
     for done, (C, gamma) in enumerate(grid):
         progress(done, len(grid))
-        parameters = collection.profile.rerank | {"C": C, "gamma": gamma}
-        reranker = rerank.get(METHOD, **parameters)
+        reranker = rerank.get_tuned(method, tuned, {"C": C, "gamma": gamma})
         scored = (score_query(view.gallery, labelled, index, [reranker]) for index in indices)
         defined = [quality[0, 0] for quality in scored if quality is not None]
         if not defined:
@@ -94,9 +133,11 @@ def _usable_queries(collection: Collection, view: View, labelled: LabelledRows) 
     return usable & even if (usable & even).any() else usable
 
 
-def _automatic_gamma(view: View, rows: NDArray[np.int64], indices: NDArray[np.int64]) -> float:
+def _automatic_gamma(
+    view: View, rows: NDArray[np.int64], indices: NDArray[np.int64], sharpness: float
+) -> float:
     """Return the median of the gammas that the re-ranker would choose for some queries."""
     gallery = view.gallery
     queries = gallery.vectors(rows[indices])
-    gammas = [kernel_gamma(AUTO, query, gallery, rows, SHARPNESS) for query in queries]
+    gammas = [kernel_gamma(AUTO, query, gallery, rows, sharpness) for query in queries]
     return float(np.median(gammas)) * gallery.dimensions

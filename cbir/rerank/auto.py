@@ -32,7 +32,8 @@ class AutoChoice:
     """A re-ranker with its parameters.
 
     reason: a phrase for the user. generation: of the snapshot that it was chosen on, None for no snapshot.
-    label: key that a person named to compare by; later choices keep it.
+    label: key that a person named to compare by; later choices keep it. images: in the collection then; None for the
+    choice of a version that did not count them.
     """
 
     method: str
@@ -40,6 +41,7 @@ class AutoChoice:
     parameters: Mapping[str, float] = field(default_factory=dict)
     generation: int | None = None
     label: str | None = None
+    images: int | None = None
 
     def to_json(self) -> str:
         """Serialise to text that `read_choice` reads."""

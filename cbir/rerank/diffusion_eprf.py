@@ -1,6 +1,7 @@
 """EPRF whose list, examples and memberships come from diffusion."""
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -9,12 +10,12 @@ from cbir.gallery.vector_blocks import Doubles, Rows
 from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.eprf import LEAST_MEMBERSHIP, negative_notes
-from cbir.rerank.fuzzy_eprf import FuzzyEprf
+from cbir.rerank.fuzzy_eprf import FUZZY_SVM_GRID, FuzzyEprf
 from cbir.rerank.kernel_expansion import KernelExpansion
 from cbir.rerank.kernel_width import SAMPLE, kernel_gamma
 from cbir.rerank.parameters import AUTO, parameter
 from cbir.rerank.pearson import References
-from cbir.rerank.reranker import Reranked
+from cbir.rerank.reranker import Grid, Reranked
 from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.threads import OneBlasThread
 
@@ -38,6 +39,8 @@ class DiffusionEprf(Diffusion):
         "Lets relevance flow from the query through the collection, then learns what sets the images that it "
         "reaches first apart."
     )
+    svm_grid: ClassVar[Grid] = FUZZY_SVM_GRID
+    sharpness: ClassVar[float] = FuzzyEprf.sharpness
 
     K: int = parameter(200, 0, 1000, "images whose score is updated")
     N: int = parameter(100, 1, 10_000, "images that a ranking list is compared over")
@@ -86,9 +89,7 @@ class DiffusionEprf(Diffusion):
         """Return mean decisions (b,) at the positions `best`, scaled: 0 for negatives, 1 for positives."""
         gallery = backend.gallery
         memberships = np.maximum(np.exp(scores[positives] - scores[positives[0]]), LEAST_MEMBERSHIP)
-        gamma = kernel_gamma(
-            self.gamma, backend.query, gallery, backend.sample_rows(SAMPLE), FuzzyEprf.sharpness
-        )
+        gamma = kernel_gamma(self.gamma, backend.query, gallery, backend.sample_rows(SAMPLE), self.sharpness)
         training_sets = TrainingSets.around_query(backend.query, gallery, rows[positives], negatives, gamma)
         expansion: KernelExpansion = training_sets.train(slice(None), self.C, memberships).sum()
         low = expansion.exact_values(gallery.vectors(negatives.ravel())).mean()

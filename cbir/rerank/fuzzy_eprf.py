@@ -12,6 +12,9 @@ from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import POSITIVES, Grid
 from cbir.rerank.svm_ensemble import TrainingSets
 
+# Penalties with which memberships act, and multiples of the automatic gamma
+FUZZY_SVM_GRID: Grid = {"C": (0.03, 0.1, 0.3, 1.0), "gamma": (0.25, 0.5, 1.0, 2.0)}
+
 
 @dataclass(frozen=True, kw_only=True)
 class FuzzyEprf(Eprf):
@@ -29,6 +32,7 @@ class FuzzyEprf(Eprf):
         "As EPRF, with more examples, each counting by how well its neighbours agree with those of the query."
     )
     grid: ClassVar[Grid] = {"P": (*POSITIVES, 20, 30), "C": (0.1, 1.0)}
+    svm_grid: ClassVar[Grid] = FUZZY_SVM_GRID
     sharpness: ClassVar[float] = 3.0
 
     K: int = parameter(100, 1, 1000, "images whose similarity is updated")

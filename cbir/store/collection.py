@@ -158,6 +158,13 @@ class Collection(RecordQueries):
         """Return the reply to an earlier request with this idempotency key."""
         return self._read(idempotency.find_reply, key)
 
+    def auto_choice(self) -> str | None:
+        """Return the serialised choice of the re-ranker that `auto` stands for; None if none can be read."""
+        try:
+            return self._read(metadata.find_value, metadata.AUTO)
+        except CollectionDamaged:  # as `view` does: searches need no choice
+            return None
+
     def graded_labels(self) -> list[str]:
         """Return the labels that a grade model was fitted to, in alphabetical order."""
         return self._read(grade_models.graded_labels)

@@ -11,6 +11,7 @@ from queue import Empty, Queue
 from threading import Lock, Thread
 
 from cbir.errors import CollectionBusy, StorageFull
+from cbir.evaluation.auto_update import ChoiceUpdater
 from cbir.images import Limits
 from cbir.ingest.description import DescribeTask
 from cbir.ingest.process_pool import ProcessPool, WorkerDied, WorkerTimedOut, use_one_thread_silently
@@ -87,6 +88,7 @@ class Intake:
         )
         self._pool.start()
         self._queue: Queue[_PendingInstance | None] = Queue()
+        self._choices = ChoiceUpdater()
         self._stored = 0  # images since the snapshot was last checked
         self._checked = time.monotonic()
         self._thread = Thread(target=self._commit_all, name="commits", daemon=True)
@@ -203,6 +205,7 @@ class Intake:
             if self.collection.statistics() or len(self.collection) >= STATISTICS_IMAGES:
                 with self.collection.writer(self.who) as writer:
                     writer.finish()
+                self._choices.wake(self.collection)
             self._stored, self._checked = 0, time.monotonic()
         except CollectionBusy:
             pass  # next time

@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+from contextlib import suppress
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import typer
 
 from cbir import settings
 from cbir.commands.output import OutputFormat
-from cbir.errors import InvalidInput
+from cbir.errors import CollectionBusy, InvalidInput
 from cbir.images import Limits
 from indexer.dicom import intake_options
 from indexer.dicom.instance_filter import InstanceFilter
@@ -56,6 +57,7 @@ def crawl_dicomweb(
     Credentials come from the environment: CBIR_DICOMWEB_USER and CBIR_DICOMWEB_PASSWORD, or CBIR_DICOMWEB_TOKEN. Exit
     code 0: all done; 3: done, but some were refused; 2: wrong use, or the archive failed; 130: interrupted.
     """
+    from cbir.evaluation.auto_choice import update_choice
     from indexer.dicom.intake import Intake
     from indexer.dicomweb.archive_session import check_url, open_session
     from indexer.dicomweb.crawl import Crawl, StudyFilter
@@ -98,6 +100,9 @@ def crawl_dicomweb(
         finally:
             intake.close()
             _print_counts(intake, format)
+        if opened.statistics() and not stop.is_set():
+            with suppress(CollectionBusy), opened.writer("DICOMweb") as writer:  # the next run chooses
+                update_choice(opened, writer)
     raise typer.Exit(INTERRUPTED if stop.is_set() and not watch else _exit_code(intake))
 
 

@@ -137,7 +137,9 @@ def _write(
 
 
 def refresh_snapshot(writer: Writer, handle: CollectionHandle, added: Added) -> None:
-    """Write a new snapshot if too much has changed; the added images are safe without it.
+    """Write a new snapshot if too much has changed, and let `auto` be chosen again where that is due.
+
+    The added images are safe without both.
 
     Parameters
     ----------
@@ -153,6 +155,7 @@ def refresh_snapshot(writer: Writer, handle: CollectionHandle, added: Added) -> 
         return
     try:
         writer.finish()
+        handle.choices.wake(handle.whole_searcher().collection)
     except (CbirError, DatabaseError, OSError) as error:
         log.warning("no new snapshot after adding images: %s", error_location(error))
 

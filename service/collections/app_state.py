@@ -80,10 +80,15 @@ class AppState:
         self.decoders.start()
         for handle in self.collections.values():
             try:
+                collection = handle.whole_searcher().collection
+                if (
+                    collection.profile.volume_grid is not None
+                ):  # no image to try, and its network takes seconds
+                    collection.view()
+                    continue
                 handle.searcher().by_image(Image(ramp), Request(k=1), Stopwatch())
                 handle.snapshot_problem()
-                task = describe_task(self.decoders, handle.whole_searcher().collection)
-                self.decoders.warm_up(task, encode_image(ramp, ".png"))
+                self.decoders.warm_up(describe_task(self.decoders, collection), encode_image(ramp, ".png"))
             except CbirError as error:
                 log.warning("not ready: %s", error)
             except Exception as error:

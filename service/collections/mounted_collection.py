@@ -12,6 +12,7 @@ from typing import NamedTuple
 from flask import g, has_request_context
 
 from cbir.errors import CbirError, CollectionBusy, NotFound
+from cbir.evaluation.auto_update import ChoiceUpdater
 from cbir.search import Searcher
 from cbir.settings import Settings
 from cbir.store.alias import is_alias, public_name, resolve_alias
@@ -75,6 +76,7 @@ class CollectionHandle:
         self._switch_problem: str | None = None
         self._logged_problem: str | None = None
         self._limited = LimitedSearchers()
+        self.choices = ChoiceUpdater()
 
     @property
     def folder(self) -> Path:

@@ -8,9 +8,13 @@ from sklearn.metrics import average_precision_score
 
 from cbir.errors import InvalidInput
 from cbir.evaluation.metrics.average_precision import average_precision
-from cbir.evaluation.tune import tune_svm
+from cbir.evaluation.setting_advice import setting_advice
+from cbir.evaluation.tune import METHODS, tune_profile, tune_svm
+from cbir.rerank import get_tuned, reranker_class
+from cbir.rerank.auto import default_choice
 from cbir.store import Collection
 from cbir.store import profile as profiles
+from cbir.store.profile import PROJECTED_EPRF
 from tests.cbir.store.conftest import entry
 
 
@@ -71,3 +75,54 @@ def test_equal_images_leave_the_width_in_its_bounds(tmp_path):
 def test_without_labels_there_is_nothing_to_tune_by(two_classes):
     with pytest.raises(InvalidInput, match="no two images"):
         tune_svm(two_classes, "grade")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_tuned_for_itself(two_classes, method):
+    profile, trials = tune_profile(two_classes, "label", method, 4, lambda done, total: None)
+    kind = reranker_class(method)
+    assert len(trials) == len(kind.svm_grid["C"]) * len(kind.svm_grid["gamma"])
+    best = {"C": trials[0].C, "gamma": trials[0].gamma}
+    for other in METHODS:
+        parameters = get_tuned(other, profile.rerank, {}).parameters
+        if other == method:
+            assert {name: parameters[name] for name in best} == best
+        else:
+            assert parameters == reranker_class(other)().parameters
+    assert get_tuned(method, profile.rerank, {"C": 2.0}).parameters["C"] == 2.0
+
+
+def test_gamma_follows_the_sharpness_of_the_method(two_classes):
+    """The automatic width of fuzzy-eprf is wider: its grid lies around it."""
+    trials = {
+        method: tune_svm(two_classes, "label", method=method, queries=4, penalties=(1.0,))
+        for method in ("eprf", "fuzzy-eprf")
+    }
+    largest = {method: max(trial.gamma for trial in tried) for method, tried in trials.items()}
+    assert largest["fuzzy-eprf"] / largest["eprf"] == pytest.approx(3 / 15, rel=0.01)
+
+
+def test_methods_without_svms_are_refused(two_classes):
+    with pytest.raises(InvalidInput, match="pearson has no SVMs to tune; these have: eprf"):
+        tune_svm(two_classes, "label", method="pearson")
+
+
+def test_settings_of_an_earlier_version_are_named_and_replaced_by_tuning(tmp_path):
+    old = profiles.get("lite0").model_copy(update={"rerank": {"N": 300}})
+    made = Collection.create(tmp_path / "collection", old)
+    entries = []
+    for number in range(40):
+        record, _ = entry(number, labels={"label": "ab"[number % 2]})
+        entries.append((record, np.random.default_rng(number).random(1008, np.float32)))
+    with made.writer() as writer:
+        writer.add(entries)
+        writer.finish()
+        assert "N=200 T1=6 T2=6 lowest=0.9: `cbir collection tune`" in setting_advice(made)[0]
+        profile, _ = tune_profile(made, "label", "eprf", 2, lambda done, total: None)
+        assert profile.rerank.keys() == {*PROJECTED_EPRF, "C", "gamma"}
+        assert profile.rerank["N"] == 300
+        writer.set_profile(profile)
+        made.view()
+        assert setting_advice(made) == []
+        writer.set_auto(default_choice("lite0").to_json())
+    assert "auto was chosen by an earlier version" in setting_advice(made)[0]

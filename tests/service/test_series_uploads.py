@@ -1,6 +1,7 @@
 """POST /v1/search with CT series: ZIP archives of slices and NIfTI files."""
 
 import io
+import logging
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from flask.testing import FlaskClient
 from cbir import settings
 from cbir.images import zipped_files
 from service.app import create_app
+from service.collections.app_state import current_state
 from tests.cbir.images.synthetic_series import stack, write_nifti, write_series
 from tests.indexer.block_means import write_block_means
 from tests.indexer.commands import index
@@ -146,6 +148,12 @@ def test_the_page_takes_a_series_and_shows_its_middle_slice(client, scans):
     )
     assert shown.status_code == 200
     assert (shown.data, shown.headers["Image-Window"]) == (middle.data, middle.headers["Image-Window"])
+
+
+def test_warming_up_tries_no_image(client, caplog):
+    with caplog.at_level(logging.WARNING), client.application.app_context():
+        current_state().warm_up()
+    assert not caplog.records
 
 
 def test_archives_and_volumes_of_other_collections(client, indexed, scans):

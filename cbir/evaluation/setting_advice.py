@@ -1,0 +1,32 @@
+"""Settings of re-ranking that new collections have and older ones lack, and how to get them."""
+
+from typing import Any
+
+from cbir.descriptors.embedding_descriptor import JOIN
+from cbir.rerank.auto import read_choice
+from cbir.store import Collection
+from cbir.store.profile import PROJECTED_EPRF, Profile
+
+
+def settings_of_new(profile: Profile) -> dict[str, Any]:
+    """Return the settings of EPRF that a new collection with the descriptor of this profile has."""
+    is_encoder_alone = profile.is_projected and JOIN not in profile.descriptor
+    return dict(PROJECTED_EPRF) if is_encoder_alone else {}
+
+
+def setting_advice(collection: Collection) -> list[str]:
+    """Return a line for each kind of settings that an earlier version left in a collection."""
+    lines = []
+    profile, auto = collection.profile, collection.auto_choice()
+    if auto is not None and read_choice(auto, profile.descriptor).images is None:
+        lines.append(
+            "auto was chosen by an earlier version: the next `cbir index`, or `cbir collection tune`, chooses again"
+        )
+    new = settings_of_new(profile)
+    if new.keys() - profile.rerank.keys():
+        listed = " ".join(f"{key}={value:g}" for key, value in new.items())
+        lines.append(
+            f"the settings of eprf are those of an earlier version, new collections have {listed}: "
+            "`cbir collection tune` stores them"
+        )
+    return lines
