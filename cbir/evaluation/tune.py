@@ -18,11 +18,11 @@ from cbir.rerank.parameters import AUTO
 from cbir.store import Collection, View
 from cbir.store.profile import Profile
 
-METHODS = ("eprf", "fuzzy-eprf", "diffusion-eprf")  # have SVMs; settings of the first apply to its variants too
+METHODS = (
     "eprf",
     "fuzzy-eprf",
     "diffusion-eprf",
-)  # with SVMs to tune; settings of the first apply to its variants too
+)  # have SVMs; settings of the first apply to its variants too
 GAMMAS = (1e-6, 1e6)  # bounds of its gamma; the automatic one has none
 
 
