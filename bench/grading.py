@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from cbir import descriptors, grading
+from cbir.datasets.phantoms.lens_phantom import draw_lens
+from cbir.descriptors.slit_lamp import ActiveShapeModel, measure_lens
 from cbir.grading import baselines
 from cbir.grading.grader_evaluation import compare_graders, evaluate_grader
-from cbir.grading.slit_lamp import ActiveShapeModel, draw_lens, measure_lens
 from cbir.images import read_images
 from cbir.models.linear.grouped_folds import group_folds
 

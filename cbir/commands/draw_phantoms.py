@@ -7,7 +7,7 @@ import typer
 from typer import Argument, Option
 
 from cbir.commands.output import StageBars
-from cbir.datasets.phantoms import write_phantom_series, write_phantoms
+from cbir.datasets.phantoms import write_lens_phantoms, write_phantom_series, write_phantoms
 from cbir.errors import InvalidInput
 
 IMAGES, IMAGE_SIZE = 200, 256
@@ -35,12 +35,17 @@ def draw_phantoms(
     slices: Annotated[
         int | None, Option(help="Slices of a series, 1 to 200.", show_default=str(SLICES))
     ] = None,
+    slit_lamp: Annotated[
+        bool, Option("--slit-lamp", help="Draw slit-lamp images of lenses with grades, and their outlines.")
+    ] = False,
 ) -> None:
-    """Draw synthetic radiographs with labels, or CT series with known lesions, for trying out the program."""
+    """Draw synthetic radiographs, CT series with lesions, or slit-lamp images, for trying out the program."""
     if slices is not None and not series:
         raise InvalidInput("--slices is for series; add --series, or leave it out")
     if series and format == "png":
         raise InvalidInput("--series writes DICOM files; leave --format out")
+    if slit_lamp and (series or format == "dicom"):
+        raise InvalidInput("--slit-lamp writes png files of single images; leave --series and --format out")
     count = count if count is not None else SERIES if series else IMAGES
     with StageBars() as bars:
 
@@ -50,10 +55,16 @@ def draw_phantoms(
         if series:
             side, depth = SLICE_SIZE if size is None else size, SLICES if slices is None else slices
             manifest = write_phantom_series(out, count, seed=seed, size=side, slices=depth, on_progress=show)
+        elif slit_lamp:
+            side = IMAGE_SIZE if size is None else size
+            manifest = write_lens_phantoms(out, count, seed=seed, size=side, on_progress=show)
         else:
             side = IMAGE_SIZE if size is None else size
             manifest = write_phantoms(
                 out, count, format=format or "png", seed=seed, size=side, on_progress=show
             )
     typer.echo(f"{count} {'series' if series else 'phantoms'} in {out}, labels in {manifest}")
+    if slit_lamp:
+        typer.echo(f"next: cbir grade slit-lamp fit {out / 'outlines.csv'} --out MODEL")
+        return
     typer.echo(f"next: cbir index {out} --collection DIR --labels {manifest}")

@@ -13,10 +13,12 @@ from cbir.descriptors.edge_histogram_150 import EdgeHistogram150
 from cbir.descriptors.embedding_descriptor import JOIN, EmbeddingDescriptor, descriptor_name
 from cbir.descriptors.encoder_descriptor import EncoderDescriptor, encoder_descriptor_name
 from cbir.descriptors.huang2012 import Huang2012
+from cbir.descriptors.slit_lamp_descriptor import SLIT_LAMP, SlitLampDescriptor, slit_lamp_name
 from cbir.descriptors.tamura import Tamura
 from cbir.errors import InvalidInput
 from cbir.hardware import Device
 from cbir.models import embedding_card
+from cbir.models.lens_card import has_lens_model
 
 _MEMBERS: tuple[Descriptor, ...] = (ColorLayout(), EdgeHistogram(), EdgeHistogram150(), Tamura(), Huang2012())
 _BY_NAME = {member.name: member for member in _MEMBERS}
@@ -35,8 +37,8 @@ def get(name: str, model: Path | None = None, device: Device = "auto") -> Descri
     name : str
         One of `names()`, or a name that `resolve_descriptor` returned.
     model : Path, optional
-        Folder of the trained embedding; without it an embedding has a name, dimensions and parts, but cannot
-        describe images.
+        Folder of the trained embedding or slit-lamp model; without it the descriptor has a name, dimensions and
+        parts, but cannot describe images.
     device : {"auto", "cpu", "cuda"}
         Device that an embedding runs on.
 
@@ -47,6 +49,8 @@ def get(name: str, model: Path | None = None, device: Device = "auto") -> Descri
     """
     network_name, join, other = name.partition(JOIN)
     network: Batched
+    if SLIT_LAMP.fullmatch(name):
+        return SlitLampDescriptor(name, model)
     if embedding_descriptor.NAME.fullmatch(name):
         network = EmbeddingDescriptor(network_name, model, device)
     elif encoder_descriptor.NAME.fullmatch(name):
@@ -60,7 +64,8 @@ def get(name: str, model: Path | None = None, device: Device = "auto") -> Descri
 class ResolvedDescriptor(NamedTuple):
     """Descriptor that a user meant.
 
-    name: for `get`. title: for people, without the path of a folder. model: folder of the trained embedding.
+    name: for `get`. title: for people, without the path of a folder. model: folder of the trained embedding or
+    slit-lamp model.
     """
 
     name: str
@@ -69,11 +74,14 @@ class ResolvedDescriptor(NamedTuple):
 
 
 def resolve_descriptor(text: str) -> ResolvedDescriptor:
-    """Resolve the name of a descriptor or encoder, the folder of a trained embedding, or NETWORK+DESCRIPTOR.
+    """Resolve the name of a descriptor or encoder, the folder of a trained model, or NETWORK+DESCRIPTOR.
 
-    NETWORK is an encoder or a folder. Raises InvalidInput if `text` is none of them, the embedding is damaged or the
-    weights of the encoder are missing.
+    A model is an embedding or a slit-lamp model. NETWORK is an encoder or the folder of an embedding. Raises
+    InvalidInput if `text` is none of them, the model is damaged or the weights of the encoder are missing.
     """
+    if text not in _BY_NAME and has_lens_model(Path(text)):
+        folder = Path(text).resolve()
+        return ResolvedDescriptor(slit_lamp_name(folder), folder.name, folder)
     path, join, other = text, "", ""
     if not _is_network(text):
         path, join, other = text.rpartition(JOIN)

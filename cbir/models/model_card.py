@@ -47,7 +47,7 @@ def read_model_card(path: Path, kind: str, command: str, is_valid: Callable[[Any
         if not is_valid(card):
             raise ValueError
         return dict(card)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidInput(f"{path} is not the card of {kind}") from error
 
 

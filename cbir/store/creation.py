@@ -10,7 +10,7 @@ from sqlalchemy import inspect
 
 from cbir.atomic import write_bytes
 from cbir.errors import CollectionDamaged, InvalidInput
-from cbir.store import embedding_model, metadata, schema
+from cbir.store import descriptor_model, metadata, schema
 from cbir.store.damage import is_damage
 from cbir.store.disk_full import raise_when_full
 from cbir.store.last_good import drop_last_good
@@ -68,7 +68,7 @@ def create_files(folder: Path, profile: Profile, secret: bytes | None = None) ->
             if collection_exists(folder):
                 raise InvalidInput(f"{folder} already holds a collection")
             (folder / "snapshots").mkdir(mode=OWNER_FOLDER, exist_ok=True)
-            embedding_model.store_embedding_model(folder, profile)
+            descriptor_model.store_descriptor_model(folder, profile)
             if secret is not None or not (folder / SECRET).exists():
                 new_secret = secret or secrets.token_bytes(SECRET_BYTES)
                 write_bytes(folder / SECRET, new_secret.hex().encode(), permissions=OWNER_FILE)

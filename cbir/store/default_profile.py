@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from cbir import descriptors
-from cbir.descriptors import embedding_descriptor
 from cbir.errors import CbirError, InvalidInput
 from cbir.store import profile as profiles
 from cbir.store.profile import Profile
@@ -31,12 +30,12 @@ def default_profile_advice(profile: Profile, folder: Path) -> str | None:
     Parameters
     ----------
     profile : Profile
-        Profile of the collection. One with an encoder or a trained embedding, or with the default descriptor beside
+        Profile of the collection. One with an encoder or a trained model, or with the default descriptor beside
         others, was chosen and needs no advice.
     folder : Path
         Its folder.
     """
-    if embedding_descriptor.NAME.fullmatch(profile.descriptor) or profile.is_projected:
+    if profile.has_model or profile.is_projected:
         return None
     try:
         default, *_ = descriptors.resolve_descriptor(DEFAULT_PROFILE)

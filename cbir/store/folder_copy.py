@@ -5,16 +5,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from cbir.atomic import SUFFIX
-from cbir.models import embedding_card
-from cbir.store import embedding_model, severity_model
+from cbir.store import descriptor_model, severity_model
 from cbir.store.originals import FOLDER as ORIGINALS
 from cbir.store.permissions import OWNER_FOLDER
 
 
 def copy_models(folder: Path, target: Path) -> None:
     """Copy the models of the collection in `folder`, if it has any, to the folder `target`."""
-    if embedding_card.has_embedding(folder / embedding_model.FOLDER):
-        embedding_model.copy_model(folder / embedding_model.FOLDER, target / embedding_model.FOLDER)
+    if descriptor_model.has_model(folder / descriptor_model.FOLDER):
+        descriptor_model.copy_model(folder / descriptor_model.FOLDER, target / descriptor_model.FOLDER)
     severity_model.copy_severity_model(folder, target)
 
 

@@ -8,7 +8,7 @@ from sqlalchemy.dialects.sqlite import insert
 from cbir.errors import CollectionDamaged
 from cbir.store import normalisation
 from cbir.store.checksums import row_checksum
-from cbir.store.embedding_model import with_model
+from cbir.store.descriptor_model import with_model
 from cbir.store.normalisation import Statistics
 from cbir.store.profile import Profile
 from cbir.store.schema import meta

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from cbir import descriptors
-from cbir.descriptors import embedding_descriptor, encoder_descriptor
+from cbir.descriptors import embedding_descriptor, encoder_descriptor, slit_lamp_descriptor
 from cbir.descriptors.descriptor import Descriptor
 from cbir.errors import InvalidInput
 from cbir.hardware import Device
@@ -34,7 +34,7 @@ class Profile(BaseModel):
     weights: factor of each part's share of the squared distance, 1 by default.
     metric: of the normalised vectors.
     rerank: parameters of the re-rankers that differ from their defaults, for instance a tuned C and gamma.
-    model: folder of a trained embedding; not stored.
+    model: folder of a trained embedding or slit-lamp model; not stored.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -71,12 +71,18 @@ class Profile(BaseModel):
         return self.normalisation == "project"
 
     @property
+    def has_model(self) -> bool:
+        """True if the descriptor is a trained model that the collection keeps a copy of."""
+        names = (embedding_descriptor.NAME, slit_lamp_descriptor.SLIT_LAMP)
+        return any(name.fullmatch(self.descriptor) for name in names)
+
+    @property
     def volume_grid(self) -> VolumeGrid | None:
         """Grid of the CT series that the profile describes; None if it describes images."""
         return encoder_descriptor.volume_grid(self.descriptor)
 
     def load_descriptor(self, device: Device = "auto") -> Descriptor:
-        """Return the descriptor, with its model on `device` if it is a trained embedding."""
+        """Return the descriptor, with its model, on `device` if it is a trained embedding."""
         return descriptors.get(self.descriptor, self.model, device)
 
     @property
@@ -90,7 +96,7 @@ class Profile(BaseModel):
 
 
 def get(name: str, weights: dict[str, float] | None = None) -> Profile:
-    """Return the profile of a descriptor, an encoder, the folder of a trained embedding, or NETWORK+DESCRIPTOR.
+    """Return the profile of a descriptor, an encoder, the folder of a trained model, or NETWORK+DESCRIPTOR.
 
     `name` is one of these, `weights` are factors by part; a descriptor beside a network has BESIDE_WEIGHT by
     default. Raises InvalidInput for an unknown name.
@@ -105,7 +111,7 @@ def get(name: str, weights: dict[str, float] | None = None) -> Profile:
             )
             return profile if beside else profile.model_copy(update={"rerank": dict(PROJECTED_EPRF)})
         if not embedding_descriptor.NAME.fullmatch(descriptor):
-            return Profile(name=title, descriptor=descriptor, weights=weights or {})
+            return Profile(name=title, descriptor=descriptor, model=model, weights=weights or {})
         others = parts[1:]
         return Profile(
             name=title,

@@ -9,7 +9,7 @@ from sqlalchemy.exc import DatabaseError
 
 from cbir.atomic import SUFFIX
 from cbir.errors import CbirError, CollectionDamaged
-from cbir.store import embedding_model, last_good, metadata, originals
+from cbir.store import descriptor_model, last_good, metadata, originals
 from cbir.store.agreement import describe_disagreement, differing_numbers, open_intact_snapshot
 from cbir.store.collection import Collection
 from cbir.store.collection_view import vector_pages
@@ -52,9 +52,9 @@ def verify_content(collection: Collection, progress: Progress | None = None) -> 
         collection.secret  # noqa: B018 - raises if the key file is damaged
     except CollectionDamaged as damage:
         return [str(damage)]
-    model_problem = embedding_model.model_problem(collection.folder, collection.profile)
+    model_problem = descriptor_model.model_problem(collection.folder, collection.profile)
     if model_problem:
-        return [f"{model_problem}; restore the model's folder ({embedding_model.FOLDER}) from a backup"]
+        return [f"{model_problem}; restore the model's folder ({descriptor_model.FOLDER}) from a backup"]
     try:
         problems = _database_problems(collection, progress)
     except DatabaseError as error:

@@ -5,8 +5,10 @@ import typer
 from cbir.commands.grade.evaluate_graders import evaluate_graders
 from cbir.commands.grade.fit_grader import fit_collection_grader
 from cbir.commands.grade.predict_grade import predict_grade
+from cbir.commands.grade.slit_lamp_commands import app as slit_lamp
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Grade new images by graded ones.")
 app.command("fit")(fit_collection_grader)
 app.command("predict")(predict_grade)
 app.command("evaluate")(evaluate_graders)
+app.add_typer(slit_lamp, name="slit-lamp")

@@ -1,11 +1,12 @@
-"""Synthetic radiographs with classes and codes, and CT series with lesions, for demonstrations and tests."""
+"""Synthetic radiographs with classes and codes, CT series with lesions, and slit-lamp images with grades."""
 
 from cbir.datasets.phantoms.body_volume import PhantomSeries, draw_series, series_facts
 from cbir.datasets.phantoms.drawing import PhantomRadiograph, draw_phantom, phantom_classes, phantom_facts
+from cbir.datasets.phantoms.lens_files import write_lens_phantoms
 from cbir.datasets.phantoms.phantom_files import write_phantoms
 from cbir.datasets.phantoms.series_files import write_phantom_series
 
 __all__ = [
     "PhantomRadiograph", "PhantomSeries", "draw_phantom", "draw_series", "phantom_classes", "phantom_facts",
-    "series_facts", "write_phantom_series", "write_phantoms",
+    "series_facts", "write_lens_phantoms", "write_phantom_series", "write_phantoms",
 ]  # fmt: skip

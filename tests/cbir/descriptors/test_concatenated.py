@@ -18,7 +18,7 @@ from cbir.main import app
 from cbir.models import embedder, embedding_card
 from cbir.store import Collection, normalisation
 from cbir.store import profile as profiles
-from cbir.store.embedding_model import model_problem
+from cbir.store.descriptor_model import model_problem
 from indexer.describe_files import FileTask, describe_files
 from tests.benches import loaded
 

@@ -16,7 +16,7 @@ from cbir.models import embedding_card
 from cbir.models.onnx_network import load_onnx_network
 from cbir.store import Collection
 from cbir.store import profile as profiles
-from cbir.store.embedding_model import model_problem
+from cbir.store.descriptor_model import model_problem
 from cbir.store.verify import verify_collection
 from cbir.training.network_scoring import apply_network
 from tests.cbir.training.stripes import SIDE, drawn, made

@@ -96,8 +96,7 @@ def draw_lens(
     """
     if not GRADES[0] <= grade <= GRADES[1]:
         raise InvalidInput(f"the grade of a phantom is from {GRADES[0]:g} to {GRADES[1]:g}, not {grade}")
-    if not SIZES[0] <= height <= SIZES[1]:
-        raise InvalidInput(f"the height of a phantom is from {SIZES[0]} to {SIZES[1]} pixels, not {height}")
+    check_height(height)
     lens, look = _lens(generator), _look(grade, generator, scatter)
     width = height * 4 // 3
     x, y = np.meshgrid((np.arange(width) + 0.5) / height, (np.arange(height) + 0.5) / height)
@@ -116,6 +115,12 @@ def draw_lens(
     pixels = np.rint(np.clip(picture, 0.0, 1.0) * 255).astype(np.uint8)
     truth = LensFeatures(mean, *look.reflex, float(look.sulcus), float(look.anterior / look.posterior))
     return LensPhantom(pixels, _contour(lens) * height - 0.5, float(grade), truth)
+
+
+def check_height(height: int) -> None:
+    """Raise InvalidInput if no phantom has this height in pixels."""
+    if not SIZES[0] <= height <= SIZES[1]:
+        raise InvalidInput(f"the height of a phantom is from {SIZES[0]} to {SIZES[1]} pixels, not {height}")
 
 
 def _lens(generator: Generator) -> _Lens:

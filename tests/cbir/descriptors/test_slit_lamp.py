@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from cbir.errors import InvalidInput
-from cbir.grading.slit_lamp import FEATURES, ActiveShapeModel, draw_lens, measure_lens
-from cbir.grading.slit_lamp.shape_model import _align
+from cbir.datasets.phantoms.lens_phantom import draw_lens
+from cbir.descriptors.slit_lamp import FEATURES, ActiveShapeModel, measure_lens
+from cbir.descriptors.slit_lamp.shape_alignment import align_shapes
+from cbir.errors import InvalidInput, UnreadableImage
 
 # The largest error of each feature over the phantoms below, at a height of 240 pixels.
 ALLOWED = dict(zip(FEATURES, (0.012, 0.012, 0.03, 0.05, 0.03, 0.08), strict=True))
@@ -122,16 +123,38 @@ def test_the_lens_is_found(phantoms, model):
     for phantom in phantoms[40:]:
         found = model.find(grey(phantom))
         distances.append(np.linalg.norm(found - phantom.contour, axis=1).mean())
-        before.append(np.linalg.norm(model.start_ * 240 - phantom.contour, axis=1).mean())
+        start = model.start_ * 240 + [159.5, 119.5]  # from the middle
+        before.append(np.linalg.norm(start - phantom.contour, axis=1).mean())
     assert np.mean(before) > 8
     assert np.mean(distances) < 0.6
     assert np.max(distances) < 1.5
 
 
-def test_found_in_another_size(model):
-    phantom = draw_lens(3.0, np.random.default_rng(9), height=360)
+@pytest.mark.parametrize("height", [97, 360, 1000])
+def test_found_in_another_size(model, height):
+    phantom = draw_lens(3.0, np.random.default_rng(9), height=height)
     found = model.find(grey(phantom))
-    assert np.linalg.norm(found - phantom.contour, axis=1).mean() < 2
+    assert np.linalg.norm(found - phantom.contour, axis=1).mean() < 0.005 * height
+
+
+def test_found_in_a_wider_crop(model):
+    phantom = draw_lens(3.0, np.random.default_rng(9), height=240)
+    wider = np.pad(grey(phantom), ((0, 0), (80, 80)), mode="edge")
+    found = model.find(wider)
+    np.testing.assert_allclose(found, phantom.contour + np.array([80, 0]), atol=2.5)
+
+
+@pytest.mark.parametrize("shape", [(10, 41), (41, 10)])
+def test_a_strip_is_refused(model, shape):
+    with pytest.raises(UnreadableImage, match=f"{shape[1]} x {shape[0]} pixels"):
+        model.find(np.zeros(shape, np.uint8))
+
+
+def test_the_misfit_is_least_on_the_outline(phantoms, model):
+    for phantom in phantoms[40:45]:
+        on = model.misfit(grey(phantom), phantom.contour)
+        assert on < 0.2 * model.misfit(grey(phantom), phantom.contour + np.array([3, 0]))
+        assert on < 0.2 * model.misfit(np.zeros((240, 320), np.uint8), phantom.contour)
 
 
 def test_the_closest_shape_is_one_of_the_model(phantoms, model):
@@ -147,7 +170,7 @@ def test_the_closest_shape_is_one_of_the_model(phantoms, model):
 def test_alignment_takes_out_scale_turn_and_shift():
     shape = np.random.default_rng(0).normal(size=(12, 2))
     c, s = np.cos(1.0), np.sin(1.0)
-    mean, aligned = _align(np.stack([shape, 5 * shape @ np.array([[c, s], [-s, c]]) + 100]))
+    mean, aligned = align_shapes(np.stack([shape, 5 * shape @ np.array([[c, s], [-s, c]]) + 100]))
     np.testing.assert_allclose(aligned[0], aligned[1], atol=1e-9)
     assert np.linalg.norm(mean) == pytest.approx(1)
     np.testing.assert_allclose(mean.mean(axis=0), 0, atol=1e-12)

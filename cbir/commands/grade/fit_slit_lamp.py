@@ -1,0 +1,65 @@
+"""`cbir grade slit-lamp fit`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from typer import Argument, Option
+
+from cbir import settings
+from cbir.commands.output import OutputFormat, Printed, StageBars, print_json
+from cbir.datasets.lens_outlines import read_outlines
+from cbir.errors import InvalidInput, UnreadableImage
+from cbir.images import Limits, read_images
+
+
+def fit_slit_lamp(
+    outlines: Annotated[
+        Path,
+        Argument(
+            help="csv with a row for each landmark: path of the image, x and y in pixels; see docs/grading.md."
+        ),
+    ],
+    out: Annotated[Path, Option(help="Folder for the model.")],
+    variance: Annotated[
+        float, Option(min=0.5, max=1.0, help="Share of the outlines' variance that the model keeps.")
+    ] = 0.98,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Learn to find the lens in slit-lamp images from images with outlines."""
+    from cbir.descriptors.slit_lamp.lens_finder import fit_lens_finder, to_grey
+    from cbir.descriptors.slit_lamp.shape_model import scale_outlined
+    from cbir.descriptors.slit_lamp.stored_lens_finder import write_lens_finder
+
+    limits, pictures, contours = Limits.from_settings(settings.load()), [], []
+    contour_of = read_outlines(outlines)
+    with StageBars() as bars:
+        for path, contour in contour_of.items():
+            try:
+                image = next(iter(read_images(path, limits=limits)))
+            except UnreadableImage as error:
+                raise InvalidInput(f"{path}: {error}") from error
+            if image.pixels.ndim != 3:
+                raise InvalidInput(f"{path}: the image is grey; slit-lamp features need colour")
+            if (contour < -0.5).any() or (contour > (image.width - 0.5, image.height - 0.5)).any():
+                raise InvalidInput(
+                    f"{path}: the outline leaves the image of {image.width} x {image.height} pixels"
+                )
+            picture, scaled = scale_outlined(to_grey(image.pixels), contour)
+            pictures.append(np.rint(picture).astype(np.uint8))  # an eighth of the memory
+            contours.append(scaled)
+            bars.show("reading", len(pictures), len(contour_of))
+        finder, errors = fit_lens_finder(
+            pictures, contours, variance, lambda done, total: bars.show("fitting", done, total)
+        )
+        card = write_lens_finder(finder, errors, out)
+    if format is OutputFormat.json:
+        print_json(card)
+        return
+    typer.echo(f"model of {card['landmarks']} landmarks from {card['images']} images in {out}")
+    typer.echo(
+        f"outlines of left-out images are off by {errors.mean():.2%} of the image's height on average, "
+        f"{errors.max():.2%} at most"
+    )
+    typer.echo(f"next: cbir index FOLDER --labels MANIFEST --profile {out} --collection DIR")
