@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from math import floor
 from typing import TYPE_CHECKING, Any
 
@@ -48,13 +49,14 @@ def line_styles(count: int) -> list[LineStyle]:
 
 
 def round_range(values: Sequence[float]) -> Range:
-    """Return a range around `values` that five equal steps of a round length fill; (0, 1) if none does."""
+    """Return a range around finite `values` that five equal steps of a round length, at least 0.01, fill."""
     low, high = min(values), max(values)
-    for step in (0.01, 0.02, 0.05, 0.1, 0.2):
+    steps = (digit * 10.0**power for power in count(-2) for digit in (1, 2, 5))
+    for step in steps:
         start = floor(low / step + ROUNDING) * step
         if start + STEPS * step >= high - ROUNDING:
-            return start, start + STEPS * step
-    return 0.0, 1.0
+            break
+    return start, start + STEPS * step
 
 
 def line_chart(series: Series, xs: Sequence[float], x_title: str, y_title: str, **more: Any) -> str:
@@ -187,10 +189,9 @@ def box_chart(
 
 
 def _set_ticks(set_ticks: Any, limits: Range) -> None:
-    """Set ticks at five equal steps, with as many digits as the steps need."""
-    step = (limits[1] - limits[0]) / STEPS
-    digits = 0 if step >= 1.0 else 1 if step >= 0.1 - ROUNDING else 2
+    """Set ticks at five equal steps, with as many digits as they need, up to 2."""
     ticks = np.linspace(*limits, STEPS + 1)
+    digits = next((number for number in (0, 1) if np.allclose(ticks, ticks.round(number), atol=ROUNDING)), 2)
     set_ticks(ticks, [f"{tick:.{digits}f}" for tick in ticks.tolist()])
 
 

@@ -68,7 +68,7 @@ class CnnSorter(Sorter):
 
     The paper has eight blocks, and does not specify kernels and channels. Ours: one block on single scores, five with
     kernels of 2 or 3 whose dilations multiply, so that each position sees every other exactly once, and two on single
-    positions. Fewer scores than `length` are repeated as often as they fit, then padded with scores below all of them.
+    positions. Fewer scores than `length` are repeated as often as they fit, and padded with scores below all of them.
 
     Parameters
     ----------

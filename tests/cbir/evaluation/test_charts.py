@@ -68,17 +68,33 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
         ((0.0, 1.0), (0.0, 1.0)),
         ((0.3, 0.62), (0.3, 0.8)),
         ((0.5,), (0.5, 0.55)),
+        ((0.0, 2.95), (0.0, 5.0)),
+        ((-0.3, 1.1), (-0.5, 2.0)),
+        ((40.0, 1234.0), (0.0, 2500.0)),
     ],
 )
 def test_a_range_fits_its_values_in_round_steps(values, expected):
     assert charts.round_range(values) == pytest.approx(expected)
 
 
-@given(st.lists(st.floats(0.0, 1.0), min_size=1))
+@given(st.lists(st.floats(-1e4, 1e4), min_size=1))
 def test_no_value_lies_outside_its_range(values):
     low, high = charts.round_range(values)
     assert low - 1e-6 <= min(values)
     assert max(values) <= high + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("limits", "labels"),
+    [
+        ((1.0, 8.0), ["1.0", "2.4", "3.8", "5.2", "6.6", "8.0"]),
+        ((1.0, 6.0), ["1", "2", "3", "4", "5", "6"]),
+        ((0.0, 0.05), ["0.00", "0.01", "0.02", "0.03", "0.04", "0.05"]),
+    ],
+)
+def test_ticks_are_where_their_labels_say(limits, labels):
+    chart = charts.line_chart([("a", [0.4, 0.5])], limits, "x", "y", x_range=limits)
+    assert [text.text for text in ElementTree.fromstring(chart).iter(f"{SVG}text")][:6] == labels
 
 
 def test_ticks_and_points_follow_the_range():
