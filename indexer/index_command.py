@@ -11,6 +11,7 @@ import typer
 import typer.core
 
 from cbir import settings
+from cbir.commands.lazy_commands import StrictCommand
 from cbir.commands.output import OutputFormat
 from cbir.errors import InvalidInput
 from cbir.store import Collection
@@ -18,7 +19,7 @@ from cbir.store.default_profile import DEFAULT_PROFILE, default_profile_advice
 from cbir.threads import cores
 from indexer.dicomweb.crawl_command import crawl_dicomweb
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
-from indexer.index_progress import ProgressBar, progress_lines
+from indexer.index_progress import make_progress, progress_lines
 from indexer.index_request import IndexRequest
 from indexer.index_run import IndexSummary, run_request
 from indexer.print_summary import print_counts
@@ -45,7 +46,7 @@ class FilesByDefault(typer.core.TyperGroup):
         return super().parse_args(ctx, args)
 
 
-class FilesCommand(typer.core.TyperCommand):
+class FilesCommand(StrictCommand):
     """Shows its usage without its name."""
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
@@ -120,7 +121,7 @@ def index_files(
     )
     request.check()  # before a report or a collection is created
     with refusal_report(report) as report_refusal:
-        progress_report = progress_lines() if progress is ProgressFormat.json else ProgressBar()
+        progress_report = progress_lines() if progress is ProgressFormat.json else make_progress()
         summary = run_request(request, progress_report, report_refusal)
     if format is OutputFormat.json:
         typer.echo(json.dumps(dataclasses.asdict(summary) | {"collection": str(collection)}))

@@ -7,7 +7,7 @@ from pathlib import Path
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.threads import cores
-from indexer.index_progress import ProgressBar
+from indexer.index_progress import make_progress
 from indexer.index_request import IndexRequest
 from indexer.index_run import IndexSummary, ProgressReport, run_request
 
@@ -75,5 +75,5 @@ def index_images(
         restore=restore,
         actor="Python",
     )
-    report: ProgressReport = ProgressBar() if progress else NoProgress()
+    report: ProgressReport = make_progress() if progress else NoProgress()
     return run_request(request, report, lambda path, reason: None)

@@ -15,8 +15,42 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from cbir.commands.stage_lines import StageLines
 from indexer.index_run import IndexSummary
 from indexer.throttled_progress import JobProgress, ThrottledProgress
+
+
+class ProgressInLog:
+    """Lines on stderr, every some seconds. total: number of files, once they are counted."""
+
+    def __init__(self) -> None:
+        self.total: int | None = None
+        self._lines = StageLines()
+        self._done, self._stage = 0, "indexing"
+
+    def __enter__(self) -> "ProgressInLog":
+        self._lines.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lines.__exit__()
+
+    def __call__(self, done: int, summary: IndexSummary) -> None:
+        """Take the number of files done."""
+        self._done = done
+        self._lines.show(
+            self._stage, done, self.total, f"{summary.refused} refused" if summary.refused else ""
+        )
+
+    def begin_stage(self, stage: str) -> None:
+        """Name the stage in the next line."""
+        self._stage = stage
+        self._lines.show(stage, self._done, self.total)
+
+
+def make_progress() -> "ProgressBar | ProgressInLog":
+    """Return a bar for a terminal, or lines for a log."""
+    return ProgressBar() if sys.stderr.isatty() else ProgressInLog()
 
 
 class ProgressBar:

@@ -18,7 +18,7 @@ from cbir.evaluation.irma.code_error import ErrorRule
 from cbir.evaluation.irma.release_benchmark import BenchmarkPlan, answer_release
 from cbir.threads import cores
 from indexer.exit_codes import INTERRUPTED
-from indexer.index_progress import ProgressBar
+from indexer.index_progress import make_progress
 from indexer.irma_release import PreparedRelease, index_training_images, prepare_release
 
 
@@ -58,7 +58,7 @@ def evaluate_irma(
     with_codes = label_kind(prepared.release.labelling) == "code"
     if with_codes and codes is None:
         raise InvalidInput("codes need the code tree; name it with --tree")
-    summary = index_training_images(prepared, profile, jobs or cores(), loaded, ProgressBar())
+    summary = index_training_images(prepared, profile, jobs or cores(), loaded, make_progress())
     if summary.interrupted:
         raise typer.Exit(INTERRUPTED)
     default = ErrorRule.of_2007 if prepared.release.year == "2007" else ErrorRule.of_2009

@@ -29,7 +29,7 @@ class CompactTarget(Target):
         for step in steps:
             refit = ["--refit"] if rng.random() < 0.3 else []
             commands += [
-                ["collection", "delete", *step.ids, *folder],
+                ["collection", "delete", "--yes", *step.ids, *folder],
                 ["collection", "compact", *refit, *folder],
             ]
         seconds = rng.uniform(0, 0.7)
@@ -73,9 +73,9 @@ class EraseTarget(Target):
             key = hash_patient(opened.secret, self.patient)
             ids = tuple(record.image_id for _, record in opened.iterate() if record.patient_key == key)
         folder = ["--collection", str(self.collection)]
-        commands = [["collection", "erase-patient", self.patient, *folder]]
+        commands = [["collection", "erase-patient", "--yes", self.patient, *folder]]
         if rng.random() < 0.5:
-            if run_to_end([["collection", "delete", ids[0], *folder]]) != [0]:
+            if run_to_end([["collection", "delete", "--yes", ids[0], *folder]]) != [0]:
                 raise RuntimeError("an image cannot be deleted")
             self.ledger.labels.pop(ids[0])
             self.ledger.gone.add(ids[0])
@@ -94,7 +94,7 @@ class EraseTarget(Target):
         problems = [f"the erasure ended with {code}" for code in self.codes if code]
         folder = ["--collection", str(self.collection)]
         if not self.codes:
-            codes = run_to_end([["collection", "erase-patient", self.patient, *folder]])
+            codes = run_to_end([["collection", "erase-patient", "--yes", self.patient, *folder]])
             if codes not in ([0], [1]):  # 1: the images were gone
                 problems.append(f"erasing again ended with {codes}")
         with Collection(self.collection) as opened, opened.writer():

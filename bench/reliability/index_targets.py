@@ -116,7 +116,7 @@ class ReindexTarget(Target):
         folder = ["--collection", str(self.collection)]
         chosen = rng.sample(names, 8)
         deleted = [self.own.id_of(name) for name in chosen[:2]]
-        if run_to_end([["collection", "delete", *deleted, *folder]]) != [0]:
+        if run_to_end([["collection", "delete", "--yes", *deleted, *folder]]) != [0]:
             raise RuntimeError("images cannot be deleted")
         self.ledger.begin(Step("delete", tuple(deleted)))
         self.ledger.acknowledge(Step("delete", tuple(deleted)))
@@ -137,7 +137,14 @@ class ReindexTarget(Target):
         """Erase a patient, whose files stay where they are."""
         names = [name for name in self.own.numbers if self.own.patient(name) == f"patient-{patient}"]
         ids = tuple(self.shown[name] for name in names if self.shown[name] in self.ledger.labels)
-        command = ["collection", "erase-patient", f"patient-{patient}", "--collection", str(self.collection)]
+        command = [
+            "collection",
+            "erase-patient",
+            "--yes",
+            f"patient-{patient}",
+            "--collection",
+            str(self.collection),
+        ]
         self.ledger.begin(Step("erase", ids))
         if run_to_end([command]) not in ([0], [1]):  # 1: the patient has no image left
             raise RuntimeError("the patient cannot be erased")

@@ -1,5 +1,8 @@
 """Command groups with subcommands of an entry-point group, which load when they are called."""
 
+from collections import Counter
+from difflib import get_close_matches
+from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -7,20 +10,55 @@ import typer
 import typer.core
 import typer.main
 
+from cbir.commands.command_summaries import SUMMARIES
+
+
+class StrictCommand(typer.core.TyperCommand):
+    """Refuses an option that is given twice and keeps one value: the first would be dropped without a word."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Count the options, then parse as usual."""
+        if not ctx.resilient_parsing:
+            _, _, order = self.make_parser(ctx).parse_args(list(args))
+            for option, count in Counter(order).items():
+                takes_one = not (getattr(option, "multiple", False) or getattr(option, "is_flag", True))
+                if count > 1 and takes_one:
+                    ctx.fail(f"{option.opts[-1]} is given {count} times, and takes one value.")
+        return super().parse_args(ctx, args)
+
 
 class LazyCommands(typer.core.TyperGroup):
     """Import a subcommand only when it runs or shows its help. Subclasses name their entry-point group."""
 
     entry_point_group = "cbir.commands"
 
+    @cached_property
+    def _entries(self) -> dict[str, EntryPoint]:
+        return {entry.name: entry for entry in entry_points(group=self.entry_point_group)}
+
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted({*self.commands, *entry_points(group=self.entry_point_group).names})
+        return sorted({*self.commands, *self._entries})
 
     def get_command(self, ctx: Any, name: str) -> Any:
         if name in self.commands:
             return self.commands[name]
-        entries = entry_points(group=self.entry_point_group, name=name)
-        return load_command(next(iter(entries))) if entries else None
+        return load_command(self._entries[name]) if name in self._entries else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Resolve a command, and suggest others for a name that there is not."""
+        names = self.list_commands(ctx)
+        if args[0] not in names and (matches := get_close_matches(args[0], names)):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, matches))}?")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands, with their summaries where importing them would take long."""
+        rows = []
+        for name in self.list_commands(ctx):
+            summary = SUMMARIES.get(self._entries[name].value) if name in self._entries else None
+            rows.append((name, summary or self.get_command(ctx, name).get_short_help_str(formatter.width)))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 def load_command(entry: EntryPoint) -> Any:
@@ -33,6 +71,17 @@ def load_command(entry: EntryPoint) -> Any:
         function, loaded = loaded, typer.Typer(add_completion=False)
         loaded.command()(function)
     loaded.rich_markup_mode = None  # Typer hands it down to subcommands
+    make_strict(loaded)
     command = typer.main.get_command(loaded)
     command.name = entry.name
     return command
+
+
+def make_strict(app: typer.Typer) -> None:
+    """Make StrictCommand the class of the commands of an app and its groups that have none of their own."""
+    for info in app.registered_commands:
+        if info.cls in (None, typer.core.TyperCommand):
+            info.cls = StrictCommand
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            make_strict(group.typer_instance)

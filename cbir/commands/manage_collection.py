@@ -1,7 +1,6 @@
 """`cbir collection ...`: look after a collection."""
 
 import re
-import sys
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -12,6 +11,7 @@ import typer
 from typer import Argument, Option
 
 from cbir.commands import options
+from cbir.commands.delete_images import delete_images, erase_patient, patient_keys
 from cbir.commands.lazy_commands import LazyCommands
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
 from cbir.errors import CollectionDamaged, InvalidInput
@@ -24,8 +24,6 @@ from cbir.store.damage import raise_when_damaged
 from cbir.store.default_profile import default_profile_advice
 from cbir.store.erasure_audit import find_traces
 from cbir.store.export import export_collection
-from cbir.store.filter_conditions import parse_filter
-from cbir.store.records import hash_patient
 from cbir.store.repair import Repair, repair_folder, repair_rows
 from cbir.store.restore import parse_moment, restore_backup
 from cbir.store.verify import verify_collection
@@ -49,6 +47,8 @@ class CollectionCommands(LazyCommands):
 app = typer.Typer(
     cls=CollectionCommands, no_args_is_help=True, add_completion=False, help="Look after a collection."
 )
+app.command("delete")(delete_images)
+app.command("erase-patient")(erase_patient)
 
 
 @app.command()
@@ -79,14 +79,13 @@ def verify(
     """Read everything and compare it with its checksums. Exit code 1 if there is a problem."""
     opened_collection, repaired = _open_repaired(collection, repair)
     with opened_collection as opened, StageBars() as bars:
-        progress = bars.show if sys.stderr.isatty() else None
-        problems = verify_collection(opened, progress)
+        problems = verify_collection(opened, bars.show)
         if repair and problems:
             with opened.writer() as writer:
                 repaired += repair_rows(opened)
                 with suppress(CollectionDamaged):
                     writer.compact()
-            problems = verify_collection(opened, progress)
+            problems = verify_collection(opened, bars.show)
         if erased:
             problems += _find_traces(opened, erased)
     if format is OutputFormat.json:
@@ -105,7 +104,7 @@ def verify(
 def _find_traces(collection: Collection, patient: str) -> list[str]:
     try:
         with raise_when_damaged(collection.folder), collection.writer():  # no one writes meanwhile
-            keys = [key for key in _patient_keys(collection, patient) if PATIENT_KEY.fullmatch(key)]
+            keys = [key for key in patient_keys(collection, patient) if PATIENT_KEY.fullmatch(key)]
             return find_traces(collection, keys)
     except CollectionDamaged as damage:
         return [f"the search for traces of the patient did not end: {damage}"]
@@ -138,7 +137,8 @@ def compact(
     """Rebuild the derived index without deleted images, and free unused space."""
     with Collection(collection) as opened:
         before = opened.info()["bytes_on_disk"]
-        with opened.writer() as writer:
+        with opened.writer() as writer, StageBars() as bars:
+            bars.show("rebuilding the index", 0, 1)
             writer.compact(refit, history_days, deleted_days)
         after = opened.info()
     values = {"images": after["images"], "bytes_before": before, "bytes_on_disk": after["bytes_on_disk"]}
@@ -152,55 +152,13 @@ def build_index(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Index the nearest images of collections beyond `exact_limit`; later snapshots renew the index."""
-    with Collection(collection) as opened, opened.writer() as writer:
+    with Collection(collection) as opened, opened.writer() as writer, StageBars() as bars:
         if drop:
             writer.drop_candidates()
+        else:
+            bars.show("building the index", 0, 1)
         images = 0 if drop else writer.build_candidates()
         print_values({"folder": str(opened.folder), "images_indexed": images}, format)
-
-
-@app.command()
-def delete(
-    collection: options.Folder,
-    image_ids: Annotated[list[str] | None, Argument(help="Ids of the images.")] = None,
-    where: Annotated[list[str] | None, Option(help="Also delete images with this label. Repeatable.")] = None,
-    format: Printed = OutputFormat.text,
-) -> None:
-    """Delete images for good: indexing their folder again skips them. Exit code 1 if an id is unknown."""
-    if not image_ids and not where:
-        raise InvalidInput("name the images to delete by id, or with --where")
-    with Collection(collection) as opened, opened.writer() as writer:
-        ids = list(image_ids or [])
-        if where:
-            numbers = opened.matching_numbers([parse_filter(text) for text in where]).tolist()
-            for start in range(0, len(numbers), 10_000):
-                ids += [
-                    record.image_id for record in opened.records(numbers[start : start + 10_000]).values()
-                ]
-        deleted = writer.delete(ids)
-    unknown = sorted(set(ids) - set(deleted))
-    print_values({"deleted": len(deleted), "unknown": " ".join(unknown) or None}, format)
-    raise typer.Exit(1 if unknown else 0)
-
-
-@app.command("erase-patient")
-def erase_patient(
-    collection: options.Folder,
-    patient: Annotated[str, Argument(help="Patient key, or the identifier that it was made from.")],
-    format: Printed = OutputFormat.text,
-) -> None:
-    """Remove every trace of a patient from every file of the collection. Exit code 1 if there was none.
-
-    The normalisation is fitted again, so that distances change a little: the old one could reveal the erased images.
-    """
-    with Collection(collection) as opened, opened.writer() as writer:
-        erased = writer.erase_patient(_patient_keys(opened, patient))
-    print_values({"erased": erased}, format)
-    raise typer.Exit(0 if erased else 1)
-
-
-def _patient_keys(collection: Collection, patient: str) -> list[str]:
-    return [key for key in (patient, hash_patient(collection.secret, patient)) if key]
 
 
 @app.command()
@@ -252,7 +210,10 @@ def export(
 ) -> None:
     """Write records and raw vectors as plain files for other tools."""
     with Collection(collection) as opened:
-        print_values({"exported": export_collection(opened, out, sources), "folder": str(out)}, format)
+        with StageBars() as bars:
+            bars.show("writing", 0, 1)
+            exported = export_collection(opened, out, sources)
+        print_values({"exported": exported, "folder": str(out)}, format)
 
 
 @app.command()
@@ -276,7 +237,9 @@ def backup(
                 appended = append_log(opened, out)
             print_values({"folder": str(out), "transactions_appended": appended}, format)
             return
-        size = back_up_collection(opened, out, log)
+        with StageBars() as bars:
+            bars.show("copying", 0, 1)
+            size = back_up_collection(opened, out, log)
     print_values({"folder": str(out), "bytes": size, "verified": True}, format)
 
 
@@ -291,5 +254,7 @@ def restore(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Make a collection from a backup and verify it; `--at` needs a backup with a log."""
-    restored = restore_backup(backup, out, None if at is None else parse_moment(at))
+    with StageBars() as bars:
+        bars.show("restoring", 0, 1)
+        restored = restore_backup(backup, out, None if at is None else parse_moment(at))
     print_values({"folder": str(out), **asdict(restored), "verified": True}, format)

@@ -1,12 +1,15 @@
 """Printed output of the commands."""
 
 import json
+import sys
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 from typer import Option
+
+from cbir.commands.stage_lines import StageLines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,9 +56,13 @@ def results_console() -> "Console":
 
 
 class StageBars:
-    """Progress bars on stderr, one per stage."""
+    """Progress on stderr: a bar per stage on a terminal, lines in a log."""
 
     def __init__(self) -> None:
+        self._lines: StageLines | None = None
+        if not sys.stderr.isatty():
+            self._lines = StageLines()
+            return
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -70,11 +77,17 @@ class StageBars:
         self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
-        self._bars.start()
+        if self._lines:
+            self._lines.__enter__()
+        else:
+            self._bars.start()
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self._bars.stop()
+        if self._lines:
+            self._lines.__exit__()
+        else:
+            self._bars.stop()
 
     def show(self, stage: str, done: int, total: int, note: str = "") -> None:
         """Update the bar of a stage.
@@ -88,6 +101,9 @@ class StageBars:
         note : str
             Text after the bar.
         """
+        if self._lines:
+            self._lines.show(stage, done, total, note)
+            return
         if stage not in self._tasks:
             self._tasks[stage] = self._bars.add_task(stage, total=total, note=note)
         self._bars.update(self._tasks[stage], completed=done, total=total, note=note)

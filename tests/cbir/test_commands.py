@@ -89,7 +89,7 @@ def test_what_cannot_be_repaired_is_named_with_what_to_do(folder):
             connection.exec_driver_sql("UPDATE vectors SET vector = zeroblob(24) WHERE number = 41")
     printed = run("collection", "verify", "--repair", "--collection", folder, code=1)
     assert f"not restored: vectors of 1 images ({late})" in printed
-    collection("delete", late, folder=folder)
+    collection("delete", "--yes", late, folder=folder)
     assert collection("verify", folder=folder)["ok"]
 
 
@@ -134,15 +134,15 @@ def test_backup_is_continued_and_restored(folder, tmp_path):
 
 def test_delete_by_id_and_by_label(folder):
     first = entry(0)[0].content_hash
-    assert collection("delete", first, folder=folder) == {"deleted": 1, "unknown": None}
-    assert collection("delete", first, folder=folder, code=1) == {"deleted": 0, "unknown": first}
-    assert collection("delete", "--where", "label=b", folder=folder)["deleted"] == 20
+    assert collection("delete", "--yes", first, folder=folder) == {"deleted": 1, "unknown": None}
+    assert collection("delete", "--yes", first, folder=folder, code=1) == {"deleted": 0, "unknown": first}
+    assert collection("delete", "--yes", "--where", "label=b", folder=folder)["deleted"] == 20
     assert collection("info", folder=folder)["images"] == 19
 
 
 def test_erase_patient(folder):
-    assert collection("erase-patient", "p3", folder=folder) == {"erased": 5}
-    assert collection("erase-patient", "p3", folder=folder, code=1) == {"erased": 0}
+    assert collection("erase-patient", "--yes", "p3", folder=folder) == {"erased": 5}
+    assert collection("erase-patient", "--yes", "p3", folder=folder, code=1) == {"erased": 0}
 
 
 def test_compact_with_refit(folder):
@@ -218,3 +218,23 @@ def test_importing_the_library_is_quick_and_light():
     took, *heavy = subprocess.check_output([sys.executable, "-c", code], text=True).split()
     assert heavy == []
     assert float(took) < 0.3
+
+
+def test_deleting_says_how_many_and_asks(folder, monkeypatch):
+    assert collection("delete", "--where", "label=b", "--dry-run", folder=folder) == {"would_delete": 20}
+    assert collection("erase-patient", "p3", "--dry-run", folder=folder) == {"would_erase": 5}
+    with pytest.raises(InvalidInput, match="would delete 20 of 40 images for good; add --yes"):
+        run("collection", "delete", "--where", "label=b", "--collection", folder)
+    with pytest.raises(InvalidInput, match="would erase 5 of 40 images, and every trace of the patient; add"):
+        run("collection", "erase-patient", "p3", "--collection", folder)
+    assert collection("info", folder=folder)["images"] == 40
+
+
+@pytest.mark.parametrize(("answer", "deleted", "code"), [("n", 0, 1), ("y", 20, 0)])
+def test_the_question_on_a_terminal(folder, monkeypatch, answer, deleted, code):
+    monkeypatch.setattr("cbir.commands.delete_images.can_ask", lambda: True)
+    arguments = ["collection", "delete", "--where", "label=b", "--collection", str(folder)]
+    done = CliRunner().invoke(app, arguments, input=answer)
+    assert "Delete 20 of 40 images for good? [y/N]" in done.stderr
+    assert done.exit_code == code
+    assert collection("info", folder=folder)["images"] == 40 - deleted

@@ -1,14 +1,16 @@
 """Help texts of the command line."""
 
+import subprocess
 import sys
 import tomllib
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import typer
 
+from cbir.commands.command_summaries import SUMMARIES
 from cbir.commands.lazy_commands import load_command
 from cbir.extras import EXTRAS
 from cbir.main import main
@@ -70,3 +72,47 @@ def test_extras_are_those_of_pyproject() -> None:
     for module, extra in EXTRAS.items():
         packages = [package.partition(">=")[0] for package in project["optional-dependencies"][extra]]
         assert any(package.startswith(module.replace("_", "-")) for package in packages)
+
+
+def refusal_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run a command that is refused as wrong use; its last line."""
+    monkeypatch.setattr(sys, "argv", ["cbir", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suggested"),
+    [
+        (["serch"], "'search'"),
+        (["collection", "comprae"], "'compare'"),
+        (["collection", "delte"], "'delete'"),
+        (["search", "--colection", "x"], "--collection"),
+    ],
+)
+def test_a_misspelt_name_is_suggested(arguments, suggested, monkeypatch, capsys) -> None:
+    assert suggested in refusal_of(monkeypatch, capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["search", "x", "--collection", "y", "--rerank", "none", "--rerank", "eprf"],
+        ["evaluate", "run", "--collection", "y", "--out", "z", "--rerank", "none", "--rerank", "eprf"],
+        ["index", "x", "--collection", "y", "--jobs", "1", "--jobs", "2"],
+    ],
+)
+def test_an_option_that_takes_one_value_is_refused_twice(arguments, monkeypatch, capsys) -> None:
+    assert "is given 2 times" in refusal_of(monkeypatch, capsys, *arguments)
+
+
+def test_every_command_has_a_summary_and_its_help_imports_none(capsys, monkeypatch) -> None:
+    values = {entry.value for entry in entry_points(group="cbir.commands")}
+    assert set(SUMMARIES) == values
+    run = "from cbir.main import app; app(['--help'], standalone_mode=False)"
+    code = f"import sys; {run}; print(*sys.modules)"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60).stdout
+    assert "Search with images, image ids or text." in printed
+    assert not {"numpy", "pydantic", "sqlalchemy", "cv2"} & set(printed.splitlines()[-1].split())

@@ -76,7 +76,14 @@ def test_backup_and_restore(writable: Path, tmp_path: Path, pictures: list[Path]
     assert after == before
     # The key came along: a patient's images are still found by the identifier, and erased.
     erased = cbir(
-        "collection", "erase-patient", "patient-0", "--collection", place / "collection", "--format", "json"
+        "collection",
+        "erase-patient",
+        "patient-0",
+        "--yes",
+        "--collection",
+        place / "collection",
+        "--format",
+        "json",
     )
     assert json.loads(erased)["erased"] > 0
 

@@ -188,7 +188,7 @@ def test_restored_from_the_last_good_copy(writable: Path, tmp_path: Path) -> Non
 
 
 def test_what_was_deleted_does_not_come_back_with_the_copy(writable: Path, ids: list[str]) -> None:
-    collection("delete", ids[0], folder=writable)
+    collection("delete", "--yes", ids[0], folder=writable)
     wreck(writable, "head")
     with searching(writable) as client:
         assert client.get("/readyz").json()["images"] == COUNT - 7
@@ -198,7 +198,7 @@ def test_what_was_deleted_does_not_come_back_with_the_copy(writable: Path, ids: 
 def test_an_erased_patient_is_in_no_copy(writable: Path) -> None:
     with Collection(writable) as opened:
         key = next(record.patient_key for _, record in opened.iterate() if record.patient_key)
-    collection("erase-patient", "patient-0", folder=writable)
+    collection("erase-patient", "--yes", "patient-0", folder=writable)
     assert (writable / NAME / "collection.sqlite").is_file()
     kept = b"".join(path.read_bytes() for path in writable.rglob("*") if path.is_file())
     assert key.encode() not in kept

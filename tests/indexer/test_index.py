@@ -112,7 +112,7 @@ def test_a_deleted_image_stays_deleted(indexed, target):
     shutil.copytree(collection, target)
     with Collection(target) as collection:
         _, record = next(iter(collection.iterate()))
-    call("collection", "delete", record.image_id, "--collection", target)
+    call("collection", "delete", "--yes", record.image_id, "--collection", target)
     again = index(folder, target)
     assert (again["indexed"], again["deleted_earlier"]) == (0, 1)
     assert index(folder, target, "--restore")["indexed"] == 1
@@ -157,7 +157,7 @@ def test_a_patient_told_later_is_taken_over(indexed, target, tmp_path):
     assert index(folder, target, "--labels", manifest)["relabelled"] == 1
     proof = ("collection", "verify", "--erased", "Jane", "--collection", target)
     call(*proof, code=1)
-    call("collection", "erase-patient", "Jane", "--collection", target)
+    call("collection", "erase-patient", "--yes", "Jane", "--collection", target)
     assert "no problems" in call(*proof)[0]
     again = index(folder, target)
     assert (again["indexed"], again["deleted_earlier"]) == (0, 1)

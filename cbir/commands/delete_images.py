@@ -1,0 +1,106 @@
+"""`cbir collection delete` and `cbir collection erase-patient`."""
+
+import sys
+from typing import Annotated
+
+import typer
+from typer import Argument, Option
+
+from cbir.commands import options
+from cbir.commands.output import OutputFormat, Printed, print_values
+from cbir.errors import InvalidInput
+from cbir.store import Collection
+from cbir.store.filter_conditions import parse_filter
+from cbir.store.records import hash_patient
+
+Yes = Annotated[bool, Option("--yes", help="Do not ask.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Say how many images there are, and change nothing.")]
+
+
+def delete_images(
+    collection: options.Folder,
+    image_ids: Annotated[list[str] | None, Argument(help="Ids of the images.")] = None,
+    where: Annotated[list[str] | None, Option(help="Also delete images with this label. Repeatable.")] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Delete images for good: indexing their folder again skips them. Exit code 1 if an id is unknown."""
+    if not image_ids and not where:
+        raise InvalidInput("name the images to delete by id, or with --where")
+    with Collection(collection) as opened:
+        by_number = opened.image_ids()
+        ids = set(image_ids or [])
+        if where:
+            numbers = opened.matching_numbers([parse_filter(text) for text in where])
+            ids |= {by_number[number] for number in numbers.tolist() if number in by_number}
+        count = len(ids & set(by_number.values()))
+        if dry_run:
+            print_values({"would_delete": count}, format)
+            return
+        confirm(f"delete {count} of {len(by_number)} images for good", count, yes)
+        with opened.writer() as writer:
+            deleted = writer.delete(sorted(ids))
+    unknown = sorted(ids - set(deleted))
+    print_values({"deleted": len(deleted), "unknown": " ".join(unknown) or None}, format)
+    raise typer.Exit(1 if unknown else 0)
+
+
+def erase_patient(
+    collection: options.Folder,
+    patient: Annotated[str, Argument(help="Patient key, or the identifier that it was made from.")],
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Remove every trace of a patient from every file of the collection. Exit code 1 if there was none.
+
+    The normalisation is fitted again, so that distances change a little: the old one could reveal the erased images.
+    """
+    with Collection(collection) as opened:
+        keys = patient_keys(opened, patient)
+        count = sum(key in keys for key in opened.patient_keys().values())
+        if dry_run:
+            print_values({"would_erase": count}, format)
+            return
+        confirm(f"erase {count} of {len(opened)} images, and every trace of the patient", count, yes)
+        with opened.writer() as writer:
+            erased = writer.erase_patient(keys)
+    print_values({"erased": erased}, format)
+    raise typer.Exit(0 if erased else 1)
+
+
+def patient_keys(collection: Collection, patient: str) -> list[str]:
+    """Return the keys that a `patient` may have: the text itself, and its keyed hash."""
+    return [key for key in (patient, hash_patient(collection.secret, patient)) if key]
+
+
+def can_ask() -> bool:
+    """Return whether a person can answer."""
+    return sys.stdin.isatty()
+
+
+def confirm(change: str, count: int, yes: bool) -> None:
+    """Ask on a terminal before a change that cannot be undone.
+
+    Parameters
+    ----------
+    change : str
+        Infinitive, such as "delete 3 images".
+    count : int
+        Images that it concerns; without any there is nothing to ask.
+    yes : bool
+        Do not ask.
+
+    Raises
+    ------
+    InvalidInput
+        If no one can answer.
+    typer.Abort
+        If the answer is no.
+    """
+    if yes or not count:
+        return
+    if not can_ask():
+        raise InvalidInput(f"this would {change}; add --yes to do it, or --dry-run to count only")
+    typer.confirm(f"{change[0].upper()}{change[1:]}?", abort=True, err=True)

@@ -1,0 +1,55 @@
+"""Progress in a log: a line for the stage under way, every some seconds."""
+
+import sys
+import threading
+import time
+from typing import Any, Self
+
+FIRST_SECONDS = 2.0  # before the first line: short commands print none
+EVERY_SECONDS = 10.0
+
+
+class StageLines:
+    """Prints the latest stage on stderr, first after two seconds, then every ten; also while a stage stands still."""
+
+    def __init__(self, first: float = FIRST_SECONDS, every: float = EVERY_SECONDS) -> None:
+        self._seconds = first, every
+        self._started = time.monotonic()
+        self._latest: str | None = None
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._print_lines, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def show(self, stage: str, done: int, total: int | None, note: str = "") -> None:
+        """Set the state of a stage for the next line.
+
+        Parameters
+        ----------
+        stage : str
+            Name of the stage.
+        done : int
+            Steps completed.
+        total : int, optional
+            Steps of the stage; None while they are counted.
+        note : str
+            Text after the counts.
+        """
+        self._latest = (
+            f"{stage}: {done}{f' of {total}' if total is not None else ''}{f', {note}' if note else ''}"
+        )
+
+    def _print_lines(self) -> None:
+        first, every = self._seconds
+        wait = first
+        while not self._end.wait(wait):
+            if self._latest is not None:
+                seconds = time.monotonic() - self._started
+                print(f"{self._latest} ({seconds:.0f} s)", file=sys.stderr, flush=True)
+                wait = every

@@ -1,0 +1,29 @@
+"""Progress in a log."""
+
+import time
+
+from cbir.commands.output import StageBars
+from cbir.commands.stage_lines import StageLines
+
+
+def test_a_line_every_some_seconds_even_while_a_stage_stands_still(capsys):
+    with StageLines(first=0.05, every=0.05) as lines:
+        time.sleep(0.1)  # nothing to say yet
+        lines.show("training", 3, 5, "mAP 0.5")
+        time.sleep(0.3)
+    printed = capsys.readouterr().err.splitlines()
+    assert len(printed) >= 2
+    assert all(line.startswith("training: 3 of 5, mAP 0.5 (") for line in printed)
+
+
+def test_a_short_command_prints_no_line(capsys):
+    with StageBars() as bars:
+        bars.show("searching", 1, 2)
+    assert capsys.readouterr().err == ""
+
+
+def test_an_unknown_total_is_left_out(capsys):
+    with StageLines(first=0.01, every=10) as lines:
+        lines.show("indexing", 7, None)
+        time.sleep(0.1)
+    assert capsys.readouterr().err.startswith("indexing: 7 (")
