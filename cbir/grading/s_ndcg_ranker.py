@@ -1,13 +1,13 @@
 """S-NDCG: a ranking function fitted by gradient ascent on NDCG with smooth positions (Huang et al. 2010, III)."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.grading.smooth_steps import SmoothSteps
+from cbir.grading.s_ndcg_objective import NARROWEST, mean_s_ndcg
 from cbir.models.linear.kernel_map import Tuning
 from cbir.models.linear.kernel_ranker import Kernel, KernelRanker
 from cbir.models.linear.list_measures import mean_or_nan, ndcg_gains, ndcg_of_lists
@@ -16,32 +16,39 @@ from cbir.models.linear.ranking_lists import ListSize, assign_lists, rows_by_lis
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-ALPHA = {"sigmoid": 0.2, "paper": 0.001}
+ALPHA = {"sigmoid": 12.0, "paper": 0.001}
 FUNCTIONS = ("linear", "exponential")
+STARTS = ("regression", "zero")
 HIGHEST = 30.0  # of the exponent of an exponential ranking function
-NARROWEST = 1e-9  # least spread of scores
 RIDGE = 0.1  # added to the variances in the decorrelation of features
+HALVINGS = 6  # of a step that does not climb, at most
+
+
+class Ascent(NamedTuple):
+    """Weights (r,) and the mean S-NDCG at the start and after each step."""
+
+    weights: list[Floats]
+    objective: list[float]
 
 
 @dataclass(eq=False, repr=False)
 class SNdcgRanker(KernelRanker):
     """Gradient ascent on the mean S-NDCG (eq. 8) of lists; the result is the step with the best NDCG in validation.
 
-    Features are decorrelated first, so that a step moves along all of them equally.
-
     Parameters
     ----------
     form : str
         "sigmoid": pi'(x) = 1 + sum over y != x of (1 + tanh(alpha (s_y - s_x) / spread of the list's scores)) / 2,
-        always from 1 to n; a step is `rate` times as long as theta, of which only the direction matters.
+        always from 1 to n. A step is `rate` times as long as theta, of which only the direction matters, and is
+        halved until S-NDCG rises; the chosen number of steps is repeated with all images.
         "paper": pi'(x) = 1 + sum over y != x of tanh(alpha (s_y - s_x)), and theta + rate * gradient, as printed,
         from theta 0; InvalidInput if scores leave the domain of the logarithm.
     function : str
         "linear": s = <theta, x>; "exponential": s = exp(<theta, x>).
     alpha : float, optional
-        By default 0.2 for "sigmoid" and 0.001 for "paper".
+        By default 12 for "sigmoid" and 0.001 for "paper".
     steps : int
-        T.
+        T; 0 with "sigmoid": the start itself, fitted to all images.
     rate : float
         Length of a step.
     list_size : int, optional
@@ -52,11 +59,17 @@ class SNdcgRanker(KernelRanker):
         Seed of the lists and the validation groups.
     kernel, tuning
         See `KernelRanker`.
+    start : str, optional
+        Of "sigmoid". "regression", the default: ridge regression on the gains 2^grade - 1, and steps along
+        decorrelated features. "zero": the direction of the first step from theta 0, without decorrelation; the only
+        start of "paper".
 
     Attributes
     ----------
     chosen_ : int
-        Best step, from 0.
+        Best step; 0: the start.
+    objective_ : list of float
+        Mean S-NDCG of the lists in training at the start and after each step, `steps` at most.
     """
 
     name: ClassVar[str] = "s-ndcg"
@@ -71,118 +84,106 @@ class SNdcgRanker(KernelRanker):
     seed: int = 0
     kernel: Kernel = "linear"
     tuning: Tuning | None = None
+    start: Literal["regression", "zero"] | None = None
 
     def _scale(self, count: int) -> float:
+        if self.form == "paper":
+            return 1.0  # no ridge
         return float(np.sqrt(RIDGE * count))  # the decorrelation has the ridge already, of mean products
 
     def _weights(self, Z: Floats, grades: Floats, groups: Integers) -> Floats:
         self._check()
         generator = np.random.default_rng(self.seed)
-        mask = hold_out_groups(groups, grades, self.validation, generator)
+        mask = hold_out_groups(groups, grades, self.validation if self.steps else 0.0, generator)
         train = ~mask if mask.any() else np.ones(len(Z), bool)
         validation = mask if mask.any() else train
-        basis = _decorrelating(Z[train])
-        W, V = Z[train] @ basis, Z[validation] @ basis
-        gain = ndcg_gains(grades[train])
-        lists = rows_by_list(assign_lists(len(W), self.list_size, generator))
-        validation_lists = assign_lists(len(V), self.list_size, generator)
-        theta = best_theta = np.zeros(W.shape[1])
-        best = -np.inf
-        for step in range(self.steps + 1):
-            if step or self.form == "paper":
-                theta = self._step(theta, W, gain, lists)
-            else:  # the first step from theta 0, which has no direction yet
-                theta = W.T @ (gain - gain.mean())
-                theta /= max(float(np.std(W @ theta)), NARROWEST)
-            quality = mean_or_nan(ndcg_of_lists(V @ theta, grades[validation], validation_lists))
-            if quality > best or not step:
-                best, self.chosen_, best_theta = quality, step, theta
-        return basis @ best_theta
+        ascend = self._ascend if self.form == "sigmoid" else self._ascend_as_printed
+        ascent = ascend(Z[train], grades[train], self.steps, generator)
+        lists = assign_lists(int(validation.sum()), self.list_size, generator)
+        qualities = [
+            mean_or_nan(ndcg_of_lists(Z[validation] @ weights, grades[validation], lists))
+            for weights in ascent.weights
+        ]
+        if self.form == "paper":
+            qualities[0] = -np.inf  # theta 0 orders nothing
+        self.chosen_, self.objective_ = int(np.argmax(qualities)), ascent.objective
+        if self.form == "sigmoid" and mask.any():
+            return self._ascend(Z, grades, self.chosen_, generator).weights[-1]
+        return ascent.weights[self.chosen_]
 
     def _check(self) -> None:
         if self.form not in ALPHA:
             raise InvalidInput(f"the form of s-ndcg is sigmoid or paper, not {self.form!r}")
         if self.function not in FUNCTIONS:
             raise InvalidInput(f"the function of s-ndcg is linear or exponential, not {self.function!r}")
-        for name in ("alpha", "rate", "steps"):
+        if self.start is not None and self.start not in STARTS:
+            raise InvalidInput(f"the start of s-ndcg is regression or zero, not {self.start!r}")
+        if self.form == "paper" and self.start == "regression":
+            raise InvalidInput("s-ndcg of the form paper has the start zero")
+        for name in ("alpha", "rate"):
             value = getattr(self, name)
             if value is not None and not 0 < value < np.inf:
                 raise InvalidInput(f"the {name} of s-ndcg must be a number above 0, not {value!r}")
+        fewest = 1 if self.form == "paper" else 0
+        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < fewest:
+            raise InvalidInput(f"the steps of s-ndcg are a whole number from {fewest}, not {self.steps!r}")
         if not 0 <= self.validation < 1:
             raise InvalidInput(f"validation is a share from 0 to below 1, not {self.validation!r}")
 
-    def _step(self, theta: Floats, W: Floats, gain: Floats, lists: list[Integers]) -> Floats:
-        scores = self._outputs(W @ theta)
-        slopes = np.zeros(len(W))
-        for rows in lists:
-            slopes[rows] = s_ndcg(scores[rows], gain[rows], self.form, self._alpha)[1]
-        if self.function == "exponential":
-            slopes *= scores
-        gradient = W.T @ slopes / len(lists)
-        if self.form == "paper":
-            return theta + self.rate * gradient
-        length = float(np.linalg.norm(gradient))
-        if length <= NARROWEST:
-            return theta
-        return theta + gradient * (self.rate * float(np.linalg.norm(theta)) / length)
+    def _ascend(self, Z: Floats, grades: Floats, steps: int, generator: np.random.Generator) -> Ascent:
+        """Climb from the start, until no step of a sixty-fourth of the length rises."""
+        basis = np.eye(Z.shape[1]) if self.start == "zero" else _decorrelating(Z)
+        W, gain = Z @ basis, ndcg_gains(grades)
+        lists = rows_by_list(assign_lists(len(W), self.list_size, generator))
+        theta = W.T @ (gain - gain.mean())  # of decorrelated features: ridge regression
+        theta /= max(float(np.std(W @ theta)), NARROWEST)
+        value, gradient = self._objective(theta, W, gain, lists)
+        weights, objective = [theta], [value]
+        for _ in range(steps):
+            if (length := float(np.linalg.norm(gradient))) <= NARROWEST:
+                break
+            step = gradient * (self.rate * float(np.linalg.norm(theta)) / length)
+            for _ in range(HALVINGS + 1):
+                trial, slope = self._objective(theta + step, W, gain, lists)
+                if trial > value:
+                    break
+                step /= 2.0
+            else:
+                break
+            theta, value, gradient = theta + step, trial, slope
+            weights.append(theta)
+            objective.append(value)
+        return Ascent([basis @ theta for theta in weights], objective)
 
-    @property
-    def _alpha(self) -> float:
-        return ALPHA[self.form] if self.alpha is None else self.alpha
+    def _ascend_as_printed(
+        self, Z: Floats, grades: Floats, steps: int, generator: np.random.Generator
+    ) -> Ascent:
+        """Repeat theta + rate * gradient from theta 0 (Table I)."""
+        gain, theta = ndcg_gains(grades), np.zeros(Z.shape[1])
+        lists = rows_by_list(assign_lists(len(Z), self.list_size, generator))
+        value, gradient = self._objective(theta, Z, gain, lists)
+        weights, objective = [theta], [value]
+        for _ in range(steps):
+            theta = theta + self.rate * gradient
+            value, gradient = self._objective(theta, Z, gain, lists)
+            weights.append(theta)
+            objective.append(value)
+        return Ascent(weights, objective)
+
+    def _objective(
+        self, theta: Floats, W: Floats, gain: Floats, lists: list[Integers]
+    ) -> tuple[float, Floats]:
+        """Return the mean S-NDCG and its gradient (r,) with respect to `theta` (r,)."""
+        scores = self._outputs(W @ theta)
+        alpha = ALPHA[self.form] if self.alpha is None else self.alpha
+        value, slopes = mean_s_ndcg(scores, gain, lists, self.form, alpha)
+        return value, W.T @ (slopes if self.function == "linear" else slopes * scores)
 
     def _outputs(self, products: Floats) -> Floats:
         return products if self.function == "linear" else np.exp(np.clip(products, -HIGHEST, HIGHEST))
 
     def _scores(self, Z: Floats) -> Floats:
         return self._outputs(self._products(Z))
-
-
-def s_ndcg(scores: Floats, gain: Floats, form: str, alpha: float) -> tuple[float, Floats]:
-    """Compute S-NDCG (eq. 8) of a list and its gradient (eq. 9 without the ranking function).
-
-    Parameters
-    ----------
-    scores, gain : (n,) float64
-        Scores and gains.
-    form : str
-        "sigmoid" or "paper", see `SNdcgRanker`.
-    alpha : float
-        Steepness.
-
-    Returns
-    -------
-    float
-        S-NDCG; nan if no gain is above 0.
-    (n,) float64
-        Its gradient with respect to the scores.
-
-    Raises
-    ------
-    InvalidInput
-        If the scores leave the domain of the logarithm.
-    """
-    best = np.sort(gain)[::-1] @ (1.0 / np.log2(np.arange(2.0, len(gain) + 2.0)))
-    if best <= 0.0:
-        return float("nan"), np.zeros(len(scores))
-    smooth = form == "sigmoid"
-    centred = scores - scores.mean()
-    spread = max(float(np.sqrt(np.mean(centred**2))), NARROWEST) if smooth else 1.0
-    steps = SmoothSteps(scores * (alpha / spread))
-    positions = 1.0 + steps.ranks()
-    if smooth:
-        positions = 1.0 + (positions - 1.0 + len(scores) - 1.0) / 2.0
-    elif positions.min() <= 0.0:
-        raise InvalidInput(
-            "the scores leave the domain of s-ndcg as printed (a position is not above 0); use a smaller alpha or "
-            "rate, or the form sigmoid"
-        )
-    value = float((gain / np.log2(1.0 + positions)).sum() / best)
-    by_position = -gain / (np.log2(1.0 + positions) ** 2 * (1.0 + positions) * np.log(2.0) * best)
-    slopes = steps.slopes(by_position) - by_position * steps.slopes(np.ones(len(scores)))
-    slopes *= alpha / spread * (0.5 if smooth else 1.0)
-    if smooth:  # the spread changes with the scores
-        slopes -= centred * (float(slopes @ centred) / (len(scores) * spread**2))
-    return value, slopes
 
 
 def _decorrelating(Z: Floats) -> Floats:

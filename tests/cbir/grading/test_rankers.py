@@ -8,12 +8,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
+from sklearn.linear_model import Ridge
 from sklearn.metrics import ndcg_score
 from sklearn.svm import LinearSVC
 
 from cbir.errors import InvalidInput
 from cbir.grading import AdaRank, RankBoost, RankingSVM, SNdcgRanker, s_ndcg_ranker, smooth_steps
-from cbir.grading.s_ndcg_ranker import hold_out_groups, s_ndcg
+from cbir.grading.s_ndcg_objective import s_ndcg
+from cbir.grading.s_ndcg_ranker import hold_out_groups
 from cbir.grading.smooth_steps import SmoothSteps
 from cbir.losses import SNdcgLoss
 from cbir.models.linear.list_measures import kendall_tau, mean_or_nan, ndcg, ndcg_gains, ndcg_of_lists
@@ -101,29 +103,70 @@ def test_s_ndcg_and_its_gradient_are_the_losss(form, alpha):
 
 
 @pytest.mark.parametrize("function", ["linear", "exponential"])
-def test_one_step_as_printed(function):
-    """Table I and eq. 9 with autograd, from theta 0; the step is taken along decorrelated features."""
+def test_steps_as_printed(function):
+    """Table I and eq. 9 with autograd, from theta 0, on standardised features."""
     X, y, _ = drawn(30)
-    made = SNdcgRanker("paper", function, steps=1, list_size=None, validation=0).fit(X, y)
+    made = SNdcgRanker("paper", function, steps=3, list_size=None, validation=0).fit(X, y)
     Z = torch.tensor((X - X.mean(0)) / X.std(0))
-    variances, directions = np.linalg.eigh(np.cov(Z.T, bias=True))
-    basis = torch.tensor(directions @ np.diag((variances + 0.1) ** -0.5) @ directions.T)
-    theta, expected = torch.zeros(6, dtype=torch.float64), []
-    for _ in range(2):
+    theta, expected, values = torch.zeros(6, dtype=torch.float64), [np.zeros(6)], []
+    for _ in range(4):
         theta = theta.requires_grad_()
-        products = Z @ basis @ theta
-        scores = products if function == "linear" else products.exp()
-        (1 - SNdcgLoss("paper")(scores, torch.tensor(y))).backward()
+        scores = Z @ theta if function == "linear" else (Z @ theta).exp()
+        value = 1 - SNdcgLoss("paper")(scores, torch.tensor(y))
+        value.backward()
+        values.append(float(value.detach()))
         theta = (theta + 0.05 * theta.grad).detach()
-        expected.append((basis @ theta).numpy())
+        expected.append(theta.numpy())
+    assert made.chosen_ > 0
     np.testing.assert_allclose(made.coef_, expected[made.chosen_], rtol=1e-6)
+    np.testing.assert_allclose(made.objective_, values, rtol=1e-9)
+    assert (np.diff(made.objective_) > 0).all()
 
 
-def test_more_steps_climb_higher():
+def misled(seed, count=300):
+    """A clean feature whose highest values are far out, and a noisy one, which squared errors prefer."""
+    random = np.random.default_rng(seed)
+    y = random.integers(0, 4, count).astype(float)
+    X = y[:, None] + random.normal(size=(count, 2)) * [0.1, 2.0]
+    X[:, 0] += np.where((random.random(count) < 0.1) & (y == 3), random.uniform(8, 16, count), 0)
+    return X, y
+
+
+@pytest.mark.parametrize("start", ["regression", "zero"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_ascent_climbs_and_ranks_new_images_better(start, seed):
+    (X, y), (new, truth) = misled(seed), misled(seed + 100, 1000)
+    made, without = (SNdcgRanker(start=start, steps=steps).fit(X, y) for steps in (30, 0))
+    assert len(without.objective_) == 1
+    assert (np.diff(made.objective_) > 0).all()
+    assert made.objective_[-1] > made.objective_[0] + 0.002
+    assert made.score(new, truth) > without.score(new, truth) + 0.005
+
+
+@pytest.mark.parametrize("function", ["linear", "exponential"])
+def test_the_objective_is_s_ndcg_of_the_scores(function):
+    X, y = misled(0, 90)
+    made = SNdcgRanker(function=function, list_size=None, validation=0, steps=4).fit(X, y)
+    scores = torch.tensor(made.predict(X))
+    value = 1 - float(SNdcgLoss("sigmoid", 12.0)(scores, torch.tensor(y)))
+    assert made.objective_[made.chosen_] == pytest.approx(value, abs=1e-9)
+
+
+def test_without_steps_it_is_ridge_regression_on_the_gains():
     X, y, _ = drawn(200, noise=1.0)
-    made = SNdcgRanker(list_size=None, validation=0).fit(X, y)
-    first = SNdcgRanker(list_size=None, validation=0, steps=1).fit(X, y)
-    assert made.score(X, y) >= first.score(X, y)
+    made = SNdcgRanker(steps=0).fit(X, y)
+    Z = (X - X.mean(0)) / X.std(0)
+    ridge = Ridge(0.1 * len(y)).fit(Z, 2**y - 1).coef_
+    np.testing.assert_allclose(made.coef_ / np.linalg.norm(made.coef_), ridge / np.linalg.norm(ridge))
+
+
+def test_the_chosen_steps_are_repeated_with_all_images():
+    X, y = misled(0)
+    made = SNdcgRanker(list_size=None).fit(X, y)
+    of_all = SNdcgRanker(list_size=None, validation=0).fit(X, y)
+    value = 1 - float(SNdcgLoss("sigmoid", 12.0)(torch.tensor(made.predict(X)), torch.tensor(y)))
+    assert made.chosen_ > 0
+    assert of_all.objective_[made.chosen_] == pytest.approx(value, abs=1e-9)
 
 
 def test_as_printed_refuses_scores_outside_its_domain():
@@ -139,13 +182,17 @@ def test_as_printed_refuses_scores_outside_its_domain():
         {"function": "cubic"},
         {"alpha": 0.0},
         {"rate": -1.0},
-        {"steps": 0},
+        {"steps": -1},
+        {"steps": 2.5},
+        {"form": "paper", "steps": 0},
+        {"start": "random"},
+        {"form": "paper", "start": "regression"},
         {"validation": 1.0},
     ],
 )
 def test_s_ndcg_refuses(options):
     X, y, _ = drawn()
-    with pytest.raises(InvalidInput, match=next(iter(options))):
+    with pytest.raises(InvalidInput, match=list(options)[-1]):
         SNdcgRanker(**options).fit(X, y)
 
 
