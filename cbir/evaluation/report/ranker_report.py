@@ -95,11 +95,12 @@ def write_ranker_report(
     with atomic_text(folder / "report.json") as file:
         file.write(json.dumps(report, indent=2, allow_nan=False) + "\n")
     with atomic_text(folder / "report.html") as file:
-        file.write(_page(title, name, last, report, curve, _film(last, order, ReportPictures(max_pixels))))
+        film = _film(last, order, ReportPictures(max_pixels))
+        file.write(_page(title, name, report, curve, film, _maps(parts)))
     return report
 
 
-def _page(title: str, name: str, last: ScoredImages, report: Mapping[str, Any], curve: Roc, film: str) -> str:
+def _page(title: str, name: str, report: Mapping[str, Any], curve: Roc, film: str, maps: str) -> str:
     facts = {key: value for key, value in report.items() if key not in ("parts", "roc", "first")}
     rows = "".join(
         f"<dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(_text(value))}</dd>"
@@ -118,14 +119,22 @@ if there are few images. The ranker is that of the best epoch on the validation 
 <p class="note">Its leftmost part; the vertical piece is Pos@Top.</p>{_roc(name, curve, LEFTMOST)}
 <h2>The first {len(report["first"])} of {escape(name)}</h2>
 <p class="note">The pictures are of patients: protect this file as you protect them.</p>{film}
-<h2>Map of {escape(name)}</h2>{feature_map(last.features, last.scores, last.positive)}
-<p class="note">t-SNE of what the last layer is given; up to {MAPPED} images, positives first.</p>
+{maps}
 <h2>Training</h2>{training_charts(facts.get("history", []))}
 {_powers(facts)}
 <h2>Protocol</h2><dl>{rows}</dl>
 <p class="note">cbir {cbir.__version__}. report.json has all figures.</p>
 </body></html>
 """
+
+
+def _maps(parts: Mapping[str, ScoredImages]) -> str:
+    maps = "".join(
+        f"<h2>Map of {escape(name)}</h2>{feature_map(ranked.features, ranked.scores, ranked.positive)}"
+        for name, ranked in parts.items()
+    )
+    note = f"t-SNE of what the last layer is given; up to {MAPPED} images of a part, positives first."
+    return f'{maps}<p class="note">{note}</p>'
 
 
 def _powers(facts: Mapping[str, Any]) -> str:

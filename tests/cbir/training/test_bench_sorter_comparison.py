@@ -37,6 +37,13 @@ def test_networks_of_one_seed_are_alike_and_start_untrained(bench, task):
     assert bench.learn(loss, *task, epochs=1, seed=0) != bench.learn(loss, *task, epochs=1, seed=1)
 
 
+def test_the_measure_is_of_the_test_images(bench, task):
+    values, grades, parts = task
+    turned = values.copy()
+    turned[parts["test"]] *= -1
+    assert bench.learn(bench.losses()["L1"], turned, grades, parts, epochs=4, seed=0) < -0.3
+
+
 def test_table_has_the_difference_to_l1(bench, capsys):
     bench.table({"eq. 4, lstm": [0.5, 0.7], "L1": [0.4, 0.4]})
     best, rival = capsys.readouterr().out.splitlines()[1:]

@@ -312,7 +312,15 @@ def test_the_page_stands_alone(trained):
     assert page.count("src=") == 10
     for outside in ("http://", "https://", "<script", "<link", "url("):
         assert outside not in page.replace('xmlns="http://www.w3.org/2000/svg"', "").replace("url(#", "")
-    words = ["Pos@Top", "AUC", "Not a medical device", "protect this file", "Choice of p", "Map of test"]
+    words = [
+        "Pos@Top",
+        "AUC",
+        "Not a medical device",
+        "protect this file",
+        "Choice of p",
+        "Map of training",
+        "Map of test",
+    ]
     for word in (*words, "log2 p", "loss of training", "positive above every negative"):
         assert word in page
 
