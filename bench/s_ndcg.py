@@ -32,7 +32,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "start zero, no ascent": {"start": "zero", "steps": 0},
     "start zero": {"start": "zero"},
     "start zero, 200 steps of 0.1": {"start": "zero", "steps": 200, "rate": 0.1},
-    "as printed": {"form": "paper", "kernel": "linear"},
+    "as printed, rate 0.001": {"form": "paper", "kernel": "linear", "rate": 1e-3},
 }
 
 Floats = NDArray[np.float64]

@@ -234,15 +234,38 @@ def explicit_pairs(Z, y):
     return Z[i] - Z[j]
 
 
+def svc_of_all_pairs(X, y, C, loss):
+    """Weights of scikit-learn's solver, and the differences of all pairs."""
+    differences = explicit_pairs((X - X.mean(0)) / X.std(0), y)
+    both, signs = np.concatenate([differences, -differences]), np.repeat([1, -1], len(differences))
+    svc = LinearSVC(C=C / 2, loss=loss, fit_intercept=False, tol=1e-9, max_iter=1_000_000).fit(both, signs)
+    return svc.coef_[0], differences
+
+
 @pytest.mark.parametrize("C", [1e-4, 0.01, 1.0])
 @pytest.mark.parametrize("levels", [2, 4, 37])
 def test_ranking_svm_is_linear_svc_on_all_pairs(C, levels):
-    X, y, _ = drawn(40, levels=levels, noise=1.0)
+    X, y, _ = drawn(25 if levels == 37 else 40, levels=levels, noise=1.0)
     made = RankingSVM(C=C, tolerance=1e-10).fit(X, y)
-    differences = explicit_pairs((X - X.mean(0)) / X.std(0), y)
-    both, signs = np.concatenate([differences, -differences]), np.repeat([1, -1], len(differences))
-    svc = LinearSVC(C=C / 2, fit_intercept=False, tol=1e-9, max_iter=200_000).fit(both, signs)
-    np.testing.assert_allclose(made.coef_, svc.coef_[0], rtol=1e-4, atol=1e-6)
+    expected, _ = svc_of_all_pairs(X, y, C, "squared_hinge")
+    np.testing.assert_allclose(made.coef_, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("C", [1e-4, 0.01, 1.0])
+@pytest.mark.parametrize("levels", [2, 4])
+def test_ranking_svm_with_the_papers_hinge(C, levels):
+    X, y, _ = drawn(30, levels=levels, noise=1.0)
+    made = RankingSVM(C=C, loss="hinge").fit(X, y)
+    expected, differences = svc_of_all_pairs(X, y, C, "hinge")
+
+    def objective(w):
+        return 0.5 * w @ w + C * np.maximum(0, 1 - differences @ w).sum()
+
+    assert objective(made.coef_) == pytest.approx(objective(expected), rel=1e-4)
+    np.testing.assert_allclose(made.coef_, expected, atol=2e-3)
+    if C > 1e-4:
+        squared = RankingSVM(C=C).fit(X, y)
+        assert objective(squared.coef_) > objective(expected) * 1.005
 
 
 def test_ranking_svm_of_lists_pairs_within_them():
@@ -259,6 +282,8 @@ def test_ranking_svm_refuses(C):
     X, y, _ = drawn()
     with pytest.raises(InvalidInput, match="C of ranking-svm"):
         RankingSVM(C=C).fit(X, y)
+    with pytest.raises(InvalidInput, match="loss of ranking-svm is squared-hinge or hinge"):
+        RankingSVM(loss="ramp").fit(X, y)
 
 
 # boosting
