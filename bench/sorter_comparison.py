@@ -104,7 +104,7 @@ def learn(
             if isinstance(loss, SpearmanLoss) and epoch == 0:
                 value = value + nn.functional.l1_loss(scores, target)
             optimizer.zero_grad()
-            value.backward()  # type: ignore[no-untyped-call]
+            torch.autograd.backward(value)
             optimizer.step()
         halving.step()
         validation, test = (correlation(network, inputs[part], grades[parts[part]]) for part in PARTS[1:])

@@ -145,7 +145,7 @@ def _powers(facts: Mapping[str, Any]) -> str:
 
 def _text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_text(item)}" for key, item in value.items())
+        return ", ".join(f"{key} {_text(item)}" for key, item in value.items() if item != {})
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
