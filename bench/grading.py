@@ -2,11 +2,15 @@
 
 `cost`: seconds to fit each ranker on n images of 168 values, and the power of n that the time grows with (Figure 7 of
 Huang et al. 2010). `phantoms`: synthetic slit-lamp images, segmented by the active shape model, their six features,
-and grades by an observer who agrees with another on 65 % of images; ten folds (Table VIII). `images`: a folder
-with a CSV file of path, grade and patient; huang2012, five folds by patient.
+and grades by an observer who agrees with another on 65 % of images; ten folds (Table VIII). `tables`: NDCG of the
+same by fold, with Tukey's test, for lists of 20, 50 and 100 (Tables II to VII). `figure`: 20 of them in the order of
+four rankers (Figure 5). `images`: a folder with a CSV file of path, grade and patient; huang2012, five folds by
+patient.
+`lenses`: how well the shape model finds new lenses, by its number of training images.
 
-    python bench/grading.py [cost phantoms images] [--sizes 1000 10000 100000] [--count 1000]
+    python bench/grading.py [cost phantoms tables images lenses] [--sizes 1000 10000 100000] [--count 1000]
                             [--manifest FOLDER/manifest.csv --source knee]
+    python bench/grading.py figure --out docs/slit_lamp_ranking.png
 """
 
 import argparse
@@ -16,23 +20,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
+from grading_figure import draw_rankings
+from grading_tables import SIZES, ranking_tables, significant_differences
+from lens_cases import PICTURED, lenses, observe, phantoms
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from cbir import descriptors, grading
-from cbir.datasets.phantoms.lens_phantom import draw_lens
-from cbir.descriptors.slit_lamp import ActiveShapeModel, measure_lens
 from cbir.grading import baselines
-from cbir.grading.grader_evaluation import compare_graders, evaluate_grader
+from cbir.grading.grader_evaluation import evaluate_grader
 from cbir.images import read_images
 from cbir.models.linear.grouped_folds import group_folds
 
 DIMENSIONS = 168
-AGREEMENT = 0.65  # of two observers (Klein et al. 1990, as Huang et al. 2010 cite it)
-ANNOTATED = 40  # phantoms in the training of the shape model
-SETS = (20, 50, 100)
 SCHEMES: dict[str, tuple[str, dict[str, Any]]] = {
     "s-ndcg": ("s-ndcg", {}),
     "s-ndcg exponential": ("s-ndcg", {"function": "exponential"}),
@@ -41,6 +41,7 @@ SCHEMES: dict[str, tuple[str, dict[str, Any]]] = {
     "adarank": ("adarank", {}),
     "rankboost": ("rankboost", {}),
 }
+FIGURED = {"S-NDCG": "s-ndcg", "RankBoost": "rankboost", "AdaRank": "adarank", "RankingSVM": "ranking-svm"}
 
 Floats = NDArray[np.float64]
 Rows = list[dict[str, Any]]
@@ -72,36 +73,17 @@ def cost(sizes: list[int]) -> Rows:
     return rows
 
 
-def observe(severity: Floats, random: np.random.Generator) -> Floats:
-    """Draw an observer's whole grades, with the scatter at which two observers agree on 65 % of images."""
-    first, second = random.normal(size=(2, 200, len(severity)))
-
-    def excess(scatter: float) -> float:
-        return (
-            float((np.rint(severity + scatter * first) == np.rint(severity + scatter * second)).mean())
-            - AGREEMENT
-        )
-
-    return np.rint(severity + brentq(excess, 0.01, 3.0) * random.normal(size=len(severity)))
-
-
-def phantoms(count: int, scatter: float) -> tuple[Floats, Floats]:
-    """Return features (count, 6) of segmented lenses, and an observer's grades (count,), mostly 1 to 4."""
-    random = np.random.default_rng(0)
-    annotated = [draw_lens(grade, random, scatter=scatter) for grade in random.uniform(0.5, 4.5, ANNOTATED)]
-    model = ActiveShapeModel().fit(
-        [grey(phantom.pixels) for phantom in annotated], [phantom.contour for phantom in annotated]
-    )
-    severity, features = random.uniform(0.5, 4.5, count), []
-    for grade in severity:
-        phantom = draw_lens(grade, random, scatter=scatter)
-        features.append(measure_lens(phantom.pixels, model.find(grey(phantom.pixels))))
-    return np.array(features), observe(severity, random)
-
-
-def grey(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Convert RGB to grey."""
-    return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), np.uint8)
+def ranking_figure(count: int, scatter: float, out: Path) -> None:
+    """Draw the last 20 of the phantoms in the order of four rankers that learned from the others."""
+    cases, rows = phantoms(count, scatter), np.arange(count - PICTURED, count)
+    y = observe(cases.severity, np.random.default_rng(1))
+    orders = {}
+    for title, label in FIGURED.items():
+        name, options = SCHEMES[label]
+        ranker = grading.make_ranker(name, **({"list_size": 20} | options))
+        ranker.fit(cases.features[: rows[0]], y[: rows[0]])
+        orders[title] = np.argsort(-ranker.predict(cases.features[rows]), kind="stable")
+    draw_rankings(cases.pictures, np.rint(cases.severity[rows]), orders, out)
 
 
 def table(X: Floats, y: Floats, patients: NDArray[np.int64], folds: int, smoothing: Any) -> Rows:
@@ -111,7 +93,7 @@ def table(X: Floats, y: Floats, patients: NDArray[np.int64], folds: int, smoothi
     for label, (name, options) in schemes.items():
         row: dict[str, Any] = {"scheme": label}
         started = time.perf_counter()
-        for size in SETS:
+        for size in SIZES:
             scheme_options = options if name in baselines.names() else {"list_size": size, **options}
             result = evaluate_grader(name, X, y, splits, patients, size, smoothing, options=scheme_options)
             row[f"within 1 ({size})"], row[f"mae ({size})"] = (
@@ -137,18 +119,6 @@ def tuned_table(X: Floats, y: Floats, patients: NDArray[np.int64], folds: int) -
     return rows
 
 
-def differences(X: Floats, y: Floats, patients: NDArray[np.int64], folds: int) -> list[str]:
-    """Describe the analysis of variance and Tukey's test of the rankers' NDCG, lists of 20."""
-    splits = group_folds(y, patients, folds)
-    names = [*grading.names(), *baselines.names()]
-    p, compared = compare_graders([evaluate_grader(name, X, y, splits, patients) for name in names])
-    significant = [f"{pair.one} - {pair.other} {pair.difference:+.3f}" for pair in compared if pair.p < 0.05]
-    return [
-        f"one-way analysis of variance: p = {p:.2g}",
-        "p < 0.05 by Tukey's test: " + ("; ".join(significant) or "none"),
-    ]
-
-
 def read_images_and_grades(manifest: Path, source: str | None) -> tuple[Floats, Floats, NDArray[np.int64]]:
     """Return huang2012 (n, 168), grades (n,) and patient numbers (n,) of the graded images of a csv."""
     with manifest.open(newline="") as file:
@@ -159,6 +129,14 @@ def read_images_and_grades(manifest: Path, source: str | None) -> tuple[Floats, 
     X = np.stack([describe(next(iter(read_images(manifest.parent / line["path"])))) for line in lines])
     patients = np.unique([line["patient"] or line["path"] for line in lines], return_inverse=True)[1]
     return X.astype(np.float64), np.array([float(line["grade"]) for line in lines]), patients
+
+
+def print_differences(X: Floats, y: Floats, patients: NDArray[np.int64], folds: int) -> None:
+    """Print the analysis of variance and Tukey's test of NDCG of all methods, for each size of lists."""
+    schemes = SCHEMES | {name: (name, {}) for name in baselines.names()}
+    print("\n| lists of | p | p < 0.05 by Tukey's test |\n|---|---|---|")
+    for line in significant_differences(X, y, patients, folds, schemes):
+        print(line, flush=True)
 
 
 def show(title: str, rows: Rows) -> None:
@@ -189,24 +167,37 @@ def main() -> None:
         "--manifest", type=Path, help="CSV file of path, grade and patient, in the folder of its images"
     )
     options.add_argument("--source", help="only rows with this source")
+    options.add_argument("--out", type=Path, default=Path("slit_lamp_ranking.png"), help="file of the figure")
     args = options.parse_args()
     if "cost" in args.parts:
         show(f"seconds to fit n x {DIMENSIONS}", cost(args.sizes))
     if "phantoms" in args.parts:
         for scatter in args.scatter:
-            X, y = phantoms(args.count, scatter)
+            cases = phantoms(args.count, scatter)
+            X, y = cases.features, observe(cases.severity, np.random.default_rng(1))
             each = np.arange(len(y))
             for smoothing in (1, "auto"):
                 title = f"{args.count} phantoms, scatter {scatter:g}, smoothing {smoothing}"
                 show(title, table(X, y, each, 10, smoothing))
             show(f"{args.count} phantoms, scatter {scatter:g}, tuned", tuned_table(X, y, each, 10))
-            print("\n".join(differences(X, y, each, 10)))
+            print_differences(X, y, each, 10)
+    if "tables" in args.parts:
+        for scatter in args.scatter:
+            cases = phantoms(args.count, scatter)
+            y = observe(cases.severity, np.random.default_rng(1))
+            print(f"\n{args.count} phantoms, scatter {scatter:g}")
+            for line in ranking_tables(cases.features, y, np.arange(len(y)), 10, SCHEMES):
+                print(line, flush=True)
+    if "lenses" in args.parts:
+        show("outlines of new lenses, % of the height", lenses(args.count))
+    if "figure" in args.parts:
+        ranking_figure(args.count, args.scatter[-1], args.out)
     if args.manifest and ("images" in args.parts or args.parts == ["cost", "phantoms"]):
         X, y, patients = read_images_and_grades(args.manifest, args.source)
         for smoothing in (1, "auto"):
             show(f"{len(y)} images, smoothing {smoothing}", table(X, y, patients, 5, smoothing))
         show(f"{len(y)} images, tuned", tuned_table(X, y, patients, 5))
-        print("\n".join(differences(X, y, patients, 5)))
+        print_differences(X, y, patients, 5)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,7 @@ import numpy as np
 
 from cbir.datasets.lens_outlines import format_outlines
 from cbir.datasets.phantoms.lens_phantom import LensPhantom, check_height, draw_lens
-from cbir.datasets.phantoms.phantom_files import writable_folder, write_file
-from cbir.errors import InvalidInput
+from cbir.datasets.phantoms.phantom_files import check_numbers, writable_folder, write_file
 from cbir.images.thumbnail import encode_image
 
 LENS_COLUMNS = ("path", "grade", "severity", "patient", "modality", "anatomy")
@@ -50,10 +49,7 @@ def write_lens_phantoms(
     InvalidInput
         For a value out of range, or a folder that cannot be written or holds phantoms of other settings.
     """
-    if count < 1:
-        raise InvalidInput(f"count {count} is too small: at least 1 phantom")
-    if seed < 0:
-        raise InvalidInput(f"seed {seed} must not be negative")
+    check_numbers(count, seed, "phantom")
     height = size * 3 // 4
     check_height(height)
     folder = Path(folder)

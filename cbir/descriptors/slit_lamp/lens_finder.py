@@ -35,13 +35,7 @@ class LensFinder(NamedTuple):
 
         Raises UnreadableImage if the image is grey, or no lens is found.
         """
-        if image.pixels.ndim != 3:
-            raise UnreadableImage("the image is grey; slit-lamp features need colour")
-        grey = to_grey(image.pixels)
-        mirrored = np.ascontiguousarray(grey[:, ::-1])
-        (misfit, contour), (other, mirrored_contour) = self._search(grey), self._search(mirrored)
-        if other < misfit:
-            misfit, contour = other, mirror_contour(mirrored_contour, image.width)
+        misfit, contour = self.search(image)
         if not misfit <= self.limit:
             raise UnreadableImage(
                 "there is no lens like those that the slit-lamp model was fitted to: the misfit of the best outline "
@@ -49,9 +43,17 @@ class LensFinder(NamedTuple):
             )
         return contour
 
-    def _search(self, grey: NDArray[np.uint8]) -> tuple[float, Floats]:
-        contour = self.shapes.find(grey)
-        return self.shapes.misfit(grey, contour), contour
+    def search(self, image: Image) -> tuple[float, Floats]:
+        """Return misfit and contour (L, 2) of the best outline of either eye; raises UnreadableImage if it is grey."""
+        if image.pixels.ndim != 3:
+            raise UnreadableImage("the image is grey; slit-lamp features need colour")
+        grey = to_grey(image.pixels)
+        mirrored = np.ascontiguousarray(grey[:, ::-1])
+        contour, other = self.shapes.find(grey), self.shapes.find(mirrored)
+        misfit, other_misfit = self.shapes.misfit(grey, contour), self.shapes.misfit(mirrored, other)
+        if misfit <= other_misfit:
+            return misfit, contour
+        return other_misfit, mirror_contour(other, image.width)
 
     def measure(self, image: Image) -> Floats:
         """Return the six features (6,) of the lens; raises UnreadableImage as `find` does."""
