@@ -6,6 +6,7 @@ padding is that of its SAME mode: where a stride of 2 makes it odd, the larger p
 Batch norms are folded into their convolutions.
 """
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -52,21 +53,32 @@ class EfficientNetLite:
         self._nodes: list[bytes] = []
         self._tensors = [write_tensor("zero", np.array(0.0)), write_tensor("six", np.array(6.0))]
 
-    def write(self, outputs: Collection[str]) -> bytes:
-        """Return the ONNX model with these outputs, values of OUTPUTS, and no layers behind them."""
+    def write(self, outputs: Collection[str], after: str | None = None) -> bytes:
+        """Return the ONNX model with these outputs, values of OUTPUTS, and no layers behind them.
+
+        With `after`, one of OUTPUTS too, the model begins behind that output, which is its input.
+        """
         shapes: dict[str, tuple[int, ...]] = {}
-        current = self._convolve("_conv_stem", "_bn0", _Map(INPUT, 3, self._side), stride=2)
-        block = 0
+        first = {name: stage for stage, name in OUTPUTS.items()}.get(after or "", 0) + 1
+        block = sum(self._repeats[: first - 1])
+        if after is None:
+            source = _Map(INPUT, 3, self._side)
+            current = self._convolve("_conv_stem", "_bn0", source, stride=2)
+        else:
+            channels = self._weights[f"_blocks.{block - 1}._project_conv.weight"].shape[0]
+            total = math.prod(STRIDES[: first - 1]) * 2  # the stem halves the sides too
+            current = source = _Map(after, channels, -(-self._side // total))
         for stage, (repeats, stride) in enumerate(zip(self._repeats, STRIDES, strict=True), start=1):
-            for repeat in range(repeats):
+            for repeat in range(repeats if stage >= first else 0):
                 current = self._add_block(f"_blocks.{block}.", current, 1 if repeat else stride)
                 block += 1
-            if OUTPUTS.get(stage) in outputs:
+            if stage >= first and OUTPUTS.get(stage) in outputs:
                 self._nodes.append(write_node("Identity", [current.name], OUTPUTS[stage]))
                 shapes[OUTPUTS[stage]] = (1, current.channels, current.side, current.side)
             if len(shapes) == len(outputs):
                 break
-        return write_model(self._nodes, self._tensors, {INPUT: (1, 3, self._side, self._side)}, shapes)
+        inputs = {source.name: (1, source.channels, source.side, source.side)}
+        return write_model(self._nodes, self._tensors, inputs, shapes)
 
     def _add_block(self, prefix: str, source: _Map, stride: int) -> _Map:
         current = source

@@ -15,15 +15,16 @@ FEWEST_IMAGES = 40
 FEWEST_PER_LEVEL = 5
 CANDIDATES = 100  # quantiles of the scores that a threshold may take
 ROUNDS = 10  # at most
-FLAT = 0.5  # of the way from a grade to the threshold next to it
+MOST_STRETCHED = 2.0
+FLAT = 0.8  # of the way from a grade to the threshold next to it
 
 
 @dataclass(frozen=True, eq=False)
 class GradeScale:
     """A decimal grade as a function of the score, constant beyond both ends.
 
-    Halfway between two thresholds, and up to half the way from there to either, it is the grade itself, which has the
-    least error; from there it rises linearly, to the mean of two grades at a threshold.
+    Halfway between two thresholds, and up to four fifths of the way from there to either, it is the grade itself,
+    which has the least error; from there it rises linearly, to the mean of two grades at a threshold.
 
     Attributes
     ----------
@@ -77,9 +78,27 @@ class GradeScale:
         return np.searchsorted(self.scores[1:-1], scores, "right")
 
 
-def level_scale(levels: Floats) -> GradeScale:
-    """Return the scale of scores that are expected grades already: they are rounded to the nearest of `levels`."""
-    return GradeScale(np.concatenate([levels[:1], (levels[1:] + levels[:-1]) / 2.0, levels[-1:]]), levels)
+def expected_grade_scale(scores: Floats, grades: Floats, levels: Floats) -> GradeScale:
+    """Return the scale of scores that are expected grades: stretched, then rounded to the nearest grade.
+
+    An expected grade is nearer the mean than the grade, by the share of the variance that it does not explain. As it
+    is, it has the least squared error; stretched to the deviation of the grades, the greatest quadratic kappa. Half
+    way, by the root of the factor, it has three quarters of either's advantage. The factor is at most 2.
+
+    Parameters
+    ----------
+    scores : (n,) float64
+        Expected grades of images.
+    grades : (n,) float64
+        Their grades.
+    levels : (m,) float64
+        All grades, ascending.
+    """
+    spread = scores.std()
+    factor = np.sqrt(grades.std() / spread) if spread > 0.0 else 1.0
+    limits = np.concatenate([levels[:1], (levels[1:] + levels[:-1]) / 2.0, levels[-1:]])
+    stretched = scores.mean() + (limits - grades.mean()) / np.clip(factor, 1.0, MOST_STRETCHED)
+    return GradeScale(stretched, levels)
 
 
 def half_width(errors: Floats, coverage: float) -> float:

@@ -15,7 +15,7 @@ from cbir.grading.baselines import ClassificationGrader, baseline_grader
 from cbir.grading.baselines import names as baseline_names
 from cbir.grading.cnn_ranker import CnnRanker
 from cbir.grading.grade_agreement import GradeAgreement, measure_agreement
-from cbir.grading.grade_scale import fit_grade_scale, level_scale
+from cbir.grading.grade_scale import fit_grade_scale
 from cbir.grading.graded_list import GradedList, Smoothing
 from cbir.grading.left_out_scores import grader_scores, left_out_scores
 from cbir.grading.picture_maps import PictureMaps
@@ -118,12 +118,12 @@ def evaluate_grader(
             grader = grading.make_ranker(name, **{"seed": seed, **(options or {})})
         grader.fit(X[train], y[train], members[train])
         scores = grader.predict(X[test])
-        scale = level_scale(np.unique(y[train])) if getattr(grader, "predicts_grades", False) else None
+        scale = getattr(grader, "grade_scale_", None)
         if scale is None and smoothing == "thresholds" and name not in WITHOUT_THRESHOLDS:
             left_out = left_out_scores(grader, X[train], y[train], members[train], seed)
             scale = None if left_out is None else fit_grade_scale(left_out, y[train])
         if scale is not None:
-            scores = scores if getattr(grader, "predicts_grades", False) else grader_scores(grader, X[test])
+            scores = scores if hasattr(grader, "grade_scale_") else grader_scores(grader, X[test])
             predicted[test] = scale.grades(scores)
         elif is_baseline:
             predicted[test] = scores

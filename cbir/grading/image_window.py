@@ -11,6 +11,7 @@ from cbir.errors import InvalidInput
 Picture = NDArray[np.uint8]
 
 AUTO = "auto"
+WHOLE = "whole"
 
 
 class ImageWindow(NamedTuple):
@@ -23,7 +24,7 @@ class ImageWindow(NamedTuple):
 
 
 WINDOWS = {
-    "whole": ImageWindow(0, 1, 0, 1),
+    WHOLE: ImageWindow(0, 1, 0, 1),
     "middle-rows": ImageWindow(0.25, 0.75, 0, 1),
     "middle-columns": ImageWindow(0, 1, 0.25, 0.75),
     "centre": ImageWindow(0.2, 0.8, 0.2, 0.8),

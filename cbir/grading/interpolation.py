@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from cbir.errors import InvalidInput
-from cbir.grading.grade_scale import GradeScale, fit_grade_scale, half_width, level_scale
+from cbir.grading.grade_scale import GradeScale, fit_grade_scale, half_width
 from cbir.grading.graded_list import GradedList, Smoothing
 from cbir.grading.left_out_scores import FOLDS, left_out_scores
 from cbir.grading.picture_maps import PictureMaps
@@ -102,7 +102,7 @@ class GradeInterpolator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         if predicts_grades:
             if self.coverage is not None:
                 scores = left_out_scores(self.ranker_, features, grades, members, self.seed)
-            self.scale_ = level_scale(np.unique(grades))
+            self.scale_ = self.ranker_.grade_scale_
         elif self.smoothing == "thresholds":
             scores = left_out_scores(self.ranker_, features, grades, members, self.seed)
             self.scale_ = None if scores is None else fit_grade_scale(scores, grades)

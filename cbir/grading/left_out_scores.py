@@ -27,6 +27,7 @@ def left_out_scores(
 
     Scores of different graders have no common unit: they are aligned by the mean and deviation that each has on its
     own training images, unless they are expected grades. Width and ridge, and the window, of `grader` are kept.
+    One network stands for the mean of several.
 
     Parameters
     ----------
@@ -51,6 +52,8 @@ def left_out_scores(
     fixed = {
         name: getattr(grader, f"{name}_") for name in ("tuning", "window") if hasattr(grader, f"{name}_")
     }
+    if "networks" in grader.get_params():
+        fixed["networks"] = 1
     is_aligned = getattr(grader, "predicts_grades", False)
     own = np.zeros(1) if is_aligned else grader_scores(grader, X)
     scores = np.empty(len(grades))

@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Callable
 from tempfile import TemporaryFile
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,8 @@ from cbir import encoders
 from cbir.cancellation import checkpoint
 from cbir.encoders.encoder_network import EncoderNetwork
 from cbir.errors import InvalidInput
-from cbir.grading.image_window import cut_window
+from cbir.grading.network_trunk import NetworkTrunk, network_input
 
-MIDDLE = "middle"  # output of the network whose maps are kept
 LARGEST = 1 << 32  # bytes of the pictures
 Integers = NDArray[np.int64]
 Show = Callable[[str, int, int], None]
@@ -57,10 +56,6 @@ class PictureMaps:
         view._rows = self._rows[rows]
         return view
 
-    def own_pictures(self) -> NDArray[np.uint8]:
-        """Return the pictures (m, side, side) of the rows of this view."""
-        return self.pictures[self._rows]
-
     def sample(self, count: int, seed: int) -> Integers:
         """Return at most `count` row numbers; views of the same pictures have most of them in common."""
         turn = np.random.default_rng(seed).permutation(len(self.pictures))[self._rows]
@@ -68,11 +63,12 @@ class PictureMaps:
 
     def vectors(self, window: str, rows: Integers) -> NDArray[np.float32]:
         """Return the encoder's vectors (m, d) of the window of some rows."""
-        network = self._network()
+        network, side = self._network(), encoders.get(self.encoder).image_input.width
         for done, row in enumerate(self._rows[rows]):
             if (window, row) not in self._vectors:
                 checkpoint()
-                self._vectors[window, row] = network.describe(self._input(row, window, mirrored=False))
+                pixels = network_input(self.pictures[row], window, side, mirrored=False)
+                self._vectors[window, row] = network.describe(pixels)
                 self.show(f"window {window}", done + 1, len(rows))
         return np.array([self._vectors[window, row] for row in self._rows[rows]])
 
@@ -87,10 +83,10 @@ class PictureMaps:
     def _all_maps(self, window: str, mirrored: bool) -> NDArray[np.float16]:
         key = window, mirrored
         if key not in self._maps:
-            network, stored = self._network(), None
-            for row in range(len(self.pictures)):
+            trunk, stored = NetworkTrunk(self.encoder), None
+            for row, picture in enumerate(self.pictures):
                 checkpoint()
-                maps = network.run(self._input(row, window, mirrored))[MIDDLE][0]
+                maps = trunk.maps(picture, window, mirrored)
                 if stored is None:
                     stored = _temporary_array((len(self.pictures), *maps.shape))
                 stored[row] = maps
@@ -98,11 +94,6 @@ class PictureMaps:
             assert stored is not None
             self._maps[key] = stored
         return self._maps[key]
-
-    def _input(self, row: int, window: str, mirrored: bool) -> NDArray[np.uint8]:
-        return network_input(
-            self.pictures[row], window, encoders.get(self.encoder).image_input.width, mirrored
-        )
 
     def _network(self) -> EncoderNetwork:
         if not self._networks:
@@ -125,9 +116,3 @@ def check_size(count: int, side: int) -> None:
             f"{count} pictures with a side of {side} pixels need {count * side**2 >> 20} MB, more than "
             f"{LARGEST >> 20}; choose a smaller side or fewer images"
         )
-
-
-def network_input(picture: NDArray[np.uint8], window: str, side: int, mirrored: bool) -> NDArray[np.uint8]:
-    """Return the window of a grey picture as three equal channels, (side, side, 3), perhaps mirrored."""
-    cut: NDArray[Any] = cut_window(picture, window, side)
-    return np.repeat((cut[:, ::-1] if mirrored else cut)[:, :, None], 3, axis=2)

@@ -1,7 +1,7 @@
 """Tuned networks as JSON: tensors as base64 of float16, and what they make of the graded images."""
 
 import base64
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from cbir import encoders
 from cbir.errors import InvalidInput
 from cbir.grading.graded_cases import GradedCases
-from cbir.grading.grading_network import GradedPictures, GradingNetwork, mean_and_max
+from cbir.grading.grading_network import GradingNetwork, mean_and_max
 from cbir.grading.interpolation import GradeInterpolator
 from cbir.grading.network_mean import NetworkMean
 from cbir.grading.picture_maps import PictureMaps
@@ -18,6 +18,13 @@ from cbir.grading.tuned_cnn_ranker import TunedCnnRanker
 
 PART = 256  # images whose maps are read at a time
 Natural = Annotated[int, Field(ge=0, le=1 << 24)]
+
+
+class GradedPictures(NamedTuple):
+    """Expected grades (n,) of pictures, and values (n, 224) that tell how alike they are, from layers not tuned."""
+
+    grades: NDArray[np.float64]
+    values: NDArray[np.float32]
 
 
 class PackedTensor(BaseModel):

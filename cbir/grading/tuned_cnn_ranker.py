@@ -10,10 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from cbir.encoders import built_in
 from cbir.errors import InvalidInput
+from cbir.extras import install_command
 from cbir.grading.cnn_ranker import CnnRanker
-from cbir.grading.grade_scale import MOST_LEVELS
+from cbir.grading.grade_scale import MOST_LEVELS, expected_grade_scale
 from cbir.grading.grading_network import GradingNetwork
-from cbir.grading.image_window import WINDOWS, parse_windows
+from cbir.grading.image_window import WHOLE, WINDOWS, parse_windows
 from cbir.grading.network_mean import NetworkMean
 from cbir.grading.picture_maps import PictureMaps
 from cbir.models.linear.input_checks import check_graded, number_groups
@@ -24,8 +25,7 @@ from cbir.models.linear.ranking_lists import ListSize
 Floats = NDArray[np.float64]
 
 SIDE = 320  # pixels, in the commands
-SAMPLE = 400  # images to choose windows with
-BEST_WINDOWS = 2  # that networks take in turn
+SAMPLE = 400  # images to choose windows and the scale with
 
 
 @dataclass(eq=False, repr=False)
@@ -48,14 +48,19 @@ class TunedCnnRanker(RankingEstimator):
         Train on mirror images too, and average over them: for images whose left and right are alike.
     window : str
         Names in `cbir.grading.image_window.WINDOWS` with commas between: the part of each image that a network sees,
-        for each network in turn. "auto": the two whose frozen vectors grade left-out groups with the least
-        squared errors.
+        for each network in turn. "auto": the one whose frozen vectors grade left-out groups with the least squared
+        errors, and the whole image, or the next best if that is the best.
     networks : int
         Networks whose scores are averaged, each with a seed of its own.
     list_size : int, optional
         Images per list of `score`.
     seed : int
         Seed of the training.
+
+    Attributes
+    ----------
+    grade_scale_ : GradeScale
+        Scale of the scores, from those of at most 400 of the images.
     """
 
     name: ClassVar[str] = CnnRanker.name
@@ -92,23 +97,26 @@ class TunedCnnRanker(RankingEstimator):
                 for number in range(self.networks)
             ]
         )
+        rows = pictures.sample(SAMPLE, self.seed)
+        self.grade_scale_ = expected_grade_scale(
+            self.network_.grade_all(pictures[rows]), grades[rows], levels
+        )
         self.n_features_in_ = pictures.pictures.shape[1]
-        self.scale_ = np.ones(1)
         return self
 
     def predict(self, X: Any) -> Floats:
         """Return the expected grades (n,) of pictures."""
         check_is_fitted(self, "network_")
-        if not isinstance(X, PictureMaps):
-            return self.network_.grade_all(PictureMaps(np.asarray(X), self.encoder).pictures).grades
-        return self.network_.grade_all(X.own_pictures(), lambda *counts: X.show("grading", *counts)).grades
+        return self.network_.grade_all(
+            X if isinstance(X, PictureMaps) else PictureMaps(np.asarray(X), self.encoder)
+        )
 
     def _check_options(self) -> None:
         parse_windows(self.window)
         if not (min(self.blocks, self.epochs, self.networks) >= 1 and self.rate > 0):
             raise InvalidInput("tuning needs at least one block, epoch and network, and a rate above 0")
         if find_spec("torch") is None:
-            raise InvalidInput(f"the ranker {self.name} needs torch: pip install 'cbir[deep]'")
+            raise InvalidInput(f"the ranker {self.name} needs torch: {install_command('deep')}")
 
     def _best_windows(
         self, pictures: PictureMaps, grades: Floats, groups: NDArray[np.int64]
@@ -119,7 +127,8 @@ class TunedCnnRanker(RankingEstimator):
             deviation = vectors.std(axis=0)
             standardised = (vectors - vectors.mean(axis=0)) / np.where(deviation > 0.0, deviation, np.inf)
             errors[window] = left_out_error(standardised, grades[rows], groups[rows])
-        return tuple(sorted(errors, key=errors.__getitem__)[: min(self.networks, BEST_WINDOWS)])
+        best, *others = sorted(errors, key=errors.__getitem__)
+        return best, WHOLE if WHOLE in others else others[0]
 
     def _tuned(
         self, pictures: PictureMaps, levels: Floats, positions: NDArray[np.int64], window: str, seed: int
@@ -138,9 +147,3 @@ class TunedCnnRanker(RankingEstimator):
         )
         stored = {name: values.astype(np.float16) for name, values in tensors.items()}
         return GradingNetwork(self.encoder, stored, levels, window, self.mirror)
-
-    def _learn(self, Z: Floats, grades: Floats, groups: NDArray[np.int64]) -> None:
-        raise NotImplementedError  # `fit` does it all
-
-    def _scores(self, Z: Floats) -> Floats:
-        raise NotImplementedError  # `predict` does it all

@@ -47,7 +47,7 @@ def test_rounded_grades_are_those_between_the_thresholds():
     assert scale.grades(np.array([-1e9, 1e9])).tolist() == [0, 2]
     np.testing.assert_allclose(scale.grades(thresholds), [0.5, 1.5])
     low, high = thresholds
-    between = scale.grades(low + (high - low) * np.array([0.3, 0.5, 0.7, 0.875]))
+    between = scale.grades(low + (high - low) * np.array([0.12, 0.5, 0.88, 0.95]))
     np.testing.assert_allclose(between, [1, 1, 1, 1.25])
 
 

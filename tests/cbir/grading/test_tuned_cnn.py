@@ -6,15 +6,21 @@ import pytest
 from sklearn.base import clone
 
 from cbir.encoders import built_in
+from cbir.encoders.efficientnet_lite import EfficientNetLite
+from cbir.encoders.encoder_network import normalise_pixels, run_session
 from cbir.errors import InvalidInput
 from cbir.grading import make_ranker
-from cbir.grading.grade_scale import level_scale
-from cbir.grading.grading_network import HEAD, GradingNetwork
+from cbir.grading.grade_agreement import nearest_level, quadratic_kappa
+from cbir.grading.grade_scale import expected_grade_scale
+from cbir.grading.grading_network import HEAD, GradingNetwork, mean_and_max
 from cbir.grading.image_window import WINDOWS, cut_window
 from cbir.grading.interpolation import GradeInterpolator
+from cbir.grading.left_out_scores import left_out_scores
+from cbir.grading.network_trunk import network_input
 from cbir.grading.picture_maps import LARGEST, PictureMaps, check_size
 from cbir.grading.stored_network import PackedTensor, pack
 from cbir.grading.tuned_cnn_ranker import TunedCnnRanker
+from cbir.models.onnx_session import open_onnx_session
 
 torch = pytest.importorskip("torch", reason="torch, of the extra deep, is not installed")
 torch.set_num_threads(1)
@@ -46,7 +52,7 @@ def weights():
 def fitted():
     pictures, grades = drawn(36)
     maps = PictureMaps(pictures, ENCODER)
-    ranker = make_ranker("cnn", encoder=ENCODER, window="whole", epochs=8, rate=1e-3)
+    ranker = make_ranker("cnn", encoder=ENCODER, window="whole", epochs=8, rate=1e-3, networks=1)
     return ranker.fit(maps, grades), maps, grades
 
 
@@ -64,6 +70,23 @@ def test_tail_is_the_network(weights):
     expected = last.flatten(2).transpose(0, 1)
     assert float((maps - expected).abs().max()) < 1e-3 * float(expected.abs().max())
     assert torch.allclose(again, maps, atol=1e-4)
+
+
+def test_trunk_and_tuned_tail_are_the_network(fitted):
+    ranker = fitted[0]
+    (network,) = ranker.network_.networks
+    weights, source = built_in.read_lite_weights(ENCODER)
+    tuned = {name: values for name, values in network.tensors.items() if name not in HEAD}
+    session = open_onnx_session(EfficientNetLite({**weights, **tuned}, source.side, 0).write({"last"}))
+    picture = drawn(1, seed=3)[0][0]
+    card = built_in.CARDS[ENCODER].input
+    pixels = normalise_pixels(network_input(picture, "whole", card.width, mirrored=False), card)
+    values = mean_and_max(run_session(session, ["last"], pixels)["last"])
+    scale, shift, weight, bias = (np.asarray(network.tensors[name], np.float64) for name in HEAD)
+    normal = (values - values.mean()) / np.sqrt(values.var() + 1e-5)
+    expected = (1 / (1 + np.exp(-(weight @ (normal[0] * scale + shift) + bias)))).sum()
+    assert ranker.network_.grade(picture)[0] == pytest.approx(expected, abs=2e-3)  # maps are float16
+    assert ranker.predict(picture[None])[0] == ranker.network_.grade(picture)[0]
 
 
 def test_frozen_blocks(weights):
@@ -120,7 +143,7 @@ def test_it_orders_pictures_that_it_has_not_seen(fitted):
 @pytest.mark.slow
 def test_seeds_and_mirror_images(fitted):
     _, maps, grades = fitted
-    options = {"encoder": ENCODER, "window": "whole", "epochs": 1}
+    options = {"encoder": ENCODER, "window": "whole", "epochs": 1, "networks": 1}
     one, same, other, mirrored = (
         make_ranker("cnn", **options, **more).fit(maps, grades)
         for more in ({}, {}, {"seed": 1}, {"mirror": True})
@@ -128,7 +151,7 @@ def test_seeds_and_mirror_images(fitted):
     view = maps[np.arange(4)]
     assert np.array_equal(one.predict(view), same.predict(view))
     assert not np.array_equal(one.predict(view), other.predict(view))
-    flipped = np.ascontiguousarray(view.own_pictures()[:, :, ::-1])
+    flipped = np.ascontiguousarray(drawn(36)[0][:4, :, ::-1])
     assert np.allclose(mirrored.predict(view), mirrored.predict(flipped), atol=1e-6)
     assert not np.allclose(one.predict(view), one.predict(flipped), atol=1e-6)
 
@@ -139,7 +162,7 @@ def test_the_window_with_the_signal_is_chosen():
     maps = PictureMaps(pictures, ENCODER)
     ranker = make_ranker("cnn", encoder=ENCODER, epochs=1, blocks=1, networks=3).fit(maps, grades)
     first, second = ranker.window_.split(",")
-    assert first == "lower" != second
+    assert (first, second) == ("lower", "whole")
     assert [network.window for network in ranker.network_.networks] == [first, second, first]
 
 
@@ -150,20 +173,21 @@ def test_the_mean_of_networks(fitted):
     options = {"encoder": ENCODER, "epochs": 1, "blocks": 1}
     both = make_ranker("cnn", **options, networks=2, window="whole,lower", seed=4).fit(maps, grades)
     parts = [
-        make_ranker("cnn", **options, window=window, seed=seed).fit(maps, grades)
+        make_ranker("cnn", **options, networks=1, window=window, seed=seed).fit(maps, grades)
         for window, seed in (("whole", 4), ("lower", 5))
     ]
-    view = maps[np.arange(4)]
-    one, other = (part.predict(view) for part in parts)
+    one, other = (part.predict(maps) for part in parts)
     assert not np.allclose(one, other, atol=1e-6)
-    assert np.allclose(both.predict(view), (one + other) / 2)
+    assert np.allclose(both.predict(maps), (one + other) / 2)
+    scale = expected_grade_scale((one + other) / 2, grades, np.arange(3.0))
+    assert np.allclose(both.grade_scale_.scores, scale.scores)
 
 
 @pytest.mark.slow
 def test_the_interval(fitted):
     """It comes from left-out groups; with too few of them it is the whole range."""
     _, maps, grades = fitted
-    ranker = make_ranker("cnn", encoder=ENCODER, window="whole", epochs=1, blocks=1)
+    ranker = make_ranker("cnn", encoder=ENCODER, window="whole", epochs=1, blocks=1, networks=1)
     few = GradeInterpolator(ranker, "thresholds").fit(maps, grades, np.arange(len(grades)) % 4)
     assert few.scale_.half_widths.tolist() == [2, 2, 2]
     many = GradeInterpolator(ranker, "thresholds").fit(maps, grades, np.arange(len(grades)) // 3)
@@ -171,6 +195,10 @@ def test_the_interval(fitted):
     assert many.locate(maps[np.arange(1)])[0].high <= 2
     plain = GradeInterpolator(ranker, "thresholds", coverage=None).fit(maps, grades)
     assert np.isnan(plain.locate(maps[np.arange(1)])[0].low)
+    two = clone(ranker).set_params(networks=2)
+    assert np.array_equal(
+        *(left_out_scores(of, maps, grades, np.arange(len(grades))) for of in (ranker, two))
+    )
 
 
 def test_windows():
@@ -185,11 +213,43 @@ def test_windows():
 
 
 def test_expected_grades_are_rounded():
-    scale = level_scale(np.array([0.0, 1.0, 4.0]))
+    levels = np.array([0.0, 1.0, 4.0])
+    scale = expected_grade_scale(levels, levels, levels)
     assert np.array_equal(
         np.rint(scale.grades(np.array([-1.0, 0.4, 0.6, 2.4, 2.6, 9.0]))), [0, 0, 1, 2, 3, 4]
     )
-    assert np.array_equal(scale.grades(np.array([0.0, 1.0, 4.0])), [0, 1, 4])
+    assert np.array_equal(scale.grades(levels), levels)
+
+
+@pytest.mark.parametrize(("shrunk", "factor"), [(0.64, 1.25), (0.1, 2), (1.5, 1), (0.0, 1)])
+def test_expected_grades_are_stretched(shrunk, factor):
+    """By the root of the missing spread, at most 2; the mean of the scores becomes that of the grades."""
+    grades, levels = np.array([0.0, 0, 1, 2, 2, 2]), np.array([0.0, 1, 2])
+    scores = 0.3 + shrunk * grades
+    scale = expected_grade_scale(scores, grades, levels)
+    expected = scores.mean() + (np.array([0, 0.5, 1.5, 2]) - grades.mean()) / factor
+    assert np.allclose(scale.scores, expected)
+
+
+def test_half_the_stretch_has_most_of_both():
+    """Of the gain of kappa by the whole stretch it has three quarters, and costs a quarter of the squared error."""
+    random = np.random.default_rng(0)
+    grades = np.clip(np.rint(2 + random.normal(size=20_000)), 0, 4)
+    noisy = grades + random.normal(size=len(grades))
+    scores = grades.mean() + 0.5 * (noisy - noisy.mean())  # calibrated: the grades' slope on them is 1
+    levels = np.arange(5.0)
+    spread = grades.std() / scores.std()
+    kappas, errors = [], []
+    for factor in (1, spread**0.5, spread):
+        stretched = scores.mean() + factor * (scores - scores.mean())
+        kappas.append(quadratic_kappa(stretched, grades))
+        errors.append(np.mean((stretched - grades) ** 2))
+    gains, costs = np.subtract(kappas, kappas[0]), np.subtract(errors, errors[0])
+    assert 0.7 < gains[1] / gains[2] < 0.85
+    assert 0.15 < costs[1] / costs[2] < 0.3
+    scale = expected_grade_scale(scores, grades, levels)
+    half = scores.mean() + spread**0.5 * (scores - scores.mean())
+    assert np.array_equal(nearest_level(scale.grades(scores), levels), nearest_level(half, levels))
 
 
 @pytest.mark.parametrize(
