@@ -3,7 +3,8 @@
 `table`: the paper's Table 1 with answers from known grades. Five folds by patient; in each, all strategies but
 `new-images` start with the same pairs, then select more in rounds. `baseline` selects as many pairs as the others end
 with, at once; `all data` as many pairs as there are images; `random` is "w/o UBS" in the paper, `variance` that
-of the paper.
+of the paper. With --calibrate, Tables 2 and 3: grades are learned too; `conventional` is a classifier that learns the
+grades of all images.
 `speed`: mean and variance of T = 30 passes over 10,000 images, compared with T calls with one pass each.
 
     python bench/active.py table --data FOLDER --source knee [--folds 1] [--quick] [--out OUT]
@@ -18,22 +19,21 @@ import argparse
 import csv
 import json
 import time
-from collections.abc import Callable, Mapping
-from itertools import combinations, pairwise
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from active_classifier import classify
+from active_tables import ALL, CONVENTIONAL, Row, show
 from numpy.typing import NDArray
-from scipy.stats import t
-from statsmodels.stats.contingency_tables import mcnemar
-from statsmodels.stats.multitest import multipletests
 
 from cbir import encoders
 from cbir.active import strategies
 from cbir.active.pair_selection import starting_pairs
 from cbir.active.simulation import SimulationPlan, simulate
+from cbir.active.simulation_metrics import compare_grades, cost, relative_accuracy
 from cbir.models.linear.grouped_folds import group_folds
 from cbir.severity.new_ranker import new_ranker
 from cbir.severity.sampled_ranker import SampledRanker
@@ -41,10 +41,8 @@ from cbir.training.picture_loading import load_features, load_pictures
 
 FOLDS = 5
 START = 0.2
-BASELINE, ALL = "baseline", "all data"
-OURS = "variance"
+BASELINE = "baseline"
 IMAGES = 10_000
-Row = dict[str, Any]
 Data = tuple[NDArray[Any], NDArray[np.float64], NDArray[np.int64]]
 
 
@@ -72,38 +70,50 @@ def graded(folder: Path, source: str | None, side: int, encoder: str | None) -> 
 
 
 def one(
-    plan: SimulationPlan,
+    chosen: argparse.Namespace,
     method: str,
     fold: int,
     seed: int,
     data: Data,
     make: Callable[[int], SampledRanker],
     settings: dict[str, Any],
-    out: Path | None,
 ) -> Row:
     """What a method reaches in a fold: its rounds, and its scores of the images to test on."""
-    name = f"{fold}{f'-{seed}' * bool(seed)}-{method.replace(' ', '-')}{'-calibrated' * plan.calibrate}.json"
-    kept = out / name if out else None
+    name = (
+        f"{fold}{f'-{seed}' * bool(seed)}-{method.replace(' ', '-')}{'-calibrated' * chosen.calibrate}.json"
+    )
+    kept = chosen.out / name if chosen.out else None
     if kept and kept.exists():
         return dict(json.loads(kept.read_text()))
-    images, grades, _ = data
-    train, test = split(data, fold)
-    begin = starting_pairs(
-        plan.strategy, len(train), plan.start, np.random.default_rng(number_of(fold, seed))
-    )
-    started = time.process_time()
-    found = simulate(images, grades, train, test, plan, make, begin)
-    row = {
-        **found.as_dict(),
-        "scores": found.rounds[-1].scores.tolist(),
-        "cpu": time.process_time() - started,
-        "fold": fold,
-    }
-    row |= {"grades": grades[test].tolist(), "settings": settings}
+    started, test = time.process_time(), split(data, fold)[1]
+    if method == CONVENTIONAL:
+        row = conventional(data, fold, make(0))
+    else:
+        plan = plan_of(method, chosen.rounds, chosen.step, chosen.calibrate, number_of(fold, seed))
+        row = simulated(plan, data, fold, make)
+    row |= {"cpu": time.process_time() - started, "fold": fold}
+    row |= {"grades": data[1][test].tolist(), "settings": settings}
     if kept:
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(json.dumps(row))
     return row
+
+
+def simulated(plan: SimulationPlan, data: Data, fold: int, make: Callable[[int], SampledRanker]) -> Row:
+    """Return the rounds of a strategy, and its scores of the test images."""
+    train, test = split(data, fold)
+    begin = starting_pairs(plan.strategy, len(train), plan.start, np.random.default_rng(plan.seed))
+    found = simulate(data[0], data[1], train, test, plan, make, begin)
+    return {**found.as_dict(), "scores": found.rounds[-1].scores.tolist()}
+
+
+def conventional(data: Data, fold: int, ranker: SampledRanker) -> Row:
+    """Return the grades of a classifier that learned the grades of all images, and the order they give."""
+    (images, grades, _), (train, test) = data, split(data, fold)
+    predicted, expected = classify(ranker, images[train], grades[train], images[test])
+    end = {"classified": compare_grades(predicted, grades[test]), "classified_by_thresholds": None}
+    end["seconds"] = cost(0, len(train))
+    return {**relative_accuracy(expected, grades[test]), "rounds": [end], "scores": expected.tolist()}
 
 
 def number_of(fold: int, seed: int) -> int:
@@ -124,8 +134,7 @@ def table(chosen: argparse.Namespace, data: Data, made: dict[str, Any]) -> None:
             ranker = new_ranker(chosen.encoder, {**made, "seed": number_of(fold, seed)})
             make = ranker.copies(data[0][split(data, fold)[0]])
             for method in chosen.methods:
-                plan = plan_of(method, chosen.rounds, chosen.step, chosen.calibrate, number_of(fold, seed))
-                found[method].append(one(plan, method, fold, seed, data, make, made, chosen.out))
+                found[method].append(one(chosen, method, fold, seed, data, make, made))
                 row = found[method][-1]
                 print(
                     f"seed {seed} fold {fold} {method}: {row['overall']:.3f} {row['neighbouring']:.3f} "
@@ -133,152 +142,6 @@ def table(chosen: argparse.Namespace, data: Data, made: dict[str, Any]) -> None:
                     flush=True,
                 )
     show(found)
-
-
-def last(row: Row) -> Row:
-    """The last round."""
-    return dict(row["rounds"][-1])
-
-
-def show(found: dict[str, list[Row]]) -> None:
-    """Means of the folds."""
-    accuracies(found)
-    if last(found[next(iter(found))][0])["classified"]:
-        print("\nafter calibration: precision, recall, F1, accuracy, seconds of a person")
-        for method, rows in found.items():
-            means = [np.mean([last(row)["classified"][name] for row in rows])
-                     for name in ("precision", "recall", "f1", "accuracy")]  # fmt: skip
-            seconds = np.mean([last(row)["seconds"] for row in rows])
-            print("  ".join([f"{method:14}", *(f"{value:.3f}" for value in means), f"{seconds:,.0f}"]))
-        print("\nafter calibration, by fold: precision/recall/F1")
-        for method, rows in found.items():
-            each = ["/".join(f"{last(row)['classified'][name]:.3f}" for name in ("precision", "recall", "f1"))
-                    for row in rows]  # fmt: skip
-            print("  ".join([f"{method:14}", *each]))
-    for name, key in (("overall by round", "overall"), ("neighbouring by round", "neighbouring")):
-        print(f"\n{name}")
-        for method, rows in found.items():
-            by_round = np.mean([[one[key] for one in row["rounds"]] for row in rows], axis=0)
-            print("  ".join([f"{method:14}", *(f"{value:.3f}" for value in by_round)]))
-    asked_about(found)
-    intervals(found)
-
-
-def intervals(found: dict[str, list[Row]]) -> None:
-    """Print differences to random and to all data in points, with 95 % intervals of Student's t.
-
-    Pairs are folds of one seed; seeds share the test images, so they are averaged within a fold first.
-    """
-    for other in ("random", ALL):
-        if other not in found or len(found[other]) < 2:
-            continue
-        print(f"\ndifference to {other}: overall, neighbouring")
-        for method, rows in found.items():
-            if method != other:
-                cells = [difference(rows, found[other], name) for name in ("overall", "neighbouring")]
-                print("  ".join([f"{method:14}", *cells]))
-
-
-def difference(rows: list[Row], others: list[Row], name: str) -> str:
-    """Return the mean difference in points with its interval over the folds."""
-    differences = np.array([row[name] - other[name] for row, other in zip(rows, others, strict=True)])
-    folds = [row["fold"] for row in rows]
-    means = 100 * np.array([differences[np.equal(folds, fold)].mean() for fold in np.unique(folds)])
-    if len(means) < 2:
-        return f"{means[0]:+.1f}"
-    half = t.ppf(0.975, len(means) - 1) * means.std(ddof=1) / np.sqrt(len(means))
-    return f"{means.mean():+.1f} [{means.mean() - half:+.1f}, {means.mean() + half:+.1f}]"
-
-
-def accuracies(found: dict[str, list[Row]]) -> None:
-    """Table 1; p against the paper's method by McNemar's test with Holm's correction, folds together."""
-    steps = list(last(found[next(iter(found))][0])["each"])
-    p = {near: significance(found, near) for near in (False, True)} if OURS in found else {}
-    head = [f"{'method':14}", "pairs", "overall", *steps, "neighbouring", "p overall", "p neighbouring"]
-    print("\n" + "  ".join(head))
-    for method, rows in found.items():
-        values = [np.mean([row["overall"] for row in rows])]
-        values += [np.nanmean([last(row)["each"][step] for row in rows]) for step in steps]
-        values.append(np.mean([row["neighbouring"] for row in rows]))
-        tests = [f"{p[near][method]:.3g}" if method in p.get(near, {}) else "-" for near in (False, True)]
-        share = np.mean([last(row)["labelling"] for row in rows])
-        print("  ".join([f"{method:14}", f"{share:5.0%}", *(f"{value:.3f}" for value in values), *tests]))
-
-
-def asked_about(found: dict[str, list[Row]]) -> None:
-    """Figures 6 and 7 in numbers."""
-    print(
-        "\nshare of each grade among the images in pairs, after the last round | median uncertainty of each grade"
-    )
-    for method, rows in found.items():
-        ends = [last(row) for row in rows]
-        shares = [np.mean([one["proportions"][grade] for one in ends]) for grade in ends[0]["proportions"]]
-        spread = [np.mean([one["uncertainty"][grade][2] for one in ends]) for grade in ends[0]["uncertainty"]]
-        images = np.mean([one["images"] for one in ends])
-        columns = "  ".join(f"{share:.3f}" for share in shares), "  ".join(f"{of:.3f}" for of in spread)
-        print(f"{method:14}  {images:5.0f} images  {columns[0]}  |  {columns[1]}", flush=True)
-
-
-def drawn_pairs(
-    grades: NDArray[np.floating], rng: np.random.Generator, neighbouring: bool = False
-) -> NDArray[np.int64]:
-    """Draw pairs for a significance test: two grades with equal probability, then an image of each.
-
-    Parameters
-    ----------
-    grades : (n,) float
-    rng : numpy.random.Generator
-    neighbouring : bool
-        Draw only neighbouring grades.
-
-    Returns
-    -------
-    (m, 2) int64
-        About n pairs, the more severe image first; empty if all grades are equal.
-    """
-    levels, level_of = np.unique(grades, return_inverse=True)
-    rows = [np.flatnonzero(level_of == level) for level in range(len(levels))]
-    kinds = list(pairwise(range(len(levels))) if neighbouring else combinations(range(len(levels)), 2))
-    if not kinds:
-        return np.empty((0, 2), np.int64)
-    pairs = {
-        (int(rng.choice(rows[high])), int(rng.choice(rows[low])))
-        for low, high in (kinds[kind] for kind in rng.integers(0, len(kinds), len(grades)))
-    }
-    return np.array(sorted(pairs), np.int64)
-
-
-def right(scores: NDArray[np.floating], pairs: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return a mask (m,) of the `pairs` (m, 2) whose first image, the more severe one, has the higher score."""
-    return np.asarray(scores)[pairs[:, 0]] > np.asarray(scores)[pairs[:, 1]]
-
-
-def mcnemar_holm(ours: NDArray[np.bool_], others: Mapping[str, NDArray[np.bool_]]) -> dict[str, float]:
-    """Return the p-values of McNemar's exact test of one method against each other one, Holm-corrected.
-
-    `ours` and the values of `others` are masks (m,) of the correctly ordered pairs.
-    """
-    if not others:
-        return {}
-    p = []
-    for other in others.values():
-        table = [
-            [np.sum(ours & other), np.sum(ours & ~other)],
-            [np.sum(~ours & other), np.sum(~ours & ~other)],
-        ]
-        p.append(float(mcnemar(table, exact=True).pvalue))
-    return dict(zip(others, map(float, multipletests(p, method="holm")[1]), strict=True))
-
-
-def significance(found: dict[str, list[Row]], near: bool) -> dict[str, float]:
-    """p of the paper's method against each other one, over pairs drawn in every fold."""
-    answers: dict[str, list[NDArray[np.bool_]]] = {method: [] for method in found}
-    for fold, row in enumerate(found[OURS]):
-        pairs = drawn_pairs(np.array(row["grades"]), np.random.default_rng([fold, near]), near)
-        for method, rows in found.items():
-            answers[method].append(right(np.array(rows[fold]["scores"]), pairs))
-    joined = {method: np.concatenate(of) for method, of in answers.items()}
-    return mcnemar_holm(joined.pop(OURS), joined)
 
 
 def speed(made: dict[str, Any], images: int, encoder: str | None) -> None:
@@ -325,7 +188,7 @@ def main() -> None:
     options.add_argument("--source")
     options.add_argument("--out", type=Path, help="folder for results")
     options.add_argument("--folds", type=int, default=FOLDS)
-    options.add_argument("--methods", nargs="+", default=[BASELINE, ALL, *strategies.names()])
+    options.add_argument("--methods", nargs="+", help="by default all")
     options.add_argument("--quick", action="store_true", help="smoke test: 600 images, 4 epochs")
     options.add_argument("--rounds", type=int, default=6)
     options.add_argument(
@@ -360,7 +223,16 @@ def main() -> None:
         some = np.isin(data[2], np.random.default_rng(0).permutation(patients)[: 300 * len(patients) // 1000])
         data, made["epochs"] = (data[0][some], data[1][some], data[2][some]), 4
         made["steps"] = 0
+    chosen.methods = chosen.methods or default_methods(chosen)
     table(chosen, data, made)
+
+
+def default_methods(chosen: argparse.Namespace) -> list[str]:
+    """Return all methods that the options allow."""
+    names = [
+        name for name in strategies.names() if chosen.encoder or not strategies.strategy(name).needs_encoder
+    ]
+    return [BASELINE, ALL, *([CONVENTIONAL] if chosen.calibrate else []), *names]
 
 
 if __name__ == "__main__":

@@ -50,6 +50,8 @@ def select_pairs(
         missing = "the severity of the images" if selector.needs_severity else "the mask of allowed images"
         raise InvalidInput(f"the strategy {strategy} needs {missing}")
     count = len(severity) if severity is not None else len(np.asarray(allowed))
+    if selector.needs_encoder and severity is not None and severity.encoder_features is None:
+        raise InvalidInput(f"the strategy {strategy} needs the encoder's features of the images")
     if allowed is not None and np.asarray(allowed).shape != (count,):
         raise InvalidInput(f"the mask of allowed images must have {count} entries, one per image")
     if severity is not None and not (

@@ -9,16 +9,19 @@ from numpy.typing import NDArray
 
 from cbir.active import strategies
 from cbir.active.candidate_pool import Rows
+from cbir.active.grade_thresholds import fit_grade_thresholds
 from cbir.active.pair_selection import select_pairs, starting_pairs
 from cbir.active.simulation_metrics import (
     Classified,
     Relative,
     classified,
+    compare_grades,
     cost,
     proportions,
     relative_accuracy,
     uncertainty_by_grade,
 )
+from cbir.active.strategy_severity import severity_for_strategy
 from cbir.errors import InvalidInput
 from cbir.severity.sampled_ranker import SampledRanker
 from cbir.severity.severity_estimate import SeverityEstimate
@@ -58,8 +61,9 @@ class SimulationRound:
 
     `labelling` is the ratio of pairs to images, 1 for "all data" in the paper; `proportions` the share of each grade
     among the images in pairs; `uncertainty` quantiles of the variance per grade, over the training images; `seconds`
-    the time of a person for the pairs and, with calibration, the grades. `scores` are of the test images, `variance`
-    of the training images.
+    the time of a person for the pairs and, with calibration, the grades. `classified` evaluates scores rounded to the
+    nearest grade, as in the paper, and `classified_by_thresholds` scores between fitted thresholds; None without
+    calibration, or with one grade. `scores` are of the test images, `variance` of the training images.
     """
 
     number: int
@@ -71,6 +75,7 @@ class SimulationRound:
     uncertainty: dict[str, list[float]]
     seconds: float
     classified: Classified | None
+    classified_by_thresholds: Classified | None
     scores: NDArray[np.float32] = field(repr=False)
     variance: NDArray[np.float32] = field(repr=False)
 
@@ -174,10 +179,9 @@ def simulate(
         compared = np.isin(np.arange(len(train)), pairs)
         pair_grades = np.where(compared, train_grades, np.nan) if plan.calibrate else None
         ranker = make(number).fit(train_images, pairs, labels, pair_grades)
-        of_train, of_test = ranker.severity(train_images), ranker.severity(images[test])
-        rounds.append(
-            _round(number, pairs, train_grades, of_train, of_test.mean, grades[test], plan.calibrate)
-        )
+        of_train = severity_for_strategy(plan.strategy, ranker, train_images)
+        scores = ranker.severity(images[test]).mean
+        rounds.append(_round(number, pairs, train_grades, of_train, scores, grades[test], pair_grades))
         show(number + 1, plan.rounds + 1)
         if number < plan.rounds:
             new = select_pairs(plan.strategy, of_train, pairs.tolist(), plan.step, rng, allowed)
@@ -188,9 +192,15 @@ def simulate(
 
 def _round(
     number: int, pairs: Rows, train_grades: Grades, of_train: SeverityEstimate,
-    scores: NDArray[np.float32], test_grades: Grades, calibrated: bool,
+    scores: NDArray[np.float32], test_grades: Grades, learned: Grades | None,
 ) -> SimulationRound:  # fmt: skip
+    """Evaluate a round; `learned` are the grades of the training images that were learned, NaN for the others."""
     images = len(np.unique(pairs))
+    rounded = by_thresholds = None
+    if learned is not None:
+        rounded = classified(scores, test_grades, np.unique(train_grades))
+        if thresholds := fit_grade_thresholds(of_train.mean, learned):
+            by_thresholds = compare_grades(thresholds(scores), test_grades)
     return SimulationRound(
         number=number,
         pairs=len(pairs),
@@ -199,8 +209,9 @@ def _round(
         relative=relative_accuracy(scores, test_grades),
         proportions=proportions(train_grades, pairs),
         uncertainty=uncertainty_by_grade(of_train.variance, train_grades),
-        seconds=cost(len(pairs), images if calibrated else 0),
-        classified=classified(scores, test_grades, np.unique(train_grades)) if calibrated else None,
+        seconds=cost(len(pairs), 0 if learned is None else images),
+        classified=rounded,
+        classified_by_thresholds=by_thresholds,
         scores=scores,
         variance=of_train.variance,
     )

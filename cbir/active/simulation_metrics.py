@@ -90,8 +90,13 @@ def classified(scores: Floats, grades: Floats, levels: Floats) -> Classified:
         Averages over the grades that occur in either; 0 for a grade that is never predicted.
     """
     scores, grades = _checked(scores, grades)
-    predicted = nearest_level(scores, np.asarray(levels, np.float64))
-    numbers = (np.searchsorted(levels, values) for values in (grades, predicted))
+    return compare_grades(nearest_level(scores, np.asarray(levels, np.float64)), grades)
+
+
+def compare_grades(predicted: Floats, grades: Floats) -> Classified:
+    """Compare `predicted` grades (n,) with the true `grades` (n,); macro averages are over those in either."""
+    predicted, grades = _checked(predicted, grades)
+    numbers = (np.searchsorted(np.union1d(predicted, grades), values) for values in (grades, predicted))
     scored = precision_recall_fscore_support(*numbers, average="macro", zero_division=0)
     precision, recall, f1 = map(float, scored[:3])
     accuracy = float((predicted == grades).mean())

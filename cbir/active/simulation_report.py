@@ -67,13 +67,22 @@ def _section(title: str, note: str, figures: list[str]) -> str:
 
 
 def _table(results: Mapping[str, SimulationResult]) -> str:
-    columns = ("strategy", "pairs", "images", "overall", "neighbouring", "F1", "seconds of a person")
+    columns = (
+        "strategy",
+        "pairs",
+        "images",
+        "overall",
+        "neighbouring",
+        "F1, rounded",
+        "F1, thresholds",
+        "seconds of a person",
+    )
     rows = []
     for name, result in results.items():
         last = result.rounds[-1]
-        f1 = f"{last.classified['f1']:.3f}" if last.classified else "–"
+        f1 = [f"{of['f1']:.3f}" if of else "–" for of in (last.classified, last.classified_by_thresholds)]
         cells = (name, f"{last.pairs}", f"{last.images}", f"{last.relative['overall']:.3f}",
-                 f"{last.relative['neighbouring']:.3f}", f1, f"{last.seconds:,.0f}")  # fmt: skip
+                 f"{last.relative['neighbouring']:.3f}", *f1, f"{last.seconds:,.0f}")  # fmt: skip
         rows.append("".join(f"<td>{escape(cell)}</td>" for cell in cells))
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     body = "".join(f"<tr>{row}</tr>" for row in rows)

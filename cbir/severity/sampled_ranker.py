@@ -99,6 +99,13 @@ class SampledRanker(ABC):
         """Return the input of the first layer that is trained, for prepared `inputs`; computed once per training."""
         return inputs
 
+    def encoder_features(self, images: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the features (n, k) of a pretrained encoder, in principal directions; `fit` must come before.
+
+        Raises InvalidInput if the ranker learns from pictures.
+        """
+        raise InvalidInput("a network on pictures has no encoder; learn from the values of one")
+
     def training_batch(self, inputs: NDArray[Any], generator: torch.Generator) -> Tensor:
         """Return `batch_tensor`, with random changes if the ranker makes any."""
         return self.batch_tensor(inputs)

@@ -14,12 +14,14 @@ class SeverityEstimate:
 
     `mean` (n,) float32 is higher for more severe images; `variance` (n,) float32; `features` (n, d) float32 are the
     inputs of the last layer, averaged over the passes; `scores` (T, n) float32 are those of each pass, if stored.
+    `encoder_features` (n, k) float32 are those of the pretrained encoder, for a strategy that needs them.
     """
 
     mean: Floats
     variance: Floats
     features: Floats
     scores: Floats | None = None
+    encoder_features: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.mean)

@@ -87,6 +87,11 @@ class ValueRanker(SampledRanker):
     def fixed_part(self, inputs: NDArray[Any]) -> NDArray[Any]:
         return self.projection_(inputs)
 
+    def encoder_features(self, images: NDArray[Any]) -> Values:
+        with torch.inference_mode():
+            projected: Tensor = self.network_.layers[0](self.batch_tensor(self.prepare(images)))
+        return projected.cpu().numpy()
+
     def network_facts(self) -> dict[str, Any]:
         return {"values": self.network_.values}
 

@@ -1,7 +1,7 @@
 """Acquisition strategies by name. A new one is a file and a line here."""
 
 from cbir.active.strategies.balanced import Balanced
-from cbir.active.strategies.core_set import CoreSet
+from cbir.active.strategies.core_set import CoreSet, EncoderCoreSet
 from cbir.active.strategies.disagreement import Disagreement
 from cbir.active.strategies.new_images import NewImages
 from cbir.active.strategies.random_images import Random
@@ -10,12 +10,13 @@ from cbir.active.strategies.stratified import Stratified
 from cbir.active.strategies.variance import Variance
 from cbir.errors import InvalidInput
 
-__all__ = ["ImageStrategy", "Strategy", "names", "strategy"]
+__all__ = ["ImageStrategy", "Strategy", "check_strategy", "names", "strategy"]
 
 MEMBERS: tuple[type[Strategy], ...] = (
     Variance,
     Random,
     CoreSet,
+    EncoderCoreSet,
     Disagreement,
     Balanced,
     Stratified,
@@ -36,3 +37,11 @@ def strategy(name: str) -> Strategy:
         if member.name == name:
             return member()
     raise InvalidInput(f"unknown strategy {name!r}; available: {', '.join(names())}")
+
+
+def check_strategy(name: str, encoder: str | None) -> None:
+    """Raise InvalidInput if no strategy is called `name`, or it needs an `encoder` and that is None."""
+    if strategy(name).needs_encoder and encoder is None:
+        raise InvalidInput(
+            f"the strategy {name} needs an encoder to learn from; give --encoder, or use core-set"
+        )

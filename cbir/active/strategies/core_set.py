@@ -8,13 +8,32 @@ from cbir.active.strategies.strategy_base import ImageStrategy, required_severit
 
 
 class CoreSet(ImageStrategy):
-    """Repeatedly selects the image whose features are farthest from all images used or selected before."""
+    """Repeatedly selects the image whose features are farthest from all images used or selected before.
+
+    The features are those of the ranker, and change from round to round.
+    """
 
     name = "core-set"
 
     def images(self, pool: CandidatePool, count: int, rng: np.random.Generator) -> Rows:
-        features = required_severity(pool).features.astype(np.float64)
-        return pool.rows[farthest(features[pool.rows], features[pool.asked], count, rng)]
+        return _cover(pool, required_severity(pool).features, count, rng)
+
+
+class EncoderCoreSet(ImageStrategy):
+    """Selects like `CoreSet`, by the features of the pretrained encoder (Kadota et al., section 5.1.4)."""
+
+    name = "core-set-encoder"
+    needs_encoder = True
+
+    def images(self, pool: CandidatePool, count: int, rng: np.random.Generator) -> Rows:
+        features = required_severity(pool).encoder_features
+        assert features is not None  # checked by select_pairs
+        return _cover(pool, features, count, rng)
+
+
+def _cover(pool: CandidatePool, features: NDArray[np.float32], count: int, rng: np.random.Generator) -> Rows:
+    wide = features.astype(np.float64)
+    return pool.rows[farthest(wide[pool.rows], wide[pool.asked], count, rng)]
 
 
 def farthest(

@@ -12,12 +12,14 @@ from cbir.severity.severity_estimate import SeverityEstimate
 class Strategy(ABC):
     """Selects the next pairs; with `needs_severity`, it needs a trained ranker.
 
-    With `selects_first_pairs` it selects those of the first round too, instead of Kadota et al., section 3.1.
+    With `selects_first_pairs` it selects those of the first round too, instead of Kadota et al., section 3.1. With
+    `needs_encoder` it needs the `encoder_features` of the severity, so the ranker has to learn from an encoder.
     """
 
     name: ClassVar[str]
     needs_severity: ClassVar[bool] = True
     selects_first_pairs: ClassVar[bool] = False
+    needs_encoder: ClassVar[bool] = False
 
     @abstractmethod
     def pairs(self, pool: CandidatePool, count: int, rng: np.random.Generator) -> Rows:

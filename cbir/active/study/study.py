@@ -216,11 +216,11 @@ class Study:
         used = self._used_pairs(number) | {pair.pair for pair in judged}
         rows = [(self._row[first], self._row[second]) for first, second in used]
         rng = self._rng(number, self.model.after + 1 if self.model else 0)
-        if self.model:
+        if self.model and self.model.serves(self.plan.strategy):
             severity, seen = self.model.of(self.ids)
             if pairs := select_pairs(self.plan.strategy, severity, rows, images, rng, seen).tolist():
                 return list(pairs)
-        # Without a model, or if the strategy has no new pair, any pair is better than none.
+        # Without a model for the strategy, or if it has no new pair, any pair is better than none.
         return list(select_pairs("random", None, rows, images, rng, np.ones(len(self.ids), bool)).tolist())
 
     def _used_pairs(self, before: float = math.inf) -> set[Key]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.active import strategies
 from cbir.active.study.study_files import read_arrays, write_arrays, write_study_file
 from cbir.atomic import sync_folder
 from cbir.errors import InvalidInput
@@ -38,6 +39,10 @@ class TrainedModel:
     ids: tuple[str, ...]
     severity: SeverityEstimate
 
+    def serves(self, strategy: str) -> bool:
+        """Return False if `strategy` needs the encoder's features, and an earlier one did not."""
+        return self.severity.encoder_features is not None or not strategies.strategy(strategy).needs_encoder
+
     def of(self, ids: Sequence[str]) -> tuple[SeverityEstimate, NDArray[np.bool_]]:
         """Return the severity of `ids`, zeros for unknown images, and a mask of the known ones."""
         row_of = {image_id: row for row, image_id in enumerate(self.ids)}
@@ -52,7 +57,8 @@ class TrainedModel:
         severity = self.severity
         scores = None if severity.scores is None else np.ascontiguousarray(take(severity.scores.T).T)
         mean, variance, features = map(take, (severity.mean, severity.variance, severity.features))
-        return SeverityEstimate(mean, variance, features, scores), is_known
+        encoded = None if severity.encoder_features is None else take(severity.encoder_features)
+        return SeverityEstimate(mean, variance, features, scores, encoded), is_known
 
 
 def store_trained_model(
@@ -87,8 +93,10 @@ def store_trained_model(
     partial = target.with_name(f"{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     ranker.save(partial, {"after": after, "judgements": judgements})
-    scores = np.empty((0, len(ids)), np.float32) if severity.scores is None else severity.scores
-    values = {name: getattr(severity, name) for name in ("mean", "variance", "features")} | {"scores": scores}
+    values = {name: getattr(severity, name) for name in ("mean", "variance", "features")}
+    values["scores"] = np.empty((0, len(ids)), np.float32) if severity.scores is None else severity.scores
+    if severity.encoder_features is not None:
+        values["encoder_features"] = severity.encoder_features
     counts = {"after": after, "judgements": judgements, "entries": entries}
     write_arrays(partial / SEVERITY, ids=np.array(ids, str), **counts, **values)
     earlier = sorted(target.parent.glob(f"{after:04d}*[0-9]"))
@@ -121,7 +129,9 @@ def read_trained_model(path: Path) -> TrainedModel:
     try:
         arrays = read_arrays(path)
         ids, scores = tuple(arrays["ids"].tolist()), arrays["scores"] if len(arrays["scores"]) else None
-        severity = SeverityEstimate(arrays["mean"], arrays["variance"], arrays["features"], scores)
+        severity = SeverityEstimate(
+            arrays["mean"], arrays["variance"], arrays["features"], scores, arrays.get("encoder_features")
+        )
         if len(ids) != len(severity):
             raise ValueError
         after, judgements = int(arrays["after"]), int(arrays["judgements"])

@@ -79,7 +79,7 @@ def resolve_plan(folder: Path, options: dict[str, Any]) -> StudyPlan:
     except ValidationError as error:
         first = error.errors()[0]
         raise InvalidInput(f"--{first['loc'][0]}: {first['msg'][0].lower()}{first['msg'][1:]}") from error
-    strategies.strategy(plan.strategy)
+    strategies.check_strategy(plan.strategy, plan.encoder)
     return plan
 
 

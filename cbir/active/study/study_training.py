@@ -75,7 +75,8 @@ def train_study(collection: Path, study: Path, after: int, stop: Stop) -> bool:
     ------
     CbirError
     """
-    from cbir.severity import ranker_inputs  # imports torch
+    from cbir.active.strategy_severity import severity_for_strategy  # imports torch
+    from cbir.severity import ranker_inputs
 
     settings = study_plan.read_plan(study)
     with Collection(collection) as opened:
@@ -93,7 +94,7 @@ def train_study(collection: Path, study: Path, after: int, stop: Stop) -> bool:
     _leave_one_core()
     grades = training_grades(judgement_journal.valid_grades(entries), ids)
     ranker.fit(images, pairs, labels, grades, stop=stop)
-    severity = ranker.severity(images)
+    severity = severity_for_strategy(settings.strategy, ranker, images)
     if not stop():
         study_models.store_trained_model(study, ranker, after, len(pairs), ids, severity, len(entries))
     return True

@@ -25,8 +25,8 @@ def simulate_annotation(
     strategy: Annotated[
         list[str] | None,
         Option(
-            help="new-images, stratified, variance, random, core-set, disagreement or balanced; repeatable. "
-            "[new-images]"
+            help="new-images, stratified, variance, random, core-set, core-set-encoder, disagreement or balanced; "
+            "repeatable. [new-images]"
         ),
     ] = None,
     rounds: Annotated[int, Option(min=0, max=100, help="Rounds after the first.")] = 6,
@@ -96,7 +96,10 @@ def simulate_annotation(
     conditions = [parse_filter(text) for text in where or ()]
     results: dict[str, SimulationResult] = {}
     with Collection(collection) as opened, StageBars() as bars:
-        ranker = new_ranker(choose_encoder(opened, encoder, settings), settings)
+        source = choose_encoder(opened, encoder, settings)
+        for name in names:
+            strategies.check_strategy(name, source)
+        ranker = new_ranker(source, settings)
         data = load_graded_images(opened, grade_column, ranker, held_out, conditions, seed, bars.show)
         make = ranker.copies(data.images[data.train])
         for name, plan in plans.items():
@@ -120,9 +123,10 @@ def simulate_annotation(
 def _print_rounds(results: "dict[str, SimulationResult]") -> None:
     for name, result in results.items():
         for round_ in result.rounds:
+            f1 = {"F1": round_.classified, "with thresholds": round_.classified_by_thresholds}
             typer.echo(
                 f"{name}, round {round_.number}: {round_.pairs} pairs of {round_.images} images, "
                 f"overall {round_.relative['overall']:.3f}, neighbouring {round_.relative['neighbouring']:.3f}, "
                 f"{round_.seconds:,.0f} s of annotation"
-                + (f", F1 {round_.classified['f1']:.3f}" if round_.classified else "")
+                + "".join(f", {title} {of['f1']:.3f}" for title, of in f1.items() if of)
             )

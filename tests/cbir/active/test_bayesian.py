@@ -155,6 +155,11 @@ def test_images_of_other_sizes_are_scaled():
     np.testing.assert_allclose(found.severity(large[:5]).mean, found.severity(PICTURES[:5]).mean, atol=0.02)
 
 
+def test_a_network_on_pictures_has_no_encoder(fitted):
+    with pytest.raises(InvalidInput, match="has no encoder"):
+        fitted.encoder_features(PICTURES)
+
+
 def test_no_images_have_no_severity(fitted):
     found = fitted.severity(PICTURES[:0])
     assert found.mean.shape == found.variance.shape == (0,)

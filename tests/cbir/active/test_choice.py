@@ -21,7 +21,8 @@ def severity(count, seed=0, alike=False, scores=True):
     random = np.random.default_rng(seed)
     drawn = np.ones((12, count), np.float32) if alike else random.normal(size=(12, count)).astype(np.float32)
     features = np.ones((count, 3), np.float32) if alike else random.normal(size=(count, 3)).astype(np.float32)
-    return SeverityEstimate(drawn.mean(axis=0), drawn.var(axis=0), features, drawn if scores else None)
+    passes = drawn if scores else None
+    return SeverityEstimate(drawn.mean(axis=0), drawn.var(axis=0), features, passes, features[:, ::-1])
 
 
 def rng(seed=0):
@@ -161,6 +162,24 @@ def test_core_set_keeps_away_from_what_was_asked():
     known = SeverityEstimate(np.zeros(6, np.float32), np.zeros(6, np.float32), features)
     found = select_pairs("core-set", known, {(0, 1), (4, 5)}, 1, rng())
     assert {2, 3} & set(found.ravel().tolist())
+
+
+def test_core_set_of_the_encoder_covers_the_encoders_features():
+    features = np.array([[0.0], [0.1], [5.0], [5.1], [10.0], [10.1]], np.float32)
+    zeros = np.zeros(6, np.float32)
+    known = SeverityEstimate(zeros, zeros, features[[2, 3, 0, 1, 4, 5]], None, features)
+    found = select_pairs("core-set-encoder", known, {(0, 1), (4, 5)}, 1, rng())
+    assert {2, 3} & set(found.ravel().tolist())
+    without = SeverityEstimate(zeros, zeros, features)
+    with pytest.raises(InvalidInput, match="needs the encoder's features"):
+        select_pairs("core-set-encoder", without, set(), 1, rng())
+
+
+def test_a_strategy_that_needs_an_encoder_is_refused_without():
+    strategies.check_strategy("core-set-encoder", "lite0-max")
+    strategies.check_strategy("core-set", None)
+    with pytest.raises(InvalidInput, match="give --encoder, or use core-set"):
+        strategies.check_strategy("core-set-encoder", None)
 
 
 def test_core_set_takes_images_of_one_look_too():

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cbir.active.grade_thresholds import fit_grade_thresholds
 from cbir.active.simulation_metrics import (
     classified,
+    compare_grades,
     cost,
     proportions,
     relative_accuracy,
@@ -78,6 +80,24 @@ def test_a_grade_that_is_never_given_counts_as_nothing():
     found = classified(np.zeros(4), np.array([0, 0, 0, 1.0]), np.array([0.0, 1.0]))
     assert found["recall"] == 0.5
     assert found["precision"] == pytest.approx(0.375)
+
+
+def test_thresholds_restore_grades_that_are_drawn_to_the_mean():
+    random = np.random.default_rng(0)
+    grades = random.choice(4, 600, p=[0.5, 0.2, 0.2, 0.1]).astype(float)
+    drawn_in = grades.mean() + 0.4 * (grades - grades.mean()) + random.normal(0, 0.12, 600)
+    known = np.where(np.arange(600) < 300, grades, np.nan)
+    thresholds = fit_grade_thresholds(drawn_in.astype(np.float32), known)
+    assert thresholds is not None
+    by_thresholds = compare_grades(thresholds(drawn_in[300:].astype(np.float32)), grades[300:])
+    rounded = classified(drawn_in[300:], grades[300:], np.arange(4.0))
+    assert by_thresholds["accuracy"] > 0.85 > 0.7 > rounded["accuracy"]
+    assert set(thresholds(np.array([-9.0, 9.0]))) == {0.0, 3.0}
+
+
+@pytest.mark.parametrize("grades", [[np.nan] * 3, [2.0, np.nan, 2.0]])
+def test_thresholds_need_two_grades(grades):
+    assert fit_grade_thresholds(np.arange(3.0), np.array(grades)) is None
 
 
 def test_cost_is_what_the_paper_counts():

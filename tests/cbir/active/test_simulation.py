@@ -54,6 +54,13 @@ def test_it_learns(found):
     assert json.loads(json.dumps(told)) == told
 
 
+def test_grades_by_thresholds_are_measured_beside_rounded_ones(found):
+    last = found.rounds[-1]
+    assert last.classified.keys() == last.classified_by_thresholds.keys()
+    assert last.classified_by_thresholds["accuracy"] > 0.6
+    assert found.as_dict()["rounds"][-1]["classified_by_thresholds"] == last.classified_by_thresholds
+
+
 def test_the_same_plan_asks_the_same():
     plan = SimulationPlan("balanced", rounds=1, start=0.3, step=0.2, error_rate=0.3, seed=5)
     one, other = (
@@ -79,7 +86,7 @@ def test_it_begins_with_the_pairs_it_is_given():
                      lambda done, total: shown.append((done, total)))  # fmt: skip
     np.testing.assert_array_equal(found.pairs, begin)
     assert shown == [(1, 1)]
-    assert found.rounds[0].classified is None
+    assert found.rounds[0].classified is found.rounds[0].classified_by_thresholds is None
     assert found.rounds[0].seconds == 14
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from cbir.active.judgement_journal import ImageGrade, PairAnswer, PairJudgement, Undo, read_journal, utc_now
 from cbir.active.study import study_models, study_plan
@@ -69,11 +70,13 @@ def judge_round(study: Study, who: str = "Ada") -> None:
         judge(study, found[0], who=who)
 
 
-def has_learnt(study: Study, after: int, ids: list[str] = IDS) -> None:
+def has_learnt(
+    study: Study, after: int, ids: list[str] = IDS, encoded: NDArray[np.float32] | None = None
+) -> None:
     """A ranker that is least sure of the last images, on the disk."""
     count = len(ids)
     mean, variance = np.arange(count, dtype=np.float32), np.arange(count, dtype=np.float32)
-    severity = SeverityEstimate(mean, variance, np.eye(count, dtype=np.float32))
+    severity = SeverityEstimate(mean, variance, np.eye(count, dtype=np.float32), None, encoded)
 
     class Ranker:
         def save(self, folder: Path, facts: dict[str, int]) -> None:
@@ -196,6 +199,22 @@ def test_a_model_of_an_earlier_version_is_read_and_replaced(opening: Opening) ->
     assert (study.model.after, study.model.entries, study.round_to_train()) == (1, 0, 1)
     has_learnt(study, 1)
     assert (study.model.entries, study.round_to_train()) == (6, None)
+
+
+def test_the_encoders_features_are_kept_for_the_strategy_that_needs_them(opening: Opening) -> None:
+    plan = PLAN.model_copy(update={"strategy": "core-set-encoder", "encoder": "lite0-max"})
+    study = opening(plan)
+    judge_round(study)
+    used = np.isin(IDS, [image for pair in study.rounds[0].pairs for image in pair.pair])
+    far = np.flatnonzero(~used)[:4]
+    encoded = np.zeros((len(IDS), 2), np.float32)
+    encoded[far] = np.array([[9, 0], [-9, 0], [0, 9], [0, -9]])
+    has_learnt(study, 1, encoded=encoded)
+    study = opening(plan)
+    assert {image for pair in study.current.pairs for image in pair.pair} == {IDS[row] for row in far}
+    judge_round(study)
+    has_learnt(study, 2)
+    assert len(study.current.pairs) == 4, "without features, any pair is better than none"
 
 
 def test_fast_judges_and_a_slow_ranker(opening: Opening) -> None:

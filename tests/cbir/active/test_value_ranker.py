@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from cbir.active.strategy_severity import severity_for_strategy
 from cbir.errors import InvalidInput
 from cbir.severity.stored_network import load_severity_ranker
 from cbir.severity.value_network import ValueNetwork, principal_projection
@@ -52,6 +53,17 @@ def test_passes_at_once_are_the_passes_one_by_one(fitted):
         hidden = np.maximum((projected * masks[0][number]) @ matrices[1].T + biases[1], 0)
         scores.append(((hidden * masks[1][number]) @ matrices[2].T + biases[2])[:, 0])
     np.testing.assert_allclose(fitted.severity(VALUES[80:]).scores, scores, atol=1e-4)
+
+
+def test_features_of_the_encoder_are_its_principal_directions(fitted, tmp_path):
+    expected = principal_projection(VALUES[:80], 16)(VALUES)
+    assert fitted.encoder_features(VALUES) == pytest.approx(expected, abs=1e-5)
+    fitted.save(tmp_path)
+    loaded = load_severity_ranker(tmp_path)
+    np.testing.assert_array_equal(loaded.encoder_features(VALUES), fitted.encoder_features(VALUES))
+    for strategy, has_features in (("core-set-encoder", True), ("core-set", False)):
+        severity = severity_for_strategy(strategy, fitted, VALUES)
+        assert (severity.encoder_features is not None) == has_features
 
 
 def test_the_projection_is_not_trained(fitted):
