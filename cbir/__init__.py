@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cbir.client.http_client import Client as Client
     from cbir.errors import CbirError as CbirError
+    from cbir.ingest.query_file import QueryOptions as QueryOptions
     from cbir.python_api.collection_search import OpenCollection as OpenCollection
     from cbir.python_api.collection_search import open as open
     from cbir.python_api.describe_image_file import describe as describe
@@ -33,6 +34,7 @@ MODULES = {  # of the names that importing cbir alone does not load
     "Hit": "cbir.search.search_models",
     "Hits": "cbir.search.hits",
     "OpenCollection": "cbir.python_api.collection_search",
+    "QueryOptions": "cbir.ingest.query_file",
     "describe": "cbir.python_api.describe_image_file",
     "evaluate": "cbir.python_api.evaluate_collection",
     "index": "cbir.python_api.index_folder",

@@ -19,7 +19,7 @@ from cbir.file_lock import try_lock
 
 SUFFIX = ".unfinished"
 FORMATS = (".csv", ".jsonl", ".run")
-COLUMNS = ("query", "rank", "image_id", "score", "distance", "labels")
+COLUMNS = ("query", "rank", "image_id", "score", "distance", "labels", "source")
 
 
 class AnswerJournal:
@@ -98,7 +98,7 @@ def write_answers(journal: AnswerJournal, output: Path) -> None:
         elif output.suffix == ".csv":
             rows = csv.writer(file, lineterminator="\n")
             rows.writerow(COLUMNS)
-            rows.writerows(row for answer in journal.answers() for row in _csv_rows(answer))
+            rows.writerows(row for answer in journal.answers() for row in csv_rows(answer))
         else:
             names = iter(
                 unique_names([answer["content"] for answer in journal.answers() if "content" in answer])
@@ -108,10 +108,12 @@ def write_answers(journal: AnswerJournal, output: Path) -> None:
                     file.writelines(f"{line}\n" for line in _trec_lines(next(names), answer))
 
 
-def _csv_rows(answer: BatchAnswer) -> Iterator[list[Any]]:
+def csv_rows(answer: BatchAnswer) -> Iterator[list[Any]]:
+    """Yield the cells of COLUMNS for each hit of an answer."""
     for hit in answer.get("results", ()):
         labels = " ".join(f"{key}={value}" for key, value in hit["labels"].items())
-        values = [answer["query"], hit["rank"], hit["image_id"], hit["score"], hit["distance"], labels]
+        values = [hit[name] for name in ("rank", "image_id", "score", "distance")]
+        values = [answer["query"], *values, labels, hit["source"]]
         yield [harmless_cell(value) for value in values]
 
 

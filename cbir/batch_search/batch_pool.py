@@ -9,11 +9,10 @@ from typing import Any
 
 from cbir.batch_search.query_list import ID
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
-from cbir.images import Image, Limits, read_images
-from cbir.images.volume import Volume
+from cbir.images import Limits
 from cbir.ingest.process_pool import ProcessPool, WorkerDied
-from cbir.ingest.query_volume import read_query_volume
-from cbir.search import Request, Searcher, Stopwatch, select_frame
+from cbir.ingest.query_file import QueryOptions, read_query_file
+from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.threads import keep_to_one_core
@@ -25,7 +24,7 @@ BatchAnswer = dict[str, Any]
 
 
 def search_batch(
-    folder: Path, settings: Settings, request: Request, queries: Sequence[str], frame: int | None, jobs: int
+    folder: Path, settings: Settings, request: Request, queries: Sequence[str], part: QueryOptions, jobs: int
 ) -> Iterator[BatchAnswer]:
     """Yield the answer to each query, in their order.
 
@@ -38,8 +37,8 @@ def search_batch(
         Of every search.
     queries : sequence of str
         As `list_queries` returns them.
-    frame : int or None
-        Frame of multi-frame files, from 1.
+    part : QueryOptions
+        Part of each file.
     jobs : int
         Number of processes.
 
@@ -47,14 +46,14 @@ def search_batch(
     ------
     dict
         `query`, and either `error`, the reason why it cannot be used, or `content`, the hash of the picture,
-        `method` and `results`: rank, image_id, score, distance and labels. Ready for JSON.
+        `method` and `results`: rank, image_id, score, distance, labels and source. Ready for JSON.
 
     Raises
     ------
     InvalidInput
         If the request does not fit the collection.
     """
-    prepare = partial(_open_searcher, folder, settings, request, frame)
+    prepare = partial(_open_searcher, folder, settings, request, part)
     with ProcessPool(_answer_query, jobs, prepare, SECONDS) as pool:
         names = iter(queries)
         running = deque((name, pool.submit(name)) for name in islice(names, AHEAD * jobs))
@@ -67,38 +66,32 @@ def search_batch(
             running.extend((name, pool.submit(name)) for name in islice(names, 1))
 
 
-_state: tuple[Searcher, Request, int | None] | None = None
+_state: tuple[Searcher, Request, QueryOptions] | None = None
 
 
-def _open_searcher(folder: Path, settings: Settings, request: Request, frame: int | None) -> None:
+def _open_searcher(folder: Path, settings: Settings, request: Request, part: QueryOptions) -> None:
     """Initialise a process."""
     global _state
     keep_to_one_core()
-    _state = Searcher(Collection(folder), settings), request, frame
+    _state = Searcher(Collection(folder), settings), request, part
 
 
 def _answer_query(name: str) -> BatchAnswer:
     assert _state is not None, "the initializer ran"
-    searcher, request, frame = _state
+    searcher, request, part = _state
     try:
         if name.startswith(ID):
             record = searcher.collection.record(name.removeprefix(ID))
             content, answer = record.content_hash, searcher.by_id(record.image_id, request, Stopwatch())
         else:
-            image = _read(searcher, Path(name), frame)
+            limits, grid = Limits.from_settings(searcher.settings), searcher.collection.profile.volume_grid
+            image = read_query_file(Path(name), limits, grid, part)
             content, answer = image.content_hash, searcher.by_image(image, request, Stopwatch())
-    except (UnreadableImage, NotFound) as error:
+    except (UnreadableImage, NotFound, InvalidInput) as error:
         return {"query": name, "error": str(error)}
-    fields = {"rank", "image_id", "score", "distance", "labels"}
+    fields = {"rank", "image_id", "score", "distance", "labels", "source"}
     hits = [hit.model_dump(include=fields) for hit in answer.results]
     return {"query": name, "content": content, "method": answer.rerank.method, "results": hits}
-
-
-def _read(searcher: Searcher, path: Path, frame: int | None) -> Image | Volume:
-    limits, grid = Limits.from_settings(searcher.settings), searcher.collection.profile.volume_grid
-    if grid is not None:
-        return read_query_volume(path, limits, grid)
-    return select_frame(read_images(path, limits=limits), frame, str(path))
 
 
 def check_request(folder: Path, settings: Settings, request: Request) -> dict[str, Any]:

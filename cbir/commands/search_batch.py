@@ -3,17 +3,20 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import typer
 
 import cbir
-from cbir.batch_search.answer_files import FORMATS, AnswerJournal, write_answers
+from cbir.batch_search.answer_files import COLUMNS, FORMATS, AnswerJournal, write_answers
 from cbir.batch_search.batch_pool import check_request, search_batch
-from cbir.batch_search.query_list import list_queries, query_stamp
+from cbir.batch_search.query_list import ID, list_queries, query_stamp
 from cbir.commands.output import StageBars
+from cbir.commands.search_sheet import HTML, check_pictures, open_in_browser, write_sheet
 from cbir.errors import InvalidInput
 from cbir.evaluation.runs import DECISIVE_SETTINGS
+from cbir.ingest.query_file import QueryOptions
 from cbir.search import Request
 from cbir.settings import Settings
 from cbir.store import Collection
@@ -30,8 +33,9 @@ def search_each(
     sources: Sequence[str],
     output: Path,
     *,
-    frame: int | None,
+    part: QueryOptions,
     jobs: int,
+    show: bool = False,
 ) -> None:
     """Search with each image that the arguments name, and write the answers.
 
@@ -45,46 +49,58 @@ def search_each(
     sources : sequence of str
         See `list_queries`.
     output : Path
-        .csv, .jsonl or .run. An interrupted run leaves OUTPUT.unfinished, and the same command continues it.
-    frame : int or None
-        Frame of multi-frame files, from 1.
+        .csv, .jsonl, .run or .html. An interrupted run leaves OUTPUT.unfinished, and the same command continues it.
+    part : QueryOptions
+        Part of each file.
     jobs : int
         Number of processes.
+    show : bool
+        Open the output in the browser.
 
     Raises
     ------
     InvalidInput, NotFound
     """
-    if output.suffix not in FORMATS:
-        raise InvalidInput(f"--output {output} must end with {', '.join(FORMATS)}")
+    if output.suffix not in (*FORMATS, HTML):
+        raise InvalidInput(f"--output {output} must end with {', '.join((*FORMATS, HTML))}")
     if not output.parent.is_dir():
         raise InvalidInput(f"--output {output} cannot be written: there is no folder {output.parent}")
     if output.is_dir():
         raise InvalidInput(f"--output {output} is a folder; name a file")
     with Collection(collection) as opened:
-        volumes = opened.profile.volume_grid is not None
+        grid = opened.profile.volume_grid
         patient = hash_patient(opened.secret, request.exclude_patient or "")  # the journal has no identifier
-    if frame is not None and volumes:
-        raise InvalidInput("--frame is for single images, and the collection is of CT series; leave it out")
-    queries = list_queries(sources, volumes)
+    part.check_volume(grid)
+    queries = list_queries(sources, volumes=grid is not None)
+    if part.names() and any(query.startswith(ID) for query in queries):
+        raise InvalidInput(f"--{part.names()[0]} with --output is for files; leave out the ids")
+    if output.suffix == HTML:
+        check_pictures(len(queries) * (request.k + 1))
+    settings = settings.model_copy(update={"show_sources": True})
     stamps = json.dumps([(query, query_stamp(query)) for query in queries])
     terms = {
         "cbir": cbir.__version__,
         "collection": check_request(collection, settings, request),
         "settings": settings.model_dump(mode="json", include=DECISIVE_SETTINGS | {"rerank"}),
         "request": request.model_dump(mode="json") | {"exclude_patient": patient},
-        "frame": frame,
+        "part": asdict(part),
+        "columns": list(COLUMNS),
         "queries": hashlib.sha256(stamps.encode(errors="surrogateescape")).hexdigest(),
     }
     with AnswerJournal(output, terms) as journal, StageBars() as bars:
         bars.show("searching", journal.done, len(queries))
-        for answer in search_batch(collection, settings, request, queries[journal.done :], frame, jobs):
+        for answer in search_batch(collection, settings, request, queries[journal.done :], part, jobs):
             journal.add(answer)
             bars.show("searching", journal.done, len(queries))
-        write_answers(journal, output)
+        if output.suffix == HTML:
+            write_sheet(journal.answers(), output, collection, settings, part)
+        else:
+            write_answers(journal, output)
         refused = [answer for answer in journal.answers() if "error" in answer]
         journal.remove()
     typer.echo(f"{len(queries) - len(refused)} queries answered: {output}")
+    if show:
+        open_in_browser(output)
     for answer in refused[:LISTED]:
         typer.echo(f"{answer['query']}: {answer['error']}", err=True)
     if len(refused) > LISTED:

@@ -1,7 +1,11 @@
 """`cbir search`."""
 
+import csv
+import sys
+from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -9,25 +13,20 @@ from pydantic import TypeAdapter, ValidationError
 from typer import Argument, Option
 
 from cbir import settings
+from cbir.batch_search.answer_files import COLUMNS, csv_rows
 from cbir.commands import options
 from cbir.commands.output import results_console
 from cbir.commands.search_batch import search_each
+from cbir.commands.search_sheet import HTML, open_page, sheet_of_answer
 from cbir.errors import InvalidInput
 from cbir.evaluation.trec import run_lines
 from cbir.hardware import Device
-from cbir.images import Image, Limits, read_images
-from cbir.ingest.query_volume import read_query_volume
-from cbir.search import (
-    MAX_EXAMPLES,
-    MAX_JUDGEMENTS,
-    Answer,
-    Judgement,
-    Request,
-    Searcher,
-    Stopwatch,
-    select_frame,
-)
-from cbir.store import Collection
+from cbir.images import Image
+from cbir.ingest.query_file import QueryOptions
+from cbir.python_api.collection_search import OpenCollection
+from cbir.search import MAX_EXAMPLES, MAX_JUDGEMENTS, Answer, Judgement, Request
+from cbir.search.hits import Hits
+from cbir.search.query_kinds import ID
 from cbir.threads import cores
 
 
@@ -56,12 +55,22 @@ def search_images(
         Path | None, Option(help='JSON file of judgements: a list of {"image_id", "relevance": -1 to 1}.')
     ] = None,
     device: Annotated[Device | None, Option(help="cuda is faster for many queries, not for one.")] = None,
-    format: Annotated[Literal["table", "json", "trec"], Option(help="Output format.")] = "table",
+    region: Annotated[
+        str | None, Option(help="Part to search with, X,Y,WIDTH,HEIGHT in pixels, as 40,60,200,120.")
+    ] = None,
+    window: Annotated[
+        str | None, Option(help="CENTER,WIDTH for grey DICOM files, as 40,400; --window=-600,1500.")
+    ] = None,
+    format: Annotated[
+        Literal["table", "json", "csv", "html", "trec"],
+        Option(help="Output format; html: a page with pictures, in one file."),
+    ] = "table",
+    open_browser: Annotated[bool, Option("--open", help="Open a page with pictures in the browser.")] = False,
     output: Annotated[
         Path | None,
         Option(
-            help="Search with each image by itself, and write the results to this .csv, .jsonl or TREC .run file; "
-            "IMAGE may also be a folder, or a .csv or .txt list of files. Run it again to continue."
+            help="Search with each image by itself, and write the results to this .csv, .jsonl, .html or TREC .run "
+            "file; IMAGE may also be a folder, or a .csv or .txt list of files. Run it again to continue."
         ),
     ] = None,
     jobs: Annotated[int | None, Option(min=1, help="Processes, with --output. [default: cores]")] = None,
@@ -73,6 +82,18 @@ def search_images(
     loaded = settings.load(device=device)
     if loaded.device == "auto":  # a GPU takes longer to start than one search on the CPU
         loaded = loaded.model_copy(update={"device": "cpu"})
+    part = QueryOptions(
+        frame,
+        parse_numbers(region, "--region", "X,Y,WIDTH,HEIGHT", int),
+        parse_numbers(window, "--window", "CENTER,WIDTH", float),
+    )
+    request = Request(
+        k=k,
+        rerank=rerank,
+        parameters=options.parse_parameters(parameter),
+        where=where or [],
+        exclude_patient=exclude_patient,
+    )
     if jobs is not None and output is None:
         raise InvalidInput("--jobs is for --output; one search uses one process")
     if output is not None:
@@ -82,54 +103,84 @@ def search_images(
             raise InvalidInput(
                 "--format is for one search; the name of --output decides the form of its file"
             )
-        request = Request(
-            k=k,
-            rerank=rerank,
-            parameters=options.parse_parameters(parameter),
-            where=where or [],
-            exclude_patient=exclude_patient,
+        if open_browser and output.suffix != HTML:
+            raise InvalidInput(f"--open shows pages; name an {HTML} file with --output")
+        search_each(
+            collection, loaded, request, images, output, part=part, jobs=jobs or cores(), show=open_browser
         )
-        search_each(collection, loaded, request, images, output, frame=frame, jobs=jobs or cores())
         return
+    if open_browser and format not in ("table", "html"):
+        raise InvalidInput(f"--open shows a page; leave out --format {format}")
     if len(images) > MAX_EXAMPLES:
         raise InvalidInput(f"at most {MAX_EXAMPLES} examples can be used, not {len(images)}")
-    request = Request(
-        k=k,
-        rerank=rerank,
-        parameters=options.parse_parameters(parameter),
-        where=where or [],
-        exclude_patient=exclude_patient,
-        examples=[text.removeprefix("id:") for text in images if text.startswith("id:")],
-        feedback=parse_judgements(relevant or [], not_relevant or [], feedback),
-    )
-    files = [text for text in images if not text.startswith("id:")]
-    if frame is not None and text is not None:
-        raise InvalidInput("--frame is for files; leave it out with --text")
-    if frame is not None and not files:
-        raise InvalidInput("--frame is for files; an image of the collection is a single frame")
-    with Collection(collection) as opened:
-        searcher, watch = Searcher(opened, loaded), Stopwatch()
-        if text is not None:
-            answer = searcher.by_text(text, request, watch)
+    judgements = parse_judgements(relevant or [], not_relevant or [], feedback)
+    names = images if text is None else [text]
+    with OpenCollection(collection, loaded) as db:
+        ids, queries = _read_queries(db, images, part)
+        hits = db.answer(queries, request.model_copy(update={"examples": ids, "feedback": judgements}), text)
+        if open_browser:
+            open_page(sheet_of_answer(db, hits, names, queries))
+        elif format == "html":
+            typer.echo(sheet_of_answer(db, hits, names, queries), nl=False)
         else:
-            limits = Limits.from_settings(loaded)
-            queries = [_read_query(Path(file), frame, opened, limits) for file in files]
-            answer = searcher.by_examples(queries, request, watch)
+            _print_answer(hits, format, names[0] if images else "text")
+
+
+def _read_queries(db: OpenCollection, texts: list[str], part: QueryOptions) -> tuple[list[str], list[Image]]:
+    """Return the ids to search with, and the images of files; a region of an image with an id is an image too."""
+    ids, images = [], []
+    for text in texts:
+        if not text.startswith(ID):
+            images.append(db.read(Path(text), part))
+        elif part.names():
+            images.append(db.read_part(text.removeprefix(ID), part))
+        else:
+            ids.append(text.removeprefix(ID))
+    if part.names() and not images:
+        raise InvalidInput(f"--{part.names()[0]} is for images; leave it out with --text")
+    return ids, images
+
+
+def parse_numbers(text: str | None, option: str, form: str, kind: Callable[[str], Any]) -> Any:
+    """Parse numbers with commas between them.
+
+    Parameters
+    ----------
+    text : str or None
+        None for no value.
+    option : str
+        Its name, for messages.
+    form : str
+        Names of the numbers, which there must be as many of.
+    kind : type
+        int or float.
+
+    Returns
+    -------
+    tuple or None
+    """
+    if text is None:
+        return None
+    try:
+        values = tuple(map(kind, text.split(",")))
+        if len(values) != form.count(",") + 1 or not all(map(isfinite, values)):
+            raise ValueError
+    except ValueError:
+        raise InvalidInput(f"{option} {text} is not of the form {form}") from None
+    return values
+
+
+def _print_answer(hits: Hits, format: str, query: str) -> None:
     if format == "json":
-        typer.echo(answer.model_dump_json())
+        typer.echo(Answer.model_validate(hits, from_attributes=True).model_dump_json())
     elif format == "trec":
-        typer.echo("\n".join(trec_lines(answer, images[0] if images else "text")), nl=bool(answer.results))
+        typer.echo("\n".join(trec_lines(hits, query)), nl=bool(hits.results))
+    elif format == "csv":
+        rows = csv.writer(sys.stdout, lineterminator="\n")
+        rows.writerow(COLUMNS)
+        rows.writerows(csv_rows({"query": query, "results": [hit.model_dump() for hit in hits]}))
     else:
-        _print_table(answer)
-
-
-def _read_query(path: Path, frame: int | None, collection: Collection, limits: Limits) -> Image:
-    grid = collection.profile.volume_grid
-    if grid is None:
-        return select_frame(read_images(path, limits=limits), frame, str(path))
-    if frame is not None:
-        raise InvalidInput("--frame is for single images, and the collection is of CT series; leave it out")
-    return read_query_volume(path, limits, grid)
+        _print_table(hits)
 
 
 def parse_judgements(relevant: list[str], irrelevant: list[str], file: Path | None) -> list[Judgement]:
@@ -177,10 +228,16 @@ def _print_table(answer: Answer) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table("rank", "image", "score", "distance", "labels", box=None)
+    table = Table("rank", "image", "score", "distance", "labels", "file", box=None)
     for hit in answer.results:
         labels = " ".join(f"{key}={value}" for key, value in hit.labels.items())
-        table.add_row(str(hit.rank), hit.image_id, f"{hit.score:.4f}", f"{hit.distance:.3f}", escape(labels))
+        table.add_row(
+            str(hit.rank),
+            hit.image_id,
+            f"{hit.score:.4f}",
+            f"{hit.distance:.3f}",
+            *map(escape, (labels, hit.source or "")),
+        )
     console = results_console()
     console.print(table)
     reranking, milliseconds = answer.rerank, answer.timings_ms["total"]

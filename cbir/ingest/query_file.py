@@ -1,5 +1,6 @@
 """A file to search with: an image or one frame of it, or a CT series where the collection is of series."""
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cbir.errors import InvalidInput
@@ -10,14 +11,35 @@ from cbir.ingest.query_volume import read_query_volume
 from cbir.query_image import select_frame
 
 
+@dataclass(frozen=True)
+class QueryOptions:
+    """Part of a file to search with.
+
+    frame: of a multi-frame file, from 1. region: x, y, width, height in pixels. window: center and width for a grey
+    DICOM file.
+    """
+
+    frame: int | None = None
+    region: Region | None = None
+    window: Window | None = None
+
+    def names(self) -> list[str]:
+        """Return the names of the options that are set."""
+        return [name for name, value in asdict(self).items() if value is not None]
+
+    def check_volume(self, grid: VolumeGrid | None) -> None:
+        """Raise InvalidInput if an option is set where queries are CT series, of voxels in a `grid`."""
+        if grid is not None and (names := self.names()):
+            raise InvalidInput(
+                f"{names[0]}: is for single images, and the collection is of CT series; leave it out"
+            )
+
+
+WHOLE = QueryOptions()
+
+
 def read_query_file(
-    path: Path,
-    limits: Limits,
-    grid: VolumeGrid | None = None,
-    *,
-    frame: int | None = None,
-    window: Window | None = None,
-    region: Region | None = None,
+    path: Path, limits: Limits, grid: VolumeGrid | None = None, part: QueryOptions = WHOLE
 ) -> Image:
     """Read a query image.
 
@@ -29,26 +51,18 @@ def read_query_file(
         Largest size that is decoded.
     grid : VolumeGrid, optional
         Voxels of the profile's volumes; None where the profile describes images.
-    frame : int, optional
-        Frame of a multi-frame file, from 1.
-    window : (float, float), optional
-        Center and width for a grey DICOM file.
-    region : (int, int, int, int), optional
-        Part of the image: x, y, width, height in pixels.
+    part : QueryOptions
+        Part of the file.
 
     Raises
     ------
     UnreadableImage
         If the file cannot be read.
     InvalidInput
-        For a region outside of the image, and for a frame, window or region of a series.
+        For a region outside of the image, and for a part of a series.
     """
-    if grid is None:
-        image = select_frame(read_images(path, limits=limits, window=window), frame, str(path))
-        return crop(image, region) if region else image
-    for name, value in (("frame", frame), ("window", window), ("region", region)):
-        if value is not None:
-            raise InvalidInput(
-                f"{name}: is for single images, and the collection is of CT series; leave it out"
-            )
-    return read_query_volume(path, limits, grid)
+    part.check_volume(grid)
+    if grid is not None:
+        return read_query_volume(path, limits, grid)
+    image = select_frame(read_images(path, limits=limits, window=part.window), part.frame, str(path))
+    return crop(image, part.region) if part.region else image

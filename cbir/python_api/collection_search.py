@@ -12,6 +12,7 @@ from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.images import Image, Region
 from cbir.images.image import Window
+from cbir.ingest.query_file import WHOLE, QueryOptions
 from cbir.python_api.collection_images import CollectionImages, list_conditions
 from cbir.python_api.query_input import read_example, read_region, require_id
 from cbir.search import Request, Searcher, Stopwatch
@@ -84,14 +85,13 @@ class OpenCollection(CollectionImages):
         """
         images: list[Image] = []
         ids: list[str] = []
+        part = QueryOptions(frame, region, window)
         for example in list_examples(query):
             image_id = require_id(example, self.collection)
             if image_id is None:
-                images.append(self.read(example, frame=frame, region=region, window=window))
-            elif frame is not None or window is not None:
-                raise InvalidInput("frame, window: only of a file; an image of the collection has its own")
-            elif region is not None:
-                images.append(read_region(image_id, region, self.collection, self.limits))
+                images.append(self.read(example, part))
+            elif part.names():
+                images.append(self.read_part(image_id, part))
             else:
                 ids.append(image_id)
         request = build_request(
@@ -126,29 +126,31 @@ class OpenCollection(CollectionImages):
             answer = self._searcher.by_text(text, request, watch)
         return Hits.from_answer(answer, self.thumbnail)
 
-    def read(
-        self,
-        example: Any,
-        *,
-        frame: int | None = None,
-        region: Region | None = None,
-        window: Window | None = None,
-    ) -> Image:
+    def read(self, example: Any, part: QueryOptions = WHOLE) -> Image:
         """Read an image as a search does, or a series in a collection of CT series.
 
         Parameters
         ----------
         example : str, path-like, bytes, array or Image
-        frame, region, window
-            As of `search`.
+            See `search`; not an image id.
+        part : QueryOptions
+            Frame, region and window.
         """
-        grid = self.profile.volume_grid
-        return read_example(example, self.limits, grid, frame=frame, window=window, region=region)
+        return read_example(example, self.limits, self.profile.volume_grid, part)
 
-    def describe(self, image: Any, **options: Any) -> NDArray[np.float32]:
-        """Return the raw vector (d,) float32 of an `image` by the collection's profile; `options` as of `read`."""
+    def read_part(self, image_id: str, part: QueryOptions) -> Image:
+        """Return a region of an image of the collection; it is searched with as it was indexed, its frame and window.
+
+        `image_id`, `part`: image and region. Raises NotFound if its file is gone or shows another image.
+        """
+        if part.region is None or part.frame is not None or part.window is not None:
+            raise InvalidInput("frame, window: only of a file; an image of the collection has its own")
+        return read_region(image_id, part.region, self.collection, self.limits)
+
+    def describe(self, image: Any, part: QueryOptions = WHOLE) -> NDArray[np.float32]:
+        """Return the raw vector (d,) float32 of an `image`, or of a `part`, by the collection's profile."""
         descriptor = self.profile.load_descriptor(self.settings.device)
-        return np.asarray(descriptor(self.read(image, **options)), np.float32)
+        return np.asarray(descriptor(self.read(image, part)), np.float32)
 
 
 def build_request(**values: Any) -> Request:

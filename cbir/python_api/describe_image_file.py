@@ -9,6 +9,7 @@ from cbir import descriptors, settings
 from cbir.descriptors.encoder_descriptor import volume_grid
 from cbir.images import Limits, Region
 from cbir.images.image import Window
+from cbir.ingest.query_file import QueryOptions
 from cbir.python_api.query_input import read_example
 from cbir.store.default_profile import DEFAULT_PROFILE
 
@@ -51,5 +52,5 @@ def describe(
     in_force = settings.load()
     name, _, model = descriptors.resolve_descriptor(profile)
     limits, grid = Limits.from_settings(in_force), volume_grid(name)
-    decoded = read_example(image, limits, grid, frame=frame, window=window, region=region)
+    decoded = read_example(image, limits, grid, QueryOptions(frame, region, window))
     return np.asarray(descriptors.get(name, model, in_force.device)(decoded), np.float32)

@@ -6,9 +6,8 @@ from typing import Any
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import Image, Limits, Region, crop, decode, from_array
-from cbir.images.image import Window
 from cbir.images.volume import VolumeGrid
-from cbir.ingest.query_file import read_query_file
+from cbir.ingest.query_file import WHOLE, QueryOptions, read_query_file
 from cbir.query_image import select_frame
 from cbir.search.query_kinds import image_id_of, is_array
 from cbir.severity.grey_images import read_stored_image
@@ -16,13 +15,7 @@ from cbir.store import Collection
 
 
 def read_example(
-    example: Any,
-    limits: Limits,
-    grid: VolumeGrid | None = None,
-    *,
-    frame: int | None = None,
-    window: Window | None = None,
-    region: Region | None = None,
+    example: Any, limits: Limits, grid: VolumeGrid | None = None, part: QueryOptions = WHOLE
 ) -> Image:
     """Return the image of an example from outside of a collection.
 
@@ -35,8 +28,8 @@ def read_example(
         Largest size that is decoded.
     grid : VolumeGrid, optional
         Voxels of the profile's volumes; None where the profile describes images.
-    frame, window, region
-        As of `read_query_file`; an array has neither frame nor window.
+    part : QueryOptions
+        Part of the image; an array has neither frame nor window.
 
     Raises
     ------
@@ -46,14 +39,16 @@ def read_example(
         For files and arrays that are no image.
     """
     if isinstance(example, str | os.PathLike):
-        return read_query_file(Path(example), limits, grid, frame=frame, window=window, region=region)
+        return read_query_file(Path(example), limits, grid, part)
     if grid is not None:
         raise InvalidInput(
             "the collection is of CT series; search with the folder of a series, a file, or an id"
         )
     if isinstance(example, bytes | bytearray):
-        image = select_frame(decode(bytes(example), limits=limits, window=window), frame, "the file")
-    elif frame is not None or window is not None:
+        image = select_frame(
+            decode(bytes(example), limits=limits, window=part.window), part.frame, "the file"
+        )
+    elif part.frame is not None or part.window is not None:
         raise InvalidInput("frame, window: only of a file; select and scale the values of an array")
     elif isinstance(example, Image):
         image = example
@@ -63,7 +58,7 @@ def read_example(
         raise InvalidInput(
             f"a query is a file, the content of one, an array or an image id, not {type(example).__name__}"
         )
-    return crop(image, region) if region else image
+    return crop(image, part.region) if part.region else image
 
 
 def require_id(example: Any, collection: Collection) -> str | None:

@@ -119,13 +119,13 @@ def test_lists_ids_and_the_other_formats(collection, queries, tmp_path):
 
 
 def test_no_cell_is_a_formula(tmp_path):
-    hit = {"rank": 1, "image_id": "a", "score": -0.5, "distance": 1.0, "labels": {"@label": "x"}}
+    hit = {"rank": 1, "image_id": "a", "score": -0.5, "distance": 1.0, "labels": {"@label": "x"}, "source": "+1"}
     with AnswerJournal(tmp_path / "hits.csv", {}) as journal:
         journal.add({"query": "=1+1.png", "content": "c", "method": "none", "results": [hit]})
         write_answers(journal, tmp_path / "hits.csv")
     with (tmp_path / "hits.csv").open(newline="") as file:
         _, row = csv.reader(file)
-    assert row == ["'=1+1.png", "1", "a", "-0.5", "1.0", "'@label=x"]
+    assert row == ["'=1+1.png", "1", "a", "-0.5", "1.0", "'@label=x", "+1"]
 
 
 def test_one_run_writes_a_journal(tmp_path):

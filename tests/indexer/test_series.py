@@ -167,8 +167,8 @@ def test_describe_gives_the_vector(indexed):
 @pytest.mark.parametrize(("arguments", "reason"), [
     (("index", "{images}", "--collection", "{other}", "--profile", "ct-volume+huang2012"), "use ct-volume alone"),
     (("collection", "redescribe", "{other}", "--collection", "{folder}"), "index their folders again"),
-    (("search", "{images}/body1", "--collection", "{folder}", "--frame", 2), "--frame is for single images"),
-    (("search", "{images}", "--collection", "{folder}", "--frame", 2, "--output", "{other}.csv"), "--frame is for"),
+    (("search", "{images}/body1", "--collection", "{folder}", "--frame", 2), "frame: is for single images"),
+    (("search", "{images}", "--collection", "{folder}", "--frame", 2, "--output", "{other}.csv"), "frame: is for"),
 ])  # fmt: skip
 def test_what_makes_no_sense_is_refused(indexed, tmp_path, arguments, reason):
     images, folder, _ = indexed

@@ -1,0 +1,164 @@
+"""`cbir search`: files, csv, contact sheets, regions and windows."""
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import cbir
+from cbir.commands import search_sheet
+from cbir.errors import InvalidInput
+from cbir.main import app
+from tests.cbir.evaluation.small_run import draw
+from tests.cbir.evaluation.small_run import index as index_drawn
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    pictures = tmp_path_factory.mktemp("<pictures>")
+    made = index_drawn(tmp_path_factory.mktemp("indexed") / "collection", pictures)
+    made.close()
+    return made.folder
+
+
+@pytest.fixture
+def query(tmp_path):
+    path = tmp_path / "<b>query.png"
+    draw(path, 101)
+    return path
+
+
+def search(folder, *arguments, code=0):
+    """Run `cbir search` in this process; what it printed."""
+    command = ["search", *arguments, "--collection", folder, "--rerank", "none", "-k", "4"]
+    done = CliRunner().invoke(app, [str(argument) for argument in command])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done.stdout
+
+
+def hits_of(folder, query, **options):
+    with cbir.open(folder) as db:
+        return list(db.search(query, k=4, rerank="none", **options))
+
+
+def test_table_json_and_csv_name_the_files(folder, query):
+    hits = hits_of(folder, query)
+    assert all(Path(hit.source).is_file() for hit in hits)
+    assert [hit["source"] for hit in json.loads(search(folder, query, "--format", "json"))["results"]] == [
+        hit.source for hit in hits
+    ]
+    rows = list(csv.DictReader(io.StringIO(search(folder, query, "--format", "csv"))))
+    assert [(row["image_id"], row["source"], float(row["score"])) for row in rows] == [
+        (hit.id, hit.source, hit.score) for hit in hits
+    ]
+    assert hits[0].source in search(folder, query)
+
+
+def check_page(page, pictures):
+    """A page of so many pictures that needs nothing else, and shows text as it is."""
+    assert page.count('src="data:image/jpeg;base64,') == pictures
+    assert "<script" not in page
+    assert "&lt;b&gt;query.png" in page
+    assert "<b>query.png" not in page
+    assert "&lt;pictures&gt;" in page
+    assert not re.search(r"(src|href)=\"(?!data:)", page)
+    assert "default-src 'none'; img-src data:; style-src 'sha256-" in page
+
+
+def test_a_contact_sheet(folder, query, tmp_path, monkeypatch):
+    page = search(folder, query, "--format", "html")
+    check_page(page, pictures=5)
+    opened = []
+    monkeypatch.setattr(search_sheet.webbrowser, "open", opened.append)
+    printed = Path(search(folder, query, "--open").strip())
+    assert opened == [printed.as_uri()]
+    assert printed.read_text(encoding="utf-8") == page
+    assert printed.stat().st_mode & 0o077 == 0
+    printed.unlink()
+
+
+def test_a_contact_sheet_of_images_of_the_collection(folder):
+    image_id = hits_of(folder, np.zeros((9, 9)))[0].id
+    assert search(folder, f"id:{image_id}", "--format", "html").count("<img") == 5
+
+
+def test_a_region_and_a_window(folder, query):
+    rows = json.loads(search(folder, query, "--region", "4,8,20,16", "--format", "json"))
+    assert (rows["query"]["width"], rows["query"]["height"]) == (20, 16)
+    expected = [hit.id for hit in hits_of(folder, query, region=(4, 8, 20, 16))]
+    assert [hit["image_id"] for hit in rows["results"]] == expected
+    image_id = expected[0]
+    of_id = json.loads(search(folder, f"id:{image_id}", "--region", "4,8,20,16", "--format", "json"))
+    assert of_id["query"]["width"] == 20
+
+
+def test_a_window_changes_a_dicom_query(folder):
+    from pydicom.data import get_testdata_file
+
+    scan = get_testdata_file("CT_small.dcm", download=False)
+    with cbir.open(folder) as db:
+        windowed = db.describe(scan, cbir.QueryOptions(window=(40, 80)))
+        assert not np.array_equal(windowed, db.describe(scan))
+    distances = [
+        [hit["distance"] for hit in json.loads(search(folder, scan, *window, "--format", "json"))["results"]]
+        for window in ((), ("--window=40,80",))
+    ]
+    assert distances[0] != distances[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--region", "1,2,3"), "--region 1,2,3 is not of the form X,Y,WIDTH,HEIGHT"),
+        (("--region", "0.5,0,4,4"), "is not of the form"),
+        (("--window", "40,inf"), "--window 40,inf is not of the form CENTER,WIDTH"),
+        (("--region", "0,0,99,9"), "is not inside the image"),
+        (("--open", "--format", "csv"), "--open shows a page"),
+        (("--open", "--output", "hits.csv"), "--open shows pages"),
+        (("--output", "hits.txt"), "must end with .csv, .jsonl, .run, .html"),
+    ],
+)
+def test_wrong_options_are_refused(folder, query, arguments, message):
+    with pytest.raises(InvalidInput, match=message):
+        search(folder, query, *arguments)
+
+
+def test_a_part_is_for_images(folder):
+    image_id = hits_of(folder, np.zeros((9, 9)))[0].id
+    with pytest.raises(InvalidInput, match="frame, window: only of a file"):
+        search(folder, f"id:{image_id}", "--window", "40,80")
+    with pytest.raises(InvalidInput, match="--region is for images"):
+        search(folder, "--text", "knee", "--region", "0,0,4,4")
+
+
+@pytest.mark.slow
+def test_a_folder_of_queries_as_a_page(folder, query, tmp_path):
+    (query.parent / "damaged.png").write_bytes(b"no picture")
+    output = tmp_path / "sheet.html"
+    search(folder, query.parent, "--output", output, "--jobs", "1", "--region", "0,0,9,9", code=3)
+    page = output.read_text(encoding="utf-8")
+    check_page(page, pictures=5)
+    assert "damaged.png" in page
+    assert "is not a PNG" in page
+    assert output.stat().st_mode & 0o077 == 0
+    with pytest.raises(InvalidInput, match="pictures is too large"):
+        search_sheet.check_pictures(search_sheet.MOST_PICTURES + 1)
+
+
+@pytest.mark.slow
+def test_a_batch_names_the_files(folder, query, tmp_path):
+    output = tmp_path / "hits.csv"
+    search(folder, query, "--output", output, "--jobs", "1")
+    with output.open(newline="") as file:
+        assert [row["source"] for row in csv.DictReader(file)] == [
+            hit.source for hit in hits_of(folder, query)
+        ]
+    with pytest.raises(InvalidInput, match="--region with --output is for files"):
+        search(folder, query, "id:x", "--output", output, "--region", "0,0,9,9")
