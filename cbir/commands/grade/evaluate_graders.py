@@ -2,27 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Option
 
 from cbir.commands import options
-from cbir.commands.grade.grade_options import (
-    CnnEncoder,
-    Column,
-    Epochs,
-    FineTune,
-    Kernel,
-    Mirror,
-    Networks,
-    PictureWindow,
-    Side,
-    SmoothingText,
-    list_size,
-    network_options,
-    ranker_options,
-    smoothing,
-)
+from cbir.commands.grade import grade_options
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, results_console
 from cbir.errors import InvalidInput
 from cbir.store import Collection
@@ -35,7 +20,7 @@ if TYPE_CHECKING:
 
 def evaluate_graders(
     collection: options.Folder,
-    grade_column: Column = "grade",
+    grade_column: grade_options.Column = "grade",
     ranker: Annotated[
         list[str] | None,
         Option(
@@ -43,14 +28,27 @@ def evaluate_graders(
             "repeatable to compare several."
         ),
     ] = None,
-    kernel: Kernel = "auto",
-    encoder: CnnEncoder = "lite0-max",
-    fine_tune: FineTune = 5,
-    epochs: Epochs = 5,
-    mirror: Mirror = False,
-    window: PictureWindow = "auto",
-    networks: Networks = 1,
-    side: Side = 320,
+    kernel: grade_options.Kernel = None,
+    form: grade_options.Form = None,
+    function: grade_options.Function = None,
+    alpha: grade_options.Alpha = None,
+    start: grade_options.Start = None,
+    steps: grade_options.Steps = None,
+    rate: grade_options.Rate = None,
+    c: grade_options.C = None,
+    loss: grade_options.Loss = None,
+    classifier: Annotated[
+        Literal["svm", "lda"] | None,
+        Option(help="For classification: SVM (default) or linear discriminant analysis."),
+    ] = None,
+    training_list_size: grade_options.TrainingListSize = None,
+    encoder: grade_options.CnnEncoder = None,
+    fine_tune: grade_options.FineTune = None,
+    epochs: grade_options.Epochs = None,
+    mirror: grade_options.Mirror = False,
+    window: grade_options.PictureWindow = None,
+    networks: grade_options.Networks = None,
+    side: grade_options.Side = None,
     folds: Annotated[int, Option(min=2, max=100, help="Cross-validation folds of patients.")] = 5,
     held_out: Annotated[
         str | None,
@@ -60,7 +58,7 @@ def evaluate_graders(
     ] = None,
     where: options.Where = None,
     lists: Annotated[str, Option("--list-size", help="Images per list for NDCG, or all.")] = "20",
-    smooth: SmoothingText = "thresholds",
+    smooth: grade_options.SmoothingText = "thresholds",
     seed: Annotated[int, Option(min=0, help="Random seed of folds and lists.")] = 0,
     report: Annotated[Path | None, Option(help="Folder for figures and a table.")] = None,
     format: Printed = OutputFormat.text,
@@ -69,20 +67,38 @@ def evaluate_graders(
     import numpy as np
 
     from cbir.grading import grader_evaluation as measuring
-    from cbir.grading.cnn_ranker import CnnRanker
     from cbir.grading.graded_cases import read_graded_cases, require_grades
     from cbir.grading.grading_features import case_features, picture_maps
+    from cbir.grading.ranker_options import RankerOptions, parse_list_size
     from cbir.models.linear.grouped_folds import group_folds
 
     names = list(dict.fromkeys(ranker or ["s-ndcg"]))
     if report is not None and report.exists() and not report.is_dir():
         raise InvalidInput(f"{report} is a file; the figures need a folder")
-    size, smoothed = list_size(lists), smoothing(smooth)
+    size, smoothed = parse_list_size(lists, "--list-size"), grade_options.smoothing(smooth)
     for name in names:
         measuring.check_grader_name(name)
-    method_options: dict[str, dict[str, Any]] = {name: dict(ranker_options(name, kernel)) for name in names}
-    if CnnRanker.name in names:
-        method_options[CnnRanker.name] = network_options(encoder, fine_tune, epochs, mirror, window, networks)
+    given = RankerOptions(
+        kernel=kernel,
+        form=form,
+        function=function,
+        alpha=alpha,
+        start=start,
+        steps=steps,
+        rate=rate,
+        c=c,
+        loss=loss,
+        classifier=classifier,
+        training_list_size=training_list_size,
+        encoder=encoder,
+        fine_tune=fine_tune,
+        epochs=epochs,
+        mirror=mirror,
+        window=window,
+        networks=networks,
+        side=side,
+    )
+    parameters = given.build_all(names)
     with StageBars() as bars:
         with Collection(collection) as opened:
             cases = read_graded_cases(opened, grade_column, [parse_filter(text) for text in where or ()])
@@ -92,8 +108,10 @@ def evaluate_graders(
                 conditions = [parse_filter(text) for text in [*(where or ()), held_out]]
                 test_cases = read_graded_cases(opened, grade_column, conditions)
             features: dict[str, Any] = {
-                name: picture_maps(opened, cases, encoder, side, bars.show)
-                if "encoder" in method_options[name]
+                name: picture_maps(
+                    opened, cases, parameters[name]["encoder"], given.picture_side(), bars.show
+                )
+                if "encoder" in parameters[name]
                 else case_features(opened, name, cases).astype(np.float64)
                 for name in names
             }
@@ -113,7 +131,7 @@ def evaluate_graders(
                 size,
                 smoothed,
                 seed,
-                method_options[name],
+                parameters[name],
             )
             for name in names
         ]

@@ -1,46 +1,41 @@
 """`cbir grade fit`."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Option
 
 from cbir.commands import options
-from cbir.commands.grade.grade_options import (
-    CnnEncoder,
-    Column,
-    Epochs,
-    FineTune,
-    Kernel,
-    Mirror,
-    Networks,
-    PictureWindow,
-    Side,
-    SmoothingText,
-    network_options,
-    ranker_options,
-    smoothing,
-)
+from cbir.commands.grade import grade_options
 from cbir.commands.output import OutputFormat, Printed, StageBars
 from cbir.store import Collection
 
 
 def fit_collection_grader(
     collection: options.Folder,
-    grade_column: Column = "grade",
+    grade_column: grade_options.Column = "grade",
     ranker: Annotated[
         str, Option(help="s-ndcg, ranking-svm, adarank, rankboost, severity or cnn.")
     ] = "s-ndcg",
-    kernel: Kernel = "auto",
-    encoder: CnnEncoder = "lite0-max",
-    fine_tune: FineTune = 5,
-    epochs: Epochs = 5,
-    mirror: Mirror = False,
-    window: PictureWindow = "auto",
-    networks: Networks = 1,
-    side: Side = 320,
+    kernel: grade_options.Kernel = None,
+    form: grade_options.Form = None,
+    function: grade_options.Function = None,
+    alpha: grade_options.Alpha = None,
+    start: grade_options.Start = None,
+    steps: grade_options.Steps = None,
+    rate: grade_options.Rate = None,
+    c: grade_options.C = None,
+    loss: grade_options.Loss = None,
+    training_list_size: grade_options.TrainingListSize = None,
+    encoder: grade_options.CnnEncoder = None,
+    fine_tune: grade_options.FineTune = None,
+    epochs: grade_options.Epochs = None,
+    mirror: grade_options.Mirror = False,
+    window: grade_options.PictureWindow = None,
+    networks: grade_options.Networks = None,
+    side: grade_options.Side = None,
     where: options.Where = None,
-    smooth: SmoothingText = "thresholds",
+    smooth: grade_options.SmoothingText = "thresholds",
     coverage: Annotated[float, Option(min=0.01, max=0.99, help="Share of grades in the interval.")] = 0.9,
     seed: Annotated[int, Option(min=0, help="Random seed of training.")] = 0,
     format: Printed = OutputFormat.text,
@@ -48,14 +43,38 @@ def fit_collection_grader(
     """Fit a ranker to the grades of a collection's images, and store it in the collection."""
     from cbir import grading
     from cbir.grading import grader
+    from cbir.grading.ranker_options import RankerOptions
 
-    chosen: dict[str, Any] = dict(ranker_options(ranker, kernel))
-    if ranker == grading.CnnRanker.name:
-        chosen = network_options(encoder, fine_tune, epochs, mirror, window, networks)
-    estimator = grading.make_ranker(ranker, seed=seed, **chosen)
+    given = RankerOptions(
+        kernel=kernel,
+        form=form,
+        function=function,
+        alpha=alpha,
+        start=start,
+        steps=steps,
+        rate=rate,
+        c=c,
+        loss=loss,
+        training_list_size=training_list_size,
+        encoder=encoder,
+        fine_tune=fine_tune,
+        epochs=epochs,
+        mirror=mirror,
+        window=window,
+        networks=networks,
+        side=side,
+    )
+    estimator = grading.make_ranker(ranker, seed=seed, **given.build_all([ranker])[ranker])
     with StageBars() as bars, Collection(collection) as opened:
         model = grader.fit_grader(
-            opened, grade_column, estimator, where or (), smoothing(smooth), coverage, side, bars.show
+            opened,
+            grade_column,
+            estimator,
+            where or (),
+            grade_options.smoothing(smooth),
+            coverage,
+            given.picture_side(),
+            bars.show,
         )
     if format is OutputFormat.json:
         typer.echo(

@@ -1,6 +1,6 @@
 """Options shared by the commands of `cbir grade`."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from typer import Option
 
@@ -15,96 +15,99 @@ SmoothingText = Annotated[
         "images whose median grade replaces the grade of each, 1: none (eq. 10), auto: n / 16.",
     ),
 ]
-
-
 Kernel = Annotated[
-    Literal["auto", "linear", "rbf"],
+    Literal["auto", "linear", "rbf"] | None,
     Option(
-        "--kernel",
-        help="Kernel of s-ndcg and ranking-svm. auto: principal components, linear or RBF, width and ridge tuned on "
-        "left-out patients, for regression and ordinal too.",
+        help="Kernel of s-ndcg and ranking-svm. auto, the default: principal components, linear or RBF, width and "
+        "ridge tuned on left-out patients, for regression and ordinal too."
     ),
 ]
-
-
+Form = Annotated[
+    Literal["sigmoid", "paper"] | None,
+    Option(
+        help="For s-ndcg: smooth positions between 1 and n (default), or as printed, without decorrelation."
+    ),
+]
+Function = Annotated[
+    Literal["linear", "exponential"] | None, Option(help="For s-ndcg: ranking function, linear by default.")
+]
+Alpha = Annotated[
+    float | None, Option(help="For s-ndcg: steepness of the positions; default 12, of the form paper 0.001.")
+]
+Start = Annotated[
+    Literal["regression", "zero"] | None,
+    Option(help="For s-ndcg: start of the ascent, ridge regression on 2^grade - 1 (default) or zero."),
+]
+Steps = Annotated[
+    int | None, Option(min=0, help="For s-ndcg: most steps of the ascent, default 30; 0: the start itself.")
+]
+Rate = Annotated[
+    float | None,
+    Option(help="Length of a step of s-ndcg, default 0.05; learning rate of cnn without an encoder, 0.002."),
+]
+C = Annotated[
+    float | None,
+    Option(
+        "--c", help="C of ranking-svm, default 0.01; of regression with --kernel rbf or linear (an SVR), 1."
+    ),
+]
+Loss = Annotated[
+    str | None,
+    Option(
+        help="For ranking-svm: squared-hinge (default) or hinge, as in the paper. For cnn without an encoder: "
+        "ranknet (default), s-ndcg or sodeep-spearman."
+    ),
+]
+TrainingListSize = Annotated[
+    str | None,
+    Option(
+        help="Images per list in training, or all: default 100 for s-ndcg and adarank, all for ranking-svm and "
+        "rankboost."
+    ),
+]
 CnnEncoder = Annotated[
-    str,
+    str | None,
     Option(
         "--encoder",
-        help="For cnn: built-in encoder whose last blocks are trained; none: a small network from random weights.",
+        help="For cnn: built-in encoder whose last blocks are trained, default lite0-max; none: a small network from "
+        "random weights.",
     ),
 ]
-FineTune = Annotated[int, Option(min=1, max=100, help="For cnn: last blocks of the encoder to train.")]
-Epochs = Annotated[int, Option(min=1, max=1000, help="For cnn: passes through the images.")]
+FineTune = Annotated[
+    int | None, Option(min=1, max=100, help="For cnn: last blocks of the encoder to train, default 5.")
+]
+Epochs = Annotated[
+    int | None,
+    Option(min=1, max=1000, help="For cnn: passes through the images, default 5, without an encoder 15."),
+]
 Mirror = Annotated[
     bool, Option("--mirror", help="For cnn: learn from mirror images too, and average over both.")
 ]
 PictureWindow = Annotated[
-    str,
+    str | None,
     Option(
         "--window",
         help="For cnn: part of the images that the network sees: whole, middle-rows, middle-columns, centre, upper, "
-        "lower, or several with commas, one for each network in turn; auto: the parts that grade left-out patients "
-        "best before any training.",
+        "lower, or several with commas, one for each network in turn; auto, the default: the part that grades "
+        "left-out patients best before any training, and for a second network the whole.",
     ),
 ]
 Networks = Annotated[
-    int,
-    Option(min=1, max=20, help="For cnn: networks whose mean is the score, each with a seed of its own."),
+    int | None,
+    Option(
+        min=1,
+        max=20,
+        help="For cnn: networks whose mean is the score, default 1, each with a seed of its own.",
+    ),
 ]
 Side = Annotated[
-    int,
+    int | None,
     Option(
         min=32,
         max=2048,
-        help="For cnn with an encoder: side in pixels of the pictures that windows are cut from.",
+        help="For cnn with an encoder: side in pixels of the pictures that windows are cut from, default 320.",
     ),
 ]
-
-
-def network_options(
-    encoder: str, fine_tune: int, epochs: int, mirror: bool, window: str, networks: int
-) -> dict[str, Any]:
-    """Return the parameters of the ranker cnn.
-
-    Parameters
-    ----------
-    encoder : str
-        "none" for the small network.
-    fine_tune, epochs, mirror, window, networks
-        As the options.
-
-    Raises
-    ------
-    InvalidInput
-        If the encoder cannot be trained, or there is no such window.
-    """
-    if encoder == "none":
-        return {"mirror": mirror}
-    from cbir.encoders.built_in import check_trainable_encoder
-    from cbir.grading.image_window import parse_windows
-
-    check_trainable_encoder(encoder)
-    parse_windows(window)
-    return {
-        "encoder": encoder,
-        "blocks": fine_tune,
-        "epochs": epochs,
-        "mirror": mirror,
-        "window": window,
-        "networks": networks,
-    }
-
-
-def ranker_options(name: str, kernel: str) -> dict[str, str]:
-    """Return the kernel as a parameter if the method `name` has one; raises InvalidInput for an unknown ranker."""
-    from cbir import grading
-    from cbir.grading import baselines
-
-    if name in baselines.names():  # kernels of their own, unless tuned
-        tunable = "kernel" in baselines.baseline_grader(name).get_params()
-        return {"kernel": kernel} if tunable and kernel == "auto" else {}
-    return {"kernel": kernel} if "kernel" in grading.make_ranker(name).get_params() else {}
 
 
 def smoothing(text: str) -> int | Literal["auto", "thresholds"]:
@@ -113,16 +116,7 @@ def smoothing(text: str) -> int | Literal["auto", "thresholds"]:
         return "auto"
     if text == "thresholds":
         return "thresholds"
-    return _integer(text, "--smoothing", "an odd number, auto or thresholds")
-
-
-def list_size(text: str) -> int | None:
-    """Parse the option --list-size; raises InvalidInput."""
-    return None if text == "all" else _integer(text, "--list-size", "a number of images or all")
-
-
-def _integer(text: str, option: str, expected: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise InvalidInput(f"{option} {text}: must be {expected}") from None
+        raise InvalidInput(f"--smoothing {text}: must be an odd number, auto or thresholds") from None

@@ -14,8 +14,10 @@ from cbir.errors import CollectionBusy, InvalidInput, NotFound
 from cbir.grading import grader, make_ranker
 from cbir.grading.graded_cases import read_graded_cases
 from cbir.grading.grader import Grader
+from cbir.grading.grader_evaluation import evaluate_grader
 from cbir.images import read_images
 from cbir.main import app
+from cbir.models.linear.grouped_folds import group_folds
 from cbir.store import Collection
 from cbir.store import profile as profiles
 from cbir.store.records import add_labels, describe_record
@@ -115,6 +117,42 @@ def test_evaluate_what_is_held_out(folder):
         assert why in str(refused.exception)
 
 
+def test_options_of_a_ranker(folder):
+    options = ["--form", "paper", "--function", "exponential", "--steps", 2, "--rate", 0.01, "--alpha", 0.002]
+    options += ["--kernel", "linear", "--training-list-size", 20]
+    assert run("fit", "--collection", folder, *options).exit_code == 0
+    with Collection(folder) as collection:
+        stored = json.loads(collection.grade_model("grade"))["options"]
+    assert [stored[name] for name in ("form", "function", "steps", "rate", "alpha", "list_size")] == [
+        *("paper", "exponential", 2, 0.01, 0.002, 20)
+    ]
+    assert (
+        run("fit", "--collection", folder, "--ranker", "ranking-svm", "--c", 2, "--loss", "hinge").exit_code
+        == 0
+    )
+    with Collection(folder) as collection:
+        stored = json.loads(collection.grade_model("grade"))["options"]
+    assert (stored["C"], stored["loss"]) == (2, "hinge")
+    refused = run("fit", "--collection", folder, "--ranker", "ranking-svm", "--steps", 0)
+    assert "ranking-svm does not take --steps" in str(refused.exception)
+
+
+def test_linear_discriminant_analysis(folder):
+    by_command = said("evaluate", "--collection", folder, "--ranker", "classification", "--classifier", "lda")
+    with Collection(folder) as collection:
+        cases = read_graded_cases(collection, "grade")
+    result = evaluate_grader(
+        "classification",
+        cases.vectors.astype(float),
+        cases.grades,
+        group_folds(cases.grades, cases.groups(), 5),
+        cases.groups(),
+        options={"classifier": "lda"},
+    )
+    assert by_command == pytest.approx(result.overall)
+    assert by_command != said("evaluate", "--collection", folder, "--ranker", "classification")
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [
@@ -126,6 +164,8 @@ def test_evaluate_what_is_held_out(folder):
         (["--smoothing", "much"], "odd number, auto or thresholds"),
         (["--list-size", "1"], "a list has 2 images"),
         (["--list-size", "many"], "a number of images or all"),
+        (["--training-list-size", "1"], "a list has 2 images"),
+        (["--ranker", "rankboost", "--c", "1"], "rankboost does not take --c"),
         (["--where", "grade=1", "--ranker", "ranking-svm"], "are equal"),
         (["--where", "grade"], "key=value"),
     ],
@@ -145,7 +185,8 @@ def test_report_needs_a_folder(folder, tmp_path):
 
 @pytest.mark.parametrize("name", ["s-ndcg", "ranking-svm", "adarank", "rankboost"])
 def test_fit_and_predict(folder, tmp_path, name):
-    kept = said("fit", "--collection", folder, "--ranker", name, "--kernel", "linear")
+    kernel = ["--kernel", "linear"] if name in ("s-ndcg", "ranking-svm") else []
+    kept = said("fit", "--collection", folder, "--ranker", name, *kernel)
     assert kept["images"] == 57
     assert kept["patients"] == 19
     draw(tmp_path / "new.png", 1000, 2)
