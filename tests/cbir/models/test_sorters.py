@@ -132,18 +132,28 @@ def test_other_shapes_and_types_are_refused(name, bad):
         sorters.load(name)(bad)
 
 
-@NAMES
-@pytest.mark.parametrize("kind", ["uniform", "normal"])
-@pytest.mark.parametrize("length", [100, 50])
-def test_a_score_that_rises_lowers_its_own_rank(name, kind, length):
-    random = torch.Generator().manual_seed(1)
-    draw = torch.randn if kind == "normal" else torch.rand
-    scores = draw(120, length, generator=random)
-    position = torch.arange(120)[:, None] * 7 % length  # one of each vector; all positions are alike
+def falling_share(sorter, scores):
+    """Return the share of the vectors in which the rank of one of the scores falls as it rises."""
+    count, length = scores.shape
+    position = torch.arange(count)[:, None] * 7 % length
     scores.requires_grad_()
-    sorters.load(name)(scores).gather(1, position).sum().backward()
-    slopes = scores.grad.gather(1, position)
-    assert float((slopes < 0).float().mean()) >= 0.85
+    sorter(scores).gather(1, position).sum().backward()
+    return float((scores.grad.gather(1, position) < 0).float().mean())
+
+
+@NAMES
+@pytest.mark.parametrize("draw", [torch.rand, torch.randn])
+@pytest.mark.parametrize("length", [100, 50])
+def test_a_score_that_rises_lowers_its_own_rank(name, draw, length):
+    scores = draw(120, length, generator=torch.Generator().manual_seed(1))
+    assert falling_share(sorters.load(name), scores) >= 0.85
+
+
+def test_weights_that_count_have_slopes_too():
+    sorter = LstmSorter()
+    sorter.start_counting()
+    scores = torch.rand(480, 50, generator=torch.Generator().manual_seed(2))
+    assert falling_share(sorter.freeze(), scores) >= 0.9
 
 
 @NAMES
