@@ -51,6 +51,11 @@ class Gallery(VectorBlocks):
         return norms
 
     @cached_property
+    def largest_squared_norm(self) -> float:
+        """Largest |x|^2; 0 for an empty gallery."""
+        return float(self.squared_norms.max(initial=0.0))
+
+    @cached_property
     def space(self) -> Space:
         """Whitened space for comparing neighbours: the neighbourhood's, or fitted to these vectors."""
         if self.neighbourhood is not None:

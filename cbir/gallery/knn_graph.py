@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.knn import NEAREST, NearestNeighbours
+from cbir.gallery.large_values import large_values
 from cbir.gallery.vector_blocks import Floats
 
 SCALE = 5  # the neighbour whose distance is an image's scale
@@ -43,11 +44,12 @@ class Graph:
 
         squared: (n,) its squared distances to all images, infinite to those it may not be joined with.
         """
-        finite = np.flatnonzero(np.isfinite(squared))
         weights = np.zeros(len(self), np.float32)
-        if not len(finite):
+        small = large_values(-squared, NEAREST)
+        nearest = np.sort(squared if small is None else squared[small])[:NEAREST]
+        nearest = nearest[np.isfinite(nearest)]
+        if not len(nearest):
             return weights
-        nearest = np.sort(np.partition(squared[finite], min(NEAREST, len(finite)) - 1)[:NEAREST])
         query_scale = _scale(nearest[None, :], self.least)[0]
         # A query image may itself be the last neighbour of another: rounding must not decide that.
         reached, reaches = squared <= nearest[-1], squared <= self.reach + ROUNDING

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
+from cbir.gallery.large_values import large_values
 from cbir.gallery.vector_blocks import CHUNK, Floats, Rows, Scores
 
 REFINED = 1000  # nearest images whose distances are computed again without cancellation
@@ -63,7 +64,9 @@ def rank(query: Floats, gallery: Gallery, rows: Rows | None = None) -> RankingLi
         rows = np.arange(len(gallery), dtype=np.int64)
     if len(rows):
         refined = top_k(-distances, min(REFINED, len(rows)))
-        if _within_rounding(query, distances, gallery.squared_norms[rows]):
+        if _within_rounding(query, distances, gallery.largest_squared_norm) and _within_rounding(
+            query, distances, float(gallery.squared_norms[rows].max())
+        ):
             refined = np.arange(len(rows))
         for start in range(0, len(refined), CHUNK):
             checkpoint()
@@ -80,9 +83,12 @@ def merge_nearest(rankings: Sequence[RankingList]) -> RankingList:
     return replace(rankings[0], distances=distances, similarities=similarities(distances))
 
 
-def _within_rounding(query: Floats, distances: Floats, squared_norms: Floats) -> bool:
-    """Return True if all distances differ by no more than rounding of |q|^2 - 2 q.x + |x|^2: equal images."""
-    rounding = CANCELLATION * (float(query @ query) + float(squared_norms.max()))
+def _within_rounding(query: Floats, distances: Floats, squared_norm: float) -> bool:
+    """Return True if all distances differ by no more than rounding of |q|^2 - 2 q.x + |x|^2: equal images.
+
+    squared_norm: the largest |x|^2, or a bound of it, which needs no pass over the rows.
+    """
+    rounding = CANCELLATION * (float(query @ query) + squared_norm)
     return float(distances.max()) ** 2 - float(distances.min()) ** 2 <= rounding
 
 
@@ -93,6 +99,9 @@ def top_k(scores: Scores, count: int) -> NDArray[np.int64]:
         return np.empty(0, np.int64)
     if count == len(scores):
         return _descending(scores)
+    large = large_values(scores, count)
+    if large is not None and count <= len(large) < len(scores):
+        return large[top_k(scores[large], count)]
     threshold = np.partition(scores, len(scores) - count)[len(scores) - count]
     best = np.flatnonzero(scores >= threshold)
     surplus = len(best) - count

@@ -69,14 +69,16 @@ class TorchGraph(DiffusionGraph):
     def divide(self, left: Tensor | float, right: Tensor) -> Tensor:
         return torch.where(right > 0.0, left / right, 0.0)
 
-    def push(self, flow: Tensor, nodes: Tensor) -> Tensor:
-        touched = torch.zeros(len(self), dtype=torch.bool, device=flow.device)
+    def push(self, flow: Tensor, nodes: Tensor, beside: Tensor) -> tuple[Tensor, Tensor]:
+        sent, touched = torch.zeros_like(self.degrees), torch.zeros_like(self.degrees, dtype=torch.bool)
+        sent[nodes] = flow
         touched[self._edges_of(nodes)[1]] = True
-        rows, arriving = self.nonzero(touched), torch.zeros_like(flow)
-        if len(rows):
-            counts, ends, weights = self._edges_of(rows)
-            arriving[rows] = torch.segment_reduce(weights * flow[ends], "sum", lengths=counts, unsafe=True)
-        return arriving
+        touched[beside] = True
+        reached = self.nonzero(touched)
+        if not len(reached):
+            return reached, flow
+        counts, ends, weights = self._edges_of(reached)
+        return reached, torch.segment_reduce(weights * sent[ends], "sum", lengths=counts, unsafe=True)
 
     def within(self, nodes: Tensor) -> Callable[[Tensor], Tensor]:
         index = torch.full((len(self),), len(nodes), dtype=torch.int32, device=nodes.device)

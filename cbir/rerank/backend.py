@@ -126,18 +126,25 @@ class Backend:
         rows = flow_rows(graph, self.ranking.rows, self.ranking.passable)
         unit, query_length = self.gallery.space.transform(self.query[None, :])
         if self.gallery.space.projection is None and rows is self.ranking.rows:
-            squared[rows] = self._squared_angles(lengths, float(query_length[0]))
+            squared[: len(self.gallery)] = self._squared_angles(lengths, float(query_length[0]))
         else:
             squared[rows] = squared_distances(self.gallery, self.gallery.space, unit, lengths)[0][rows]
         return DiffusionGraph(graph), squared
 
     def _squared_angles(self, lengths: Floats, query_length: float) -> Floats:
-        """Return squared distances (m,) between unit vectors from those of the list, without reading vectors."""
-        rows = self.ranking.rows
-        cosines: Floats = self.gallery.squared_norms[rows] + np.float32(self.query @ self.query)
-        cosines -= np.square(self.ranking.distances)
-        cosines /= np.float32(query_length) * lengths[rows]  # twice the cosine
-        return np.asarray(np.maximum(np.float32(2.0) - cosines, np.float32(0.0)))
+        """Return squared distances (n,) between unit vectors from those of the list, without reading vectors.
+
+        Of all rows, infinite for those that are not in the list: selecting rows of each array would take longer.
+        """
+        distances = np.full(len(self.gallery), np.inf, np.float32)
+        distances[self.ranking.rows] = self.ranking.distances
+        cosines: Floats = self.gallery.squared_norms + np.float32(self.query @ self.query)
+        cosines -= np.square(distances, out=distances)
+        cosines /= np.multiply(
+            lengths[: len(cosines)], np.float32(query_length), out=distances
+        )  # twice the cosine
+        np.subtract(np.float32(2.0), cosines, out=cosines)
+        return np.asarray(np.maximum(cosines, np.float32(0.0), out=cosines))
 
     @property
     def passable_count(self) -> int:
@@ -146,9 +153,11 @@ class Backend:
 
     def is_listed(self, rows: Array) -> Array:
         """Return whether gallery rows are in the list."""
-        listed = np.zeros(len(self.gallery), bool)
-        listed[self.ranking.rows] = True
-        return listed[rows]
+        listed = self.ranking.rows
+        if not len(listed):
+            return np.zeros(len(rows), bool)
+        positions = np.minimum(np.searchsorted(listed, rows), len(listed) - 1)
+        return listed[positions] == rows
 
     def list_including(self, rows: Rows) -> RankingList:
         """Return a ranking list with `rows` (ascending) and at least k rows; similarities of `rows` may be 0."""

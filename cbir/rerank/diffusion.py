@@ -157,13 +157,16 @@ class Diffusion(CollectionReranker):
         """
         if len(graph) <= self.nodes:
             return graph.nodes()
-        flow, support = start, graph.nonzero(start)
+        sources = graph.nonzero(start)
+        flow, support = start[sources], sources
         for _ in range(self.steps):  # nothing arrives beyond that many edges
             checkpoint()
-            arriving = (start + graph.push(flow, support)) * passable
-            reached = graph.nonzero(arriving)
+            reached, arriving = graph.push(flow, support, sources)
+            arriving = (start[reached] + arriving) * passable[reached]
+            kept = arriving != 0
+            reached, arriving = reached[kept], arriving[kept]
             if len(reached) > self.nodes:
-                return reached[graph.largest(arriving[reached], self.nodes)]
+                return reached[graph.largest(arriving, self.nodes)]
             if len(reached) == len(support):
                 return support
             flow, support = arriving, reached

@@ -51,9 +51,30 @@ class DiffusionGraph:
         """Return left / right, 0 where `right` is 0."""
         return np.divide(left, right, out=np.zeros_like(right), where=right > 0.0)
 
-    def push(self, flow: Array, nodes: Array) -> Array:
-        """Return what arrives at each node (n,) from `nodes` along their edges."""
-        return self.graph.weights[nodes].T @ flow[nodes]
+    def push(self, flow: Array, nodes: Array, beside: Array) -> tuple[Array, Array]:
+        """Send the flow (s,) of some nodes along their edges; passes over all nodes would take most of the time.
+
+        Parameters
+        ----------
+        flow : (s,) float32
+            What each of `nodes` sends.
+        nodes : (s,) int
+            Nodes, ascending.
+        beside : (b,) int
+            Further nodes of the result.
+
+        Returns
+        -------
+        reached : (r,) int
+            Nodes that edges lead to, and those `beside` them, ascending.
+        arriving : (r,) float32
+            What arrives there.
+        """
+        edges = self.graph.weights[nodes]
+        touched = np.zeros(len(self), bool)
+        touched[edges.indices] = touched[beside] = True
+        reached = np.flatnonzero(touched)
+        return reached, (edges.T @ flow)[reached]
 
     def within(self, nodes: Array) -> Callable[[Array], Array]:
         """Return the product with the weights between `nodes` (s,) as a function of (s,) values."""
