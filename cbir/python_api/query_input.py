@@ -8,6 +8,7 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.images import Image, Limits, Region, crop, decode, from_array
 from cbir.images.volume import VolumeGrid
 from cbir.ingest.query_file import WHOLE, QueryOptions, read_query_file
+from cbir.ingest.query_volume import decode_query_volume
 from cbir.query_image import select_frame
 from cbir.search.query_kinds import image_id_of, is_array
 from cbir.severity.grey_images import read_stored_image
@@ -40,6 +41,9 @@ def read_example(
     """
     if isinstance(example, str | os.PathLike):
         return read_query_file(Path(example), limits, grid, part)
+    part.check_volume(grid)
+    if isinstance(example, bytes | bytearray) and grid is not None:
+        return decode_query_volume(bytes(example), "the file", limits, grid)
     if grid is not None:
         raise InvalidInput(
             "the collection is of CT series; search with the folder of a series, a file, or an id"

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
+from PIL import Image as PillowImage
 from pydicom.data import get_testdata_file
 
 from cbir import settings
-from cbir.client import Client, ServiceError
+from cbir.client import Client, ServiceError, ServiceUnreachable
 from cbir.errors import InvalidInput
 from service.app import create_app
 from tests.service.conftest import ids, indexed, pictures, serving, writable  # noqa: F401  (fixtures)
@@ -33,6 +35,38 @@ def test_search(client: Client, pictures: list[Path], ids: list[str]) -> None:  
     assert by_file.results == by_bytes.results == by_id.results
     assert client.search(ids[0], k=100, exclude_patient="patient-0").results[0].image_id not in ids[:4]
     assert client.render(pictures[0]).startswith(b"\x89PNG")
+
+
+def test_search_has_the_shape_of_the_python_api(client: Client, pictures: list[Path], ids: list[str]) -> None:  # noqa: F811
+    hits = client.search(str(pictures[0]), k=3, rerank="none", where="label=odd")
+    assert len(hits) == 3
+    assert [hit.id for hit in hits] == [hit.image_id for hit in hits.results]
+    assert hits[0].source is None  # paths may name patients
+    samples = np.asarray(PillowImage.open(pictures[0]))
+    for same in (samples, PillowImage.open(pictures[0]), f"id:{ids[0]}", [pictures[0]]):
+        assert client.search(same, k=3, rerank="none", where=["label=odd"]).results == hits.results
+    several = client.search([ids[0], pictures[1], ids[2]], k=100)
+    assert several.results == client.search(pictures[1], examples=[ids[0], ids[2]], k=100).results
+    assert (
+        client.search([ids[0], ids[2]], k=5).results == client.search(examples=[ids[0], ids[2]], k=5).results
+    )
+    assert hits.to_pandas()["image_id"].tolist() == [hit.id for hit in hits]
+    assert hits._repr_html_().count("data:image/jpeg;base64,") == 3
+    assert len(client) == len(ids)
+    with pytest.raises(InvalidInput, match="a file, its content or an array, not int"):
+        client.search(7)
+
+
+def test_files_are_named_where_the_settings_allow_it(writable: Path, ids: list[str]) -> None:  # noqa: F811
+    transport = httpx.WSGITransport(app=create_app([writable], settings.load(show_sources=True)))
+    with Client("http://localhost", collection="own", transport=transport) as client:
+        assert Path(str(client.search(ids[0], k=1)[0].source)).is_file()
+
+
+def test_a_service_that_is_not_there() -> None:
+    with Client("http://127.0.0.1:9") as client, pytest.raises(ServiceUnreachable, match=r"127\.0\.0\.1:9"):
+        client.health()
+    assert issubclass(ServiceUnreachable, httpx.ConnectError)
 
 
 def test_search_by_text_needs_a_text_tower(client: Client) -> None:

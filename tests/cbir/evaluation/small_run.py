@@ -19,9 +19,9 @@ COUNT = 48
 FAST = ("--jobs", "1", "--no-pictures")
 
 
-def draw(path, number):
+def draw(path, number, side=48):
     """A picture: fine texture for even numbers, coarse for odd ones."""
-    noise = np.random.default_rng(number).integers(0, 256, (48, 48), np.uint8)
+    noise = np.random.default_rng(number).integers(0, 256, (side, side), np.uint8)
     cv2.imwrite(str(path), cv2.GaussianBlur(noise, (0, 0), 4) if number % 2 else noise)
 
 
