@@ -53,6 +53,7 @@ MARKED = {
     "cbir/evaluation/test_run_options.py": "slow",
     "cbir/evaluation/test_run_output.py": "slow",
     "cbir/grading/test_commands.py": "slow",
+    "cbir/grading/test_bench_grading.py": "slow",
     "cbir/grading/test_kernel.py": "slow",
     "cbir/grading/test_slit_lamp_command.py": "slow",
     "cbir/images/test_corpus.py": "slow",
