@@ -2,9 +2,9 @@
 
 For each setting of s-ndcg: S-NDCG of the lists in training (first fold) before and after the ascent; NDCG of lists
 of 20 and quadratic kappa on left-out patients, with `--smoothing thresholds`; the difference of NDCG to the start
-alone, with a 95 % interval over the lists. Images of a collection with `--kernel auto`, or slit-lamp phantoms.
+alone, with a 95 % interval over the lists. The vectors are those of a collection, the kernel is auto.
 
-    python -m bench.s_ndcg [--collection DIR --where source=knee] [--phantoms 1000] [--folds 5]
+    python -m bench.s_ndcg --collection DIR [--where source=knee] [--folds 5]
 """
 
 import argparse
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.grading import phantoms
 from bench.intervals import mean_interval
 from cbir.grading import SNdcgRanker
 from cbir.grading.graded_cases import read_graded_cases
@@ -60,7 +59,7 @@ def compare_settings(X: Floats, y: Floats, patients: Integers, folds: int) -> No
         train = splits[0][0]
         fitted = SNdcgRanker(**options).fit(X[train], y[train], patients[train])
         reference = reference if len(reference) else result.lists
-        mean, low, high = mean_interval(result.lists - reference)
+        mean, low, high = mean_interval((result.lists - reference).tolist())
         print(
             f"| {label} | {fitted.objective_[0]:.4f} | {fitted.objective_[-1]:.4f} | {result.overall['ndcg']:.4f} | "
             f"{mean:+.4f} ({low:+.4f}, {high:+.4f}) | {result.overall['kappa']:.3f} |",
@@ -72,21 +71,13 @@ def main() -> None:
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("--collection", type=Path, help="collection with the label grade")
+    options.add_argument("--collection", type=Path, required=True, help="collection with the label grade")
     options.add_argument("--where", action="append", help="condition on its images")
-    options.add_argument(
-        "--phantoms", type=int, default=0, help="slit-lamp phantoms, instead of a collection"
-    )
-    options.add_argument("--scatter", type=float, default=4.0, help="of the phantoms, see bench/grading.py")
     options.add_argument("--folds", type=int, default=5)
     args = options.parse_args()
-    if args.collection:
-        with Collection(args.collection) as collection:
-            cases = read_graded_cases(collection, "grade", [parse_filter(text) for text in args.where or ()])
-        X, y, patients = cases.vectors.astype(np.float64), cases.grades, cases.groups()
-    else:
-        X, y = phantoms(args.phantoms or 1000, args.scatter)
-        patients = np.arange(len(y))
+    with Collection(args.collection) as collection:
+        cases = read_graded_cases(collection, "grade", [parse_filter(text) for text in args.where or ()])
+    X, y, patients = cases.vectors.astype(np.float64), cases.grades, cases.groups()
     print(f"{len(y)} images\n")
     print("| setting | S-NDCG at the start | after | NDCG (20) | less no ascent | kappa |")
     print("|---|---|---|---|---|---|")

@@ -7,10 +7,11 @@ from typing import Any
 from cbir.encoders.built_in import check_trainable_encoder
 from cbir.errors import InvalidInput
 from cbir.grading.adarank import AdaRank
-from cbir.grading.baselines import ClassificationGrader, OrdinalRegression, RegressionGrader
+from cbir.grading.baselines import ClassificationGrader, RegressionGrader
 from cbir.grading.cnn_ranker import LOSSES as CNN_LOSSES
 from cbir.grading.cnn_ranker import CnnRanker
 from cbir.grading.image_window import parse_windows
+from cbir.grading.ordinal_regression import OrdinalRegression
 from cbir.grading.rankboost import RankBoost
 from cbir.grading.s_ndcg_ranker import SNdcgRanker
 from cbir.grading.tuned_cnn_ranker import SIDE, TunedCnnRanker

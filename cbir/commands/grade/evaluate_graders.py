@@ -16,6 +16,7 @@ from cbir.store.filter_conditions import parse_filter
 if TYPE_CHECKING:
     from cbir.grading.graded_cases import GradedCases
     from cbir.grading.grader_evaluation import GraderEvaluation, Split
+    from cbir.grading.interval_coverage import IntervalCoverage
 
 
 def evaluate_graders(
@@ -59,6 +60,15 @@ def evaluate_graders(
     where: options.Where = None,
     lists: Annotated[str, Option("--list-size", help="Images per list for NDCG, or all.")] = "20",
     smooth: grade_options.SmoothingText = "thresholds",
+    coverage: Annotated[
+        float | None,
+        Option(
+            min=0.01,
+            max=0.99,
+            help="Also measure the intervals of this coverage: the share of grades that they contain, for each grade "
+            "shown, and the share of images refused as unlike the graded ones. For rankers, at most twice as long.",
+        ),
+    ] = None,
     seed: Annotated[int, Option(min=0, help="Random seed of folds and lists.")] = 0,
     report: Annotated[Path | None, Option(help="Folder for figures and a table.")] = None,
     format: Printed = OutputFormat.text,
@@ -66,9 +76,11 @@ def evaluate_graders(
     """Evaluate graders on images held out from fitting."""
     import numpy as np
 
+    from cbir import grading
     from cbir.grading import grader_evaluation as measuring
     from cbir.grading.graded_cases import read_graded_cases, require_grades
     from cbir.grading.grading_features import case_features, picture_maps
+    from cbir.grading.interval_coverage import measure_interval_coverage
     from cbir.grading.ranker_options import RankerOptions, parse_list_size
     from cbir.models.linear.grouped_folds import group_folds
 
@@ -78,6 +90,8 @@ def evaluate_graders(
     size, smoothed = parse_list_size(lists, "--list-size"), grade_options.smoothing(smooth)
     for name in names:
         measuring.check_grader_name(name)
+        if coverage is not None and name not in grading.all_names():
+            raise InvalidInput(f"--coverage is for rankers; {name} has no intervals")
     given = RankerOptions(
         kernel=kernel,
         form=form,
@@ -135,16 +149,33 @@ def evaluate_graders(
             )
             for name in names
         ]
+        intervals = {
+            name: measure_interval_coverage(
+                grading.make_ranker(name, seed=seed, **parameters[name]),
+                features[name],
+                cases.grades,
+                splits,
+                patients,
+                smoothed,
+                coverage,
+            )
+            for name in names
+            if coverage is not None
+        }
     if report is not None:
         from cbir.grading.grading_report import write_grading_report
 
         write_grading_report(results, report)
     if format is OutputFormat.text:
         _print_comparison(results)
-    elif len(results) == 1:
-        print_json(results[0].overall, strict=True)
-    else:
-        print_json({result.name: result.overall for result in results}, strict=True)
+        for name, measured in intervals.items():
+            _print_intervals(name, measured)
+        return
+    shown = {
+        result.name: {**result.overall, **({"intervals": intervals[result.name]} if intervals else {})}
+        for result in results
+    }
+    print_json(shown[names[0]] if len(results) == 1 else shown, strict=True)
 
 
 def _split(cases: "GradedCases", test_cases: "GradedCases") -> "list[Split]":
@@ -184,4 +215,26 @@ def _print_comparison(results: "Sequence[GraderEvaluation]") -> None:
             f"{pair.one} - {pair.other}: {pair.difference:+.4f} [{pair.low:+.4f}, {pair.high:+.4f}], "
             f"p = {pair.p:.3g}",
             highlight=False,
+        )
+
+
+def _print_intervals(name: str, measured: "IntervalCoverage") -> None:
+    from rich.table import Table
+
+    table = Table("grade shown", "images", "covered", "mean width", box=None)
+    for region in measured["regions"]:
+        table.add_row(
+            f"{region['grade']:g}",
+            f"{region['images']}",
+            f"{region['covered']:.3f}",
+            f"{region['width']:.2f}",
+        )
+    images = sum(region["images"] for region in measured["regions"])
+    table.add_row("all", f"{images}", f"{measured['covered']:.3f}", f"{measured['width']:.2f}")
+    console = results_console()
+    console.print(f"{name}: intervals of {measured['coverage']:.0%}", highlight=False)
+    console.print(table)
+    if measured["refused"] is not None:
+        console.print(
+            f"{measured['refused']:.1%} of the images refused as unlike the others", highlight=False
         )

@@ -1,7 +1,7 @@
 """RankingSVM (Joachims 2002) without forming pairs: truncated Newton on the primal (Lee & Lin 2014, PRSVM+)."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,11 +143,11 @@ class _PairLoss:
 
     def slopes(self, scores: Floats) -> Floats:
         """Compute the derivative (n,) of the sum with respect to the `scores`."""
-        return np.sum([factor * part.slopes(scores) for factor, part in self.parts], axis=0)
+        return cast(Floats, sum(factor * part.slopes(scores) for factor, part in self.parts))
 
     def times(self, values: Floats) -> Floats:
         """Compute the second derivative of the sum times `values` (n,)."""
-        return np.sum([factor * part.times(values) for factor, part in self.parts], axis=0)
+        return cast(Floats, sum(factor * part.times(values) for factor, part in self.parts))
 
 
 class _Active:

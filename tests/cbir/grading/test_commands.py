@@ -137,6 +137,18 @@ def test_options_of_a_ranker(folder):
     assert "ranking-svm does not take --steps" in str(refused.exception)
 
 
+def test_coverage_of_the_intervals(folder):
+    options = ["--collection", folder, "--ranker", "ranking-svm", "--coverage", 0.8]
+    found = said("evaluate", *options)
+    assert list(found) == [*KEYS, "intervals"]
+    assert sum(region["images"] for region in found["intervals"]["regions"]) == 57
+    assert 0.5 < found["intervals"]["covered"] <= 1
+    assert "intervals of 80%" in run("evaluate", *options).output
+    assert "covered" in run("evaluate", *options).output
+    refused = run("evaluate", "--collection", folder, "--ranker", "ordinal", "--coverage", 0.8)
+    assert "ordinal has no intervals" in str(refused.exception)
+
+
 def test_linear_discriminant_analysis(folder):
     by_command = said("evaluate", "--collection", folder, "--ranker", "classification", "--classifier", "lda")
     with Collection(folder) as collection:
@@ -238,6 +250,19 @@ def test_newly_graded_images_join_the_list(folder, tmp_path):
         with collection.writer() as writer:
             writer.delete([neighbour.image_id])
         assert grading.by_image(image).graded == 57
+
+
+def test_conditions_are_kept(folder, tmp_path):
+    kept = said("fit", "--collection", folder, "--ranker", "ranking-svm", "--where", "half=0")
+    assert kept["images"] == 30
+    assert said("predict", tmp_path / "40.png", "--collection", folder)["graded"] == 30
+    with Collection(folder) as collection:
+        other = next(r.image_id for _, r in collection.iterate() if r.labels["half"] == "1")
+        with collection.writer() as writer:
+            writer.set_labels(other, {"half": "0"})
+    assert (
+        said("predict", tmp_path / "0.png", "--collection", folder)["graded"] == 30
+    )  # without the picture itself
 
 
 def test_before_fit(folder):

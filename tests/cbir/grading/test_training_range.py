@@ -1,10 +1,12 @@
 """Images that are unlike the graded ones get no grade."""
 
+import cv2
 import numpy as np
 import pytest
 from sklearn.neighbors import NearestNeighbors
+from typer.testing import CliRunner
 
-from cbir.descriptors import get as descriptor
+from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.grading import make_ranker
 from cbir.grading.graded_cases import read_graded_cases
@@ -12,11 +14,11 @@ from cbir.grading.grader import Grader, fit_grader
 from cbir.grading.grader_evaluation import evaluate_grader
 from cbir.grading.training_range import fit_training_range
 from cbir.images import Image
+from cbir.main import app
 from cbir.models.linear.grouped_folds import group_folds
 from cbir.store import Collection
-from cbir.store import profile as profiles
-from cbir.store.records import add_labels, describe_record
-from tests.cbir.grading.cases import drawn
+from service.app import create_app
+from tests.cbir.grading.cases import collection_of, drawn
 
 
 def standardised(count=160):
@@ -56,40 +58,45 @@ def test_too_few_to_know():
     assert fit_training_range(values, np.zeros(120, str)) is None
 
 
-def collection_of(folder, order):
-    """A collection of 120 pictures with grades, in this order."""
-    made = Collection.create(folder, profiles.get("color_layout"))
-    entries = []
-    for number in order:
-        random = np.random.default_rng(number)
-        grade = number % 3
-        pixels = np.clip(random.normal(60 + 50 * grade, 12, (32, 32)), 0, 255).astype(np.uint8)
-        pixels = np.kron(pixels[::8, ::8], np.ones((8, 8), np.uint8))
-        image = Image(pixels)
-        record = describe_record(image, source=f"{number}.png", source_stamp="1", secret=made.secret)
-        labels = {"grade": str(grade), "patient": f"Doe^{number // 2}"}
-        entries.append((add_labels(record, labels, made.secret), descriptor("color_layout")(image)))
-    with made.writer() as writer:
-        writer.add(entries)
-        writer.finish()
-    return made
-
-
-@pytest.mark.slow
-def test_a_grader_refuses_what_it_was_not_fitted_to(tmp_path):
-    with collection_of(tmp_path / "collection", range(120)) as collection:
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A collection whose grader refuses unlike images."""
+    folder = tmp_path_factory.mktemp("fitted") / "collection"
+    with collection_of(folder, range(120)) as collection:
         fit_grader(collection, "grade", make_ranker("ranking-svm", kernel="auto"), smoothing="thresholds")
+    return folder
+
+
+def unlike():
+    """A picture of stripes above and below."""
+    pixels = np.zeros((32, 32), np.uint8)
+    pixels[:, ::2] = 255
+    pixels[:16] = 0
+    return pixels
+
+
+def test_a_grader_refuses_what_it_was_not_fitted_to(fitted):
+    with Collection(fitted) as collection:
         grader = Grader(collection, "grade")
         like = np.kron(
             np.clip(np.random.default_rng(999).normal(110, 12, (4, 4)), 0, 255).astype(np.uint8),
             np.ones((8, 8), np.uint8),
         )
         assert abs(grader.by_image(Image(like)).grade - 1) <= 1
-        unlike = np.zeros((32, 32), np.uint8)
-        unlike[:, ::2] = 255
-        unlike[:16] = 0
         with pytest.raises(InvalidInput, match="unlike the graded ones"):
-            grader.by_image(Image(unlike))
+            grader.by_image(Image(unlike()))
+
+
+@pytest.mark.slow
+def test_command_and_api_give_the_reason(fitted, tmp_path):
+    path = tmp_path / "unlike.png"
+    cv2.imwrite(str(path), unlike())
+    refused = CliRunner().invoke(app, ["grade", "predict", str(path), "--collection", str(fitted)])
+    assert "no grade: the image is unlike the graded ones" in str(refused.exception)
+    client = create_app(fitted, settings.load()).test_client()
+    answer = client.post("/v1/grade", data=path.read_bytes(), content_type="image/png")
+    assert answer.status_code == 422
+    assert str(refused.exception) == answer.json["detail"]
 
 
 def test_a_collection_of_the_same_files_gives_the_same_figures(tmp_path):
