@@ -57,12 +57,9 @@ def write_phantoms(
     InvalidInput
         For a value out of range, or a folder that cannot be written or holds phantoms of other settings.
     """
-    if count < 1:
-        raise InvalidInput(f"count {count} is too small: at least 1 phantom")
+    check_numbers(count, seed, "phantom")
     if format not in SUFFIX:
         raise InvalidInput(f"format {format!r} is unknown: png or dicom")
-    if seed < 0:
-        raise InvalidInput(f"seed {seed} must not be negative")
     check_size(size)
     folder = Path(folder)
     with writable_folder(folder, {"format": format, "seed": seed, "size": size}):
@@ -78,6 +75,14 @@ def write_phantoms(
         manifest = folder / "manifest.csv"
         write_file(manifest, _manifest(count, seed, SUFFIX[format]).encode())
     return manifest
+
+
+def check_numbers(count: int, seed: int, drawn: str) -> None:
+    """Raise InvalidInput for a negative seed, or a count below 1 of what is `drawn`."""
+    if count < 1:
+        raise InvalidInput(f"count {count} is too small: at least 1 {drawn}")
+    if seed < 0:
+        raise InvalidInput(f"seed {seed} must not be negative")
 
 
 @contextmanager

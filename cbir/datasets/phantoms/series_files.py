@@ -22,7 +22,7 @@ from cbir.datasets.phantoms.body_volume import (
 from cbir.datasets.phantoms.dicom_encoding import FIRST_DAY, phantom_uid
 from cbir.datasets.phantoms.drawing import check_size
 from cbir.datasets.phantoms.lesions import NO_LESION
-from cbir.datasets.phantoms.phantom_files import writable_folder, write_file
+from cbir.datasets.phantoms.phantom_files import check_numbers, writable_folder, write_file
 from cbir.errors import InvalidInput
 
 MAX_VOXELS = 2**26  # of a series, which is drawn as a whole in some 20 bytes for each
@@ -71,10 +71,7 @@ def write_phantom_series(
     InvalidInput
         For a value out of range, or a folder that cannot be written or holds phantoms of other settings.
     """
-    if count < 1:
-        raise InvalidInput(f"count {count} is too small: at least 1 series")
-    if seed < 0:
-        raise InvalidInput(f"seed {seed} must not be negative")
+    check_numbers(count, seed, "series")
     check_size(size)
     check_slices(slices)
     if slices * size**2 > MAX_VOXELS:
