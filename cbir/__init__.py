@@ -9,6 +9,7 @@ docs/python.md explains these functions. They are imported when they are used.
 """
 
 from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,26 +21,28 @@ if TYPE_CHECKING:
     from cbir.python_api.describe_image_file import describe as describe
     from cbir.python_api.evaluate_collection import Evaluation as Evaluation
     from cbir.python_api.evaluate_collection import evaluate as evaluate
-    from cbir.python_api.index_folder import index as index
+    from cbir.python_api.index_folder import index_folder
     from cbir.rerank.rerank_vectors import rerank_vectors as rerank_vectors
     from cbir.search.hits import Hits as Hits
     from cbir.search.search_models import Hit as Hit
 
+    index = index_folder
+
 __version__ = "0.1.0"
 
-MODULES = {  # of the names that importing cbir alone does not load
-    "CbirError": "cbir.errors",
-    "Client": "cbir.client",
-    "Evaluation": "cbir.python_api.evaluate_collection",
-    "Hit": "cbir.search.search_models",
-    "Hits": "cbir.search.hits",
-    "OpenCollection": "cbir.python_api.collection_search",
-    "QueryOptions": "cbir.ingest.query_file",
-    "describe": "cbir.python_api.describe_image_file",
-    "evaluate": "cbir.python_api.evaluate_collection",
-    "index": "cbir.python_api.index_folder",
-    "open": "cbir.python_api.collection_search",
-    "rerank_vectors": "cbir.rerank.rerank_vectors",
+OBJECTS = {  # that importing cbir alone does not load
+    "CbirError": "cbir.errors:CbirError",
+    "Client": "cbir.client:Client",
+    "Evaluation": "cbir.python_api.evaluate_collection:Evaluation",
+    "Hit": "cbir.search.search_models:Hit",
+    "Hits": "cbir.search.hits:Hits",
+    "OpenCollection": "cbir.python_api.collection_search:OpenCollection",
+    "QueryOptions": "cbir.ingest.query_file:QueryOptions",
+    "describe": "cbir.python_api.describe_image_file:describe",
+    "evaluate": "cbir.python_api.evaluate_collection:evaluate",
+    "index": "cbir.python_api.index_folder:index_folder",
+    "open": "cbir.python_api.collection_search:open",
+    "rerank_vectors": "cbir.rerank.rerank_vectors:rerank_vectors",
 }
 
 
@@ -47,10 +50,10 @@ def __getattr__(name: str) -> Any:
     """Import a name of the API: FAISS, OpenCV and the database take a second."""
     if name == "rerank":  # a package, which can be called
         return import_module("cbir.rerank")
-    if name not in MODULES:
+    if name not in OBJECTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(MODULES[name]), name)
+    return resolve_name(OBJECTS[name])
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *MODULES, "rerank"})
+    return sorted({*globals(), *OBJECTS, "rerank"})

@@ -17,7 +17,7 @@ Yes = Annotated[bool, Option("--yes", help="Do not ask.")]
 DryRun = Annotated[bool, Option("--dry-run", help="Say how many images there are, and change nothing.")]
 
 
-def delete_images(
+def delete_from_collection(
     collection: options.Folder,
     image_ids: Annotated[list[str] | None, Argument(help="Ids of the images.")] = None,
     where: Annotated[list[str] | None, Option(help="Also delete images with this label. Repeatable.")] = None,

@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from cbir.commands import options
-from cbir.commands.delete_images import delete_images, erase_patient, patient_keys
+from cbir.commands.delete_images import delete_from_collection, erase_patient, patient_keys
 from cbir.commands.lazy_commands import LazyCommands
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
 from cbir.errors import CollectionDamaged, InvalidInput
@@ -47,7 +47,7 @@ class CollectionCommands(LazyCommands):
 app = typer.Typer(
     cls=CollectionCommands, no_args_is_help=True, add_completion=False, help="Look after a collection."
 )
-app.command("delete")(delete_images)
+app.command("delete")(delete_from_collection)
 app.command("erase-patient")(erase_patient)
 
 

@@ -35,11 +35,11 @@ class QueryOptions:
             )
 
 
-WHOLE = QueryOptions()
+WHOLE_FILE = QueryOptions()
 
 
 def read_query_file(
-    path: Path, limits: Limits, grid: VolumeGrid | None = None, part: QueryOptions = WHOLE
+    path: Path, limits: Limits, grid: VolumeGrid | None = None, part: QueryOptions = WHOLE_FILE
 ) -> Image:
     """Read a query image.
 

@@ -12,7 +12,7 @@ from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.images import Image, Region
 from cbir.images.image import Window
-from cbir.ingest.query_file import WHOLE, QueryOptions
+from cbir.ingest.query_file import WHOLE_FILE, QueryOptions
 from cbir.python_api.collection_images import CollectionImages, list_conditions
 from cbir.python_api.query_input import read_example, read_region, require_id
 from cbir.search import Request, Searcher, Stopwatch
@@ -126,7 +126,7 @@ class OpenCollection(CollectionImages):
             answer = self._searcher.by_text(text, request, watch)
         return Hits.from_answer(answer, self.thumbnail)
 
-    def read(self, example: Any, part: QueryOptions = WHOLE) -> Image:
+    def read(self, example: Any, part: QueryOptions = WHOLE_FILE) -> Image:
         """Read an image as a search does, or a series in a collection of CT series.
 
         Parameters
@@ -147,7 +147,7 @@ class OpenCollection(CollectionImages):
             raise InvalidInput("frame, window: only of a file; an image of the collection has its own")
         return read_region(image_id, part.region, self.collection, self.limits)
 
-    def describe(self, image: Any, part: QueryOptions = WHOLE) -> NDArray[np.float32]:
+    def describe(self, image: Any, part: QueryOptions = WHOLE_FILE) -> NDArray[np.float32]:
         """Return the raw vector (d,) float32 of an `image`, or of a `part`, by the collection's profile."""
         descriptor = self.profile.load_descriptor(self.settings.device)
         return np.asarray(descriptor(self.read(image, part)), np.float32)

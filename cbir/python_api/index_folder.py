@@ -11,7 +11,7 @@ GROUP = "cbir.functions"
 Source = str | os.PathLike[str]
 
 
-def index(
+def index_folder(
     sources: Source | Sequence[Source], collection: Source, labels: Source | None = None, **options: Any
 ) -> Any:
     """Add images to a collection, as `cbir index` does. An interrupted call continues when it is repeated.

@@ -7,7 +7,7 @@ from typing import Any
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import Image, Limits, Region, crop, decode, from_array
 from cbir.images.volume import VolumeGrid
-from cbir.ingest.query_file import WHOLE, QueryOptions, read_query_file
+from cbir.ingest.query_file import WHOLE_FILE, QueryOptions, read_query_file
 from cbir.ingest.query_volume import decode_query_volume
 from cbir.query_image import select_frame
 from cbir.search.query_kinds import image_id_of, is_array
@@ -16,7 +16,7 @@ from cbir.store import Collection
 
 
 def read_example(
-    example: Any, limits: Limits, grid: VolumeGrid | None = None, part: QueryOptions = WHOLE
+    example: Any, limits: Limits, grid: VolumeGrid | None = None, part: QueryOptions = WHOLE_FILE
 ) -> Image:
     """Return the image of an example from outside of a collection.
 

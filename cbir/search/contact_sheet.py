@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from cbir.search.hit_cards import render_cards, render_picture, style_sheet
+from cbir.search.hit_cards import card_style, render_cards, render_picture
 from cbir.search.search_models import Hit
 
 PAGE_STYLE = """
@@ -53,7 +53,7 @@ def render_sheet(
     title : str
         Heading.
     """
-    style = PAGE_STYLE + style_sheet()
+    style = PAGE_STYLE + card_style()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'"
     yield (
@@ -66,10 +66,10 @@ def render_sheet(
     )
     for row in rows:
         pictures = "".join(f"<li>{render_picture(jpeg, 'query')}</li>" for jpeg in row.pictures)
-        shown = f'<ol class="cbir-hits">{pictures}</ol>' if pictures else ""
+        examples = f'<ol class="cbir-hits">{pictures}</ol>' if pictures else ""
         hits = render_cards(row.hits, read_picture)
         yield (
-            f'<section><header class="query"><h2>{escape(row.name)}</h2>{shown}'
+            f'<section><header class="query"><h2>{escape(row.name)}</h2>{examples}'
             f'<p class="soft">{escape(row.note)}</p></header><div>{hits}</div></section>\n'
         )
     yield "</body></html>\n"

@@ -10,14 +10,14 @@ from cbir.search.search_models import Hit
 NO_PICTURE = "no picture: its file is missing or has changed, or text may be burned in"
 
 
-def style_sheet() -> str:
+def card_style() -> str:
     """Return the CSS of the cards."""
     return files("cbir.search").joinpath("hits.css").read_text(encoding="utf-8")
 
 
 def style_element() -> str:
     """Return the CSS of the cards as an element."""
-    return f"<style>{style_sheet()}</style>"
+    return f"<style>{card_style()}</style>"
 
 
 def render_cards(hits: Sequence[Hit], read_picture: Callable[[Hit], bytes | None]) -> str:

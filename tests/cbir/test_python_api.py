@@ -64,7 +64,7 @@ def test_importing_the_client_loads_neither_vectors_nor_images():
 
 
 def test_every_name_of_the_api_can_be_imported_and_is_documented():
-    for name in cbir.MODULES:
+    for name in cbir.OBJECTS:
         assert getattr(cbir, name).__doc__
         assert name in dir(cbir)
     with pytest.raises(AttributeError, match="no attribute 'serch'"):
