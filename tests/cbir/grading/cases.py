@@ -1,5 +1,6 @@
 """Graded cases whose order is known, for the tests of grading."""
 
+import cv2
 import numpy as np
 
 from cbir.descriptors import get as descriptor
@@ -19,8 +20,8 @@ def drawn(count=120, dimensions=6, levels=4, noise=0.5, seed=0):
     return X, 1.0 + np.searchsorted(cuts, severity), np.arange(count) // 2
 
 
-def collection_of(folder, order):
-    """A collection of 120 pictures with grades, in this order."""
+def collection_of(folder, order, pictures=None):
+    """A collection of pictures with grades, in this order; their files are in the folder `pictures`."""
     made = Collection.create(folder, profiles.get("color_layout"))
     entries = []
     for number in order:
@@ -29,7 +30,11 @@ def collection_of(folder, order):
         pixels = np.clip(random.normal(60 + 50 * grade, 12, (32, 32)), 0, 255).astype(np.uint8)
         pixels = np.kron(pixels[::8, ::8], np.ones((8, 8), np.uint8))
         image = Image(pixels)
-        record = describe_record(image, source=f"{number}.png", source_stamp="1", secret=made.secret)
+        source = f"{number}.png"
+        if pictures is not None:
+            source = str(pictures / source)
+            cv2.imwrite(source, pixels)
+        record = describe_record(image, source=source, source_stamp="1", secret=made.secret)
         labels = {"grade": str(grade), "patient": f"Doe^{number // 2}"}
         entries.append((add_labels(record, labels, made.secret), descriptor("color_layout")(image)))
     with made.writer() as writer:
