@@ -48,7 +48,7 @@ class BayesianRanker(SampledRanker):
     seed: int = 0
     device: str = "cpu"
 
-    sampled_batch: ClassVar[int] = 240
+    sampled_batch: ClassVar[int] = 120
 
     def __post_init__(self) -> None:
         super().__post_init__()

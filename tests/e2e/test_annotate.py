@@ -4,6 +4,7 @@
 """
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -151,3 +152,47 @@ def test_killed_twice_while_judging(
         f"{len(said)} judgements; unseen pairs right: {before:.1%} after round 1, {now:.1%} after {learnt.after}"
     )
     assert now > before
+
+
+@pytest.mark.timeout(900)
+def test_a_second_opinion_after_the_last_round_is_learnt(
+    collection: Path, browser: sync_api.Browser, start: Callable[..., Annotating], tmp_path: Path
+) -> None:
+    study = tmp_path / "study"
+    options = [
+        "--rounds",
+        1,
+        "--start",
+        4 / IMAGES,
+        "--overlap",
+        1,
+        "--side",
+        32,
+        "--epochs",
+        1,
+        "--steps",
+        0,
+    ]
+    running = start("--collection", collection, "--study-dir", study, "--port", "0", *map(str, options))
+    for judgements, who in ((4, "Dr. Ada"), (8, "Dr. Bob")):
+        context = browser.new_context()
+        context.set_default_timeout(PATIENCE_MS)
+        page, pair = context.new_page(), None
+        introduce(page, running.address, who)
+        while (pair := on_screen(page, pair)) is not None:
+            page.keyboard.press("ArrowLeft")
+        until(page, f"{UNSENT} === 0")
+        context.close()
+        assert len(read_journal(study / "judgements.jsonl")) == judgements
+        assert learnt_from(study, judgements) == judgements
+
+
+def learnt_from(study: Path, judgements: int) -> int:
+    """Wait for a ranker that learnt from so many judgements; the number of the latest one."""
+    end = time.monotonic() + LEARNING_SECONDS
+    while time.monotonic() < end:
+        model = study_models.latest_model(study)
+        if model is not None and model.judgements >= judgements:
+            return model.judgements
+        time.sleep(0.2)
+    return model.judgements if model else 0
