@@ -18,8 +18,8 @@ CHECKED = 1000  # images whose neighbours are compared with the exact ones
 PEER_PROBES = 16  # lists of the inverted file that a search reads
 
 
-def by_inverted_file(vectors: Floats) -> np.ndarray[Any, Any]:
-    """Return the neighbours (n, k) of unit vectors (n, d) by searching an inverted file of half precision."""
+def by_inverted_file(vectors: Floats, rows: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
+    """Return the neighbours (n, k) of unit vectors (n, d), or of some rows, by an inverted file of half precision."""
     count, dimensions = vectors.shape
     lists = 2 * int(np.sqrt(count))
     flat = faiss.IndexFlatL2(dimensions)
@@ -27,8 +27,9 @@ def by_inverted_file(vectors: Floats) -> np.ndarray[Any, Any]:
     index.cp.niter, index.cp.max_points_per_centroid, index.nprobe = 6, 64, PEER_PROBES
     index.train(vectors[spread_rows(count, 64 * lists)])
     index.add(vectors)
-    nearest = index.search(vectors, knn.NEAREST + 1)[1]
-    order = np.argsort(nearest == np.arange(count)[:, None], axis=1, kind="stable")[:, : knn.NEAREST]
+    rows = np.arange(count) if rows is None else rows
+    nearest = index.search(vectors if len(rows) == count else vectors[rows], knn.NEAREST + 1)[1]
+    order = np.argsort(nearest == rows[:, None], axis=1, kind="stable")[:, : knn.NEAREST]
     return np.take_along_axis(nearest, order, axis=1)
 
 
@@ -49,6 +50,7 @@ def main() -> None:
         "--jitter", type=float, default=0.6, help="length of the noise, in lengths of a vector"
     )
     parser.add_argument("--peer", action="store_true", help="also search the inverted file")
+    parser.add_argument("--peer-recall", action="store_true", help="only the recall of the inverted file")
     options = parser.parse_args()
     base, results = base_vectors(options.base, options.dimensions), []
     for count in options.images:
@@ -61,17 +63,25 @@ def main() -> None:
             wall, cpu = time.perf_counter(), time.process_time()
             rows = find(vectors)
             wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-            shared = [
-                len(np.intersect1d(rows[row], nearest))
-                for row, nearest in zip(checked, _by_rank(exact, checked), strict=True)
-            ]
-            recall = float(np.mean(shared)) / knn.NEAREST
+            recall = recall_of(rows[checked], exact, checked)
             print(
                 f"{count:9} {method:<14} {wall:8.1f} s, {cpu:8.1f} s of a core, recall {recall:.4f}",
                 flush=True,
             )
             results.append({"images": count, "method": method, "s": wall, "cpu_s": cpu, "recall": recall})
+        if options.peer_recall:
+            recall = recall_of(by_inverted_file(vectors, checked), exact, checked)
+            print(f"{count:9} inverted file, recall {recall:.4f}", flush=True)
+            results.append({"images": count, "method": "inverted file", "recall": recall})
     print(json.dumps({"bench": "knn_graph", "dimensions": base.shape[1], "results": results}))
+
+
+def recall_of(found: np.ndarray[Any, Any], exact: Any, rows: Any) -> float:
+    """Return the share of the exact neighbours that is among those found for some rows (m, k)."""
+    shared = [
+        len(np.intersect1d(own, nearest)) for own, nearest in zip(found, _by_rank(exact, rows), strict=True)
+    ]
+    return float(np.mean(shared)) / knn.NEAREST
 
 
 def _by_rank(exact: Any, rows: Any) -> list[Any]:

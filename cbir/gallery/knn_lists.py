@@ -1,7 +1,7 @@
 """k nearest neighbours in a large gallery: lists of an inverted file are compared by matrix products."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import faiss
 import numpy as np
@@ -89,37 +89,57 @@ def nearest_in_lists(lists: UnitLists, k: int) -> tuple[NDArray[np.int32], Float
     rows = np.full((count, k), -1, np.int32)
     squared = np.full((count, k), np.inf, np.float32)
 
-    def compare(block: slice, list_number: int) -> None:
-        candidates = _candidates(lists, block, list_number)
-        others = lists.units[candidates].astype(np.float32)
-        own = lists.units[block].astype(np.float32)
-        products = own @ others.T
-        products[candidates[None, :] == np.arange(block.start, block.stop)[:, None]] = -np.inf
-        nearest = _largest(products, k)
-        # Rounding to half precision changed lengths: a copy is at distance 0 all the same.
-        norms = np.einsum("ij,ij->i", others, others)
-        best = np.take_along_axis(products, nearest, axis=1)
-        apart = np.einsum("ij,ij->i", own, own)[:, None] + norms[nearest] - 2.0 * best
-        apart = np.maximum(apart, 0.0)
-        by_distance = np.argsort(apart, axis=1, kind="stable")
-        own_rows, found = lists.order[block], apart.shape[1]
-        ordered = np.take_along_axis(apart, by_distance, axis=1)
-        neighbours = lists.order[candidates[np.take_along_axis(nearest, by_distance, axis=1)]]
-        rows[own_rows, :found] = np.where(np.isfinite(ordered), neighbours, -1)
-        squared[own_rows, :found] = ordered
+    def compare(images: slice, list_number: int) -> None:
+        candidates = _Candidates()
+        for first in range(images.start, images.stop, COMPARED):
+            block = slice(first, min(first + COMPARED, images.stop))
+            candidates = candidates.of(lists, block, list_number)
+            own = lists.units[block].astype(np.float32)
+            products = own @ candidates.units.T
+            itself = np.arange(block.start, block.stop) - candidates.pieces[0].start
+            products[np.arange(len(own)), itself] = -np.inf
+            nearest = _largest(products, k)
+            # Rounding to half precision changed lengths: a copy is at distance 0 all the same.
+            best = np.take_along_axis(products, nearest, axis=1)
+            apart = np.einsum("ij,ij->i", own, own)[:, None] + candidates.norms[nearest] - 2.0 * best
+            apart = np.maximum(apart, 0.0)
+            by_distance = np.argsort(apart, axis=1, kind="stable")
+            own_rows, found = lists.order[block], apart.shape[1]
+            ordered = np.take_along_axis(apart, by_distance, axis=1)
+            neighbours = candidates.rows[np.take_along_axis(nearest, by_distance, axis=1)]
+            rows[own_rows, :found] = np.where(np.isfinite(ordered), neighbours, -1)
+            squared[own_rows, :found] = ordered
 
-    for_each(_blocks(lists), compare, cores())
+    for_each(_all_lists(lists), compare, cores())
     return rows, squared
 
 
-def _blocks(lists: UnitLists) -> Iterator[tuple[slice, int]]:
-    """Yield positions of at most COMPARED images of one list, with its number."""
+def _all_lists(lists: UnitLists) -> Iterator[tuple[slice, int]]:
+    """Yield the positions of the images of each list, with its number."""
     for number, (start, stop) in enumerate(zip(lists.starts[:-1], lists.starts[1:], strict=True)):
-        for first in range(int(start), int(stop), COMPARED):
-            yield slice(first, min(first + COMPARED, int(stop))), number
+        yield slice(int(start), int(stop)), number
 
 
-def _candidates(lists: UnitLists, block: slice, list_number: int) -> Rows:
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """Images to compare a block with: pieces of the order, gallery rows, units (c, d) float32, squared lengths."""
+
+    pieces: Sequence[slice] = ()
+    rows: Rows = field(default_factory=lambda: np.empty(0, np.int64))
+    units: Floats = field(default_factory=lambda: np.empty((0, 0), np.float32))
+    norms: Floats = field(default_factory=lambda: np.empty(0, np.float32))
+
+    def of(self, lists: UnitLists, block: slice, list_number: int) -> "_Candidates":
+        """Return the candidates of a block: these, unless it has others than the block before."""
+        pieces = _pieces(lists, block, list_number)
+        if pieces == self.pieces:
+            return self
+        units = np.concatenate([lists.units[piece] for piece in pieces]).astype(np.float32)
+        rows = np.concatenate([lists.order[piece] for piece in pieces])
+        return _Candidates(pieces, rows, units, np.einsum("ij,ij->i", units, units))
+
+
+def _pieces(lists: UnitLists, block: slice, list_number: int) -> list[slice]:
     """Return the positions of the images to compare a block with: of its list, then of the next nearest.
 
     At most MOST times the mean list, so that many copies of one image, which share a list, are not all compared.
@@ -127,14 +147,14 @@ def _candidates(lists: UnitLists, block: slice, list_number: int) -> Rows:
     most = max(int(MOST * len(lists.order) / len(lists.near)), COMPARED)
     start, stop = int(lists.starts[list_number]), int(lists.starts[list_number + 1])
     start = max(start, min(block.start - (most - COMPARED) // 2, stop - most))
-    pieces = [np.arange(start, min(start + most, stop))]
-    left = most - len(pieces[0])
+    pieces = [slice(start, min(start + most, stop))]
+    left = most - (pieces[0].stop - start)
     for number in lists.near[list_number]:
-        first, last = lists.starts[number], lists.starts[number + 1]
+        first, last = int(lists.starts[number]), int(lists.starts[number + 1])
         if number != list_number and left > 0:
-            pieces.append(np.arange(first, min(last, first + left)))
-            left -= len(pieces[-1])
-    return np.concatenate(pieces)
+            pieces.append(slice(first, min(last, first + left)))
+            left -= pieces[-1].stop - first
+    return pieces
 
 
 def _largest(products: Floats, k: int) -> Rows:

@@ -101,7 +101,8 @@ class KernelExpansion:
 
         Vectors with negative coefficients can only lower a value, so those with positive ones, few in an ensemble
         with many negative examples, bound it from above; only rows whose bound reaches the k-th best are computed.
-        Where too many are as good as that but for rounding, all are, so that the answer does not depend on k.
+        Where more than REFINED are as good as the k-th best but for rounding, all are, so that the answer does not
+        depend on k.
 
         Parameters
         ----------
@@ -130,8 +131,9 @@ class KernelExpansion:
         least = self._approximate(gallery, rows[np.sort(top_k(bounds, k))]).min()
         positions = np.flatnonzero(bounds >= least - margin)
         values = self._approximate(gallery, rows[positions])
-        positions = positions[values >= values[top_k(values, k)].min() - margin]
-        if len(positions) > REFINED:
+        last = values[top_k(values, k)].min()
+        positions, values = positions[values >= last - margin], values[values >= last - margin]
+        if np.count_nonzero(values <= last + margin) > REFINED:
             return np.arange(len(rows)), self.values(gallery, rows)
         return positions, self.exact_values(gallery.vectors(rows[positions])).astype(np.float32)
 
