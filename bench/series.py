@@ -7,9 +7,11 @@ patient with the same kind of lesion in the same region of the body, the query's
 
 max, sum and frequency combine the lists of at most 20 slices of the query, with the re-ranker `auto` or none, and
 name one slice of each series, which counts for every slice of the query that shows the lesion. maxsim compares all
-slices and names one for each of them. Intervals of 95 % are bootstrapped over patients; differences are paired.
+slices and names one for each of them. A profile of CT series, such as ct-volume, has one vector for each: nothing
+is combined, and no slices are named. Intervals of 95 % are bootstrapped over patients; differences are paired.
 
     OMP_NUM_THREADS=1 python bench/series.py [--patients 84] [--profiles lite0-max huang2012]
+    OMP_NUM_THREADS=1 python bench/series.py --patients 18 --profiles lite0-max ct-volume
 """
 
 import argparse
@@ -76,17 +78,27 @@ def read_series(collection: Collection) -> dict[str, DrawnSeries]:
     return series
 
 
+def has_answer(query: DrawnSeries, series: Mapping[str, DrawnSeries], question: str) -> bool:
+    """Return whether any series answers the question; there are other patients' with 28 patients or more."""
+    if question == "same patient":
+        return True
+    others = [other for other in series.values() if other.patient != query.patient]
+    return query.kind != NO_LESION and any(query.is_right(other, question) for other in others)
+
+
 def answers_of(
     searcher: Searcher, query: DrawnSeries, exclude: Exclude
 ) -> Iterator[tuple[str, list[ImageGroup]]]:
     """Yield the name of each method, and its first groups for a query."""
+    whole = searcher.collection.profile.volume_grid is not None
     for rerank in ("auto", "none"):
         request = SimilarRequest(level=Level.series, exclude=exclude, rerank=rerank)
         _, answers = search_each_image(searcher, query.scope, request, Stopwatch())
-        for how in Combination:
-            if how is not Combination.maxsim:
-                groups = group_hits([answer.results for answer in answers], Level.series, how)
-                yield f"{how}, {rerank}", groups[: max(TOPS)]
+        for how in (Combination.max, Combination.sum, Combination.frequency)[: 1 if whole else None]:
+            groups = group_hits([answer.results for answer in answers], Level.series, how)
+            yield f"{'one vector' if whole else how}, {rerank}", groups[: max(TOPS)]
+    if whole:
+        return
     request = SimilarRequest(level=Level.series, combine=Combination.maxsim, exclude=exclude, limit=max(TOPS))
     yield "maxsim", find_similar(searcher, query.scope, request, Stopwatch()).groups
 
@@ -94,13 +106,13 @@ def answers_of(
 def recalls(
     query: DrawnSeries, groups: list[ImageGroup], series: Mapping[str, DrawnSeries], question: str
 ) -> list[float]:
-    """Return the recall of the volume at 1 and 5, and that of slices, NaN for a query without a lesion."""
+    """Return the recall of the volume at 1 and 5, and that of slices, NaN where there are none with a lesion."""
     right = [
         query.is_right(series[group.best.dicom.series], question) for group in groups if group.best.dicom
     ]
     volumes = [float(any(right[:top])) for top in TOPS]
     shown = [image_id for image_id in query.slices if query.has_lesion(image_id)]
-    if not shown:
+    if not shown or len(query.slices) == 1:
         return volumes + [np.nan] * len(TOPS)
     named = [_named_slices(group, shown) for group in groups]
     found = [
@@ -120,8 +132,10 @@ def _named_slices(group: ImageGroup, shown: list[str]) -> dict[str, str]:
 
 
 def interval(values: NDArray[np.float64]) -> str:
-    """Return mean and bootstrapped interval of the values that are not NaN."""
+    """Return mean and bootstrapped interval of the values that are not NaN, a dash without any."""
     values = values[~np.isnan(values)]
+    if not len(values):
+        return "–"
     random = np.random.default_rng(0)
     means = values[random.integers(0, len(values), (DRAWS, len(values)))].mean(axis=1)
     low, high = np.percentile(means, [2.5, 97.5])
@@ -135,7 +149,9 @@ def compare(folder: Path, profile: str) -> None:
         searcher = Searcher(collection, settings.load(rerank="none", device="cpu"))
         queries = [*series.values()][::2]
         for question, exclude in QUESTIONS.items():
-            asked = [query for query in queries if question == "same patient" or query.kind != NO_LESION]
+            asked = [query for query in queries if has_answer(query, series, question)]
+            if not asked:
+                continue
             rows: dict[str, list[list[float]]] = {}
             for query in asked:
                 for method, groups in answers_of(searcher, query, exclude):
@@ -145,7 +161,7 @@ def compare(folder: Path, profile: str) -> None:
             print("| --- | ---: | ---: | ---: | ---: |")
             for method, values in rows.items():
                 print(f"| {method} | {' | '.join(map(interval, np.array(values).T))} |")
-            for method in (name for name in rows if name != "maxsim"):
+            for method in (name for name in rows if name != "maxsim" and "maxsim" in rows):
                 gains = np.array(rows["maxsim"]) - np.array(rows[method])
                 print(f"| maxsim minus {method} | {' | '.join(map(interval, gains.T))} |", flush=True)
 

@@ -20,7 +20,7 @@ def set_alias(
 ) -> None:
     """Switch an alias to another collection, or show where it leads.
 
-    An alias can be given wherever the folder of a collection is. `cbir serve --collection chest.alias` serves its
+    Every command takes an alias in place of a collection's folder. `cbir serve --collection chest.alias` serves its
     collection as `chest`, and opens the other one for the next request when the alias is switched.
     """
     if folder is None and alias.is_dir():

@@ -48,7 +48,7 @@ def read_mirrored(connection: Connection) -> Mirrored:
 
 
 def claim_marks(connection: Connection, marks: Iterable[str]) -> None:
-    """Note that content was erased in this collection itself, whatever was carried over."""
+    """Note that content was erased in this collection itself, even if its marks were carried over before."""
     mirrored = read_mirrored(connection)
     if own := mirrored.marks.intersection(marks):
         noted = {"change": mirrored.change, "marks": sorted(mirrored.marks - own)}
