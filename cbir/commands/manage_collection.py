@@ -138,7 +138,7 @@ def compact(
     with Collection(collection) as opened:
         before = opened.info()["bytes_on_disk"]
         with opened.writer() as writer, StageBars() as bars:
-            bars.show("rebuilding the index", 0, 1)
+            bars.show("rebuilding the index")
             writer.compact(refit, history_days, deleted_days)
         after = opened.info()
     values = {"images": after["images"], "bytes_before": before, "bytes_on_disk": after["bytes_on_disk"]}
@@ -156,7 +156,7 @@ def build_index(
         if drop:
             writer.drop_candidates()
         else:
-            bars.show("building the index", 0, 1)
+            bars.show("building the index")
         images = 0 if drop else writer.build_candidates()
         print_values({"folder": str(opened.folder), "images_indexed": images}, format)
 
@@ -211,7 +211,7 @@ def export(
     """Write records and raw vectors as plain files for other tools."""
     with Collection(collection) as opened:
         with StageBars() as bars:
-            bars.show("writing", 0, 1)
+            bars.show("writing")
             exported = export_collection(opened, out, sources)
         print_values({"exported": exported, "folder": str(out)}, format)
 
@@ -238,7 +238,7 @@ def backup(
             print_values({"folder": str(out), "transactions_appended": appended}, format)
             return
         with StageBars() as bars:
-            bars.show("copying", 0, 1)
+            bars.show("copying")
             size = back_up_collection(opened, out, log)
     print_values({"folder": str(out), "bytes": size, "verified": True}, format)
 
@@ -255,6 +255,6 @@ def restore(
 ) -> None:
     """Make a collection from a backup and verify it; `--at` needs a backup with a log."""
     with StageBars() as bars:
-        bars.show("restoring", 0, 1)
+        bars.show("restoring")
         restored = restore_backup(backup, out, None if at is None else parse_moment(at))
     print_values({"folder": str(out), **asdict(restored), "verified": True}, format)

@@ -64,12 +64,20 @@ class StageBars:
             self._lines = StageLines()
             return
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
 
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
+            TimeElapsedColumn(),
             TimeRemainingColumn(),
             TextColumn("{task.fields[note]}"),
         )
@@ -89,15 +97,17 @@ class StageBars:
         else:
             self._bars.stop()
 
-    def show(self, stage: str, done: int, total: int, note: str = "") -> None:
+    def show(self, stage: str, done: int = 0, total: int | None = None, note: str = "") -> None:
         """Update the bar of a stage.
 
         Parameters
         ----------
         stage : str
             Name of the stage; a new one adds a bar.
-        done, total : int
-            Steps completed, and of the stage.
+        done : int
+            Steps completed.
+        total : int, optional
+            Steps of the stage; None if they are not known.
         note : str
             Text after the bar.
         """

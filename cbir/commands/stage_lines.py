@@ -37,13 +37,13 @@ class StageLines:
         done : int
             Steps completed.
         total : int, optional
-            Steps of the stage; None while they are counted.
+            Steps of the stage; None if they are not known.
         note : str
             Text after the counts.
         """
-        self._latest = (
-            f"{stage}: {done}{f' of {total}' if total is not None else ''}{f', {note}' if note else ''}"
-        )
+        counts = f"{done} of {total}" if total is not None else str(done or "")
+        details = ", ".join(filter(None, (counts, note)))
+        self._latest = f"{stage}: {details}" if details else stage
 
     def _print_lines(self) -> None:
         first, every = self._seconds

@@ -27,3 +27,20 @@ def test_an_unknown_total_is_left_out(capsys):
         lines.show("indexing", 7, None)
         time.sleep(0.1)
     assert capsys.readouterr().err.startswith("indexing: 7 (")
+
+
+def test_a_stage_without_steps_is_named_alone(capsys):
+    with StageLines(first=0.01, every=10) as lines:
+        lines.show("fitting", 0, None)
+        time.sleep(0.1)
+    assert capsys.readouterr().err.startswith("fitting (")
+
+
+def test_a_bar_on_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with StageBars() as bars:
+        bars.show("fitting")
+        bars.show("testing", 2, 5, "mAP 0.5")
+    printed = capsys.readouterr().err
+    assert "fitting" in printed
+    assert "2/5" in printed

@@ -135,6 +135,7 @@ def evaluate_graders(
             if test_cases is None
             else _split(cases, test_cases)
         )
+        bars.show("evaluating")
         results = [
             measuring.evaluate_grader(
                 name,

@@ -66,6 +66,7 @@ def fit_collection_grader(
     )
     estimator = grading.make_ranker(ranker, seed=seed, **given.build_all([ranker])[ranker])
     with StageBars() as bars, Collection(collection) as opened:
+        bars.show("fitting")
         model = grader.fit_grader(
             opened,
             grade_column,
