@@ -273,7 +273,7 @@ def print_epoch(history: list[dict[str, float]]) -> None:
 
 def table(results: Sequence[dict[str, Any]], kind: str) -> None:
     """Print a row per loss and number of epochs: means over the seeds, with the lowest and highest mAP."""
-    print(f"\n{kind}\n{'':<44}{'mAP':>8}{'lowest':>8}{'highest':>8}{'P@1':>8}{'P@10':>8}{'seeds':>7}{'s':>7}")
+    print(f"\n{kind}\n{'':<64}{'mAP':>8}{'lowest':>8}{'highest':>8}{'P@1':>8}{'P@10':>8}{'seeds':>7}{'s':>7}")
     by_loss: dict[str, list[dict[str, Any]]] = {}
     for row in results:
         if kind in row["results"]:
@@ -283,7 +283,7 @@ def table(results: Sequence[dict[str, Any]], kind: str) -> None:
         mean = {name: float(np.mean([row["results"][kind][name] for row in rows])) for name in MEASURES}
         maps = [row["results"][kind]["map"] for row in rows]
         seconds = float(np.mean([row.get("seconds", 0.0) for row in rows]))
-        print(f"{loss:<44}{mean['map']:>8.3f}{min(maps):>8.3f}{max(maps):>8.3f}{mean['p_at_1']:>8.3f}"
+        print(f"{loss:<64}{mean['map']:>8.3f}{min(maps):>8.3f}{max(maps):>8.3f}{mean['p_at_1']:>8.3f}"
               f"{mean['p_at_10']:>8.3f}{len(rows):>7}{seconds:>7.0f}")  # fmt: skip
 
 
