@@ -172,7 +172,7 @@ def parse_numbers(text: str | None, option: str, form: str, kind: Callable[[str]
 
 def _print_answer(hits: Hits, format: str, query: str) -> None:
     if format == "json":
-        typer.echo(Answer.model_validate(hits, from_attributes=True).model_dump_json())
+        typer.echo(hits.model_dump_json())
     elif format == "trec":
         typer.echo("\n".join(trec_lines(hits, query)), nl=bool(hits.results))
     elif format == "csv":
