@@ -94,21 +94,21 @@ def nearest_in_lists(lists: UnitLists, k: int) -> tuple[NDArray[np.int32], Float
         for first in range(images.start, images.stop, COMPARED):
             block = slice(first, min(first + COMPARED, images.stop))
             candidates = candidates.of(lists, block, list_number)
-            own = lists.units[block].astype(np.float32)
-            products = own @ candidates.units.T
+            units = lists.units[block].astype(np.float32)
+            products = units @ candidates.units.T
             itself = np.arange(block.start, block.stop) - candidates.pieces[0].start
-            products[np.arange(len(own)), itself] = -np.inf
+            products[np.arange(len(units)), itself] = -np.inf
             nearest = _largest(products, k)
             # Rounding to half precision changed lengths: a copy is at distance 0 all the same.
             best = np.take_along_axis(products, nearest, axis=1)
-            apart = np.einsum("ij,ij->i", own, own)[:, None] + candidates.norms[nearest] - 2.0 * best
-            apart = np.maximum(apart, 0.0)
-            by_distance = np.argsort(apart, axis=1, kind="stable")
-            own_rows, found = lists.order[block], apart.shape[1]
-            ordered = np.take_along_axis(apart, by_distance, axis=1)
+            distances = np.einsum("ij,ij->i", units, units)[:, None] + candidates.norms[nearest] - 2.0 * best
+            distances = np.maximum(distances, 0.0)
+            by_distance = np.argsort(distances, axis=1, kind="stable")
+            unit_rows, width = lists.order[block], distances.shape[1]
+            ordered = np.take_along_axis(distances, by_distance, axis=1)
             neighbours = candidates.rows[np.take_along_axis(nearest, by_distance, axis=1)]
-            rows[own_rows, :found] = np.where(np.isfinite(ordered), neighbours, -1)
-            squared[own_rows, :found] = ordered
+            rows[unit_rows, :width] = np.where(np.isfinite(ordered), neighbours, -1)
+            squared[unit_rows, :width] = ordered
 
     for_each(_all_lists(lists), compare, cores())
     return rows, squared

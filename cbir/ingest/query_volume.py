@@ -99,17 +99,16 @@ def _read_only_volume(
 
 def _only_series(paths: Sequence[Path], name: str, limits: Limits, read_bytes: ReadBytes) -> CtSeries:
     """Return the only series among files; those that belong to none, such as a DICOMDIR, do not matter."""
-    found = find_series(paths, limits, read_bytes)
-    if len(found.series) == 1:
-        return found.series[0]
-    if found.series:
-        raise UnreadableImage(
-            f"{name} holds {len(found.series)} series; search with the files of one of them"
-        )
-    if not found.refused:
+    files = find_series(paths, limits, read_bytes)
+    series, refused = files.series, files.refused
+    if len(series) == 1:
+        return series[0]
+    if series:
+        raise UnreadableImage(f"{name} holds {len(series)} series; search with the files of one of them")
+    if not refused:
         raise UnreadableImage(f"{name} holds no images")
-    reason = Counter(reason for _, reason in found.refused).most_common(1)[0][0]
+    reason = Counter(reason for _, reason in refused).most_common(1)[0][0]
     if len(paths) == 1 and "slices here" in reason:
         raise UnreadableImage(f"{name} is one slice; search with a folder or ZIP archive of its series")
-    file = next(file for file, given in found.refused if given == reason)
+    file = next(file for file, file_reason in refused if file_reason == reason)
     raise UnreadableImage(f"{file.name} {reason}")
