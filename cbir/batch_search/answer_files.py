@@ -32,6 +32,7 @@ class AnswerJournal:
     def __init__(self, output: Path, terms: Mapping[str, Any]) -> None:
         self.path = output.with_name(output.name + SUFFIX)
         self.done = 0
+        terms = json.loads(json.dumps(terms))  # tuples become lists, as they are read
         try:
             self._file = self.path.open("a", encoding="utf-8", newline="\n")
             if not try_lock(self._file.fileno()):

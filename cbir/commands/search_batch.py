@@ -84,7 +84,7 @@ def search_each(
         "settings": settings.model_dump(mode="json", include=DECISIVE_SETTINGS | {"rerank"}),
         "request": request.model_dump(mode="json") | {"exclude_patient": patient},
         "part": asdict(part),
-        "columns": list(COLUMNS),
+        "columns": COLUMNS,
         "queries": hashlib.sha256(stamps.encode(errors="surrogateescape")).hexdigest(),
     }
     with AnswerJournal(output, terms) as journal, StageBars() as bars:

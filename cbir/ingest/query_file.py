@@ -1,7 +1,11 @@
 """A file to search with: an image or one frame of it, or a CT series where the collection is of series."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import isfinite
+from numbers import Integral, Real
 from pathlib import Path
+from typing import Any
 
 from cbir.errors import InvalidInput
 from cbir.images import Image, Limits, Region, crop, read_images
@@ -13,7 +17,7 @@ from cbir.query_image import select_frame
 
 @dataclass(frozen=True)
 class QueryOptions:
-    """Part of a file to search with.
+    """Part of a file to search with; raises InvalidInput for values of another form.
 
     frame: of a multi-frame file, from 1. region: x, y, width, height in pixels. window: center and width for a grey
     DICOM file.
@@ -22,6 +26,14 @@ class QueryOptions:
     frame: int | None = None
     region: Region | None = None
     window: Window | None = None
+
+    def __post_init__(self) -> None:
+        if self.frame is not None:
+            _require_numbers("frame", [self.frame], "a whole number", Integral)
+        if self.region is not None:
+            _require_numbers("region", self.region, "x, y, width, height in pixels", Integral)
+        if self.window is not None:
+            _require_numbers("window", self.window, "center, width", Real)
 
     def names(self) -> list[str]:
         """Return the names of the options that are set."""
@@ -33,6 +45,14 @@ class QueryOptions:
             raise InvalidInput(
                 f"{names[0]}: is for single images, and the collection is of CT series; leave it out"
             )
+
+
+def _require_numbers(name: str, values: Any, form: str, kind: type) -> None:
+    are_numbers = isinstance(values, Sequence) and all(
+        isinstance(value, kind) and not isinstance(value, bool) and isfinite(value) for value in values
+    )
+    if not are_numbers or len(values) != form.count(",") + 1:
+        raise InvalidInput(f"{name}: {form}, not {values!r}")
 
 
 WHOLE_FILE = QueryOptions()

@@ -135,6 +135,14 @@ def evaluate(
         import statsmodels  # noqa: F401
     except ModuleNotFoundError as error:
         raise InvalidInput(f"an evaluation needs {error.name}: {install_command('evaluate')}") from error
+    for name, value, least in (
+        ("sample", sample, 1),
+        ("seed", seed, 0),
+        ("depth", depth, 0),
+        ("jobs", jobs, 1),
+    ):
+        if value is not None and value < least:
+            raise InvalidInput(f"{name}: at least {least}, not {value}")
     folder = collection.folder if isinstance(collection, CollectionImages) else Path(collection)
     in_force = collection.settings if isinstance(collection, CollectionImages) else settings.load()
     plan = EvalPlan(

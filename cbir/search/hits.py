@@ -1,7 +1,7 @@
 """Hits of a search as a sequence: in loops, as a table of pandas, as pictures in a notebook."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from pydantic import PrivateAttr
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 ReadPicture = Callable[[str], bytes | None]
+MOST_CARDS = 60  # in a notebook, which keeps their pictures
 COLUMNS = ("rank", "image_id", "score", "distance", "source", "patient")
 
 
@@ -83,8 +84,13 @@ class Hits(Answer):
         """Return the JPEG of a hit, at most 256 pixels wide and high; None where there is none."""
         return self._read_picture(hit.image_id) if self._read_picture else None
 
+    def __getstate__(self) -> dict[Any, Any]:
+        """Return the state to pickle or copy, without the open collection that pictures come from."""
+        return super().__getstate__() | {"__pydantic_private__": {"_read_picture": None}}
+
     def _repr_html_(self) -> str:
-        return f"{style_element()}{render_cards(self.results, self.picture)}"
+        more = f"<p>and {len(self) - MOST_CARDS} more</p>" if len(self) > MOST_CARDS else ""
+        return f"{style_element()}{render_cards(self[:MOST_CARDS], self.picture)}{more}"
 
 
 def _label_text(hit: Hit) -> str:

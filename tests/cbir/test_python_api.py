@@ -1,5 +1,6 @@
 """`import cbir`: index, open, search, describe, re-rank and evaluate from Python."""
 
+import pickle
 import subprocess
 import sys
 import threading
@@ -133,6 +134,10 @@ def test_a_region_of_a_file_and_of_an_image_of_the_collection(db):
         (np.zeros((4, 4)), {"where": "half"}, InvalidInput, "'half' is not of the form"),
         (np.zeros((4, 4)), {"feedback": {"x": 2.0}}, InvalidInput, "^feedback.0.relevance: "),
         (np.zeros((4, 4)), {"region": (0, 0, 9, 9)}, InvalidInput, "is not inside the image"),
+        (np.zeros((4, 4)), {"region": (0, 0, 9)}, InvalidInput, "region: x, y, width, height in pixels, not"),
+        (np.zeros((4, 4)), {"region": (0, 0, 1.5, 2)}, InvalidInput, "^region: "),
+        (np.zeros((4, 4)), {"window": (40, np.nan)}, InvalidInput, "window: center, width, not"),
+        (np.zeros((4, 4)), {"frame": "2"}, InvalidInput, "frame: a whole number, not"),
         (np.zeros((4, 4)), {"text": "knee"}, InvalidInput, "text: search with it or with images"),
         (None, {"text": "knee"}, InvalidInput, "has no text tower"),
     ],
@@ -165,6 +170,21 @@ def test_hits_in_a_notebook_have_pictures_and_escaped_text(db, query, tmp_path):
     assert "<script>" not in html
     assert "&lt;script&gt;" in html
     assert hits.picture(hits[0]).startswith(b"\xff\xd8")
+
+
+def test_a_notebook_shows_the_first_hits_of_many(db, query, monkeypatch):
+    monkeypatch.setattr("cbir.search.hits.MOST_CARDS", 2)
+    html = db.search(query, k=5)._repr_html_()
+    assert html.count("<img") == 2
+    assert "and 3 more" in html
+
+
+def test_hits_can_be_pickled_without_their_collection(db, query):
+    hits = db.search(query, k=2)
+    copied = pickle.loads(pickle.dumps(hits))
+    assert copied.results == hits.results
+    assert copied.picture(copied[0]) is None
+    assert hits.picture(hits[0])
 
 
 def test_a_picture_whose_file_is_gone_or_that_shows_text_is_left_out(folder, tmp_path):
@@ -277,6 +297,8 @@ def test_evaluation(db, tmp_path):
 def test_an_evaluation_that_cannot_be_done_is_refused(db, monkeypatch):
     with pytest.raises(InvalidInput, match="no re-ranker 'best'"):
         cbir.evaluate(db, rerank="best")
+    with pytest.raises(InvalidInput, match="sample: at least 1, not 0"):
+        cbir.evaluate(db, sample=0)
     monkeypatch.setitem(sys.modules, "ir_measures", None)
     with pytest.raises(InvalidInput, match=r"an evaluation needs ir_measures: pip install '\.\[evaluate\]'"):
         cbir.evaluate(db)

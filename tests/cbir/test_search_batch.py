@@ -143,7 +143,7 @@ def test_one_run_writes_a_journal(tmp_path):
 
 def test_an_interrupted_run_continues(collection, queries, tmp_path):
     output = tmp_path / "hits.jsonl"
-    options = ("--rerank", "none", "--exclude-patient", "Doe^John")
+    options = ("--rerank", "none", "--exclude-patient", "Doe^John", "--region", "0,0,40,40")
     search(collection, output, queries, *options)
     complete = output.read_text()
     lines = complete.splitlines(keepends=True)
