@@ -44,7 +44,7 @@ def classify(
     torch.manual_seed(ranker.seed)
     network = ranker.build_network(inputs)
     network.head = nn.Sequential(network.dropouts[-1], nn.Linear(network.width, len(levels)))
-    network = ranker.place(network)
+    network = ranker.to_device(network)
     generator = torch.Generator().manual_seed(ranker.seed)
     fixed = ranker.fixed_part(inputs)
     batch = min(IMAGES_PER_PAIR * ranker.batch, len(inputs))

@@ -22,11 +22,11 @@ class CandidatePool:
     """
 
     def __init__(
-        self, count: int, severity: SeverityEstimate | None, asked: Iterable[Pair], allowed: Mask | None
+        self, count: int, severity: SeverityEstimate | None, used: Iterable[Pair], allowed: Mask | None
     ) -> None:
         self.severity = severity
         self.partners: dict[int, set[int]] = defaultdict(set)
-        for first, second in asked:
+        for first, second in used:
             if not (0 <= first < count and 0 <= second < count):
                 raise InvalidInput(f"a used pair refers to images {first} and {second} of {count}")
             self.take(int(first), int(second))

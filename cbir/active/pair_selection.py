@@ -14,7 +14,7 @@ from cbir.severity.severity_estimate import SeverityEstimate
 def select_pairs(
     strategy: str,
     severity: SeverityEstimate | None,
-    asked: Iterable[Pair],
+    used: Iterable[Pair],
     share_or_count: float | int,
     rng: np.random.Generator,
     allowed: NDArray[np.bool_] | None = None,
@@ -27,7 +27,7 @@ def select_pairs(
         One of `strategies.names()`.
     severity : SeverityEstimate, optional
         Estimate for all n images; None for a strategy that needs none.
-    asked : iterable of pairs
+    used : iterable of pairs
         Pairs that must not be selected again, in either order.
     share_or_count : float or int
         Share (float, 0 to 1) or number (int) of the allowed images to select; about as many pairs are returned.
@@ -58,7 +58,7 @@ def select_pairs(
         np.isfinite(severity.mean).all() and np.isfinite(severity.variance).all()
     ):
         raise InvalidInput("severities must be finite numbers; at least one is not")
-    pool = CandidatePool(count, severity, asked, allowed)
+    pool = CandidatePool(count, severity, used, allowed)
     available = count if allowed is None else int(np.count_nonzero(allowed))
     images = min(share_of(share_or_count, available), len(pool.rows))
     return selector.pairs(pool, images, rng) if images else np.empty((0, 2), np.int64)

@@ -61,7 +61,7 @@ class BayesianRanker(SampledRanker):
     def build_network(self, inputs: NDArray[Any]) -> BayesianNetwork:
         return BayesianNetwork(self.backbone, self.dropout, self.weights)
 
-    def place(self, network: SampledNetwork) -> SampledNetwork:
+    def to_device(self, network: SampledNetwork) -> SampledNetwork:
         return network.to(self.device).to(memory_format=torch.channels_last)
 
     def batch_tensor(self, inputs: NDArray[Any]) -> Tensor:

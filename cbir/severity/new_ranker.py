@@ -14,8 +14,8 @@ def new_ranker(encoder: str | None, options: dict[str, Any]) -> SampledRanker:
 
     Raises InvalidInput if there is no such encoder or an option is out of range.
     """
-    given = {name: value for name, value in options.items() if value is not None}
+    options_set = {name: value for name, value in options.items() if value is not None}
     if encoder is None:
-        return BayesianRanker(**given)
-    of_values = {name: value for name, value in given.items() if name not in OF_PICTURES}
+        return BayesianRanker(**options_set)
+    of_values = {name: value for name, value in options_set.items() if name not in OF_PICTURES}
     return ValueRanker(descriptor=encoder_descriptor_name(encoder), **of_values)

@@ -114,7 +114,7 @@ class SampledRanker(ABC):
         """Return fields of the card that the fitted network is built from, beside the settings."""
         return {}
 
-    def place(self, network: SampledNetwork) -> SampledNetwork:
+    def to_device(self, network: SampledNetwork) -> SampledNetwork:
         """Move `network` to the device."""
         return network.to(self.device)
 
@@ -157,7 +157,7 @@ class SampledRanker(ABC):
             network = self.build_network(inputs)
         if judged.mean_grade is not None:
             nn.init.constant_(network.biased.bias, judged.mean_grade)
-        self.network_ = self.place(network)
+        self.network_ = self.to_device(network)
         self.calibrated_ = judged.mean_grade is not None
         self._train(self.fixed_part(inputs), judged, stop or (lambda: False))
         return self

@@ -31,7 +31,7 @@ def load_severity_ranker(folder: Path, device: str = "cpu") -> SampledRanker:
 
     network = load_weights(folder / WEIGHTS, card["sha256"], build)
     ranker: SampledRanker = kind(**settings, device=device)
-    ranker.network_ = ranker.place(network).eval()
+    ranker.network_ = ranker.to_device(network).eval()
     ranker.calibrated_ = card["calibrated"]
     return ranker
 
