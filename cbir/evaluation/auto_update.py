@@ -72,6 +72,7 @@ def update_when_due(folder: Path) -> None:
             try:
                 with collection.writer("choice of auto") as writer:
                     writer.set_auto(text)
+                return
             except CollectionBusy:
                 if time.monotonic() > until:
                     raise

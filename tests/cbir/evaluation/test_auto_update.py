@@ -92,6 +92,22 @@ def test_update_waits_for_another_writer(collection: Collection, monkeypatch: py
     assert stored(collection).images == 2 * COUNT
 
 
+def test_update_ends_though_the_collection_doubles_meanwhile(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(collection, COUNT, 2 * COUNT)
+
+    def choose_slowly(opened: Collection, label: str | None) -> AutoChoice:
+        choice = choose(opened, label)
+        add(opened, 2 * COUNT, 4 * COUNT)
+        return choice
+
+    monkeypatch.setattr(auto_update, "choose", choose_slowly)
+    update_when_due(collection.folder)
+    assert stored(collection).images == 2 * COUNT
+    assert choice_is_due(collection)
+
+
 @pytest.mark.slow
 def test_the_process_chooses_once(collection: Collection) -> None:
     updater = ChoiceUpdater()
