@@ -47,12 +47,12 @@ class QueryOptions:
             )
 
 
-def _require_numbers(name: str, values: Any, form: str, kind: type) -> None:
-    are_numbers = isinstance(values, Sequence) and all(
-        isinstance(value, kind) and not isinstance(value, bool) and isfinite(value) for value in values
-    )
-    if not are_numbers or len(values) != form.count(",") + 1:
+def _require_numbers(name: str, values: Any, form: str, kind: type[Any]) -> None:
+    if not isinstance(values, Sequence) or len(values) != form.count(",") + 1:
         raise InvalidInput(f"{name}: {form}, not {values!r}")
+    for value in values:
+        if not isinstance(value, kind) or isinstance(value, bool) or not isfinite(value):
+            raise InvalidInput(f"{name}: {form}, not {values!r}")
 
 
 WHOLE_FILE = QueryOptions()

@@ -119,7 +119,14 @@ def test_lists_ids_and_the_other_formats(collection, queries, tmp_path):
 
 
 def test_no_cell_is_a_formula(tmp_path):
-    hit = {"rank": 1, "image_id": "a", "score": -0.5, "distance": 1.0, "labels": {"@label": "x"}, "source": "+1"}
+    hit = {
+        "rank": 1,
+        "image_id": "a",
+        "score": -0.5,
+        "distance": 1.0,
+        "labels": {"@label": "x"},
+        "source": "+1",
+    }
     with AnswerJournal(tmp_path / "hits.csv", {}) as journal:
         journal.add({"query": "=1+1.png", "content": "c", "method": "none", "results": [hit]})
         write_answers(journal, tmp_path / "hits.csv")
