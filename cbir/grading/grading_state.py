@@ -89,12 +89,12 @@ def load_grading_state(
         return _with_network(collection, cases, stored, stored.network, network, generation)
     ranker = stored.fitted_ranker()
     features = case_features(collection, ranker.name, cases)
-    known = None
+    training_range = None
     if ranker.name != SeverityRanker.name:  # whose one value says nothing about the picture
-        known = fit_training_range(ranker.standardised(features), cases.patients)
+        training_range = fit_training_range(ranker.standardised(features), cases.patients)
     nothing = np.zeros(1, np.float32)
     return GradingState(
-        generation, stored, ranker, None, cases, ranker.predict(features), nothing, nothing, known
+        generation, stored, ranker, None, cases, ranker.predict(features), nothing, nothing, training_range
     )
 
 
@@ -131,5 +131,7 @@ def _with_network(
     matrix = np.array(values, np.float32)
     deviation = matrix.std(axis=0)
     mean, scale = matrix.mean(axis=0), np.where(deviation > 0.0, deviation, np.float32(np.inf))
-    known = fit_training_range((matrix - mean) / scale, cases.patients)
-    return GradingState(generation, stored, None, network, cases, np.array(scores), mean, scale, known)
+    training_range = fit_training_range((matrix - mean) / scale, cases.patients)
+    return GradingState(
+        generation, stored, None, network, cases, np.array(scores), mean, scale, training_range
+    )

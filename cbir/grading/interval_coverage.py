@@ -102,7 +102,10 @@ def measure_interval_coverage(
 
 def _unlike(ranker: FeatureRanker, train: Floats, test: Floats, groups: Integers) -> NDArray[np.bool_]:
     """Return which images of `test` (m, d) `TrainingRange` refuses."""
-    known = fit_training_range(ranker.standardised(train), groups.astype(str))
-    if known is None:
+    training_range = fit_training_range(ranker.standardised(train), groups.astype(str))
+    if training_range is None:
         return np.zeros(len(test), bool)
-    return np.asarray(euclidean_distances(ranker.standardised(test), known.values).min(axis=1) > known.limit)
+    return np.asarray(
+        euclidean_distances(ranker.standardised(test), training_range.values).min(axis=1)
+        > training_range.limit
+    )

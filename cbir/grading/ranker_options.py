@@ -94,8 +94,8 @@ class RankerOptions:
 
         Raises InvalidInput if none of them takes an option, or it is out of range.
         """
-        taken = {option for name in names for option in self._taken(name)}
-        if refused := [_flag(option) for option in self._given() if option not in taken]:
+        valid_options = {option for name in names for option in self._taken(name)}
+        if refused := [_flag(option) for option in self._given() if option not in valid_options]:
             listed = ", ".join(_flag(option) for name in names for option in self._taken(name))
             raise InvalidInput(
                 f"{', '.join(names)} {'do' if len(names) > 1 else 'does'} not take {', '.join(refused)}; "
@@ -123,17 +123,17 @@ class RankerOptions:
         return TAKEN.get(name, ())
 
     def _build(self, name: str) -> dict[str, Any]:
-        taken = self._taken(name)
+        valid_options = self._taken(name)
         params = {
             PARAMETERS.get(option, option): value
             for option, value in self._given().items()
-            if option in taken
+            if option in valid_options
         }
         if "list_size" in params:
             params["list_size"] = parse_list_size(params["list_size"], "--training-list-size")
         if name in LOSSES and params.get("loss", LOSSES[name][0]) not in LOSSES[name]:
             raise InvalidInput(f"--loss of {name} is one of {', '.join(LOSSES[name])}, not {self.loss!r}")
-        if "kernel" in taken:
+        if "kernel" in valid_options:
             params["kernel"] = self.kernel or AUTO
         if name in (RegressionGrader.name, OrdinalRegression.name) and params["kernel"] != AUTO:
             del params["kernel"]  # its own

@@ -92,7 +92,7 @@ def evaluate_graders(
         measuring.check_grader_name(name)
         if coverage is not None and name not in grading.all_names():
             raise InvalidInput(f"--coverage is for rankers; {name} has no intervals")
-    given = RankerOptions(
+    ranker_options = RankerOptions(
         kernel=kernel,
         form=form,
         function=function,
@@ -112,7 +112,7 @@ def evaluate_graders(
         networks=networks,
         side=side,
     )
-    parameters = given.build_all(names)
+    parameters = ranker_options.build_all(names)
     with StageBars() as bars:
         with Collection(collection) as opened:
             cases = read_graded_cases(opened, grade_column, [parse_filter(text) for text in where or ()])
@@ -123,7 +123,7 @@ def evaluate_graders(
                 test_cases = read_graded_cases(opened, grade_column, conditions)
             features: dict[str, Any] = {
                 name: picture_maps(
-                    opened, cases, parameters[name]["encoder"], given.picture_side(), bars.show
+                    opened, cases, parameters[name]["encoder"], ranker_options.picture_side(), bars.show
                 )
                 if "encoder" in parameters[name]
                 else case_features(opened, name, cases).astype(np.float64)

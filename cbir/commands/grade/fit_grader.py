@@ -45,7 +45,7 @@ def fit_collection_grader(
     from cbir.grading import grader
     from cbir.grading.ranker_options import RankerOptions
 
-    given = RankerOptions(
+    ranker_options = RankerOptions(
         kernel=kernel,
         form=form,
         function=function,
@@ -64,7 +64,7 @@ def fit_collection_grader(
         networks=networks,
         side=side,
     )
-    estimator = grading.make_ranker(ranker, seed=seed, **given.build_all([ranker])[ranker])
+    estimator = grading.make_ranker(ranker, seed=seed, **ranker_options.build_all([ranker])[ranker])
     with StageBars() as bars, Collection(collection) as opened:
         bars.show("fitting")
         model = grader.fit_grader(
@@ -74,7 +74,7 @@ def fit_collection_grader(
             where or (),
             grade_options.smoothing(smooth),
             coverage,
-            given.picture_side(),
+            ranker_options.picture_side(),
             bars.show,
         )
     if format is OutputFormat.json:
