@@ -46,12 +46,16 @@ def phantoms(count: int, scatter: float) -> Cases:
     """Draw lenses, find them with a model of others, and measure them."""
     random = np.random.default_rng(0)
     finder, _ = fit_phantoms(ANNOTATED, random, scatter)
-    severity, features, pictures = random.uniform(*SEVERITIES, count), [], []
-    for grade in severity:
+    severity, features, pictures = [], [], []
+    for grade in random.uniform(*SEVERITIES, count):
         pixels = draw_lens(grade, random, scatter=scatter).pixels
-        features.append(finder.measure(Image(pixels)))
+        try:
+            features.append(finder.measure(Image(pixels)))
+        except UnreadableImage:  # refused
+            continue
+        severity.append(grade)
         pictures = [*pictures[-PICTURED + 1 :], pixels]
-    return Cases(np.array(features), severity, pictures)
+    return Cases(np.array(features), np.array(severity), pictures)
 
 
 def fit_phantoms(count: int, random: np.random.Generator, scatter: float) -> tuple[LensFinder, Floats]:
