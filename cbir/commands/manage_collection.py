@@ -173,9 +173,11 @@ def tune(
 ) -> None:
     """Tune C and gamma of SVM re-ranking by grid search, choose what auto stands for, and store both."""
     from cbir.evaluation.auto_choice import choose
-    from cbir.evaluation.tune import METHODS, tune_profile
+    from cbir.evaluation.tune import METHODS, check_method, tune_profile
 
     methods = list(dict.fromkeys(rerank or METHODS[:1]))
+    for method in methods:
+        check_method(method)
     with Collection(collection) as opened, opened.writer() as writer, StageBars() as bars:
         trials = {}
         for method in methods:

@@ -61,6 +61,12 @@ def tune_profile(
     return profile.model_copy(update={"rerank": rerank}), trials
 
 
+def check_method(method: str) -> None:
+    """Raise InvalidInput if `method` is none of METHODS."""
+    if method not in METHODS:
+        raise InvalidInput(f"{method} has no SVMs to tune; these have: {', '.join(METHODS)}")
+
+
 def tune_svm(
     collection: Collection,
     label_key: str,
@@ -98,8 +104,7 @@ def tune_svm(
     InvalidInput
         If fewer than two images share a label, or the method is none of METHODS.
     """
-    if method not in METHODS:
-        raise InvalidInput(f"{method} has no SVMs to tune; these have: {', '.join(METHODS)}")
+    check_method(method)
     view = collection.view()
     labelled = read_labelled_rows(collection, view, label_key)
     indices = draw_queries(labelled, _usable_queries(collection, view, labelled), queries)

@@ -161,6 +161,20 @@ def test_tune_keeps_the_best_with_the_collection(folder):
     assert collection("info", folder=folder)["rerank"] == {"C": facts["C"], "gamma": facts["gamma"]}
 
 
+def test_tune_several_methods(folder):
+    options = ("--rerank", "fuzzy-eprf", "--rerank", "diffusion-eprf", "--queries", "2")
+    facts = collection("tune", *options, folder=folder)
+    assert len(facts["tried"]) == 32
+    assert facts["tried"][0].startswith("fuzzy-eprf C=")
+    stored = collection("info", folder=folder)["rerank"]
+    for method in ("fuzzy-eprf", "diffusion-eprf"):
+        assert stored[method] == {name: facts[method][name] for name in ("C", "gamma")}
+    assert "fuzzy-eprf" in run("collection", "tune", *options, "--collection", folder)
+    with pytest.raises(InvalidInput, match="aqe has no SVMs to tune"):
+        run("collection", "tune", "--rerank", "eprf", "--rerank", "aqe", "--collection", folder)
+    assert collection("info", folder=folder)["rerank"] == stored
+
+
 @pytest.mark.parametrize("form", ["table", "json", "trec"])
 def test_search_by_id_in_every_form(folder, form):
     query = entry(3)[0].content_hash
