@@ -1,5 +1,6 @@
 """Training sorters: `cbir train sorter` and what it stands on."""
 
+import itertools
 import json
 import os
 import signal
@@ -228,7 +229,9 @@ def test_the_command(tmp_path):
     ],
 )
 def test_options_that_do_not_fit(options, told, tmp_path):
-    done = CliRunner().invoke(app, [*ARGUMENTS, "--out", str(tmp_path / "new"), *options])
+    others = dict(zip(ARGUMENTS[2::2], ARGUMENTS[3::2], strict=True)) | dict([options[-2:]])
+    arguments = [*ARGUMENTS[:2], *options[:-2], *itertools.chain(*others.items())]
+    done = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "new")])
     assert isinstance(done.exception, InvalidInput)
     assert told in str(done.exception)
     assert not (tmp_path / "new").exists()
