@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
+import cv2
 import numpy as np
 import typer
+from numpy.typing import NDArray
 from typer import Argument, Option
 
 from cbir import settings
@@ -12,6 +14,8 @@ from cbir.commands.output import OutputFormat, Printed, StageBars, print_json
 from cbir.datasets.lens_outlines import read_outlines
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.images import Limits, read_images
+
+Floats = NDArray[np.float64]
 
 
 def fit_slit_lamp(
@@ -28,25 +32,14 @@ def fit_slit_lamp(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Learn to find the lens in slit-lamp images from images with outlines."""
-    from cbir.descriptors.slit_lamp.lens_finder import fit_lens_finder, to_grey
-    from cbir.descriptors.slit_lamp.shape_model import scale_outlined
+    from cbir.descriptors.slit_lamp.lens_finder import fit_lens_finder
     from cbir.descriptors.slit_lamp.stored_lens_finder import write_lens_finder
 
     limits, pictures, contours = Limits.from_settings(settings.load()), [], []
     contour_of = read_outlines(outlines)
     with StageBars() as bars:
         for path, contour in contour_of.items():
-            try:
-                image = next(iter(read_images(path, limits=limits)))
-            except UnreadableImage as error:
-                raise InvalidInput(f"{path}: {error}") from error
-            if image.pixels.ndim != 3:
-                raise InvalidInput(f"{path}: the image is grey; slit-lamp features need colour")
-            if (contour < -0.5).any() or (contour > (image.width - 0.5, image.height - 0.5)).any():
-                raise InvalidInput(
-                    f"{path}: the outline leaves the image of {image.width} x {image.height} pixels"
-                )
-            picture, scaled = scale_outlined(to_grey(image.pixels), contour)
+            picture, scaled = _read_outlined(path, contour, limits)
             pictures.append(np.rint(picture).astype(np.uint8))  # an eighth of the memory
             contours.append(scaled)
             bars.show("reading", len(pictures), len(contour_of))
@@ -63,3 +56,21 @@ def fit_slit_lamp(
         f"{errors.max():.2%} at most"
     )
     typer.echo(f"next: cbir index FOLDER --labels MANIFEST --profile {out} --collection DIR")
+
+
+def _read_outlined(path: Path, contour: Floats, limits: Limits) -> tuple[Floats, Floats]:
+    """Read an image, and scale it with its outline for the model; raises InvalidInput if they do not fit."""
+    from cbir.descriptors.slit_lamp.lens_finder import to_grey
+    from cbir.descriptors.slit_lamp.shape_model import scale_outlined
+
+    try:
+        image = next(iter(read_images(path, limits=limits)))
+        if image.pixels.ndim != 3:
+            raise UnreadableImage("the image is grey; slit-lamp features need colour")
+        if (contour < -0.5).any() or (contour > (image.width - 0.5, image.height - 0.5)).any():
+            raise UnreadableImage(f"the outline leaves the image of {image.width} x {image.height} pixels")
+        if cv2.contourArea(contour.astype(np.float32)) < 1:
+            raise UnreadableImage("the outline encloses nothing")
+        return scale_outlined(to_grey(image.pixels), contour)
+    except UnreadableImage as error:
+        raise InvalidInput(f"{path}: {error}") from error

@@ -68,6 +68,8 @@ class ActiveShapeModel:
             )
         if len({contour.shape for contour in contours}) != 1 or contours[0].shape[1:] != (2,):
             raise InvalidInput("contours need the same number of landmarks, each of x and y")
+        if any(np.ptp(contour, axis=0).max() == 0 for contour in contours):
+            raise InvalidInput("the landmarks of a contour are all at one place")
         if not 0 < self.variance <= 1:
             raise InvalidInput(f"variance is a share above 0 up to 1, not {self.variance}")
         shapes, starts, profiles = [], [], []

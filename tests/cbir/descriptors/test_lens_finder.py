@@ -86,6 +86,15 @@ def test_a_grey_image_is_refused():
         fitted()[0].find(Image(to_grey(draw_lenses(1, 1)[0].pixels)))
 
 
+def test_images_that_are_all_alike():
+    lens = draw_lenses(1, 1)[0]
+    finder, errors = fit_lens_finder([to_grey(lens.pixels)] * 10, [lens.contour] * 10)
+    assert errors.max() < 0.001
+    np.testing.assert_allclose(finder.find(Image(lens.pixels)), lens.contour, atol=0.1)
+    with pytest.raises(InvalidInput, match="all at one place"):
+        fit_lens_finder([to_grey(lens.pixels)] * 10, [lens.contour[:1].repeat(32, axis=0)] * 10)
+
+
 def test_too_few_images():
     lenses = draw_lenses(9, 0)
     with pytest.raises(InvalidInput, match="10 outlined images or more, not 9"):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 from io import StringIO
 
@@ -161,6 +162,8 @@ def test_the_model_stays_with_the_collection(folder, collection, tmp_path):
         (lambda text: text.replace("lens-000000.png", "gone.png"), "gone.png"),
         (lambda text: text.replace("lens-000000.png", "grey.png"), "the image is grey"),
         (lambda text: text.replace("lens-000000.png", "small.png"), "leaves the image of 20 x 20 pixels"),
+        (lambda text: text.replace("lens-000000.png", "wide.png"), "wide.png: the image has 600 x 110 pixels"),
+        (lambda text: re.sub("(lens-000000.png),.*", r"\1,20,30", text), "the outline encloses nothing"),
         (lambda text: "\n".join(text.splitlines()[: 1 + 9 * 32]), "10 outlined images or more, not 9"),
     ],
 )
@@ -168,6 +171,7 @@ def test_fit_refuses(folder, tmp_path, change, why):
     shutil.copytree(folder / "lenses", tmp_path / "lenses")
     cv2.imwrite(str(tmp_path / "lenses" / "grey.png"), np.zeros((96, 128), np.uint8))
     cv2.imwrite(str(tmp_path / "lenses" / "small.png"), np.full((20, 20, 3), (1, 2, 3), np.uint8))
+    cv2.imwrite(str(tmp_path / "lenses" / "wide.png"), np.full((110, 600, 3), (1, 2, 3), np.uint8))
     table = tmp_path / "lenses" / "outlines.csv"
     table.write_text(change(table.read_text()))
     refused = run("grade", "slit-lamp", "fit", table, "--out", tmp_path / "model")
