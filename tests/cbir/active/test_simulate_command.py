@@ -27,22 +27,7 @@ from cbir.store.filter_conditions import parse_filter
 from tests.cbir.active.drawn import collection_of, draw
 
 PICTURES, GRADES = draw(66, seed=4)
-QUICK = (
-    "--rounds",
-    1,
-    "--start",
-    0.9,
-    "--epochs",
-    12,
-    "--steps",
-    0,
-    "--passes",
-    4,
-    "--side",
-    32,
-    "--backbone",
-    "toprank",
-)
+QUICK = {"--rounds": 1, "--start": 0.9, "--epochs": 12, "--steps": 0, "--passes": 4, "--side": 32, "--backbone": "toprank"}
 
 
 def run(*arguments):
@@ -50,7 +35,13 @@ def run(*arguments):
 
 
 def simulated(folder, *arguments):
-    return run("annotate", "simulate", "--collection", folder, *QUICK, *arguments)
+    quick = [part for option in QUICK.items() if option[0] not in arguments for part in option]
+        part
+        for name, value in zip(QUICK[::2], QUICK[1::2], strict=True)
+        if name not in arguments
+        for part in (name, value)
+    ]
+    return run("annotate", "simulate", "--collection", folder, *quick, *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -201,19 +192,7 @@ def test_an_encoder_has_no_options_of_pictures(folder):
 
 
 def test_several_strategies_are_compared(folder):
-    said = simulated(
-        folder,
-        "--strategy",
-        "random",
-        "--strategy",
-        "balanced",
-        "--epochs",
-        1,
-        "--steps",
-        0,
-        "--format",
-        "json",
-    )
+    said = simulated(folder, "--strategy", "random", "--strategy", "balanced", "--format", "json")
     assert said.exit_code == 0, said.output
     assert list(json.loads(said.stdout)) == ["random", "balanced"]
     with Collection(folder) as opened:
@@ -249,6 +228,7 @@ def test_a_thumbnail_stands_in_for_a_file_and_another_picture_does_not(tmp_path)
     [
         (("--grade-column", "stage"), "0 images have a picture and a grade"),
         (("--strategy", "best"), "unknown strategy 'best'"),
+        (("--strategy", "core-set-encoder"), "needs an encoder to learn from"),
         (("--held-out", 0.9), "held-out share"),
         (("--error-rate", 2), "error rate"),
         (("--backbone", "huge"), "there is no backbone"),
