@@ -39,26 +39,34 @@ def find_neighbours(vectors: Floats, space: Space) -> NearestNeighbours:
     if count > EXACT:
         lists = sort_into_lists(vectors, space)
         return NearestNeighbours(space, *nearest_in_lists(lists, NEAREST), lists.lengths)
-    rows = np.full((count, NEAREST), -1, np.int32)
-    squared = np.full((count, NEAREST), np.inf, np.float32)
     units, lengths = space.transform(vectors)
-    if count > 1:
+    return NearestNeighbours(space, *compare_all(units, NEAREST), lengths)
+
+
+def compare_all(units: Floats, nearest: int) -> tuple[NDArray[np.int32], Floats]:
+    """Find the `nearest` neighbours of positions (n, d), all compared with all.
+
+    Returns rows (n, nearest) int32 and squared distances (n, nearest) float32, as in `NearestNeighbours`.
+    """
+    rows = np.full((len(units), nearest), -1, np.int32)
+    squared = np.full((len(units), nearest), np.inf, np.float32)
+    if len(units) > 1:
         # One thread: a process forked after faiss has used several would wait for them forever.
         threads = faiss.omp_get_max_threads()
         faiss.omp_set_num_threads(1)
         try:
-            _compare_all(units, rows, squared)
+            _compare_blocks(units, rows, squared)
         finally:
             faiss.omp_set_num_threads(threads)
-    return NearestNeighbours(space, rows, squared, lengths)
+    return rows, squared
 
 
-def _compare_all(units: Floats, rows: NDArray[np.int32], squared: Floats) -> None:
+def _compare_blocks(units: Floats, rows: NDArray[np.int32], squared: Floats) -> None:
     """Fill rows and squared distances for two positions (n, d) or more."""
     count = len(units)
     index = faiss.IndexFlatL2(units.shape[1])
     index.add(units)
-    k = min(NEAREST, count - 1)
+    k = min(rows.shape[1], count - 1)
     for start in range(0, count, BLOCK):
         checkpoint()
         block = slice(start, min(start + BLOCK, count))

@@ -1,8 +1,8 @@
-"""Centre and principal directions of encoders' values, fitted on a collection.
+"""Centre and directions of encoders' values, fitted on a collection.
 
 What all images of a collection have in common says nothing about one of them, and of a network's thousand values most
-repeat each other: PCA on the collection itself (Jegou & Chum 2012) leaves the directions that tell its images apart.
-A descriptor beside the encoder is standardised.
+repeat each other: PCA on the collection itself (Jegou & Chum 2012) leaves some hundreds of directions, and of those
+`neighbour_metric` makes the few that tell its images apart. A descriptor beside the encoder is standardised.
 """
 
 import base64
@@ -16,12 +16,15 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from cbir import descriptors
+from cbir.store.neighbour_metric import learn_directions
 from cbir.store.profile import Profile
 from cbir.store.standardisation import without_constants
 from cbir.threads import OneBlasThread
 
-LEAST_IMAGES = 1000  # that principal directions are computed from; of fewer they would fit these images alone
+LEAST_IMAGES = 1000  # that directions are computed from; of fewer they would fit these images alone
 MOST_IMAGES = 100_000  # fitted again at each doubling until then, and never computed from more
+COMPARED = 20_000  # images whose neighbours are found, at most
+WIDE = 4  # principal directions that neighbours are compared in, for each one that is kept
 SHORTEST = 1e-12  # a shorter vector has no direction
 TOLERANCE = 1e-4  # of a value: products of matrices depend on how many rows are multiplied at a time
 
@@ -32,7 +35,7 @@ Floats = NDArray[np.float32]
 class Projection:
     """Transform of vectors: the first e values centred, projected and scaled to `length`, the others standardised.
 
-    mean: (d,) float32. directions: (e, m) float32, orthonormal columns; None: the values are centred alone.
+    mean: (d,) float32. directions: (e, m) float32; None: the values are centred alone.
     scale: (d - e,) float32, of the others. fitted_on: number of images that they were computed from.
     version: 1, and one more with each fit of the collection.
     """
@@ -51,7 +54,7 @@ class Projection:
 
     @property
     def components(self) -> int | None:
-        """Number m of principal directions; None if the values are centred alone."""
+        """Number m of directions; None if the values are centred alone."""
         return None if self.directions is None else self.directions.shape[1]
 
     @property
@@ -133,15 +136,18 @@ def fit_projection(pages: Iterable[Floats], profile: Profile, count: int, versio
     """
     parts = descriptors.get(profile.descriptor).parts
     end, dimensions = parts[0].stop, parts[-1].stop
-    moments = _Moments(dimensions, end)
-    step, read = max(1, -(-count // MOST_IMAGES)), 0
+    with_directions = count >= LEAST_IMAGES and profile.components < end
+    moments, compared = _Moments(dimensions, end), [np.empty((0, end), np.float16)]
+    step, wider_step, read = max(1, -(-count // MOST_IMAGES)), max(1, -(-count // COMPARED)), 0
     for page in pages:
         moments.add(page[-read % step :: step])
+        if with_directions:
+            compared.append(page[-read % wider_step :: wider_step, :end].astype(np.float16))
         read += len(page)
     mean, covariance, variances = moments.result()
-    directions = None
-    if count >= LEAST_IMAGES and profile.components < end:
-        directions = _principal_directions(covariance, profile.components)
+    directions = (
+        _directions(covariance, mean[:end], compared, profile.components) if with_directions else None
+    )
     weight = np.ones(dimensions)
     for part in parts:
         weight[part.start : part.stop] = profile.weights.get(part.name, 1.0)
@@ -182,11 +188,26 @@ class _Moments:
         return mean + self._shift, covariance, variances
 
 
-def _principal_directions(covariance: NDArray[np.float64], count: int) -> Floats:
-    """Return the `count` eigenvectors (e, count) with the greatest variance, each with its largest value positive."""
-    size = len(covariance)
+def _directions(
+    covariance: NDArray[np.float64],
+    mean: NDArray[np.float64],
+    compared: list[NDArray[np.float16]],
+    count: int,
+) -> Floats:
+    """Learn the directions (e, count) of values with a `mean` (e,) and `covariance` (e, e) from pages of images."""
     with OneBlasThread():  # more gain little, and take ten times as long on cores that are busy
-        _, directions = eigh(covariance, subset_by_index=(size - count, size - 1))
-    directions = directions[:, ::-1]
+        variances, principal = _principal_directions(covariance, min(WIDE * count, len(covariance)))
+        centre, axes = mean.astype(np.float32), principal.astype(np.float32)
+        values = np.concatenate([(page - centre) @ axes for page in compared])
+        directions = principal @ learn_directions(values, variances, count)
     largest = np.take_along_axis(directions, np.abs(directions).argmax(axis=0)[None], axis=0)
     return np.ascontiguousarray(directions * np.sign(largest), np.float32)
+
+
+def _principal_directions(
+    covariance: NDArray[np.float64], count: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the `count` greatest variances, descending, and their directions (e, count)."""
+    size = len(covariance)
+    variances, directions = eigh(covariance, subset_by_index=(size - count, size - 1))
+    return np.maximum(variances[::-1], 0.0), directions[:, ::-1]

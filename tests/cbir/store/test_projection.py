@@ -1,4 +1,4 @@
-"""Centre and principal directions of encoders' values, and the float16 that they are stored in."""
+"""Centre and directions of encoders' values, and the float16 that they are stored in."""
 
 import shutil
 from pathlib import Path
@@ -12,6 +12,7 @@ from sklearn.decomposition import PCA
 from cbir.errors import InvalidInput
 from cbir.store import Collection, projection
 from cbir.store.checksums import vector_checksum
+from cbir.store.neighbour_metric import learn_directions
 from cbir.store.normalisation import fit_statistics, needs_refit, read_statistics
 from cbir.store.profile import Profile
 from cbir.store.projection import Projection, fit_projection
@@ -35,16 +36,37 @@ def correlated(count: int, dimensions: int = VALUES, seed: int = 0) -> np.ndarra
     return (5 + rng.normal(size=(count, dimensions)) @ mixing).astype(np.float32)
 
 
-def test_it_is_pca_of_length_one() -> None:
+def test_it_is_learnt_directions_of_principal_components() -> None:
     raw = correlated(1500)
     fitted = fit_statistics(raw, PROFILE)
-    expected = PCA(8).fit_transform(raw.astype(np.float64))
+    pca = PCA(8 * projection.WIDE).fit(raw.astype(np.float64))
+    components = pca.transform(raw.astype(np.float64))
+    learnt = learn_directions(components.astype(np.float32), pca.explained_variance_, 8)
+    expected = components @ learnt
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     normalised = fitted.normalise(raw)
     assert normalised.dtype == np.float32
     assert normalised.shape == (1500, 8)
-    np.testing.assert_allclose(normalised @ normalised.T, expected @ expected.T, atol=1e-4)
+    np.testing.assert_allclose(
+        normalised @ normalised.T, expected @ expected.T, atol=2e-2
+    )  # float16 neighbours
     np.testing.assert_allclose(fitted.normalise(raw[7]), normalised[7], atol=1e-5)
+
+
+def test_neighbours_are_found_among_images_from_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projection, "COMPARED", 1000)
+    raw = correlated(3000)
+    seen = []
+    monkeypatch.setattr(
+        projection,
+        "learn_directions",
+        lambda values, *rest: seen.append(values) or learn_directions(values, *rest),
+    )
+    fit_projection(np.array_split(raw, 7), PROFILE, len(raw))
+    mean, (values,) = raw.mean(axis=0), seen
+    expected = PCA(8 * projection.WIDE).fit(raw).transform(raw[::3])
+    assert values.shape == (1000, 8 * projection.WIDE)
+    np.testing.assert_allclose(np.abs(values[:, 0]), np.abs(expected[:, 0]), atol=0.05 * abs(mean).max())
 
 
 def test_a_few_images_are_centred_alone() -> None:
