@@ -19,15 +19,8 @@ PAPER_C = 0.01
 HALVINGS = 30
 SUFFICIENT = 1e-4  # share of the decrease that the slope predicts (Armijo)
 LOSSES = ("squared-hinge", "hinge")
-BENDS = (
-    1.0,
-    0.3,
-    0.1,
-    0.03,
-    0.01,
-    0.003,
-    0.001,
-)  # widths of the hinge's rounded corner, each a start for the next
+# widths of the rounded corner of the hinge, each the start for the next
+BENDS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 
 
 @dataclass(eq=False, repr=False)
