@@ -13,7 +13,9 @@ from cbir.gallery.knn import compare_all
 
 NEAREST = 20  # neighbours of an image; a pair of images counts if each is among the other's
 POWER = 0.5  # of the scatter of pairs to divide by: it is whitened
-FLOOR = 0.3  # added to its eigenvalues, in units of their mean, so that those near 0 do not outweigh all others
+FLOOR = (
+    0.3  # added to its eigenvalues, in units of their mean, so that those near 0 do not outweigh all others
+)
 EMPHASIS = 0.2  # power of its variance that weighs a direction
 LEAST = 1e-12  # a smaller scatter is none
 
