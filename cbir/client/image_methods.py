@@ -96,10 +96,6 @@ class ImageMethods(ServiceConnection):
         """Delete an image permanently."""
         self._request("DELETE", image_path(image_id))
 
-    def thumbnail(self, image_id: str) -> bytes:
-        """Return a JPEG with a longer side of at most 256 pixels."""
-        return self._request("GET", f"{image_path(image_id)}/thumbnail").content
-
     def picture(self, image_id: str, *, region: Region | None = None) -> bytes:
         """Return a PNG with a longer side of at most 1024 pixels, or the thumbnail if nothing larger is stored.
 

@@ -9,7 +9,6 @@ from cbir.client.connection import (
     DecodeOptions,
     Region,
     ServiceConnection,
-    ServiceError,
     Window,
     assignments,
     decode_form,
@@ -116,13 +115,11 @@ class SearchMethods(ServiceConnection):
                 parameters=dict(parameters) if parameters else None,
             )
             hits = self._fetch(Hits, "POST", "/v1/search", json=body)
-        return hits.with_pictures(self._find_thumbnail)
+        return hits.with_pictures(self.thumbnail)
 
-    def _find_thumbnail(self, image_id: str) -> bytes | None:
-        try:
-            return self._request("GET", f"{image_path(image_id)}/thumbnail").content
-        except ServiceError:  # deleted meanwhile, or nothing is stored
-            return None
+    def thumbnail(self, image_id: str) -> bytes:
+        """Return a JPEG with a longer side of at most 256 pixels."""
+        return self._request("GET", f"{image_path(image_id)}/thumbnail").content
 
     def rerankers(self) -> messages.RerankerList:
         """List the re-rankers with their parameters, defaults and bounds."""

@@ -194,6 +194,11 @@ def test_a_picture_whose_file_is_gone_or_that_shows_text_is_left_out(folder, tmp
         assert db.thumbnail(record.image_id)
         draw(Path(record.source), 999)
         assert db.thumbnail(record.image_id) is None
+        hits = db.search(np.zeros((9, 9)), k=1)
+        with made.writer() as writer:
+            writer.delete([hits[0].id])
+        assert hits.picture(hits[0]) is None
+        assert "no picture" in hits._repr_html_()
 
 
 def test_vectors(db):
