@@ -95,7 +95,7 @@ def evaluate_grader(
         Images per list in NDCG.
     smoothing : int, "auto" or "thresholds"
         See `GradedList`; baselines know only "thresholds", else their own grades are taken. Scores that are grades
-        are rounded to the nearest one in training, whatever the smoothing.
+        are rounded to the nearest one in training with every smoothing.
     seed : int
         Seed of the ranker and of the lists.
     options : mapping, optional

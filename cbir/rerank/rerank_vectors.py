@@ -1,4 +1,4 @@
-"""Re-ranking of one's own vectors, without a collection."""
+"""Re-ranking of vectors without a collection."""
 
 from typing import Any, NamedTuple
 

@@ -9,7 +9,7 @@ from service.annotate.annotation_state import AnnotationState
 def study_progress(state: AnnotationState, who: str) -> dict[str, Any]:
     """Return the progress of a study for the page of `who`.
 
-    The field "learnt" is the round of the latest training, which the next pairs are based on.
+    Among its fields is the round of the latest training, which the next pairs are based on.
     """
     study, model = state.study, state.study.model
     judged, total = study.count_judged(study.current)
