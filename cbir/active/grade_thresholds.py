@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.grading.ordinal_regression import OrdinalRegression
+from cbir.grading.ordinal_regression import MOST_LEVELS, OrdinalRegression
 
 Floats = NDArray[np.floating]
 
@@ -17,7 +17,7 @@ class GradeThresholds:
     """
 
     def __init__(self, severity: Floats, grades: Floats) -> None:
-        """Fit to the `severity` (n,) of images and their `grades` (n,), which are not all equal."""
+        """Fit to the `severity` (n,) of images and their `grades` (n,), 2 to 50 different ones."""
         self._model = OrdinalRegression().fit(severity[:, None], grades)
 
     def __call__(self, severity: Floats) -> NDArray[np.float64]:
@@ -37,9 +37,9 @@ def fit_grade_thresholds(severity: Floats, grades: Floats) -> GradeThresholds | 
     Returns
     -------
     GradeThresholds or None
-        None with fewer than two different grades.
+        None with fewer than two different grades, or more than 50.
     """
     graded = ~np.isnan(grades)
-    if len(np.unique(grades[graded])) < 2:
+    if not 2 <= len(np.unique(grades[graded])) <= MOST_LEVELS:
         return None
     return GradeThresholds(severity[graded], grades[graded])

@@ -95,9 +95,9 @@ def test_thresholds_restore_grades_that_are_drawn_to_the_mean():
     assert set(thresholds(np.array([-9.0, 9.0]))) == {0.0, 3.0}
 
 
-@pytest.mark.parametrize("grades", [[np.nan] * 3, [2.0, np.nan, 2.0]])
-def test_thresholds_need_two_grades(grades):
-    assert fit_grade_thresholds(np.arange(3.0), np.array(grades)) is None
+@pytest.mark.parametrize("grades", [[np.nan] * 3, [2.0, np.nan, 2.0], np.arange(51.0)])
+def test_thresholds_need_two_grades_and_at_most_50(grades):
+    assert fit_grade_thresholds(np.arange(float(len(grades))), np.array(grades)) is None
 
 
 def test_cost_is_what_the_paper_counts():

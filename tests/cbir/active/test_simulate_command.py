@@ -27,7 +27,15 @@ from cbir.store.filter_conditions import parse_filter
 from tests.cbir.active.drawn import collection_of, draw
 
 PICTURES, GRADES = draw(66, seed=4)
-QUICK = {"--rounds": 1, "--start": 0.9, "--epochs": 12, "--steps": 0, "--passes": 4, "--side": 32, "--backbone": "toprank"}
+QUICK = {
+    "--rounds": 1,
+    "--start": 0.9,
+    "--epochs": 12,
+    "--steps": 0,
+    "--passes": 4,
+    "--side": 32,
+    "--backbone": "toprank",
+}
 
 
 def run(*arguments):
@@ -36,11 +44,6 @@ def run(*arguments):
 
 def simulated(folder, *arguments):
     quick = [part for option in QUICK.items() if option[0] not in arguments for part in option]
-        part
-        for name, value in zip(QUICK[::2], QUICK[1::2], strict=True)
-        if name not in arguments
-        for part in (name, value)
-    ]
     return run("annotate", "simulate", "--collection", folder, *quick, *arguments)
 
 
