@@ -63,7 +63,7 @@ class SimulationRound:
     among the images in pairs; `uncertainty` quantiles of the variance per grade, over the training images; `seconds`
     the time of a person for the pairs and, with calibration, the grades. `classified` evaluates scores rounded to the
     nearest grade, as in the paper, and `classified_by_thresholds` scores between fitted thresholds; None without
-    calibration, or with one grade or more than 50. `scores` are of the test images, `variance` of the training images.
+    calibration, or with one grade or more than 50. `scores` are of the test images, `variance` of the others.
     """
 
     number: int
