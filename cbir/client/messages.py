@@ -187,7 +187,7 @@ class CollectionInfo(BaseModel):
 class ProfileInfo(BaseModel):
     """Settings that turn images into vectors; only vectors with equal hashes can be compared.
 
-    components: learnt directions that the values of an encoder are projected to; null for other descriptors.
+    components: learned directions that the values of an encoder are projected to; null for other descriptors.
     """
 
     name: str
@@ -205,7 +205,7 @@ class ProfileInfo(BaseModel):
 class Normalisation(BaseModel):
     """normalised = (raw - mean) * scale. fitted_on: number of images that mean and scale were fitted on.
 
-    The values of an encoder, which `scale` leaves out, are projected to `components` directions learnt from the
+    The values of an encoder, which `scale` leaves out, are projected to `components` directions learned from the
     collection instead (null if there are too few images, or no encoder) and scaled to length 1. version: of the fit.
     """
 

@@ -27,7 +27,7 @@ class Gallery(VectorBlocks):
 
     ids: (n,) int64, strictly ascending: image number of each row.
     parts: start and stop of each part of the descriptor; empty if it has one kind of values.
-    projected: the vectors are projected to learnt directions, and compared as they are.
+    projected: the vectors are projected to learned directions, and compared as they are.
     candidates: index of the first rows, those of a snapshot; None without one.
     neighbourhood: k-NN graph; None without a snapshot.
     """

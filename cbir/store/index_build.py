@@ -93,7 +93,7 @@ def rebuild_index(folder: Path, engine: Engine, refit: bool = False) -> None:
         file=name, generation=generation, images=count, last_number=last, size=size, checksum=checksum
     )
     parts = normalisation.part_bounds(profile, statistics)
-    plain = profile.is_projected  # learnt directions need no more whitening
+    plain = profile.is_projected  # learned directions need no more whitening
     space = whitening.plain_space(matrix.shape[1]) if plain else whitening.fit_space(matrix, parts)
     neighbours = knn.find_neighbours(matrix, space)
     info.neighbours_checksum = write_knn(snapshot_folder / info.neighbours, neighbours)

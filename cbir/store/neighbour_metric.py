@@ -1,7 +1,7 @@
-"""Directions that tell a collection's images apart, learnt from its nearest neighbours without labels.
+"""Directions that tell a collection's images apart, learned from its nearest neighbours without labels.
 
 What an image and its nearest neighbours differ in says little about its kind. Such directions are damped, and
-principal directions of what is left are weighted by their variance: the learnt whitening of Radenovic, Tolias & Chum
+principal directions of what is left are weighted by their variance: the learned whitening of Radenovic, Tolias & Chum
 2016 (CNN image retrieval learns from BoW; after Mikolajczyk & Matas 2007), with neighbours as its matching pairs.
 """
 

@@ -28,7 +28,7 @@ class Profile(BaseModel):
     normalisation: "standardise" (each dimension to mean 0, deviation 1 over the collection), "none", or "beside": the
     first part, an embedding, to a squared length of d, the number of all dimensions, as standardised vectors have it
     on average; the others standardised, then scaled to that together (less, where some values never vary). "project":
-    the first part, an encoder's values, centred, projected to `components` directions learnt from the collection and
+    the first part, an encoder's values, centred, projected to `components` directions learned from the collection and
     scaled to length 1; the others standardised, then scaled to that together.
     components: of "project"; those of the encoder if it has fewer.
     weights: factor of each part's share of the squared distance, 1 by default.
@@ -67,7 +67,7 @@ class Profile(BaseModel):
 
     @property
     def is_projected(self) -> bool:
-        """True if the vectors are an encoder's, projected to directions learnt from the collection."""
+        """True if the vectors are an encoder's, projected to directions learned from the collection."""
         return self.normalisation == "project"
 
     @property

@@ -36,7 +36,7 @@ def correlated(count: int, dimensions: int = VALUES, seed: int = 0) -> np.ndarra
     return (5 + rng.normal(size=(count, dimensions)) @ mixing).astype(np.float32)
 
 
-def test_it_is_learnt_directions_of_principal_components() -> None:
+def test_it_is_learned_directions_of_principal_components() -> None:
     raw = correlated(1500)
     fitted = fit_statistics(raw, PROFILE)
     pca = PCA(8 * projection.WIDE).fit(raw.astype(np.float64))
