@@ -17,6 +17,7 @@ from cbir.main import app
 from cbir.models.lens_card import LENS_CARD
 from cbir.store import Collection
 from cbir.store.verify import verify_collection
+from tests.cbir.descriptors.lenses import write_model
 
 COUNT = 36
 FEATURES = ["mean_intensity", "hue", "saturation", "value", "sulcus_intensity", "lentil_ratio"]
@@ -150,6 +151,8 @@ def test_the_model_stays_with_the_collection(folder, collection, tmp_path):
         assert card.read_bytes() == (folder / "model" / LENS_CARD).read_bytes()
         card.write_text(card.read_text().replace('"version": 1', '"version": 2'))
         assert "the model cannot be read" in verify_collection(opened)[0]
+        write_model(card.parent, 12)
+        assert "not the one that computed the vectors" in verify_collection(opened)[0]
     with Collection(tmp_path / "restored") as opened:  # indexed images can still be found
         assert opened.profile.model is None
     other = run("index", folder / "new", "--profile", tmp_path / "none", "--collection", tmp_path / "other")
@@ -162,7 +165,10 @@ def test_the_model_stays_with_the_collection(folder, collection, tmp_path):
         (lambda text: text.replace("lens-000000.png", "gone.png"), "gone.png"),
         (lambda text: text.replace("lens-000000.png", "grey.png"), "the image is grey"),
         (lambda text: text.replace("lens-000000.png", "small.png"), "leaves the image of 20 x 20 pixels"),
-        (lambda text: text.replace("lens-000000.png", "wide.png"), "wide.png: the image has 600 x 110 pixels"),
+        (
+            lambda text: text.replace("lens-000000.png", "wide.png"),
+            "wide.png: the image has 600 x 110 pixels",
+        ),
         (lambda text: re.sub("(lens-000000.png),.*", r"\1,20,30", text), "the outline encloses nothing"),
         (lambda text: "\n".join(text.splitlines()[: 1 + 9 * 32]), "10 outlined images or more, not 9"),
     ],
