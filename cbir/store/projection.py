@@ -138,11 +138,11 @@ def fit_projection(pages: Iterable[Floats], profile: Profile, count: int, versio
     end, dimensions = parts[0].stop, parts[-1].stop
     with_directions = count >= LEAST_IMAGES and profile.components < end
     moments, compared = _Moments(dimensions, end), [np.empty((0, end), np.float16)]
-    step, wider_step, read = max(1, -(-count // MOST_IMAGES)), max(1, -(-count // COMPARED)), 0
+    step, compared_step, read = max(1, -(-count // MOST_IMAGES)), max(1, -(-count // COMPARED)), 0
     for page in pages:
         moments.add(page[-read % step :: step])
         if with_directions:
-            compared.append(page[-read % wider_step :: wider_step, :end].astype(np.float16))
+            compared.append(page[-read % compared_step :: compared_step, :end].astype(np.float16))
         read += len(page)
     mean, covariance, variances = moments.result()
     directions = (
