@@ -59,7 +59,8 @@ class ZippedFiles:
         entry = self._entries[path]
         self._limits.check_bytes(entry.file_size)
         try:
-            return self._archive.read(entry)
+            with self._archive.open(entry) as file:
+                return file.read(entry.file_size)  # else all that the entry holds would be inflated
         except (BadZipFile, NotImplementedError, ValueError, OSError, EOFError, zlib.error):
             raise UnreadableImage("is damaged in the archive; make it again") from None
 

@@ -1,7 +1,9 @@
 """Files in ZIP archives: what is read, and what is refused before it is inflated."""
 
 import struct
+import tracemalloc
 import zipfile
+import zlib
 from io import BytesIO
 from pathlib import Path
 
@@ -52,14 +54,34 @@ def test_bomb_is_refused_before_inflating(monkeypatch):
         ZippedFiles(bomb, Limits())
 
 
-def test_declared_size_bounds_what_is_inflated():
+def understated(content: bytes, size: int, checksum: int | None = None) -> bytes:
+    """Return an archive of one file whose directory declares another size, and another CRC if one is given."""
+    archive = bytearray(zipped(content))
+    directory = archive.rindex(b"PK\x01\x02")
+    struct.pack_into("<I", archive, directory + 24, size)
+    if checksum is not None:
+        struct.pack_into("<I", archive, directory + 16, checksum)
+    return bytes(archive)
+
+
+def test_declared_size_bounds_what_is_read():
     """An entry that declares fewer bytes than it holds does not pass the limit of sizes."""
-    content = bytearray(zipped(bytes(2**22)))
-    directory = content.rindex(b"PK\x01\x02")
-    struct.pack_into("<I", content, directory + 24, 100)  # uncompressed size in the central directory
-    files = ZippedFiles(bytes(content), Limits())
+    files = ZippedFiles(understated(bytes(2**22), 100), Limits())
     with pytest.raises(UnreadableImage, match="is damaged in the archive"):
         files.read_bytes(files.paths[0])
+
+
+def test_declared_size_bounds_what_is_inflated():
+    """The rest of an entry takes no memory either."""
+    files = ZippedFiles(understated(bytes(2**26), 100, zlib.crc32(bytes(100))), Limits())
+    tracemalloc.start()
+    try:
+        content = files.read_bytes(files.paths[0])
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert content == bytes(100)
+    assert most < 2**20
 
 
 def test_too_many_files(monkeypatch):
