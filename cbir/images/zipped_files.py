@@ -37,7 +37,7 @@ class ZippedFiles:
             self._archive = ZipFile(BytesIO(data))
         except (BadZipFile, NotImplementedError, ValueError, OSError):
             raise UnreadableImage("is a damaged ZIP archive; make it again") from None
-        entries = [entry for entry in self._archive.infolist() if not entry.is_dir()]
+        entries = [entry for entry in self._archive.infolist() if not entry.filename.endswith("/")]
         if len(entries) > MOST_FILES:
             raise UnreadableImage(f"has {len(entries)} files; zip one series, at most {MOST_FILES} files")
         size = sum(entry.file_size for entry in entries)

@@ -119,6 +119,18 @@ def test_truncated_archive_is_refused(cut):
         ZippedFiles(zipped(b"some text" * 100)[:cut], Limits())
 
 
+def test_file_without_name_is_read():
+    buffer = BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(zipfile.ZipInfo("x"), b"text")
+    content = bytearray(buffer.getvalue())
+    directory = content.rindex(b"PK\x01\x02")
+    struct.pack_into("<HH", content, directory + 28, 0, 1)  # the name becomes an extra field
+    struct.pack_into("<HH", content, 26, 0, 1)
+    files = ZippedFiles(bytes(content), Limits())
+    assert [files.read_bytes(path) for path in files.paths] == [b"text"]
+
+
 def test_damaged_file_is_refused():
     content = bytearray(zipped(b"some text" * 100))
     start = content.index(b"Jane Doe/0") + len(b"Jane Doe/0")
