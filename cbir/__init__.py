@@ -9,6 +9,7 @@ docs/python.md explains these functions. They are imported when they are used.
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
@@ -56,4 +57,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *OBJECTS, "rerank"})
+    names = {*globals(), *OBJECTS, "rerank"}
+    return sorted(names if find_spec("httpx") else names - {"Client"})  # else help(cbir) would fail

@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from cbir import settings
 from cbir.errors import InvalidInput
-from cbir.evaluation.experiment import EvalPlan, EvalResult, run_evaluation
-from cbir.evaluation.methods import parse_methods
-from cbir.evaluation.metrics.named_metrics import parse_metrics
-from cbir.evaluation.relevance import parse_relevance
-from cbir.evaluation.result_files import build_summary
 from cbir.extras import install_command
 from cbir.python_api.collection_images import CollectionImages, list_conditions
 from cbir.threads import cores
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from cbir.evaluation.experiment import EvalResult
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +27,7 @@ class Evaluation:
     result: values of every query, qrels and runs. summary: what `cbir evaluate run` writes as summary.json.
     """
 
-    result: EvalResult
+    result: "EvalResult"
     summary: dict[str, Any]
 
     @property
@@ -130,11 +127,13 @@ def evaluate(
     InvalidInput
         For an unknown method, measure or relevance, without labelled images, and without the extra `evaluate`.
     """
-    try:
-        import ir_measures  # noqa: F401
-        import statsmodels  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise InvalidInput(f"an evaluation needs {error.name}: {install_command('evaluate')}") from error
+    _require_evaluate()
+    from cbir.evaluation.experiment import EvalPlan, run_evaluation
+    from cbir.evaluation.methods import parse_methods
+    from cbir.evaluation.metrics.named_metrics import parse_metrics
+    from cbir.evaluation.relevance import parse_relevance
+    from cbir.evaluation.result_files import build_summary
+
     for name, value, least in (
         ("sample", sample, 1),
         ("seed", seed, 0),
@@ -162,6 +161,14 @@ def evaluate(
         runs = (Path(temporary) if out is None else Path(out)) / "runs"
         result = run_evaluation(plan, in_force, runs, lambda stage, done, total: None)
     return Evaluation(result, build_summary(result))
+
+
+def _require_evaluate() -> None:
+    try:
+        import ir_measures  # noqa: F401
+        import statsmodels  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise InvalidInput(f"an evaluation needs {error.name}: {install_command('evaluate')}") from error
 
 
 def _words(values: str | Sequence[str]) -> str:

@@ -88,6 +88,25 @@ except ImportError as error:
     assert without_extras(script)[0].startswith("this needs httpx: pip install '.[client]'")
 
 
+@pytest.mark.slow
+def test_the_python_api_without_extras():
+    script = """
+import contextlib, io
+import cbir
+
+with contextlib.redirect_stdout(io.StringIO()) as printed:
+    help(cbir)
+print("image in, ranked cases out" in printed.getvalue())
+try:
+    cbir.evaluate("collection")
+except cbir.CbirError as error:
+    print(error)
+"""
+    helped, error = without_extras(script)[0].splitlines()
+    assert helped == "True"
+    assert error.startswith("an evaluation needs ir_measures: pip install '.[evaluate]'")
+
+
 def test_a_module_of_no_extra_is_a_bug():
     assert missing_package(ModuleNotFoundError("No module named 'cbir.x'", name="cbir.x")) is None
     assert missing_package(ModuleNotFoundError("no name")) is None
