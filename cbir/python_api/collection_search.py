@@ -94,6 +94,8 @@ class OpenCollection(CollectionImages):
                 images.append(self.read_part(image_id, part))
             else:
                 ids.append(image_id)
+        if part.names() and query is None:
+            raise InvalidInput(f"{part.names()[0]}: is for a query image; leave it out with examples or text")
         request = build_request(
             k=k,
             rerank=rerank,

@@ -1,5 +1,6 @@
 """Vectors of single images, without a collection."""
 
+import os
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from cbir.store.default_profile import DEFAULT_PROFILE
 
 def describe(
     image: Any,
-    profile: str = DEFAULT_PROFILE,
+    profile: str | os.PathLike[str] = DEFAULT_PROFILE,
     *,
     frame: int | None = None,
     region: Region | None = None,
@@ -28,7 +29,7 @@ def describe(
     ----------
     image : str, path-like, bytes, array or Image
         File, content of a file, or samples; with an encoder of CT series the folder of a series, or a file.
-    profile : str
+    profile : str or path-like
         Descriptor, encoder, folder of a trained embedding, or NETWORK+DESCRIPTOR, as of `cbir index --profile`.
     frame : int, optional
         Frame of a file, from 1.
@@ -50,7 +51,7 @@ def describe(
         For a file or array that is no image.
     """
     in_force = settings.load()
-    name, _, model = descriptors.resolve_descriptor(profile)
+    name, _, model = descriptors.resolve_descriptor(os.fspath(profile))
     limits, grid = Limits.from_settings(in_force), volume_grid(name)
     decoded = read_example(image, limits, grid, QueryOptions(frame, region, window))
     return np.asarray(descriptors.get(name, model, in_force.device)(decoded), np.float32)

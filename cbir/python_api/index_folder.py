@@ -25,7 +25,7 @@ def index_folder(
     labels : str or path-like, optional
         CSV file with a column `path`, relative to the file, and any label columns; `patient` becomes a keyed hash.
     **options
-        profile : str, of a new collection: encoder, descriptor, folder of a trained embedding, or
+        profile : str or path-like, of a new collection: encoder, descriptor, folder of a trained embedding, or
         NETWORK+DESCRIPTOR. weights : mapping of str to float, of a new collection: factors of the parts. jobs : int,
         number of processes, by default of cores. duplicates, restore : bool, also add pictures that the collection
         has already, or that were deleted earlier. progress : bool, show a bar on stderr.

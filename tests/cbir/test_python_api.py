@@ -140,6 +140,8 @@ def test_a_region_of_a_file_and_of_an_image_of_the_collection(db):
         (np.zeros((4, 4)), {"frame": "2"}, InvalidInput, "frame: a whole number, not"),
         (np.zeros((4, 4)), {"text": "knee"}, InvalidInput, "text: search with it or with images"),
         (None, {"text": "knee"}, InvalidInput, "has no text tower"),
+        (None, {"text": "knee", "frame": 2}, InvalidInput, "frame: is for a query image"),
+        (None, {"examples": ["x"], "region": (0, 0, 2, 2)}, InvalidInput, "region: is for a query image"),
     ],
 )
 def test_wrong_queries_are_refused(db, query, options, error, message):
@@ -214,10 +216,12 @@ def test_vectors(db):
     assert len(db.vectors("label=none").values) == 0
 
 
-def test_describe(db, query):
+def test_describe(db, query, tmp_path):
     expected = descriptors.get("tamura")(next(iter(read_images(query))))
     assert np.array_equal(cbir.describe(query, "tamura"), expected)
     assert np.array_equal(db.describe(query), expected)
+    with pytest.raises(InvalidInput, match="there is no descriptor"):
+        cbir.describe(query, tmp_path)  # a folder without a model
     part = cbir.describe(np.asarray(PillowImage.open(query)), "tamura", region=(0, 0, 9, 9))
     assert not np.array_equal(part, expected)
     with pytest.raises(InvalidInput, match="there is no descriptor"):
@@ -277,6 +281,8 @@ def test_indexing_refuses_what_it_cannot_use(folder, tmp_path):
         cbir.index(tmp_path / "missing", tmp_path / "collection")
     with pytest.raises(InvalidInput, match="jobs: at least 1"):
         cbir.index(folder, tmp_path / "collection", jobs=0)
+    with pytest.raises(InvalidInput, match="there is no descriptor"):
+        cbir.index(folder, tmp_path / "collection", profile=tmp_path)  # a folder without a model
     labels = tmp_path / "labels.csv"
     labels.write_text("path,label\n0.png,odd\n1.png,odd\n")
     with pytest.raises(InvalidInput, match=r"none of the 2 rows of .* names a file among the sources"):
