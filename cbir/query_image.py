@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from cbir.images.image import Windowing
 class QueryImage:
     """Features and facts of an image to search with, without its pixels: small enough to come from another process.
 
-    features: raw vector (d,) float32, or the input of the network for a descriptor that works in batches.
+    features: raw vector (d,) float32, or the input of the network for a descriptor that works in batches, unless
+    the image `is_described`.
     content_hash, width, height, format, frame, windowing: as of the `Image`. decode_ms, describe_ms: time that it
     took elsewhere.
     """
@@ -32,12 +33,20 @@ class QueryImage:
     windowing: Windowing | None = None
     decode_ms: float = 0.0
     describe_ms: float = 0.0
+    is_described: bool = False
 
     def vector(self, descriptor: Descriptor) -> NDArray[np.float32]:
         """Return the raw vector (d,); `descriptor` is the one that described the image."""
-        if isinstance(descriptor, Batched):
+        if isinstance(descriptor, Batched) and not self.is_described:
             return np.asarray(descriptor.describe_batch([self.features])[0])
         return np.asarray(self.features)
+
+    def described(self, descriptor: Descriptor) -> "QueryImage":
+        """Return the image with its vector in place of the input of the network, which may be large."""
+        started = time.perf_counter()
+        vector = self.vector(descriptor)
+        spent = self.describe_ms + (time.perf_counter() - started) * 1000
+        return replace(self, features=vector, describe_ms=spent, is_described=True)
 
 
 def describe_query(image: Image, descriptor: Descriptor) -> QueryImage:

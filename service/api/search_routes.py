@@ -6,7 +6,9 @@ from flask import Blueprint, Response, request
 
 from cbir.errors import InvalidInput
 from cbir.ingest.decoder_tasks import describe_choice
+from cbir.query_image import QueryImage
 from cbir.search import Answer
+from cbir.store import Collection
 from service.access.audit import log_images
 from service.access.patient_identifiers import patient_key
 from service.api import metrics_routes
@@ -98,9 +100,21 @@ def _search_by_upload(state: AppState, files: list[bytes], params: request_param
     patient = patient_key(state.searcher(params.collection).collection, params.exclude_patient)
     search_request = params.to_request(state.settings, patient)
     searcher = state.searcher(params.collection)
-    queries = [describe_upload(state.decoders, searcher.collection, data, params) for data in files]
+    queries = [_describe(state, searcher.collection, data, params) for data in files]
     with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
         return searcher.by_examples(queries, search_request, deadline)
+
+
+def _describe(
+    state: AppState, collection: Collection, data: bytes, params: request_params.ByImage
+) -> QueryImage:
+    """Describe an upload; a series wholly, since the volumes of all files of a request would take much memory."""
+    query = describe_upload(state.decoders, collection, data, params)
+    if collection.profile.volume_grid is None:
+        return query
+    descriptor = collection.profile.load_descriptor(state.settings.device)
+    with state.concurrency.slot(), query_deadline(state.settings.query_seconds):
+        return query.described(descriptor)
 
 
 @blueprint.post("/render")

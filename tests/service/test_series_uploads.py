@@ -2,6 +2,7 @@
 
 import io
 import logging
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,22 @@ def test_several_series_are_examples(client, scans):
     files = [(io.BytesIO(zipped(scans / "images" / f"body{seed}")), f"{seed}.zip") for seed in (1, 2)]
     answer = client.post("/v1/search", data={"image": files})
     assert sorted(results(answer)) == ["1.2.3", "1.2.4"]
+
+
+def test_a_request_holds_one_volume_at_a_time(client, scans):
+    """A prepared volume takes 16 MB."""
+    archive = zipped(scans / "images" / "body1")
+
+    def most_memory(count: int) -> int:
+        tracemalloc.start()
+        try:
+            files = [(io.BytesIO(archive), "series.zip") for _ in range(count)]
+            results(client.post("/v1/search", data={"image": files}))
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert most_memory(4) - most_memory(1) < 2 * 16_000_000
 
 
 @pytest.mark.parametrize(("choose", "reason"), [
