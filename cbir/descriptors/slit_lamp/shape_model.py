@@ -115,7 +115,7 @@ class ActiveShapeModel:
         form = self.mean_
         for _ in range(5):
             scale, shift = fit_pose(form, shape)
-            aligned = transform(shape - shift, 1.0 / scale)
+            aligned = transform(shape - shift, 1.0 / scale if scale else 0.0)  # 0 by a damaged model
             weights = self.modes_ @ (aligned - self.mean_).ravel()
             limit = DEVIATIONS * np.sqrt(self.variances_)
             form = self.mean_ + (np.clip(weights, -limit, limit) @ self.modes_).reshape(-1, 2)

@@ -153,6 +153,15 @@ class TestFiles:
         with pytest.raises(InvalidInput, match="is not the card"):
             read_lens_card(tmp_path)
 
+    @pytest.mark.parametrize("field", ["mean", "start"])
+    def test_a_shape_without_size_is_no_lens(self, tmp_path, field):
+        card = json.loads((write_model(tmp_path) / LENS_CARD).read_text())
+        card["model"][field] = [[0.0, 0.0]] * 32
+        card["sha256"] = lens_model_hash(card["model"])
+        (tmp_path / LENS_CARD).write_text(json.dumps(card))
+        with pytest.raises(UnreadableImage, match="there is no lens"):
+            load_lens_finder(tmp_path).find(Image(draw_lenses(1, 1)[0].pixels))
+
     def test_a_folder_that_is_taken(self, tmp_path):
         (tmp_path / CARD).touch()
         with pytest.raises(InvalidInput, match="holds a trained embedding"):
