@@ -9,7 +9,6 @@ docs/python.md explains these functions. They are imported when they are used.
 """
 
 from importlib import import_module
-from importlib.util import find_spec
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
@@ -58,4 +57,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     names = {*globals(), *OBJECTS, "rerank"}
-    return sorted(names if find_spec("httpx") else names - {"Client"})  # else help(cbir) would fail
+    try:
+        __getattr__("Client")
+    except ModuleNotFoundError:  # help(cbir) reads every name
+        names.remove("Client")
+    return sorted(names)
