@@ -1,5 +1,6 @@
 """Re-ranking of vectors without a collection."""
 
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,10 @@ from cbir.rerank.auto import default_choice
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.reranker import Reranker
 from cbir.rerank.top_hits import rerank_top
+
+LARGEST_SQUARE = (
+    float(np.finfo(np.float32).max) / 4
+)  # of a length, so that squared distances are finite in float32
 
 
 class RerankedVectors(NamedTuple):
@@ -81,8 +86,8 @@ def rerank_vectors(
             "both must come from one descriptor"
         )
     count = len(vectors) if k is None else k
-    if count < 1 and len(vectors):
-        raise InvalidInput(f"k: at least 1, not {k}")
+    if k is not None and (not isinstance(k, Integral) or k < 1):
+        raise InvalidInput(f"k: a whole number, at least 1, not {k!r}")
     reranker = _make_reranker(method, parameters)
     gallery = _make_gallery(vectors, reranker)
     rows = [
@@ -99,13 +104,16 @@ def rerank_vectors(
 
 def _matrix(values: ArrayLike, name: str) -> Floats:
     try:
+        if np.iscomplexobj(values):
+            raise TypeError
         with np.errstate(over="ignore"):  # too large for float32: infinite, and refused below
             matrix = np.ascontiguousarray(values, np.float32)
     except (TypeError, ValueError):
         raise InvalidInput(f"{name} must be an array of numbers with equally long rows") from None
     if matrix.ndim not in (1, 2):
         raise InvalidInput(f"{name} has shape {matrix.shape}; give (rows, d)")
-    if not np.isfinite(matrix).all():
+    squares = np.einsum("...i,...i->...", matrix, matrix, dtype=np.float64)
+    if not (squares <= LARGEST_SQUARE).all():  # NaN too
         raise InvalidInput(f"{name} has values that are not finite, or too large for float32")
     return matrix
 

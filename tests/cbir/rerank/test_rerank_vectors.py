@@ -72,6 +72,7 @@ def test_empty_and_single_rows():
     assert rerank_vectors(np.zeros((2, 3)), np.zeros((0, 3))).indices.shape == (2, 0)
     assert rerank_vectors(np.zeros((0, 3)), np.zeros((4, 3))).indices.shape == (0, 4)
     assert rerank_vectors([1.0, 2.0], [[1.0, 2.0]]).indices.tolist() == [0]
+    assert rerank_vectors([9e18], [[-9e18], [9e18]], "none").indices.tolist() == [1, 0]  # the largest lengths
     alike = rerank_vectors([1.0, 0.0], np.ones((5, 2)))
     assert alike.indices.tolist() == [0, 1, 2, 3, 4]
 
@@ -86,7 +87,12 @@ def test_empty_and_single_rows():
         ([[1.0]], [[1e300]], {}, "gallery_vectors has values that are not finite, or too large"),
         ([["a"]], [[1.0]], {}, "query_vectors must be an array of numbers"),
         ([[1.0]], [[1.0], [1.0, 2.0]], {}, "gallery_vectors must be an array of numbers"),
-        ([[1.0]], [[1.0]], {"k": 0}, "k: at least 1"),
+        ([[1e19]], [[1.0]], {}, "query_vectors has values that are not finite, or too large"),
+        ([[1.0]], [[1e19], [1.0]], {}, "gallery_vectors has values that are not finite, or too large"),
+        ([[1j]], [[1.0]], {}, "query_vectors must be an array of numbers"),
+        ([[1.0]], [[1.0]], {"k": 0}, "k: a whole number, at least 1"),
+        ([[1.0]], [[1.0]], {"k": 2.5}, "k: a whole number, at least 1"),
+        ([[1.0]], np.zeros((0, 1)), {"k": -1}, "k: a whole number, at least 1"),
         ([[1.0]], [[1.0]], {"method": "best"}, "there is no re-ranker 'best'"),
         ([[1.0]], [[1.0]], {"method": "eprf", "Q": 1}, "eprf has no parameter 'Q'"),
     ],
