@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from pathlib import Path
 from threading import Lock, Thread
 
@@ -89,6 +90,10 @@ def main() -> int:
         update_when_due(folder)
     except CbirError as error:
         print(error, file=sys.stderr)
+        return FAILED
+    except Exception as error:  # its text may quote values of the collection, and goes to a log
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        print(f"{type(error).__name__} at {place.filename}:{place.lineno}", file=sys.stderr)
         return FAILED
     return 0
 

@@ -1,8 +1,10 @@
 """When `auto` is chosen again, and the process that does it."""
 
 import logging
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -136,3 +138,18 @@ def test_a_failure_is_logged_and_not_repeated_at_once(
         updater.wake(collection)
     assert not updater._running
     assert caplog.text.count("auto was not chosen again: exit code 1") == 1
+
+
+@pytest.mark.slow
+def test_values_in_other_errors_are_not_logged(
+    collection: Collection, caplog: pytest.LogCaptureFixture
+) -> None:
+    add(collection, COUNT, 2 * COUNT)
+    with closing(sqlite3.connect(collection.folder / "collection.sqlite")) as connection, connection:
+        connection.execute("UPDATE labels SET value = CAST(? AS TEXT) WHERE number = 1", [b"Jane Doe\xff"])
+    updater = ChoiceUpdater()
+    with caplog.at_level(logging.WARNING):
+        updater.wake(collection)
+        wait_until(lambda: not updater._running)
+    assert "auto was not chosen again: OperationalError at " in caplog.text
+    assert "Jane" not in caplog.text
