@@ -20,6 +20,7 @@ from cbir.images.volume import Volume, VolumeGrid
 from cbir.images.zipped_files import is_zip
 from cbir.ingest.description import DescribedFile, DescribeTask, describe_images, with_deadline
 from cbir.ingest.memory_limit import memory_limit, private_memory
+from cbir.ingest.query_file import QueryOptions
 from cbir.ingest.query_volume import decode_query_volume, middle_slice
 from cbir.ingest.shared_bytes import SharedBytes, load_shared_bytes
 from cbir.query_image import QueryImage, describe_query, select_frame
@@ -182,9 +183,7 @@ def _slice_of_zip(choice: ImageChoice) -> ImageChoice:
 
 
 def _decode_volume(choice: ImageChoice, grid: VolumeGrid) -> Volume:
-    for name in ("frame", "region", "window"):
-        if getattr(choice, name) is not None:
-            raise InvalidInput(f"{name}: the collection is of CT series, which have none; omit it")
+    QueryOptions(choice.frame, choice.region, choice.window).check_volume(grid)
     assert not isinstance(choice.file, Path), "volumes of a collection are searched with by id"
     return decode_query_volume(load_shared_bytes(choice.file), choice.name, choice.limits, grid)
 

@@ -142,7 +142,7 @@ def test_what_is_no_series_is_refused(client, scans, choose, reason):
 @pytest.mark.parametrize(("name", "value"), [("frame", 1), ("region", "0,0,9,9"), ("window", "40,400")])
 def test_parts_of_an_image_are_refused(client, scans, name, value):
     detail = problem(send(client, zipped(scans / "images" / "body1"), **{name: value}), 422)
-    assert f"{name}: the collection is of CT series" in detail
+    assert f"{name}: is for single images" in detail
 
 
 def test_bomb_is_refused(client):
