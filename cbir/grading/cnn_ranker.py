@@ -67,9 +67,9 @@ class CnnRanker(FeatureRanker):
         return features  # pictures have a common scale already
 
     def _learn(self, Z: Floats, grades: Floats, groups: NDArray[np.int64]) -> None:
-        if self.loss not in LOSSES or not (self.epochs >= 1 and self.batch >= 4 and self.rate > 0):
+        if self.loss not in LOSSES or not (self.epochs >= 1 and self.batch >= 4 and 0 < self.rate < math.inf):
             raise InvalidInput(
-                f"a loss is one of {', '.join(LOSSES)}; epochs must be at least 1, a batch 4, the rate above 0"
+                f"a loss is one of {', '.join(LOSSES)}; epochs are at least 1, a batch 4, the rate a number above 0"
             )
         if find_spec("torch") is None:
             raise InvalidInput(f"the ranker {self.name} needs torch: {install_command('deep')}")

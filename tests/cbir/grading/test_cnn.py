@@ -1,5 +1,7 @@
 """A network that learns from graded pictures."""
 
+import math
+
 import cv2
 import numpy as np
 import pytest
@@ -63,7 +65,8 @@ def test_options_and_a_clone():
 
 
 @pytest.mark.parametrize(
-    "options", [{"loss": "hinge"}, {"epochs": 0}, {"batch": 3}, {"rate": 0.0}, {"backbone": "huge"}]
+    "options",
+    [{"loss": "hinge"}, {"epochs": 0}, {"batch": 3}, {"rate": 0.0}, {"rate": math.inf}, {"backbone": "huge"}],
 )
 def test_options_that_do_not_fit(options):
     with pytest.raises(InvalidInput):
