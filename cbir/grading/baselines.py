@@ -51,6 +51,8 @@ class RegressionGrader(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             self.tuning_ = tuned.map.tuning
             self.model_ = make_pipeline(FunctionTransformer(tuned), Ridge(1.0)).fit(features, grades)
             return self
+        if not 0 < self.C < np.inf:
+            raise InvalidInput(f"the C of {self.name} must be a number above 0, not {self.C!r}")
         self.model_ = make_pipeline(StandardScaler(), SVR(C=self.C, epsilon=self.epsilon)).fit(
             features, grades
         )

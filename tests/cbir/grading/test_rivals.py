@@ -56,6 +56,12 @@ def test_classifiers():
         ClassificationGrader("tree").fit(X, y)
 
 
+@pytest.mark.parametrize("C", [0.0, -1.0, np.nan, np.inf])
+def test_regression_needs_a_finite_c_above_0(C):
+    with pytest.raises(InvalidInput, match="the C of regression"):
+        baseline_grader("regression", C=C).fit(np.arange(4.0)[:, None], [0, 1, 2, 3])
+
+
 def test_unknown():
     with pytest.raises(InvalidInput, match="regression, classification, ordinal"):
         baseline_grader("forest")
