@@ -142,7 +142,12 @@ class RankerOptions:
             if params.pop("encoder", None) != NO_ENCODER:
                 params["encoder"] = self.encoder or TunedCnnRanker.encoder
                 check_trainable_encoder(params["encoder"])
-                parse_windows(params.get("window", AUTO))
+                windows, networks = parse_windows(params.get("window", AUTO)), params.get("networks", 1)
+                if len(windows) > networks:
+                    raise InvalidInput(
+                        f"--window names {len(windows)} windows for {networks} of --networks; "
+                        "each network sees one"
+                    )
         return params
 
 

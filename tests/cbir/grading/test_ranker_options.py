@@ -84,6 +84,8 @@ def test_each_takes_its_own(names, given, params):
         (["cnn"], {"encoder": "none", "side": 64}, "does not take --side"),
         (["cnn"], {"encoder": "ct-volume"}, "not one of the encoders that can be trained"),
         (["cnn"], {"window": "left"}, "there is no window 'left'"),
+        (["cnn"], {"window": "whole,centre"}, "--window names 2 windows for 1 of --networks"),
+        (["cnn"], {"window": "whole,centre,upper", "networks": 2}, "names 3 windows for 2 of"),
         (["ranking-svm"], {"loss": "ranknet"}, "--loss of ranking-svm is one of squared-hinge, hinge"),
         (["cnn"], {"encoder": "none", "loss": "hinge"}, "--loss of cnn is one of ranknet"),
         (["s-ndcg"], {"training_list_size": "many"}, "--training-list-size many: must be a number"),
