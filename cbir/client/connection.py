@@ -1,6 +1,8 @@
 """Connection to a service: requests, problem responses, and the parts of a request that several methods send."""
 
+import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypedDict, TypeVar, Unpack
@@ -10,10 +12,12 @@ import httpx
 from pydantic import BaseModel
 
 from cbir.client import messages
-from cbir.errors import CbirError, InvalidInput, UnreadableImage
-from cbir.search.query_kinds import is_array, list_examples
+from cbir.errors import CbirError, InvalidInput, NotFound, UnreadableImage
+from cbir.search.query_kinds import image_id_of, is_array, list_examples
 
 SECONDS = 60.0
+JSON = {"Content-Type": "application/json"}
+ID_FORM = re.compile(r"[\w-]+")
 
 ImageData = str | os.PathLike[str] | bytes
 Region = tuple[int, int, int, int]  # as of cbir.images, which takes a second to import
@@ -138,6 +142,25 @@ def _problem(response: httpx.Response) -> messages.ProblemDetails:
 def without_none(**values: Any) -> dict[str, Any]:
     """Return the values that are not None, by name."""
     return {name: value for name, value in values.items() if value is not None}
+
+
+def write_json(value: Any) -> str:
+    """Return a value as JSON; numbers of NumPy too. Raises InvalidInput for NaN and infinity."""
+    try:
+        return json.dumps(value, default=lambda scalar: scalar.item(), allow_nan=False)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InvalidInput(f"a parameter cannot be sent as JSON: {error}") from error
+
+
+def id_to_send(example: Any) -> str | None:
+    """Return the image id that an example stands for, None for another example.
+
+    Raises NotFound for a text that has not the form of an id: a mistyped path may name a patient.
+    """
+    image_id = image_id_of(example)
+    if image_id is not None and not ID_FORM.fullmatch(image_id):
+        raise NotFound(f"{image_id!r} is neither a file nor an image id")
+    return image_id
 
 
 def decode_form(**options: Unpack[DecodeOptions]) -> dict[str, Any]:

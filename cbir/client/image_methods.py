@@ -5,30 +5,33 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cbir.client import messages
 from cbir.client.connection import ImageData, Region, ServiceConnection, decode_form, image_path, multipart
+from cbir.search.query_kinds import list_conditions
 
 
 class ImageMethods(ServiceConnection):
     """Mixin with the methods of `cbir.client.Client` that list, add, change and delete images."""
 
-    def images(self, where: Sequence[str] = (), *, limit: int = 100) -> Iterator[messages.ImageRecord]:
+    def images(self, where: str | Sequence[str] = (), *, limit: int = 100) -> Iterator[messages.ImageRecord]:
         """Iterate over the images that meet all conditions `where`, oldest first, `limit` per request."""
-        yield from self._all_items(messages.ImagePage, "/v1/images", {"limit": limit, "where": list(where)})
+        yield from self._all_items(
+            messages.ImagePage, "/v1/images", {"limit": limit, "where": list_conditions(where)}
+        )
 
     def image_page(
-        self, where: Sequence[str] = (), *, limit: int = 100, cursor: str | None = None
+        self, where: str | Sequence[str] = (), *, limit: int = 100, cursor: str | None = None
     ) -> messages.ImagePage:
         """Return one page of the images.
 
         Parameters
         ----------
-        where : sequence of str
-            Label conditions.
+        where : str or sequence of str
+            Label conditions; all must hold.
         limit : int
             Maximum number of images.
         cursor : str, optional
             `next` of the previous page.
         """
-        params = {"limit": limit, "where": list(where)} | ({"cursor": cursor} if cursor else {})
+        params = {"limit": limit, "where": list_conditions(where)} | ({"cursor": cursor} if cursor else {})
         return self._fetch(messages.ImagePage, "GET", "/v1/images", params=params)
 
     def image(self, image_id: str) -> messages.ImageRecord:

@@ -1,24 +1,26 @@
 """Client methods for searching and grading."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from cbir.client import messages
 from cbir.client.connection import (
+    JSON,
     DecodeOptions,
     Region,
     ServiceConnection,
     Window,
     assignments,
     decode_form,
+    id_to_send,
     image_path,
     multipart,
     without_none,
+    write_json,
 )
 from cbir.errors import InvalidInput
 from cbir.search.hits import Hits
-from cbir.search.query_kinds import image_id_of, list_examples
+from cbir.search.query_kinds import list_conditions, list_examples
 
 
 class SearchMethods(ServiceConnection):
@@ -80,10 +82,12 @@ class SearchMethods(ServiceConnection):
         InvalidInput
             If frame or window are given for an image id, which is searched with as it was indexed, or text together
             with a file.
+        NotFound
+            For a text that is neither a file nor has the form of an image id; it is not sent.
         """
         several = list_examples(query)
-        ids = [image_id for example in several if (image_id := image_id_of(example)) is not None]
-        files = [example for example in several if image_id_of(example) is None]
+        ids = [image_id for example in several if (image_id := id_to_send(example)) is not None]
+        files = [example for example in several if id_to_send(example) is None]
         judgements = [
             {"image_id": image_id, "relevance": relevance} for image_id, relevance in (feedback or {}).items()
         ]
@@ -91,16 +95,17 @@ class SearchMethods(ServiceConnection):
             k=k,
             rerank=rerank,
             exclude_patient=exclude_patient,
-            where=[where] if isinstance(where, str) else list(where) or None,
+            where=list_conditions(where) or None,
         )
         if files:
             if text is not None:
                 raise InvalidInput("text: search with it or with a file")
             form = fields | decode_form(frame=frame, region=region, window=window)
             form |= without_none(
+                k=None if k is None else str(k),
                 parameters=assignments(parameters),
                 examples=[*ids, *examples] or None,
-                feedback=json.dumps(judgements) if judgements else None,
+                feedback=write_json(judgements) if judgements else None,
             )
             hits = self._fetch(Hits, "POST", "/v1/search", files=multipart(files), data=form)
         else:
@@ -114,7 +119,7 @@ class SearchMethods(ServiceConnection):
                 feedback=judgements or None,
                 parameters=dict(parameters) if parameters else None,
             )
-            hits = self._fetch(Hits, "POST", "/v1/search", json=body)
+            hits = self._fetch(Hits, "POST", "/v1/search", content=write_json(body), headers=JSON)
         return hits.with_pictures(self.thumbnail)
 
     def thumbnail(self, image_id: str) -> bytes:
@@ -163,7 +168,7 @@ class SearchMethods(ServiceConnection):
         """
         form = without_none(exclude_patient=exclude_patient) | decode_form(**options)
         column = without_none(grade_column=grade_column)
-        image_id = image_id_of(query)
+        image_id = id_to_send(query)
         if image_id is None:
             return self._fetch(
                 messages.Grade, "POST", "/v1/grade", files=multipart(query), data=column | form

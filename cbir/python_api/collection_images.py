@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cbir.images import Limits
 from cbir.images.thumbnail import make_thumbnail
+from cbir.search.query_kinds import list_conditions
 from cbir.settings import Settings
 from cbir.severity.grey_images import read_stored_image
 from cbir.store import Collection, Record
@@ -119,8 +120,3 @@ class CollectionImages:
             image = read_stored_image(self.collection, record, self.limits.pixels)
             stored = None if image is None else make_thumbnail(image)
         return stored
-
-
-def list_conditions(where: str | Sequence[str]) -> list[str]:
-    """Return label conditions as a list; a text is a single one."""
-    return [where] if isinstance(where, str) else list(where)

@@ -13,11 +13,11 @@ from cbir.errors import InvalidInput
 from cbir.images import Image, Region
 from cbir.images.image import Window
 from cbir.ingest.query_file import WHOLE_FILE, QueryOptions
-from cbir.python_api.collection_images import CollectionImages, list_conditions
+from cbir.python_api.collection_images import CollectionImages
 from cbir.python_api.query_input import read_example, read_region, require_id
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.search.hits import Hits
-from cbir.search.query_kinds import list_examples
+from cbir.search.query_kinds import list_conditions, list_examples
 from cbir.settings import Settings
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from pydantic import PrivateAttr
 
-from cbir.errors import CbirError, InvalidInput
+from cbir.errors import InvalidInput
 from cbir.extras import install_command
 from cbir.search.hit_cards import render_cards, style_element
 from cbir.search.search_models import Answer, Hit
@@ -84,7 +84,7 @@ class Hits(Answer):
         """Return the JPEG of a hit, at most 256 pixels wide and high; None where there is none."""
         try:
             return self._read_picture(hit.image_id) if self._read_picture else None
-        except CbirError:  # deleted meanwhile, or nothing is stored
+        except Exception:  # deleted, unreachable or closed meanwhile: hits are shown without pictures then
             return None
 
     def __getstate__(self) -> dict[Any, Any]:

@@ -25,6 +25,11 @@ def image_id_of(example: Any) -> str | None:
     return None if is_file(example) else example
 
 
+def list_conditions(where: str | Sequence[str]) -> list[str]:
+    """Return label conditions as a list; a text is a single one."""
+    return [where] if isinstance(where, str) else list(where)
+
+
 def is_array(example: Any) -> bool:
     """Return whether an object has samples: an array of NumPy, an image of Pillow, a tensor of torch."""
     return hasattr(example, "__array__") or hasattr(example, "__array_interface__")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -11,7 +12,7 @@ from pydicom.data import get_testdata_file
 
 from cbir import settings
 from cbir.client import Client, ServiceError, ServiceUnreachable
-from cbir.errors import InvalidInput
+from cbir.errors import InvalidInput, NotFound, UnreadableImage
 from service.app import create_app
 from tests.service.conftest import ids, indexed, pictures, serving, writable  # noqa: F401  (fixtures)
 
@@ -57,6 +58,36 @@ def test_search_has_the_shape_of_the_python_api(client: Client, pictures: list[P
         client.search(7)
 
 
+def test_conditions_are_one_text_or_several(client: Client) -> None:
+    odd = [record.image_id for record in client.images(["label=odd"])]
+    assert odd
+    assert [record.image_id for record in client.images("label=odd")] == odd
+    assert [record.image_id for record in client.image_page("label=odd").items] == odd
+
+
+def test_numbers_of_numpy(client: Client, pictures: list[Path], ids: list[str]) -> None:  # noqa: F811
+    numbers: dict[str, Any] = {"k": np.int64(3), "feedback": {ids[4]: np.float32(1)}}
+    for query in (ids[0], pictures[0]):
+        same = client.search(query, k=3, feedback={ids[4]: 1.0})
+        assert client.search(query, **numbers).results == same.results
+        with pytest.raises(InvalidInput, match="cannot be sent as JSON"):
+            client.search(query, feedback={ids[4]: np.nan})
+
+
+@pytest.mark.parametrize("name", ["/images/Jane Doe", "Doe^Jane.dcm", "id:../x", ""])
+def test_a_mistyped_path_is_not_sent(name: str) -> None:
+    with Client("http://127.0.0.1:9") as client:
+        for call in (client.search, client.grade):
+            with pytest.raises((NotFound, UnreadableImage)):
+                call(name)
+
+
+def test_hits_are_shown_when_the_service_is_gone(client: Client, ids: list[str]) -> None:  # noqa: F811
+    hits = client.search(ids[0], k=3)
+    client.close()
+    assert hits._repr_html_().count("no picture") == 3
+
+
 def test_files_are_named_where_the_settings_allow_it(writable: Path, ids: list[str]) -> None:  # noqa: F811
     transport = httpx.WSGITransport(app=create_app([writable], settings.load(show_sources=True)))
     with Client("http://localhost", collection="own", transport=transport) as client:
@@ -100,7 +131,7 @@ def test_regions_and_windows(client: Client, pictures: list[Path], ids: list[str
     assert client.search(scan, k=3, window=(40, 80)).results
     for refused in ({"frame": 1}, {"window": (40.0, 80.0)}):
         with pytest.raises(InvalidInput, match="only of a file"):
-            client.search(ids[0], **refused)  # type: ignore[arg-type]
+            client.search(ids[0], **refused)
 
 
 def test_the_service_itself(client: Client) -> None:
