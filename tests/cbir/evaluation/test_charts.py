@@ -57,7 +57,7 @@ def test_colours_follow_the_page():
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InvalidInput, match=r"pip install 'cbir\[evaluate\]'"):
+    with pytest.raises(InvalidInput, match=r"pip install '\.\[evaluate\]'"):
         require_matplotlib()
 
 

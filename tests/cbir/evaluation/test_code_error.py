@@ -229,7 +229,8 @@ def command(folder, *more, code=0):
     arguments = ["evaluate", "irma-error"]
     for name, text in files.items():
         (folder / name).write_text(text)
-        arguments += [f"--{name}", str(folder / name)]
+        if f"--{name}" not in more:
+            arguments += [f"--{name}", str(folder / name)]
     done = CliRunner().invoke(app, arguments + [str(argument) for argument in more])
     assert done.exit_code == code, done.output
     return done.output
