@@ -222,6 +222,35 @@ def test_a_long_chain_is_followed_no_farther_than_relevance_flows() -> None:
     )
 
 
+def obvious_support(
+    diffusion: Diffusion, weights: np.ndarray, start: np.ndarray, passable: np.ndarray
+) -> np.ndarray:
+    """Nodes that relevance reaches, by passes over all nodes."""
+    flow, support = start, np.flatnonzero(start)
+    for _ in range(diffusion.steps):
+        flow = (start + weights.T @ flow) * passable
+        reached = np.flatnonzero(flow)
+        if len(reached) > diffusion.nodes:
+            return np.sort(np.argsort(-flow, kind="stable")[: diffusion.nodes])
+        if len(reached) == len(support):
+            return support
+        support = reached
+    return support
+
+
+@pytest.mark.parametrize("nodes", [20, 60, 150, 399])
+@pytest.mark.parametrize("sources", [0, 1, 5])
+def test_flow_reaches_the_same_few_nodes_as_by_passes_over_all(nodes: int, sources: int) -> None:
+    random = np.random.default_rng(nodes)
+    graph, _ = gallery(vectors(400)).neighbourhood.covering(gallery(vectors(400)))
+    start, passable = np.zeros(400, np.float32), random.random(400) < 0.7
+    start[random.choice(400, sources, replace=False)] = random.random(sources, np.float32)
+    for steps in (1, 2, 5):
+        diffusion = Diffusion(nodes=nodes, steps=steps)
+        expected = obvious_support(diffusion, graph.weights.toarray(), start, passable)
+        np.testing.assert_array_equal(diffusion.support(DiffusionGraph(graph), start, passable), expected)
+
+
 def test_finds_along_a_chain_what_is_unlike_the_query() -> None:
     """Two half circles: the far end of the query's own lies farther away than the middle of the other."""
     angle = np.linspace(0, np.pi, 150)
