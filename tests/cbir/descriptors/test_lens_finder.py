@@ -64,6 +64,16 @@ def test_errors_are_of_models_fitted_without_the_image():
         assert fitted()[1][row] == pytest.approx(distances.mean() / 96, rel=1e-9)
 
 
+def test_the_limit_is_of_models_fitted_without_the_image():
+    pairs = [(to_grey(lens.pixels), lens.contour) for lens in draw_lenses(10, 0)]
+    misfits = []
+    for fold in range(5):
+        pictures, contours = zip(*(pair for row, pair in enumerate(pairs) if row % 5 != fold), strict=True)
+        model = ActiveShapeModel().fit(pictures, contours)
+        misfits += [model.misfit(picture, model.find(picture)) for picture, _ in pairs[fold::5]]
+    assert fitted(10)[0].limit == pytest.approx(8 * np.quantile(misfits, 0.95))
+
+
 @pytest.mark.parametrize(
     "pixels",
     [
@@ -90,6 +100,7 @@ def test_images_that_are_all_alike():
     lens = draw_lenses(1, 1)[0]
     finder, errors = fit_lens_finder([to_grey(lens.pixels)] * 10, [lens.contour] * 10)
     assert errors.max() < 0.001
+    assert finder.limit == 8 * 8  # of profiles of 8 normally distributed values
     np.testing.assert_allclose(finder.find(Image(lens.pixels)), lens.contour, atol=0.1)
     with pytest.raises(InvalidInput, match="all at one place"):
         fit_lens_finder([to_grey(lens.pixels)] * 10, [lens.contour[:1].repeat(32, axis=0)] * 10)
