@@ -56,7 +56,9 @@ def atomic_binary(
 
 
 @contextmanager
-def atomic_text(path: Path, *, permissions: int = 0o666, suffix: str = SUFFIX) -> Iterator[TextIO]:
+def atomic_text(
+    path: Path, *, permissions: int = 0o666, suffix: str = SUFFIX, errors: str = "strict"
+) -> Iterator[TextIO]:
     """Open a UTF-8 text file that appears under its name when the block ends without an error.
 
     Lines end as they are written, on every system.
@@ -69,9 +71,11 @@ def atomic_text(path: Path, *, permissions: int = 0o666, suffix: str = SUFFIX) -
         File mode, less the process's umask.
     suffix : str
         Appended to the target's name for the temporary file, see `atomic_binary`.
+    errors : str
+        Of `open`, for characters that UTF-8 has not; file names may have such.
     """
     with atomic_binary(path, permissions=permissions, suffix=suffix) as binary:
-        file = TextIOWrapper(binary, encoding="utf-8", newline="\n")
+        file = TextIOWrapper(binary, encoding="utf-8", errors=errors, newline="\n")
         try:
             yield file
         finally:

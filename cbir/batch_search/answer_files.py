@@ -93,7 +93,7 @@ def write_answers(journal: AnswerJournal, output: Path) -> None:
     Queries that cannot be used are in lines of JSON alone. A run names queries by the hash of their picture, as
     `cbir evaluate run` does.
     """
-    with atomic_text(output) as file:
+    with atomic_text(output, errors="backslashreplace") as file:  # names that are not UTF-8
         if output.suffix == ".jsonl":
             file.writelines(json.dumps(answer) + "\n" for answer in journal.answers())
         elif output.suffix == ".csv":

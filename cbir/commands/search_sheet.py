@@ -69,7 +69,8 @@ def write_sheet(
     part : QueryOptions
         Part of each file that was searched with.
     """
-    with OpenCollection(folder, settings) as db, atomic_text(output, permissions=OWNER_ONLY) as file:
+    page = atomic_text(output, permissions=OWNER_ONLY, errors="backslashreplace")  # names that are not UTF-8
+    with OpenCollection(folder, settings) as db, page as file:
         rows = _batch_rows(db, answers, part)
         file.writelines(
             render_sheet(rows, lambda hit: _thumbnail(db, hit.image_id), f"Searches in {folder.name}")

@@ -3,7 +3,9 @@
 import csv
 import io
 import json
+import os
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -150,6 +152,16 @@ def test_a_folder_of_queries_as_a_page(folder, query, tmp_path):
     assert output.stat().st_mode & 0o077 == 0
     with pytest.raises(InvalidInput, match="pictures is too large"):
         search_sheet.check_pictures(search_sheet.MOST_PICTURES + 1)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are text elsewhere")
+@pytest.mark.parametrize("suffix", [".csv", ".html"])
+def test_names_that_are_not_utf8(folder, query, tmp_path, suffix):
+    query.rename(query.with_name(os.fsdecode(b"caf\xe9.png")))
+    output = tmp_path / f"hits{suffix}"
+    search(folder, query.parent, "--output", output, "--jobs", "1")
+    assert r"caf\udce9.png" in output.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
