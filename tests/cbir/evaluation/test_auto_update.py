@@ -2,6 +2,8 @@
 
 import logging
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -110,6 +112,22 @@ def test_update_ends_though_the_collection_doubles_meanwhile(
     assert choice_is_due(collection)
 
 
+def test_update_keeps_a_choice_made_meanwhile(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(collection, COUNT, 2 * COUNT)
+
+    def choose_late(opened: Collection, label: str | None) -> AutoChoice:
+        choice = choose(opened, label)
+        with opened.writer() as writer:
+            writer.set_auto(replace(choice, reason="made meanwhile").to_json())
+        return choice
+
+    monkeypatch.setattr(auto_update, "choose", choose_late)
+    update_when_due(collection.folder)
+    assert stored(collection).reason == "made meanwhile"
+
+
 @pytest.mark.slow
 def test_the_process_chooses_once(collection: Collection) -> None:
     updater = ChoiceUpdater()
@@ -138,6 +156,14 @@ def test_a_failure_is_logged_and_not_repeated_at_once(
         updater.wake(collection)
     assert not updater._running
     assert caplog.text.count("auto was not chosen again: exit code 1") == 1
+
+
+@pytest.mark.slow
+def test_the_process_ends_when_another_than_the_service_is_its_parent(collection: Collection) -> None:
+    add(collection, COUNT, 2 * COUNT)
+    with collection.writer("another"):  # which it would wait for
+        command = [sys.executable, "-m", "cbir.evaluation.auto_update", str(collection.folder), "0"]
+        assert subprocess.run(command, timeout=60).returncode == auto_update.ORPHANED
 
 
 @pytest.mark.slow
