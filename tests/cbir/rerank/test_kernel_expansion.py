@@ -110,6 +110,20 @@ def test_best_values_leave_out_what_cannot_be_among_them(k, most):
     assert k <= len(positions) < most
 
 
+@pytest.mark.parametrize(("copies", "found"), [(REFINED, REFINED), (REFINED + 1, 2000)])
+def test_best_values_are_all_where_too_many_are_equal(copies, found):
+    """Selecting among copies by rounding would answer otherwise for another k."""
+    random = np.random.default_rng(8)
+    vectors = random.standard_normal((2000, 16)).astype(np.float32)
+    vectors[-copies:] = vectors[-1]
+    gallery, rows = Gallery((vectors,), np.arange(2000)), np.arange(2000)
+    expansion = KernelExpansion(vectors[-1:], np.ones(1), 0.0, 1.0)
+    for k in (1, 9):
+        positions, values = expansion.best_values(gallery, rows, k)
+        assert len(positions) == found
+        np.testing.assert_array_equal(values, expansion.values(gallery, rows)[positions])
+
+
 @pytest.mark.parametrize("centre", [0.0, 100.0])
 def test_rounding_bounds_the_error_of_values_in_float32(centre):
     random = np.random.default_rng(7)
