@@ -16,6 +16,8 @@ import cbir
 from cbir.commands import search_sheet
 from cbir.errors import InvalidInput
 from cbir.main import app
+from cbir.search import Hit, image_links
+from cbir.search.contact_sheet import SheetRow, render_sheet
 from tests.cbir.evaluation.small_run import draw
 from tests.cbir.evaluation.small_run import index as index_drawn
 
@@ -89,6 +91,24 @@ def test_a_contact_sheet(folder, query, tmp_path, monkeypatch):
 def test_a_contact_sheet_of_images_of_the_collection(folder):
     image_id = hits_of(folder, np.zeros((9, 9)))[0].id
     assert search(folder, f"id:{image_id}", "--format", "html").count("<img") == 5
+
+
+def test_every_text_of_a_sheet_is_escaped():
+    hit = Hit(
+        rank=1,
+        image_id="x",
+        score=1,
+        distance=0,
+        labels={"<i>": "<i>"},
+        patient=None,
+        dicom=None,
+        links=image_links("x"),
+        source="<i>",
+    )
+    rows = [SheetRow("<i>", [None], [hit], "<i>"), SheetRow("<i>", [b"jpeg"], [], "<i>")]
+    page = "".join(render_sheet(rows, lambda hit: None, "<i>"))
+    assert "<i>" not in page
+    assert page.count("&lt;i&gt;") == 2 + 3 + 2 + 2  # titles, hit, names, notes
 
 
 def test_a_region_and_a_window(folder, query):
