@@ -9,13 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image as PillowImage
+from pydicom import dcmread
+from pydicom.data import get_testdata_file
 
 import cbir
 from cbir import descriptors
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
 from cbir.images import read_images
+from cbir.images.thumbnail import make_thumbnail
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
+from cbir.store import Collection
+from cbir.store import profile as profiles
+from cbir.store.records import describe_record
 from tests.cbir.evaluation.small_run import draw
 from tests.cbir.evaluation.small_run import index as index_drawn
 
@@ -189,7 +195,7 @@ def test_hits_can_be_pickled_without_their_collection(db, query):
     assert hits.picture(hits[0])
 
 
-def test_a_picture_whose_file_is_gone_or_that_shows_text_is_left_out(folder, tmp_path):
+def test_a_picture_whose_file_is_gone_is_left_out(folder, tmp_path):
     made = index_drawn(tmp_path / "collection", tmp_path)
     with made, cbir.open(made.folder) as db:
         record = next(iter(db.images()))
@@ -201,6 +207,41 @@ def test_a_picture_whose_file_is_gone_or_that_shows_text_is_left_out(folder, tmp
             writer.delete([hits[0].id])
         assert hits.picture(hits[0]) is None
         assert "no picture" in hits._repr_html_()
+
+
+@pytest.mark.slow
+def test_a_picture_with_burned_in_text_is_left_out(tmp_path):
+    scans = tmp_path / "scans"
+    scans.mkdir()
+    scan = dcmread(get_testdata_file("CT_small.dcm", download=False))
+    scan.BurnedInAnnotation = "YES"
+    scan.save_as(scans / "text.dcm")
+    draw(scans / "plain.png", 1)
+    assert cbir.index(scans, tmp_path / "collection", profile="tamura", jobs=1).indexed == 2
+    with cbir.open(tmp_path / "collection") as db:
+        ids = {Path(record.source).name: record.image_id for record in db.images()}
+        assert db.thumbnail(ids["text.dcm"]) is None  # the text may name the patient
+        hits = db.search(np.zeros((9, 9)))
+        assert hits._repr_html_().count("<img") == 1
+
+
+def test_a_region_is_of_the_file_and_not_of_a_stored_thumbnail(tmp_path):
+    path = tmp_path / "large.png"
+    draw(path, 1, side=300)
+    image = next(iter(read_images(path)))
+    made = Collection.create(tmp_path / "collection", profiles.get("tamura"))
+    record = describe_record(image, source=str(path), source_stamp="1", secret=made.secret)
+    with made, made.writer() as writer:
+        writer.add(
+            [(record, descriptors.get("tamura")(image))],
+            in_transaction=lambda transaction, _: transaction.store_thumbnails({1: make_thumbnail(image)}),
+        )
+    path.unlink()
+    with cbir.open(made.folder) as db:
+        image_id = next(iter(db.images())).image_id
+        assert db.thumbnail(image_id) == make_thumbnail(image)
+        with pytest.raises(NotFound, match="is gone or has changed"):
+            db.search(image_id, region=(0, 0, 9, 9))
 
 
 def test_vectors(db):
