@@ -11,6 +11,7 @@ from cbir.images.limits import Limits
 SIGNATURES = (b"PK\x03\x04", b"PK\x05\x06")  # of an entry, and of an archive without entries
 MOST_FILES = 10_000
 MOST_BYTES = 2**30  # of all files once inflated: 2,000 slices of 512 x 512
+ENTRY = b"PK\x01\x02"  # signature of an entry of the directory
 ENCRYPTED = 0x1  # of the flags of an entry, PKWARE APPNOTE 4.4.4
 
 
@@ -33,6 +34,8 @@ class ZippedFiles:
 
     def __init__(self, data: bytes, limits: Limits) -> None:
         self._limits = limits
+        if data.count(ENTRY) > 2 * MOST_FILES:  # folders have one too; a million takes 600 MB
+            raise UnreadableImage(f"has too many files; zip one series, at most {MOST_FILES} files")
         try:
             self._archive = ZipFile(BytesIO(data))
         except (BadZipFile, NotImplementedError, ValueError, OSError):

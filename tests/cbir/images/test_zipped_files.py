@@ -90,6 +90,21 @@ def test_too_many_files(monkeypatch):
         ZippedFiles(zipped(*[b"x"] * 4), Limits())
 
 
+def test_a_large_directory_is_not_read():
+    entry = b"PK\x01\x02" + bytes(24) + b"\x01" + bytes(17) + b"a"
+    directory = entry * 50_000
+    end = b"PK\x05\x06" + bytes(4) + struct.pack("<HHIIH", 50_000, 50_000, len(directory), 30, 0)
+    archive = b"PK\x03\x04" + bytes(26) + directory + end
+    tracemalloc.start()
+    try:
+        with pytest.raises(UnreadableImage, match="has too many files; zip one series, at most 10000 files"):
+            ZippedFiles(archive, Limits())
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 2**20
+
+
 def test_large_and_empty_files_are_refused_alone():
     files = ZippedFiles(zipped(b"", bytes(1001), b"x"), Limits(bytes=1000))
     empty, large, small = files.paths
