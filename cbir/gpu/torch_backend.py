@@ -19,6 +19,7 @@ from cbir.gpu.torch_vectors import TorchVectors
 from cbir.rerank.backend import Backend, NeedsFullList
 from cbir.rerank.kernel_expansion import REFINED, KernelExpansion
 from cbir.rerank.negatives import draw_negative_ranks
+from cbir.rerank.reranker import TIE
 
 
 class TorchBackend(Backend):
@@ -100,6 +101,8 @@ class TorchBackend(Backend):
             As in `Backend.add_expansion`.
         """
         values = expansion_values(expansion, self._vectors)
+        if weight > TIE:
+            values += weight * scores
         if self._allowed is not None:
             values.masked_fill_(~self._allowed, -torch.inf)
         rounding = 1e-6 * float(np.abs(expansion.coefficients).sum())

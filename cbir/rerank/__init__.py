@@ -74,13 +74,17 @@ def get_tuned(name: str, tuned: Mapping[str, Any], parameters: Mapping[str, Any]
     name : str
         Name of the re-ranker, or "auto".
     tuned : mapping
-        Parameters of the profile: of all re-rankers that have them, and by name of a re-ranker those of it alone.
+        Parameters of the profile: of all re-rankers that have them, and by `settings_name` those of one alone.
     parameters : mapping
         Parameters that replace them.
     """
     kind = reranker_class(name)
     shared = {key: value for key, value in tuned.items() if key in kind.tuned_names()}
-    own = {key: value for key, value in tuned.get(kind.name, {}).items() if key in kind.parameter_names()}
+    own = {
+        key: value
+        for key, value in tuned.get(kind.settings_name(), {}).items()
+        if key in kind.parameter_names()
+    }
     return get(name, **(shared | own | dict(parameters)))
 
 

@@ -14,6 +14,7 @@ from cbir.rerank.kernel_width import SAMPLE, kernel_gamma
 from cbir.rerank.parameters import AUTO, parameter
 from cbir.rerank.pearson import References, update_similarities
 from cbir.rerank.reranker import POSITIVES, TIE, CollectionReranker, Grid, Reranked
+from cbir.rerank.sure_answer import place_sure_first
 from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.threads import OneBlasThread
 
@@ -44,7 +45,8 @@ class Eprf(CollectionReranker):
     """Pearson update, relevance estimate, fuzzy SVM ensemble over the whole collection.
 
     Positives that are support vectors are on the margin of every SVM, and their sums are equal: the previous score
-    decides among them. A wide kernel separates too few images: exp(-15) is its value for two typical ones.
+    decides among them. A wide kernel separates too few images: exp(-15) is its value for two typical ones. Not in the
+    paper, and 0 by default: `closeness`, with which that score counts for all images, and `sure`.
     """
 
     name = "eprf"
@@ -69,7 +71,16 @@ class Eprf(CollectionReranker):
     lowest: float = parameter(0.10, 0, 1, "share of the list that negatives come from")
     C: float = parameter(10.0, 1e-4, 1e4, "penalty")
     gamma: float | str = parameter(AUTO, 1e-6, 1e6, "of the kernel exp(-gamma / d |x - v|^2), d dimensions")
+    closeness: float = parameter(0.0, 0, 1000, "weight of the updated similarity beside the mean of the SVMs")
+    sure: float = parameter(
+        0.0, 0, 1, "the nearest stays first if its distance is below this share of the fifth's"
+    )
     seed: int = parameter(0, 0, 2**32 - 1, "seed of the draw of negatives")
+
+    @property
+    def previous_weight(self) -> float:
+        """Weight of the updated similarity beside the sum of T2 decision values."""
+        return TIE + self.T2 * self.closeness
 
     def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
         with OneBlasThread():
@@ -105,7 +116,8 @@ class Eprf(CollectionReranker):
                 rho = references.correlations(backend.gallery.vectors(positives))
                 membership = self.memberships(training_sets, rho)
             expansion = training_sets.train(slice(self.T1, None), self.C, membership).sum()
-            rows, sums = backend.add_expansion(expansion, scores, TIE)
+            rows, sums = backend.add_expansion(expansion, scores, self.previous_weight)
+            rows, sums = place_sure_first(backend, rows, sums, self.sure)
             return rows, ProbabilityScores(sums, notes=notes)
 
     def memberships(
@@ -140,6 +152,10 @@ class NoSimilarityUpdate(Eprf):
     description = "As EPRF, from the plain order of similarity. For comparison."
     similarity_update = False
 
+    @classmethod
+    def settings_name(cls) -> str:
+        return Eprf.name
+
 
 class PlainEnsemble(Eprf):
     """SVM-EPRF-RR (Huang et al. 2012, section 3): every membership is 1; alpha has no effect."""
@@ -148,6 +164,10 @@ class PlainEnsemble(Eprf):
     title = "EPRF, equal weights"
     description = "As EPRF, trusting every example alike. For comparison."
     fuzzy = False
+
+    @classmethod
+    def settings_name(cls) -> str:
+        return Eprf.name
 
 
 def negative_notes(images: int, negatives: Rows, expected: int) -> tuple[str, ...]:

@@ -92,6 +92,11 @@ class Reranker(ParameterSet):
         return cls.parameter_names()
 
     @classmethod
+    def settings_name(cls) -> str:
+        """Return the name under which a profile holds parameters of this method alone."""
+        return cls.name
+
+    @classmethod
     def tuning_points(cls) -> list[dict[str, float]]:
         """Return parameters to try when a method is tuned: all combinations of `grid`, the defaults among them.
 

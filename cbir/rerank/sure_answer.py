@@ -36,15 +36,58 @@ def keep_sure_first(backend: Backend, rows: Rows, scores: Scores, sure: float) -
     NeedsFullList
         If `rows` lack the nearest image.
     """
-    if sure <= 0.0 or len(backend) < SCALE:
+    row = sure_row(backend, sure)
+    if row is None:
         return scores
-    head = backend.head(SCALE)
-    nearest = int(np.argmin(head.distances))
-    if np.count_nonzero(head.distances * sure <= head.distances[nearest]) >= SCALE:
-        return scores
-    first = int(np.searchsorted(rows, head.rows[nearest]))
-    if first == len(rows) or rows[first] != head.rows[nearest]:
+    first = int(np.searchsorted(rows, row))
+    if first == len(rows) or rows[first] != row:
         raise NeedsFullList
     kept = scores - STEP
     kept[first] = 0.0
     return kept
+
+
+def place_sure_first(
+    backend: Backend, rows: Rows, scores: Scores, sure: float, refused: Rows | None = None
+) -> tuple[Rows, Scores]:
+    """Put the nearest image first where `keep_sure_first` does, whatever the scale of the scores.
+
+    Parameters
+    ----------
+    backend, rows, sure
+        As for `keep_sure_first`; `rows` may lack the nearest image, which then joins them.
+    scores : (r,) floating
+        Their scores after re-ranking.
+    refused : (j,) int64, optional
+        Gallery rows that are not put first.
+
+    Returns
+    -------
+    rows : (r,) or (r + 1,) int64
+        Gallery rows, ascending.
+    scores : (r,) or (r + 1,) floating
+        Their scores, of which that of the nearest image alone may differ.
+    """
+    row = sure_row(backend, sure)
+    if row is None or not len(rows) or rows[np.argmax(scores)] == row:
+        return rows, scores
+    if refused is not None and row in refused:
+        return rows, scores
+    highest = scores.max() + STEP
+    place = int(np.searchsorted(rows, row))
+    if place == len(rows) or rows[place] != row:
+        return np.insert(rows, place, row), np.insert(scores, place, highest)
+    scores = scores.copy()
+    scores[place] = highest
+    return rows, scores
+
+
+def sure_row(backend: Backend, sure: float) -> int | None:
+    """Return the gallery row of the nearest image if the fifth is at least 1 / `sure` times as far, else None."""
+    if sure <= 0.0 or len(backend) < SCALE:
+        return None
+    head = backend.head(SCALE)
+    nearest = int(np.argmin(head.distances))
+    if np.count_nonzero(head.distances * sure <= head.distances[nearest]) >= SCALE:
+        return None
+    return int(head.rows[nearest])

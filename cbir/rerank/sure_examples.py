@@ -7,6 +7,7 @@ import numpy as np
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows, Scores
+from cbir.rerank.backend import Backend
 from cbir.rerank.eprf import SHARPNESS, Eprf, ProbabilityScores, negative_notes
 from cbir.rerank.kernel_width import kernel_gamma
 from cbir.rerank.negatives import draw_negatives
@@ -14,6 +15,7 @@ from cbir.rerank.nprf import NegativeFeedback
 from cbir.rerank.pearson import References, update_similarities
 from cbir.rerank.reranker import TIE, Reranked
 from cbir.rerank.seeded_diffusion import RelevanceFeedback
+from cbir.rerank.sure_answer import place_sure_first
 from cbir.rerank.svm_ensemble import TrainingSets
 
 MOST_DRAWN = 100  # negatives drawn for an SVM, as many as P may be
@@ -88,8 +90,12 @@ class SureExamples:
             rho = references.correlations(gallery.vectors(pseudo))
             relevance = method.memberships(training_sets, rho, self._memberships(relevance[:0]))
         rankers = training_sets.train(slice(method.T1, None), method.C, self._memberships(relevance))
-        sums = rankers.sum().values(gallery, ranking.rows).astype(np.float64)
-        return ProbabilityScores(sums + TIE * scores, notes=notes)
+        sums = rankers.sum().values(gallery, ranking.rows) + method.previous_weight * scores.astype(
+            np.float64
+        )
+        backend = Backend(self.examples[0], ranking, gallery)
+        _, sums = place_sure_first(backend, ranking.rows, sums, method.sure, self.judged)
+        return ProbabilityScores(sums, notes=notes)
 
     def rerank_by_nprf(self, method: NegativeFeedback, ranking: RankingList, gallery: Gallery) -> Reranked:
         """Score a list by NPRF-RR (Yan et al. 2003), with sure positives beside the P pseudo-positives.

@@ -14,6 +14,7 @@ from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, rank
 from cbir.rerank import negatives
 from cbir.rerank.svm_ensemble import TrainingSets
+from cbir.rerank.top_hits import rerank_top
 
 METHODS = {
     "eprf": (True, True),
@@ -108,7 +109,8 @@ def reference(
         if "power" in p:
             membership = [max((each / max(membership)) ** p["power"], 0.01) for each in membership]
     last = [svm(negative_sets, membership) for negative_sets in sets[p["T1"] :]]
-    return list(sum(m.decision_function(np.array(images, float)) for m in last))  # equation 7
+    sums = sum(m.decision_function(np.array(images, float)) for m in last)  # equation 7
+    return list(sums + p["T2"] * p["closeness"] * np.array(updated))
 
 
 def assume_no_ties(method: str, query: np.ndarray, vectors: np.ndarray) -> None:
@@ -138,6 +140,7 @@ def assert_same_ranking(result: np.ndarray, expected: np.ndarray, tolerance: flo
         (250, {"K": 4, "P": 9, "N": 30}),  # positives from outside the top K
         (250, {"alpha": 0.0, "lam": 3.0, "lowest": 0.5, "seed": 4}),
         (250, {"T1": 1, "T2": 3, "alpha": 1.0, "gamma": 4.0}),
+        (250, {"closeness": 0.5, "P": 12}),
         (40, {"P": 6}),
         (11, {"P": 6}),  # five negatives
         (7, {"P": 6}),  # one negative
@@ -234,6 +237,22 @@ def test_positives_on_every_margin_keep_the_order_they_had():
     assert (np.diff(reranked.scores[positives]) < 0).all()
 
 
+@pytest.mark.parametrize("closeness", [0.0, 0.5])
+def test_the_best_of_a_short_answer_are_those_of_the_whole_list(closeness):
+    vectors = clustered(4, 3000, 10)
+    gallery = gallery_of(vectors)
+    reranker = rerank.get("eprf", closeness=closeness, sure=0.85)
+    moved = 0
+    for query in vectors[:20] + np.float32(0.4):
+        ranking = rank(query, gallery)
+        short = rerank_top(reranker, query, ranking, gallery, 5)
+        whole = rerank_top(reranker, query, ranking, gallery, 3000)
+        assert short.rows.tolist() == whole.rows[:5].tolist()
+        plain = rerank.get("eprf", closeness=closeness)(query, ranking, gallery).scores
+        moved += int(np.argmax(plain) != whole.rows[0])
+    assert moved > 0
+
+
 def reranked(query: np.ndarray, gallery: Gallery, **parameters: float) -> np.ndarray:
     return rerank.get("fuzzy-eprf", **parameters)(query, rank(query, gallery), gallery).scores
 
@@ -266,3 +285,12 @@ def test_a_profile_tuned_for_the_published_form_does_not_reach_the_fuzzy_one():
     tuned = {"P": 9, "C": 10.0, "gamma": 2.0}
     assert rerank.get_tuned("fuzzy-eprf", tuned, {"N": 50}) == rerank.get("fuzzy-eprf", N=50)
     assert rerank.get_tuned("eprf", tuned, {}) == rerank.get("eprf", **tuned)
+
+
+def test_settings_stored_for_eprf_reach_its_ablations_and_no_other_method():
+    stored = {"N": 200, "eprf": {"N": 100, "P": 12, "sure": 0.85}}
+    for name in ("eprf", "nsu-eprf", "svm-eprf"):
+        assert rerank.get_tuned(name, stored, {"P": 3}) == rerank.get(name, N=100, P=3, sure=0.85)
+    assert rerank.get_tuned("pearson", stored, {}) == rerank.get("pearson", N=200)
+    for name in ("fuzzy-eprf", "diffusion", "nprf", "aqe"):
+        assert rerank.get_tuned(name, stored, {}) == rerank.get(name)

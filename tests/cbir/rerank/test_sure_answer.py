@@ -7,7 +7,7 @@ from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import rank
 from cbir.rerank.backend import Backend, NeedsFullList
 from cbir.rerank.diffusion import Diffusion
-from cbir.rerank.sure_answer import keep_sure_first
+from cbir.rerank.sure_answer import keep_sure_first, place_sure_first
 
 
 def clusters(count: int, seed: int) -> np.ndarray:
@@ -37,6 +37,31 @@ def test_the_nearest_is_first_where_it_is_sure_and_the_others_keep_their_order()
         assert guarded.max() == 0.0
         assert np.argsort(-guarded, kind="stable").tolist() == slow(ranking.distances, plain, 0.85)
         moved += int(np.argmax(plain) != np.argmax(guarded))
+    assert 0 < moved < 30
+
+
+def test_the_nearest_is_placed_first_on_any_scale_of_scores() -> None:
+    held = clusters(120, 0)
+    gallery = Gallery((held,), np.arange(len(held)))
+    moved = 0
+    for number, query in enumerate(clusters(30, 1)):
+        ranking = rank(query, gallery)
+        scores = np.random.default_rng(number).standard_normal(len(held)) * 5.0 + 20.0
+        backend = Backend(query, ranking, gallery)
+        rows, placed = place_sure_first(backend, ranking.rows, scores, 0.85)
+        order = slow(ranking.distances, scores, 0.85)
+        assert rows[np.argsort(-placed, kind="stable")].tolist() == order
+        nearest = int(np.argmin(ranking.distances))
+        refused = place_sure_first(backend, ranking.rows, scores, 0.85, np.array([nearest]))[1]
+        assert refused.tolist() == scores.tolist()
+        kept = np.flatnonzero(np.arange(len(held)) != nearest)
+        rows, placed = place_sure_first(backend, kept, scores[kept], 0.85)
+        if order[0] == nearest:
+            assert rows[np.argmax(placed)] == nearest
+            assert len(rows) == len(held)
+            moved += 1
+        else:
+            assert rows is kept
     assert 0 < moved < 30
 
 
