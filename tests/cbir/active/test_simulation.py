@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from cbir.active import simulation_report
+from cbir.active.grade_thresholds import fit_grade_thresholds
 from cbir.active.pair_selection import first_pairs
 from cbir.active.simulation import SimulationPlan, answers, simulate
+from cbir.active.simulation_metrics import compare_grades
 from cbir.errors import InvalidInput
 from cbir.severity.bayesian_ranker import BayesianRanker
 from tests.cbir.active.drawn import SIDE, draw
@@ -59,6 +61,17 @@ def test_grades_by_thresholds_are_measured_beside_rounded_ones(found):
     assert last.classified.keys() == last.classified_by_thresholds.keys()
     assert last.classified_by_thresholds["accuracy"] > 0.6
     assert found.as_dict()["rounds"][-1]["classified_by_thresholds"] == last.classified_by_thresholds
+
+
+def test_thresholds_know_the_grades_of_images_in_pairs_only():
+    plan = SimulationPlan(rounds=0, start=0.15, calibrate=True)
+    found = simulate(PICTURES, GRADES, TRAIN, TEST, plan, make)
+    compared, end = np.unique(found.pairs), found.rounds[0]
+    severity = found.ranker.severity(PICTURES[TRAIN]).mean
+    thresholds = fit_grade_thresholds(severity[compared], GRADES[TRAIN][compared])
+    assert end.classified_by_thresholds == compare_grades(thresholds(end.scores), GRADES[TEST])
+    of_all = fit_grade_thresholds(severity, GRADES[TRAIN])
+    assert end.classified_by_thresholds != compare_grades(of_all(end.scores), GRADES[TEST])
 
 
 def test_the_same_plan_asks_the_same():
