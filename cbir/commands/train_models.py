@@ -11,6 +11,7 @@ from cbir.commands.output import StageBars
 from cbir.commands.require_torch import require_torch
 from cbir.commands.train_embedding import train_embedding_command
 from cbir.commands.train_ranker import train_ranker_command
+from cbir.errors import InvalidInput
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Train models; needs the extra `deep`.")
 app.command("embedding")(train_embedding_command)
@@ -27,7 +28,9 @@ def sorter(
     hidden: Annotated[int, Option(help="Units of the LSTM in each direction.")] = 192,
     layers: Annotated[int, Option(help="Layers of the LSTM.")] = 1,
     channels: Annotated[int, Option(help="Channels of the convolutional sorter.")] = 64,
-    blocks: Annotated[int, Option(help="Blocks of the convolutional sorter; 8 in the paper.")] = 8,
+    blocks: Annotated[
+        int | None, Option(help="Blocks of the convolutional sorter, default 8, as in the paper.")
+    ] = None,
     start: Annotated[
         Literal["counting", "random"],
         Option(help="Initial weights; random in the paper."),
@@ -53,11 +56,17 @@ def sorter(
     import torch
 
     from cbir.models.sorters import CnnSorter, LstmSorter
+    from cbir.models.sorters.cnn_sorter import BLOCKS
     from cbir.training.sorter_training import SorterRecipe, train_sorter
 
+    if kind == "lstm" and blocks is not None:
+        raise InvalidInput("--blocks is for --kind cnn; an LSTM has --layers")
     recipe = SorterRecipe(start, epochs, batch, rate, halve_every, seed, slope)
     torch.manual_seed(seed)
-    network = LstmSorter(hidden, layers, length) if kind == "lstm" else CnnSorter(channels, length, blocks)
+    if kind == "lstm":
+        network: LstmSorter | CnnSorter = LstmSorter(hidden, layers, length)
+    else:
+        network = CnnSorter(channels, length, BLOCKS if blocks is None else blocks)
 
     with StageBars() as bars:
 

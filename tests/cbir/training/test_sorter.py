@@ -219,6 +219,7 @@ def test_the_command(tmp_path):
         (["--hidden", "2"], "at least 4 hidden units"),
         (["--kind", "cnn", "--channels", "9"], "an even number of channels"),
         (["--kind", "cnn", "--blocks", "1"], "has 2 to 12 blocks, not 1"),
+        (["--kind", "lstm", "--blocks", "4"], "--blocks is for --kind cnn"),
         (
             ["--kind", "cnn", "--blocks", "6"],
             "only a convolutional sorter of 8 blocks can start from counting",
