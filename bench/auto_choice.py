@@ -29,13 +29,13 @@ from cbir.gallery import knn
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.whitening import plain_space
-from cbir.rerank.auto import CANDIDATES, CLOSE, default_choice
+from cbir.rerank.auto import CANDIDATES, default_choice
 from cbir.store import Collection
 from cbir.threads import OneBlasThread
 
 Candidate = tuple[str, Mapping[str, float]]
-# The candidates of `auto`, and others that are only reported
-METHODS: tuple[Candidate, ...] = (*CANDIDATES, ("diffusion-eprf", {}), ("diffusion-eprf", CLOSE))
+# The candidates of `auto`, and one that is only reported
+METHODS: tuple[Candidate, ...] = (*CANDIDATES, ("diffusion-eprf", {}))
 Quality = NDArray[np.float64]  # (q, methods, 2): AP and P@1 of each query
 EMBEDDING = "embedding"  # any descriptor with a network
 RIVALS = ("k-reciprocal", "aqe", "eprf")
@@ -66,7 +66,7 @@ def measure_collection(
         methods = [rerank.get_tuned(name, profile.rerank, parameters) for name, parameters in candidates]
         with OneBlasThread():
             scored = compare_candidates(view.gallery, found[1], methods, queries)
-        return Measured(scored, len(view), usual_candidate(profile.descriptor))
+        return Measured(scored, len(view), usual_candidate(profile.descriptor, len(view)))
 
 
 def measure_vectors(file: Path, per_class: int, queries: int, candidates: Sequence[Candidate]) -> Measured:
@@ -86,12 +86,12 @@ def measure_vectors(file: Path, per_class: int, queries: int, candidates: Sequen
     methods = [rerank.get(name, **parameters) for name, parameters in candidates]
     with OneBlasThread():
         scored = compare_candidates(gallery, labelled, methods, queries)
-    return Measured(scored, len(rows), usual_candidate(EMBEDDING))
+    return Measured(scored, len(rows), usual_candidate(EMBEDDING, len(rows)))
 
 
-def usual_candidate(descriptor: str) -> int:
+def usual_candidate(descriptor: str, images: int) -> int:
     """Return the candidate that `auto` is without labels."""
-    default = default_choice(descriptor)
+    default = default_choice(descriptor, images)
     return CANDIDATES.index((default.method, default.parameters))
 
 

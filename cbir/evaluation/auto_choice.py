@@ -58,7 +58,7 @@ def choose(collection: Collection, label_key: str | None = None) -> AutoChoice:
     """
     view = collection.view()
     default = replace(
-        default_choice(collection.profile.descriptor),
+        default_choice(collection.profile.descriptor, len(view)),
         generation=view.snapshot_generation,
         label=label_key,
         images=len(view),

@@ -10,13 +10,16 @@ from cbir.rerank import reranker_class
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.none import NoReranking
 
-CLOSE = {"closeness": 4.0}  # of diffusion over the values of networks: first answers need the cosine there
+# Of diffusion over the values of networks, whose first answers are mostly right already: bench/results/auto_choice.md
+CLOSE = {"closeness": 4.0, "sure": 0.93}
+WIDE = {**CLOSE, "damping": 0.97, "tail": 1.0}  # finds more among MANY images, and less among few
+MANY = 1000
 # Compared on labelled images. On a draw the first wins: no candidate replaces diffusion without a gain.
 CANDIDATES: tuple[tuple[str, Mapping[str, float]], ...] = (
     ("diffusion", {}),
     ("diffusion", {"damping": 0.97, "steps": 40}),
     ("diffusion", CLOSE),
-    ("diffusion", {"closeness": 10.0}),
+    ("diffusion", WIDE),
     ("none", {}),
     ("eprf", {}),
     ("pearson", {}),
@@ -68,11 +71,20 @@ def read_choice(text: str | None, descriptor: str) -> AutoChoice:
     return choice
 
 
-def default_choice(descriptor: str) -> AutoChoice:
-    """Return what `auto` stands for where no labelled images could be compared."""
+def default_choice(descriptor: str, images: int = 0) -> AutoChoice:
+    """Return what `auto` stands for where no labelled images could be compared.
+
+    Parameters
+    ----------
+    descriptor : str
+        Name of the collection's descriptor.
+    images : int
+        Number of its images; 0: not known, few.
+    """
     if descriptor in LOSING:
         return AutoChoice(NoReranking.name, f"no method gains with {descriptor} alone")
-    parameters = {} if descriptor in WITHOUT_NETWORK else CLOSE
+    of_networks = CLOSE if images < MANY else WIDE
+    parameters = {} if descriptor in WITHOUT_NETWORK else of_networks
     return AutoChoice(
         Diffusion.name, "the best in general; methods were not compared on labelled images", parameters
     )

@@ -47,6 +47,9 @@ class Diffusion(CollectionReranker):
 
     damping: float = parameter(0.9, 0.0, 0.999, "share of relevance that flows on in each step")
     steps: int = parameter(20, 1, 1000, "number of steps")
+    tail: float = parameter(
+        0.0, 0.0, 1.0, "weight of the steps after the last: 1 as if relevance stayed where it then is"
+    )
     nodes: int = parameter(20_000, 1, 1_000_000, "images that relevance may flow through")
     closeness: float = parameter(1.0, 0.0, 1000.0, "weight of the cosine with the query beside the logarithm")
     local: int = parameter(
@@ -140,7 +143,8 @@ class Diffusion(CollectionReranker):
         inverse = graph.divide(1.0, root[support])
         passing = self.damping * inverse * passable[support]
         source = (1.0 - self.damping) * start[support]
-        flow = source
+        # (a S)^n (1 - a) y summed over all n >= steps is (a S)^steps y where S changes it no more.
+        flow = source + self.tail * (start[support] - source)
         for _ in range(self.steps):
             checkpoint()
             flow = passing * multiply(inverse * flow) + source

@@ -3,7 +3,7 @@
 import pytest
 
 from cbir import rerank
-from cbir.rerank.auto import CANDIDATES, CLOSE, AutoChoice, default_choice, read_choice
+from cbir.rerank.auto import CANDIDATES, CLOSE, MANY, WIDE, AutoChoice, default_choice, read_choice
 
 
 def test_a_stored_choice_is_read_back() -> None:
@@ -34,6 +34,13 @@ def test_descriptors_that_diffusion_harms_are_not_re_ranked() -> None:
     assert default_choice("huang2012").method == default_choice("lite0").method == "diffusion"
     assert default_choice("huang2012").parameters == {}
     assert default_choice("lite0-max").parameters == CLOSE
+
+
+@pytest.mark.parametrize(("images", "parameters"), [(0, CLOSE), (MANY - 1, CLOSE), (MANY, WIDE)])
+def test_networks_diffuse_wider_among_many_images(images: int, parameters: dict[str, float]) -> None:
+    assert default_choice("lite0-max", images).parameters == parameters
+    assert default_choice("huang2012", images).parameters == {}
+    assert ("diffusion", parameters) in CANDIDATES
 
 
 def test_every_candidate_exists_and_no_re_ranking_is_one() -> None:

@@ -56,18 +56,18 @@ def obvious(query: np.ndarray, held: np.ndarray, rows: np.ndarray, diffusion: Di
     source = edges / np.sqrt(degree)
     allowed = np.isin(np.arange(len(held)), rows)
     passing = allowed[:, None] * weights * allowed / np.sqrt(np.outer(degree, degree))
-    flow = (1 - diffusion.damping) * source
+    flow = (diffusion.tail + (1 - diffusion.tail) * (1 - diffusion.damping)) * source
     for _ in range(diffusion.steps):
         flow = diffusion.damping * passing @ flow + (1 - diffusion.damping) * source
     return flow[rows] * np.exp(1 - away[rows] / 2)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_equals_the_obvious_way(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "tail"), [(0, 0.0), (1, 0.0), (2, 0.5), (3, 1.0)])
+def test_equals_the_obvious_way(seed: int, tail: float) -> None:
     held = vectors(250, seed)
     query = vectors(1, seed + 100)[0]
     rows = np.flatnonzero(np.arange(250) % 5)
-    diffusion = Diffusion(damping=0.8, sure=0.0)
+    diffusion = Diffusion(damping=0.8, tail=tail, sure=0.0)
     whole = gallery(held)
     expected = obvious(query, held, rows, diffusion)
     result = diffusion(query, rank(query, whole, rows), whole)
@@ -77,6 +77,17 @@ def test_equals_the_obvious_way(seed: int) -> None:
     shown = result.reported(result.scores[reached])
     np.testing.assert_allclose(shown, expected[reached] / expected.max(), rtol=2e-3, atol=1e-9)
     assert not (~reached).any() or result.scores[~reached].max() < result.scores[reached].min()
+
+
+def test_a_tail_stands_for_steps_that_are_not_run() -> None:
+    whole, query = gallery(vectors(250)), vectors(1, 9)[0]
+    ranking = rank(query, whole)
+
+    def scores(steps: int, tail: float) -> np.ndarray:
+        return Diffusion(damping=0.97, steps=steps, tail=tail, sure=0.0)(query, ranking, whole).scores
+
+    limit = scores(1000, 0.0)
+    assert np.abs(scores(20, 1.0) - limit).mean() < 0.5 * np.abs(scores(20, 0.0) - limit).mean()
 
 
 def test_does_not_matter_whether_the_query_is_in_the_gallery() -> None:
