@@ -9,11 +9,11 @@ from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Doubles, Rows
 from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion import Diffusion
-from cbir.rerank.eprf import LEAST_MEMBERSHIP, negative_notes
+from cbir.rerank.eprf import LEAST_MEMBERSHIP, Eprf, negative_notes
 from cbir.rerank.fuzzy_eprf import FUZZY_SVM_GRID, FuzzyEprf
 from cbir.rerank.kernel_expansion import KernelExpansion
 from cbir.rerank.kernel_width import SAMPLE, kernel_gamma
-from cbir.rerank.parameters import AUTO, parameter
+from cbir.rerank.parameters import AUTO, parameter, with_default
 from cbir.rerank.pearson import References
 from cbir.rerank.reranker import Grid, Reranked
 from cbir.rerank.svm_ensemble import TrainingSets
@@ -43,15 +43,15 @@ class DiffusionEprf(Diffusion):
     sharpness: ClassVar[float] = FuzzyEprf.sharpness
 
     K: int = parameter(200, 0, 1000, "images whose score is updated")
-    N: int = parameter(100, 1, 10_000, "images that a ranking list is compared over")
-    lam: float = parameter(0.3, 0, 1000, "weight of the correlation in the update")
-    P: int = parameter(10, 1, 100, "positives, and negatives, of an SVM")
+    N: int = with_default(Eprf, "N", 100)
+    lam: float = with_default(Eprf, "lam", 0.3)
+    P: int = with_default(Eprf, "P", 10)
     T: int = parameter(3, 1, 100, "SVMs")
     M: int = parameter(1000, 1, 10_000, "best images that the SVMs score")
-    C: float = parameter(0.1, 1e-4, 1e4, "penalty")
-    gamma: float | str = parameter(AUTO, 1e-6, 1e6, "of the kernel exp(-gamma / d |x - v|^2), d dimensions")
+    C: float = with_default(Eprf, "C", 0.1)
+    gamma: float | str = with_default(Eprf, "gamma", AUTO)
     weight: float = parameter(1.0, 0, 1000, "weight of the SVMs beside the logarithm of the flow")
-    seed: int = parameter(0, 0, 2**32 - 1, "seed of the draw of negatives")
+    seed: int = with_default(Eprf, "seed", 0)
 
     @property
     def depth(self) -> None:

@@ -38,6 +38,22 @@ def parameter(default: float | str, low: float, high: float, description: str) -
     return field(default=default, metadata={"low": low, "high": high, "description": description})
 
 
+def with_default(owner: type["ParameterSet"], name: str, default: float | str) -> Any:
+    """Declare a field with the bounds and the meaning of a parameter of another set.
+
+    Parameters
+    ----------
+    owner : type
+        Set that declares the parameter.
+    name : str
+        Its name there.
+    default : int, float or "auto"
+        Default of the new field.
+    """
+    metadata = next(spec.metadata for spec in fields(owner) if spec.name == name)
+    return field(default=default, metadata=metadata)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ParameterSet:
     """Numbers within bounds; a frozen dataclass whose fields are declared with `parameter`.
