@@ -107,6 +107,11 @@ class RankerOptions:
         """Return the side of the pictures of cnn in pixels."""
         return SIDE if self.side is None else self.side
 
+    def smooths(self, name: str) -> bool:
+        """Return whether a ranker or baseline grades by thresholds or neighbours, not by itself."""
+        tuned_cnn = name == CnnRanker.name and self.encoder != NO_ENCODER
+        return name != ClassificationGrader.name and not tuned_cnn
+
     def _given(self) -> dict[str, Any]:
         return {
             option: value

@@ -59,7 +59,7 @@ def evaluate_graders(
     ] = None,
     where: options.Where = None,
     lists: Annotated[str, Option("--list-size", help="Images per list for NDCG, or all.")] = "20",
-    smooth: grade_options.SmoothingText = "thresholds",
+    smooth: grade_options.SmoothingText = None,
     coverage: Annotated[
         float | None,
         Option(
@@ -87,7 +87,7 @@ def evaluate_graders(
     names = list(dict.fromkeys(ranker or ["s-ndcg"]))
     if report is not None and report.exists() and not report.is_dir():
         raise InvalidInput(f"{report} is a file; the figures need a folder")
-    size, smoothed = parse_list_size(lists, "--list-size"), grade_options.smoothing(smooth)
+    size = parse_list_size(lists, "--list-size")
     for name in names:
         measuring.check_grader_name(name)
         if coverage is not None and name not in grading.all_names():
@@ -113,6 +113,7 @@ def evaluate_graders(
         side=side,
     )
     parameters = ranker_options.build_all(names)
+    smoothed = grade_options.smoothing(smooth, names, ranker_options)
     with StageBars() as bars:
         with Collection(collection) as opened:
             cases = read_graded_cases(opened, grade_column, [parse_filter(text) for text in where or ()])

@@ -35,7 +35,7 @@ def fit_collection_grader(
     networks: grade_options.Networks = None,
     side: grade_options.Side = None,
     where: options.Where = None,
-    smooth: grade_options.SmoothingText = "thresholds",
+    smooth: grade_options.SmoothingText = None,
     coverage: Annotated[float, Option(min=0.01, max=0.99, help="Share of grades in the interval.")] = 0.9,
     seed: Annotated[int, Option(min=0, help="Random seed of training.")] = 0,
     format: Printed = OutputFormat.text,
@@ -64,6 +64,7 @@ def fit_collection_grader(
         networks=networks,
         side=side,
     )
+    smoothed = grade_options.smoothing(smooth, [ranker], ranker_options)
     estimator = grading.make_ranker(ranker, seed=seed, **ranker_options.build_all([ranker])[ranker])
     with StageBars() as bars, Collection(collection) as opened:
         bars.show("fitting")
@@ -72,7 +73,7 @@ def fit_collection_grader(
             grade_column,
             estimator,
             where or (),
-            grade_options.smoothing(smooth),
+            smoothed,
             coverage,
             ranker_options.picture_side(),
             bars.show,

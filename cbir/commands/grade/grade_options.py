@@ -1,18 +1,23 @@
 """Options shared by the commands of `cbir grade`."""
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Option
 
 from cbir.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from cbir.grading.ranker_options import RankerOptions
+
 Column = Annotated[str, Option("--grade-column", help="Label with the grades.")]
 SmoothingText = Annotated[
-    str,
+    str | None,
     Option(
         "--smoothing",
-        help="thresholds: grades by thresholds on the scores of left-out images; else by the neighbours: graded "
-        "images whose median grade replaces the grade of each, 1: none (eq. 10), auto: n / 16.",
+        help="thresholds, the default: grades by thresholds on the scores of left-out images; else by the "
+        "neighbours: graded images whose median grade replaces the grade of each, 1: none (eq. 10), auto: n / 16. "
+        "Not for classification and cnn with an encoder.",
     ),
 ]
 Kernel = Annotated[
@@ -110,13 +115,34 @@ Side = Annotated[
 ]
 
 
-def smoothing(text: str) -> int | Literal["auto", "thresholds"]:
-    """Parse the option --smoothing; raises InvalidInput."""
-    if text == "auto":
-        return "auto"
-    if text == "thresholds":
-        return "thresholds"
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidInput(f"--smoothing {text}: must be an odd number, auto or thresholds") from None
+def smoothing(
+    text: str | None, names: Sequence[str], ranker_options: "RankerOptions"
+) -> int | Literal["auto", "thresholds"]:
+    """Parse the option --smoothing.
+
+    Parameters
+    ----------
+    text : str or None
+        Value of the option; None for the default, thresholds.
+    names : sequence of str
+        Rankers and baselines.
+    ranker_options : RankerOptions
+        Their options.
+
+    Raises
+    ------
+    InvalidInput
+        For another value, or if none of `names` uses it.
+    """
+    if text is None or text == "thresholds":
+        parsed: int | Literal["auto", "thresholds"] = "thresholds"
+    elif text == "auto":
+        parsed = "auto"
+    else:
+        try:
+            parsed = int(text)
+        except ValueError:
+            raise InvalidInput(f"--smoothing {text}: must be an odd number, auto or thresholds") from None
+    if text is not None and not any(map(ranker_options.smooths, names)):
+        raise InvalidInput(f"{', '.join(names)} does not take --smoothing")
+    return parsed

@@ -174,6 +174,8 @@ def test_linear_discriminant_analysis(folder):
         (["--folds", "21"], "21 folds need as many patients"),
         (["--smoothing", "2"], "odd number"),
         (["--smoothing", "much"], "odd number, auto or thresholds"),
+        (["--smoothing", "1", "--ranker", "classification"], "classification does not take --smoothing"),
+        (["--smoothing", "auto", "--ranker", "cnn"], "cnn does not take --smoothing"),
         (["--list-size", "1"], "a list has 2 images"),
         (["--list-size", "many"], "a number of images or all"),
         (["--training-list-size", "1"], "a list has 2 images"),
