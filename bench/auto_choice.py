@@ -34,11 +34,11 @@ from cbir.store import Collection
 from cbir.threads import OneBlasThread
 
 Candidate = tuple[str, Mapping[str, float]]
-# The candidates of `auto`, and one that is only reported
-METHODS: tuple[Candidate, ...] = (*CANDIDATES, ("diffusion-eprf", {}))
+RIVALS: tuple[Candidate, ...] = (("k-reciprocal", {"M": 200}), ("aqe", {}), ("eprf", {}))  # as published
+# The candidates of `auto`, and two that are only reported
+METHODS: tuple[Candidate, ...] = (*CANDIDATES, ("diffusion-eprf", {}), RIVALS[0])
 Quality = NDArray[np.float64]  # (q, methods, 2): AP and P@1 of each query
 EMBEDDING = "embedding"  # any descriptor with a network
-RIVALS = ("k-reciprocal", "aqe", "eprf")
 COLUMNS = (
     "images", "per class", "in all", "none", "`auto`", "`auto` is", "minus none: mAP", "P@1", "best method",
     "minus best: mAP", "P@1", "best rival", "minus rival: mAP", "P@1",
@@ -106,7 +106,7 @@ def line(name: str, per_class: int, measured: Measured) -> str:
         auto[reported] = scored[reported, chosen[-1]]
     means = scored.mean(axis=0)
     best = int(np.argmax(means[:, 0]))
-    rivals = [number for number, (method, _) in enumerate(METHODS) if method in RIVALS]
+    rivals = [METHODS.index(rival) for rival in RIVALS]
     rival = max(rivals, key=lambda number: means[number, 0])
     fields = [
         name, str(per_class or "all"), str(images), cell(means[plain]), cell(auto.mean(axis=0)),

@@ -23,7 +23,7 @@ CANDIDATES: tuple[tuple[str, Mapping[str, float]], ...] = (
     ("none", {}),
     ("eprf", {}),
     ("pearson", {}),
-    ("k-reciprocal", {"M": 200}),
+    ("k-reciprocal", {"M": 200, "sure": 0.93}),
     ("aqe", {}),
 )
 WITHOUT_NETWORK = ("huang2012", "edge_histogram")

@@ -10,8 +10,10 @@ from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
 from cbir.gallery.vector_blocks import Floats
+from cbir.rerank.backend import Backend
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import Grid, Reranked, Reranker, score_above_rest
+from cbir.rerank.sure_answer import place_sure_first
 from cbir.threads import OneBlasThread
 
 ROUNDING = 1e-13  # of the squared norms: smaller squared distances are none
@@ -46,6 +48,9 @@ class KReciprocal(Reranker):
     k1: int = parameter(20, 1, 100, "neighbours of an image")
     k2: int = parameter(6, 1, 100, "neighbours that an encoding is averaged over")
     lam: float = parameter(0.3, 0.0, 1.0, "share of the distance")
+    sure: float = parameter(
+        0.0, 0.0, 1.0, "the nearest image stays first if nearer than this share of the fifth's distance"
+    )
 
     def __call__(self, query: Floats, ranking: RankingList, gallery: Gallery) -> Reranked:
         top = top_k(ranking.similarities, self.M)
@@ -64,7 +69,9 @@ class KReciprocal(Reranker):
         jaccard = 1.0 - shared / (2.0 - shared)
         distance = (1.0 - self.lam) * jaccard + self.lam * scaled[0]
         closeness = np.clip(1.0 - distance[1:], 0.0, 1.0)
-        return Reranked(score_above_rest(ranking, top, closeness), scope="top")
+        scores = score_above_rest(ranking, top, closeness)
+        backend = Backend(query, ranking, gallery)
+        return Reranked(place_sure_first(backend, ranking.rows, scores, self.sure)[1], scope="top")
 
 
 def pairwise_squared_distances(images: Floats, query: Floats) -> Floats:

@@ -103,3 +103,18 @@ def test_never_more_than_the_best_images_are_compared(M):
     before, after = top_k(ranking.similarities, 5000), top_k(scores, 5000)
     assert set(after[:M]) == set(before[:M])
     assert np.array_equal(after[M:], before[M:])
+
+
+def test_a_sure_first_answer_stays_first_and_the_others_keep_their_order() -> None:
+    random = np.random.default_rng(5)
+    vectors = random.standard_normal((80, 4)).astype(np.float32)
+    gallery, moved = Gallery((vectors,), np.arange(80)), 0
+    for query in random.standard_normal((20, 4)).astype(np.float32):
+        ranking = rank(query, gallery)
+        nearest, fifth = top_k(ranking.similarities, 5)[[0, 4]]
+        plain = top_k(rerank.get("k-reciprocal")(query, ranking, gallery).scores, 80).tolist()
+        kept = top_k(rerank.get("k-reciprocal", sure=0.8)(query, ranking, gallery).scores, 80).tolist()
+        sure = ranking.distances[nearest] < 0.8 * ranking.distances[fifth]
+        assert kept == ([nearest, *(row for row in plain if row != nearest)] if sure else plain)
+        moved += kept != plain
+    assert moved
