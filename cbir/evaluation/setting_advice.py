@@ -1,9 +1,11 @@
 """Settings of re-ranking that new collections have and older ones lack, and how to get them."""
 
+from copy import deepcopy
 from typing import Any
 
 from cbir.descriptors.embedding_descriptor import JOIN
 from cbir.rerank.auto import read_choice
+from cbir.rerank.eprf import Eprf
 from cbir.store import Collection
 from cbir.store.profile import PROJECTED_EPRF, Profile
 
@@ -11,7 +13,12 @@ from cbir.store.profile import PROJECTED_EPRF, Profile
 def settings_of_new(profile: Profile) -> dict[str, Any]:
     """Return the settings of EPRF that a new collection with the descriptor of this profile has."""
     is_encoder_alone = profile.is_projected and JOIN not in profile.descriptor
-    return dict(PROJECTED_EPRF) if is_encoder_alone else {}
+    return deepcopy(PROJECTED_EPRF) if is_encoder_alone else {}
+
+
+def add_settings_of_new(profile: Profile) -> dict[str, Any]:
+    """Return the settings of a profile with those of new collections, where it has none of that name."""
+    return settings_of_new(profile) | profile.rerank
 
 
 def setting_advice(collection: Collection) -> list[str]:
@@ -24,7 +31,7 @@ def setting_advice(collection: Collection) -> list[str]:
         )
     new = settings_of_new(profile)
     if new.keys() - profile.rerank.keys():
-        listed = " ".join(f"{key}={value:g}" for key, value in new.items())
+        listed = " ".join(f"{key}={value:g}" for key, value in new[Eprf.name].items())
         lines.append(
             f"the settings of eprf are those of an earlier version, new collections have {listed}: "
             "`cbir collection tune` stores them"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, read_labelled_rows, score_query
-from cbir.evaluation.setting_advice import settings_of_new
+from cbir.evaluation.setting_advice import add_settings_of_new
 from cbir.rerank.eprf import SHARPNESS
 from cbir.rerank.kernel_width import kernel_gamma
 from cbir.rerank.parameters import AUTO
@@ -54,10 +54,12 @@ def tune_profile(
     trials = tune_svm(collection, label_key, method=method, queries=queries, progress=progress)
     best: dict[str, Any] = {"C": trials[0].C, "gamma": trials[0].gamma}
     profile = collection.profile
+    settings = add_settings_of_new(profile)
+    rerank = profile.rerank
     if method == METHODS[0]:
-        rerank = settings_of_new(profile) | profile.rerank | best
-    else:
-        rerank = profile.rerank | {method: best}
+        rerank = settings | best
+    if method != METHODS[0] or method in settings:  # its own come before those of all
+        rerank = rerank | {method: settings.get(method, {}) | best}
     return profile.model_copy(update={"rerank": rerank}), trials
 
 
@@ -116,7 +118,7 @@ def tune_svm(
     multiples = np.clip(automatic * np.array(declared["gamma"]), *GAMMAS)
     gammas = widths or list(dict.fromkeys(float(f"{gamma:.3g}") for gamma in multiples))
     grid = list(product(penalties or declared["C"], gammas))
-    tuned = settings_of_new(collection.profile) | collection.profile.rerank
+    tuned = add_settings_of_new(collection.profile)
     trials = []
     for done, (C, gamma) in enumerate(grid):
         progress(done, len(grid))

@@ -15,6 +15,9 @@ from cbir.rerank.kernel_expansion import KernelExpansion
 from cbir.rerank.negatives import draw_negatives
 
 BEST_SHARE = 0.005  # of a list: to find more than this, all values of an expansion are computed
+NARROW_MARGIN = (
+    1e-3  # where previous scores change sums by more, few images can be ruled out without their values
+)
 
 Array = Any  # an array of the backend: numpy.ndarray or torch.Tensor
 
@@ -109,8 +112,8 @@ class Backend:
             Their new scores.
         """
         rows = self.ranking.rows
-        if self.k < BEST_SHARE * len(rows):
-            margin = weight * float(np.ptp(scores))
+        margin = weight * float(np.ptp(scores)) if len(rows) else 0.0
+        if self.k < BEST_SHARE * len(rows) and margin <= NARROW_MARGIN:
             positions, values = expansion.best_values(self.gallery, rows, self.k, margin)
             return rows[positions], values + np.float64(weight) * scores[positions]
         sums = expansion.values(self.gallery, rows).astype(np.float64)

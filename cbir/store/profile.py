@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,9 +17,18 @@ from cbir.images.volume import VolumeGrid
 
 # Best of the weights tried, 0.36 to 1, which differ by half a point at most: bench/results/embeddings.md
 BESIDE_WEIGHT = 0.5
-# EPRF on projected vectors of length 1: lists agree on images like the query, not on a thousand; the lowest tenth of
-# the list is too easy. bench/results/query.md
-PROJECTED_EPRF = {"N": 200, "T1": 6, "T2": 6, "lowest": 0.9}
+# EPRF on projected vectors of length 1, for all methods and for some by name: lists agree on images like the query,
+# not on a thousand; the lowest tenth of the list is too easy. bench/results/query.md
+PROJECTED_EPRF: dict[str, Any] = {
+    "N": 200,
+    "T1": 6,
+    "T2": 6,
+    "lowest": 0.9,
+    "eprf": {
+        "K": 80, "N": 120, "P": 12, "T1": 3, "T2": 10, "lowest": 0.95, "gamma": 240.0, "closeness": 0.6, "sure": 0.96,
+    },
+    "fuzzy-eprf": {"N": 120, "lowest": 0.95, "closeness": 0.2, "sure": 0.96},
+}  # fmt: skip
 
 
 class Profile(BaseModel):
@@ -109,7 +119,7 @@ def get(name: str, weights: dict[str, float] | None = None) -> Profile:
             profile = Profile(
                 name=title, descriptor=descriptor, normalisation="project", weights=beside | (weights or {})
             )
-            return profile if beside else profile.model_copy(update={"rerank": dict(PROJECTED_EPRF)})
+            return profile if beside else profile.model_copy(update={"rerank": deepcopy(PROJECTED_EPRF)})
         if not embedding_descriptor.NAME.fullmatch(descriptor):
             return Profile(name=title, descriptor=descriptor, model=model, weights=weights or {})
         others = parts[1:]

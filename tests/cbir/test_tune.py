@@ -117,12 +117,19 @@ def test_settings_of_an_earlier_version_are_named_and_replaced_by_tuning(tmp_pat
     with made.writer() as writer:
         writer.add(entries)
         writer.finish()
-        assert "N=200 T1=6 T2=6 lowest=0.9: `cbir collection tune`" in setting_advice(made)[0]
-        profile, _ = tune_profile(made, "label", "eprf", 2, lambda done, total: None)
+        listed = " ".join(f"{name}={value:g}" for name, value in PROJECTED_EPRF["eprf"].items())
+        assert f"new collections have {listed}: `cbir collection tune`" in setting_advice(made)[0]
+        profile, trials = tune_profile(made, "label", "eprf", 2, lambda done, total: None)
         assert profile.rerank.keys() == {*PROJECTED_EPRF, "C", "gamma"}
         assert profile.rerank["N"] == 300
+        best = {"C": trials[0].C, "gamma": trials[0].gamma}
+        assert get_tuned("svm-eprf", profile.rerank, {}).parameters == (
+            get_tuned("svm-eprf", PROJECTED_EPRF, best).parameters
+        )
         writer.set_profile(profile)
         made.view()
         assert setting_advice(made) == []
+        fuzzy, _ = tune_profile(made, "label", "fuzzy-eprf", 2, lambda done, total: None)
+        assert fuzzy.rerank["fuzzy-eprf"].keys() == {*PROJECTED_EPRF["fuzzy-eprf"], "C", "gamma"}
         writer.set_auto(default_choice("lite0").to_json())
     assert "auto was chosen by an earlier version" in setting_advice(made)[0]

@@ -120,7 +120,8 @@ def reference(
         if method == "fuzzy-eprf":
             largest = max(memberships)
             memberships = [max((value / largest) ** p["power"], 0.01) for value in memberships]
-    return sum(svm(drawn, memberships).decision_function(vectors.astype(float)) for drawn in rankers)
+    sums = sum(svm(drawn, memberships).decision_function(vectors.astype(float)) for drawn in rankers)
+    return sums + len(rankers) * p.get("closeness", 0.0) * np.array(updated)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -136,6 +137,20 @@ def test_scores_are_sums_of_decisions(method, relevance, count, C):
     p = get_learner(method, {}, options).parameters
     assert p["P"] == (4 if method in EPRF else 0)
     np.testing.assert_allclose(result, reference(method, examples, relevance, vectors, p), atol=2e-4)
+
+
+def test_the_previous_score_and_a_sure_first_answer_count_with_several_examples():
+    vectors, _ = clusters(120)
+    examples = vectors[30:32] + np.float32(0.05)
+    options = {"N": 40, "K": 12, "T1": 2, "T2": 3, "P": 4, "closeness": 0.5}
+    result = scores_of("eprf", examples, {}, plain(vectors), **options)
+    p = get_learner("eprf", {}, options).parameters
+    np.testing.assert_allclose(result, reference("eprf", examples, {}, vectors, p), atol=2e-4)
+    nearest = int(np.argmin(nearest_list(examples, plain(vectors)).distances))
+    worst = {"closeness": 0.0, "lam": 1000.0, "K": 1, "P": 1, "sure": 1.0}
+    for relevance, first in (({}, True), ({nearest: -1.0}, False)):
+        kept = scores_of("eprf", examples, relevance, plain(vectors), **options | worst)
+        assert (int(np.argmax(kept)) == nearest) is first
 
 
 def test_nprf_of_several_examples_takes_pseudo_positives_on_request():

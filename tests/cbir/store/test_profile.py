@@ -79,6 +79,10 @@ def test_weights_that_leave_no_distance_are_refused():
 
 def test_projected_vectors_alone_have_settings_of_eprf():
     settings = profiles.get("lite0").rerank
-    eprf = rerank.get("eprf", **settings).parameters
-    assert (eprf["N"], eprf["lowest"], eprf["gamma"]) == (200, 0.9, "auto")
+    for method in ("eprf", "svm-eprf", "fuzzy-eprf"):
+        assert rerank.get_tuned(method, settings, {}).parameters["sure"] == 0.96
+    assert rerank.get_tuned("eprf", settings, {}).parameters["gamma"] == 240.0
+    assert rerank.get_tuned("pearson", settings, {}) == rerank.get("pearson", N=200)
+    assert rerank.get_tuned("nprf", settings, {}) == rerank.get("nprf", lowest=0.9)
+    assert rerank.get_tuned("diffusion", settings, {}) == rerank.get("diffusion")
     assert profiles.get("lite0+huang2012").rerank == profiles.get("huang2012").rerank == {}
