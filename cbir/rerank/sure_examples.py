@@ -94,8 +94,8 @@ class SureExamples:
             np.float64
         )
         backend = Backend(self.examples[0], ranking, gallery)
-        _, sums = place_sure_first(backend, ranking.rows, sums, method.sure, self.judged)
-        return ProbabilityScores(sums, notes=notes)
+        _, kept = place_sure_first(backend, ranking.rows, sums, method.sure, self.judged)
+        return ProbabilityScores(kept, notes=notes)
 
     def rerank_by_nprf(self, method: NegativeFeedback, ranking: RankingList, gallery: Gallery) -> Reranked:
         """Score a list by NPRF-RR (Yan et al. 2003), with sure positives beside the P pseudo-positives.
