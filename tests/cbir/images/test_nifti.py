@@ -167,6 +167,7 @@ def test_limits():
 def test_without_nibabel_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "nibabel", None)
     with pytest.raises(
-        UnreadableImage, match=r"^v.nii is a NIfTI volume, which needs nibabel: pip install '\.\[volume\]' in the"
+        UnreadableImage,
+        match=r"^v.nii is a NIfTI volume, which needs nibabel: pip install '\.\[volume\]' in the",
     ):
         slices(volume())
