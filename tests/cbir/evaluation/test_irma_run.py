@@ -57,10 +57,9 @@ def benchmark(tmp_path_factory):
 
 
 def submit(root, *more, queries="test.csv"):
-    return run(
-        *("evaluate", "irma-run", "--collection", root / "c", "--queries", root / queries),
-        *("--tree", root / "tree.txt", "--out", root / "run.txt", "--sample", 60, "-k", 10, *more),
-    )
+    options = {"--collection": root / "c", "--tree": root / "tree.txt", "--out": root / "run.txt"}
+    default = [part for option, value in options.items() if option not in more for part in (option, value)]
+    return run("evaluate", "irma-run", *default, "--queries", root / queries, "--sample", 60, "-k", 10, *more)
 
 
 def lines(root):
