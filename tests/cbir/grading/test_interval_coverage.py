@@ -6,6 +6,7 @@ import pytest
 from cbir import grading
 from cbir.grading.interpolation import GradeInterpolator
 from cbir.grading.interval_coverage import measure_interval_coverage
+from cbir.grading.training_range import fit_training_range
 from cbir.models.linear.grouped_folds import group_folds
 from tests.cbir.grading.cases import drawn
 
@@ -49,6 +50,17 @@ def test_images_unlike_the_training_images_are_counted():
     assert measured(X, y, [split], patients)["refused"] == pytest.approx(0.2, abs=0.05)
     few = (np.arange(240, 300), np.arange(60))
     assert measured(X, y, [few], patients)["refused"] == 0  # too few to know
+
+
+def test_images_are_refused_beyond_the_limit_of_the_training_images():
+    X, y, patients = drawn(300)
+    X[:150] += np.linspace(0, 5, 150)[:, None] * X.std(0)
+    train, test = np.arange(150, 300), np.arange(150)
+    ranker = grading.make_ranker("ranking-svm").fit(X[train], y[train], patients[train])
+    known = fit_training_range(ranker.standardised(X[train]), patients[train].astype(str))
+    nearest = np.linalg.norm(ranker.standardised(X[test])[:, None] - known.values, axis=2).min(axis=1)
+    assert np.mean(nearest > known.limit) > np.mean(nearest > 2 * known.limit) + 0.05
+    assert measured(X, y, [(train, test)], patients)["refused"] == np.mean(nearest > known.limit)
 
 
 def test_a_severity_says_nothing_about_the_picture():
