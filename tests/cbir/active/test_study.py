@@ -2,7 +2,6 @@
 
 import math
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ from cbir.active.judgement_journal import ImageGrade, PairAnswer, PairJudgement,
 from cbir.active.study import study_models, study_plan
 from cbir.active.study.study import JOURNAL, Study
 from cbir.active.study.study_rounds import AskedPair
-from cbir.active.study.study_training import FAILED, STOPPED, train_study, training_grades, training_pairs
+from cbir.active.study.study_training import FAILED, STOPPED, training_grades, training_pairs
 from cbir.errors import CollectionBusy, InvalidInput
 from cbir.severity.severity_estimate import SeverityEstimate
 
@@ -360,40 +359,6 @@ def test_examples_for_the_ranker(opening: Opening) -> None:
     assert [(IDS[first], IDS[second]) for first, second in pairs] == [one[:2] for one in queue[:3]]
     pairs, labels = training_pairs(study.judgements, [queue[0].first])
     assert (pairs.shape, labels.shape) == ((0, 2), (0,))
-
-
-def test_learning(tmp_path: Path, indexed: Path) -> None:
-    pytest.importorskip("torch")
-    from cbir.severity import stored_ranker
-    from cbir.store import Collection
-
-    folder = tmp_path / "study"
-    settings = study_plan.save_plan(
-        folder,
-        {"epochs": 1, "steps": 0, "side": 32, "passes": 2, "start": 0.3, "rounds": 2, "grades": (60.0, 80.0)},
-    )
-    with Collection(indexed) as collection:
-        ids = [record.image_id for _, record in collection.iterate()]
-    study = Study(folder, ids, settings)
-    assert not train_study(indexed, folder, 1, lambda: False), "nothing was judged"
-    judge_round(study)
-    for image, grade in zip(ids[:4], (60.0, 80.0, 60.0, 80.0), strict=True):
-        give_grade(study, image, grade)
-    train_study(indexed, folder, 1, lambda: True)
-    study.reload_model()
-    assert study.model is None, "it was stopped"
-    assert train_study(indexed, folder, 1, lambda: False)
-    study.reload_model()
-    assert study.model is not None
-    assert (study.model.after, study.model.judgements) == (1, len(study.judgements))
-    assert study.model.ids == tuple(ids)
-    assert np.abs(study.model.severity.mean - 70).max() < 20, "on the scale of the grades"
-    assert not study.current.provisional
-    study.close()
-    labelled = Path(shutil.copytree(indexed, tmp_path / "labelled"))
-    with Collection(labelled) as collection:
-        study_models.copy_ranker_to_collection(study.model, collection)
-        assert stored_ranker.load_stored_ranker(collection).side == 32, "where new images look for it"
 
 
 def test_the_process_ends_with_its_server(tmp_path: Path, indexed: Path, opening: Opening) -> None:

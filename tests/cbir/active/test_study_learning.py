@@ -1,0 +1,74 @@
+"""Training the ranker of a study on a real collection."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cbir.active.study import study_models, study_plan
+from cbir.active.study.study import Study
+from cbir.active.study.study_training import train_study
+from cbir.store import Collection
+from tests.cbir.active.test_study import give_grade, judge_round
+
+
+def test_learning(tmp_path: Path, indexed: Path) -> None:
+    pytest.importorskip("torch")
+    from cbir.severity import stored_ranker
+
+    folder = tmp_path / "study"
+    settings = study_plan.save_plan(
+        folder,
+        {"epochs": 1, "steps": 0, "side": 32, "passes": 2, "start": 0.3, "rounds": 2, "grades": (60.0, 80.0)},
+    )
+    with Collection(indexed) as collection:
+        ids = [record.image_id for _, record in collection.iterate()]
+    study = Study(folder, ids, settings)
+    assert not train_study(indexed, folder, 1, lambda: False), "nothing was judged"
+    judge_round(study)
+    for image, grade in zip(ids[:4], (60.0, 80.0, 60.0, 80.0), strict=True):
+        give_grade(study, image, grade)
+    train_study(indexed, folder, 1, lambda: True)
+    study.reload_model()
+    assert study.model is None, "it was stopped"
+    assert train_study(indexed, folder, 1, lambda: False)
+    study.reload_model()
+    assert study.model is not None
+    assert (study.model.after, study.model.judgements) == (1, len(study.judgements))
+    assert study.model.ids == tuple(ids)
+    assert np.abs(study.model.severity.mean - 70).max() < 20, "on the scale of the grades"
+    assert not study.current.provisional
+    study.close()
+    labelled = Path(shutil.copytree(indexed, tmp_path / "labelled"))
+    with Collection(labelled) as collection:
+        study_models.copy_ranker_to_collection(study.model, collection)
+        assert stored_ranker.load_stored_ranker(collection).side == 32, "where new images look for it"
+
+
+def test_the_strategy_that_needs_the_encoders_features_gets_them(tmp_path: Path, indexed: Path) -> None:
+    pytest.importorskip("torch")
+    folder = tmp_path / "study"
+    settings = study_plan.save_plan(
+        folder,
+        {
+            "strategy": "core-set-encoder",
+            "encoder": "lite0",
+            "epochs": 1,
+            "steps": 0,
+            "start": 0.3,
+            "rounds": 2,
+        },
+    )
+    with Collection(indexed) as collection:
+        ids = [record.image_id for _, record in collection.iterate()]
+    study = Study(folder, ids, settings)
+    judge_round(study)
+    assert train_study(indexed, folder, 1, lambda: False)
+    study.reload_model()
+    assert study.model is not None
+    encoded = study.model.severity.encoder_features
+    assert encoded is not None
+    assert len(encoded) == len(ids)
+    assert np.ptp(encoded, axis=0).max() > 0
+    study.close()
