@@ -7,9 +7,6 @@ import pytest
 
 from cbir import rerank
 from tests.indexer.commands import call
-from tests.service.conftest import indexed, pictures
-
-__all__ = ["indexed", "pictures"]  # fixtures of the service's tests, used here too
 
 
 @pytest.fixture

@@ -46,8 +46,8 @@ def test_by_keyboard_and_in_the_address(page: sync_api.Page) -> None:
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     field = page.get_by_label("N", exact=True)
-    profile = page.request.get(f"{page.url.partition('?')[0]}v1/collection/profile").json()
-    assert field.get_attribute("placeholder") == str(profile["rerank"].get("N", 1000))
+    stored = page.request.get(f"{page.url.partition('?')[0]}v1/collection/profile").json()["rerank"]
+    assert field.get_attribute("placeholder") == str(stored["eprf"]["N"])
     assert (field.get_attribute("min"), field.get_attribute("max")) == ("1", "10000")
     assert "1 to 10" in page.inner_text(f"#{field.get_attribute('aria-describedby')}")
     enter(page, "P", "3")
