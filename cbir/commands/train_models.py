@@ -25,9 +25,9 @@ def sorter(
     ],
     kind: Annotated[Literal["lstm", "cnn"], Option(help="Network to train.")] = "lstm",
     length: Annotated[int, Option(help="Largest number of scores to sort.")] = 100,
-    hidden: Annotated[int, Option(help="Units of the LSTM in each direction.")] = 192,
-    layers: Annotated[int, Option(help="Layers of the LSTM.")] = 1,
-    channels: Annotated[int, Option(help="Channels of the convolutional sorter.")] = 64,
+    hidden: Annotated[int | None, Option(help="Units of the LSTM in each direction, default 192.")] = None,
+    layers: Annotated[int | None, Option(help="Layers of the LSTM, default 1.")] = None,
+    channels: Annotated[int | None, Option(help="Channels of the convolutional sorter, default 64.")] = None,
     blocks: Annotated[
         int | None, Option(help="Blocks of the convolutional sorter, default 8, as in the paper.")
     ] = None,
@@ -56,17 +56,20 @@ def sorter(
     import torch
 
     from cbir.models.sorters import CnnSorter, LstmSorter
-    from cbir.models.sorters.cnn_sorter import BLOCKS
     from cbir.training.sorter_training import SorterRecipe, train_sorter
 
-    if kind == "lstm" and blocks is not None:
-        raise InvalidInput("--blocks is for --kind cnn; an LSTM has --layers")
+    sizes = {"lstm": {"hidden": hidden, "layers": layers}, "cnn": {"channels": channels, "blocks": blocks}}
+    for other, of_other in sizes.items():
+        refused = [f"--{name}" for name, size in of_other.items() if other != kind and size is not None]
+        if refused:
+            raise InvalidInput(f"{', '.join(refused)}: for --kind {other}, not {kind}")
     recipe = SorterRecipe(start, epochs, batch, rate, halve_every, seed, slope)
     torch.manual_seed(seed)
+    chosen = {name: size for name, size in sizes[kind].items() if size is not None}
     if kind == "lstm":
-        network: LstmSorter | CnnSorter = LstmSorter(hidden, layers, length)
+        network: LstmSorter | CnnSorter = LstmSorter(length=length, **chosen)
     else:
-        network = CnnSorter(channels, length, BLOCKS if blocks is None else blocks)
+        network = CnnSorter(length=length, **chosen)
 
     with StageBars() as bars:
 

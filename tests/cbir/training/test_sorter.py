@@ -198,11 +198,12 @@ def test_recipes_out_of_range(wrong):
         SorterRecipe(**wrong)
 
 
-ARGUMENTS = ("train", "sorter", "--length", "12", "--hidden", "8", "--batch", "20", "--threads", "1")
+ARGUMENTS = ("train", "sorter", "--length", "12", "--batch", "20", "--threads", "1")
+SMALL = ("--hidden", "8")
 
 
 def test_the_command(tmp_path):
-    done = CliRunner().invoke(app, [*ARGUMENTS, "--epochs", "0.004", "--out", str(tmp_path)])
+    done = CliRunner().invoke(app, [*ARGUMENTS, *SMALL, "--epochs", "0.004", "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     card = json.loads((tmp_path / "sorter.json").read_text())
     assert card == json.loads(done.stdout)
@@ -219,7 +220,10 @@ def test_the_command(tmp_path):
         (["--hidden", "2"], "at least 4 hidden units"),
         (["--kind", "cnn", "--channels", "9"], "an even number of channels"),
         (["--kind", "cnn", "--blocks", "1"], "has 2 to 12 blocks, not 1"),
-        (["--kind", "lstm", "--blocks", "4"], "--blocks is for --kind cnn"),
+        (["--kind", "lstm", "--blocks", "4"], "--blocks: for --kind cnn, not lstm"),
+        (["--kind", "lstm", "--channels", "8"], "--channels: for --kind cnn, not lstm"),
+        (["--kind", "cnn", "--hidden", "8"], "--hidden: for --kind lstm, not cnn"),
+        (["--kind", "cnn", "--layers", "2"], "--layers: for --kind lstm, not cnn"),
         (
             ["--kind", "cnn", "--blocks", "6"],
             "only a convolutional sorter of 8 blocks can start from counting",
@@ -240,13 +244,23 @@ def test_options_that_do_not_fit(options, told, tmp_path):
 
 def test_without_torch(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
-    done = CliRunner().invoke(app, [*ARGUMENTS, "--out", str(tmp_path)])
+    done = CliRunner().invoke(app, [*ARGUMENTS, *SMALL, "--out", str(tmp_path)])
     assert isinstance(done.exception, InvalidInput)
     assert "pip install '.[deep]'" in str(done.exception)
 
 
 def test_killed_while_training(tmp_path):
-    command = [sys.executable, "-m", "cbir.main", *ARGUMENTS, "--epochs", "100", "--out", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "cbir.main",
+        *ARGUMENTS,
+        *SMALL,
+        "--epochs",
+        "100",
+        "--out",
+        str(tmp_path),
+    ]
     command += ["--save-every", "0"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         until = time.monotonic() + 120
