@@ -22,7 +22,7 @@ NO_ENCODER = "none"
 AUTO = "auto"
 TUNED_CNN = ("encoder", "fine_tune", "epochs", "mirror", "window", "networks", "side")
 SMALL_CNN = ("encoder", "epochs", "mirror", "loss", "rate")
-TAKEN = {
+OPTIONS = {
     SNdcgRanker.name: (
         "kernel", "form", "function", "alpha", "start", "steps", "rate", "training_list_size"
     ),
@@ -94,9 +94,9 @@ class RankerOptions:
 
         Raises InvalidInput if none of them takes an option, or it is out of range.
         """
-        valid_options = {option for name in names for option in self._taken(name)}
-        if refused := [_flag(option) for option in self._given() if option not in valid_options]:
-            listed = ", ".join(_flag(option) for name in names for option in self._taken(name))
+        valid_options = {option for name in names for option in self._options_of(name)}
+        if refused := [_flag(option) for option in self._set_options() if option not in valid_options]:
+            listed = ", ".join(_flag(option) for name in names for option in self._options_of(name))
             raise InvalidInput(
                 f"{', '.join(names)} {'do' if len(names) > 1 else 'does'} not take {', '.join(refused)}; "
                 f"options: {listed or 'none'}"
@@ -112,26 +112,26 @@ class RankerOptions:
         tuned_cnn = name == CnnRanker.name and self.encoder != NO_ENCODER
         return name != ClassificationGrader.name and not tuned_cnn
 
-    def _given(self) -> dict[str, Any]:
+    def _set_options(self) -> dict[str, Any]:
         return {
             option: value
             for option, value in asdict(self).items()
             if value is not None and value is not False
         }
 
-    def _taken(self, name: str) -> tuple[str, ...]:
+    def _options_of(self, name: str) -> tuple[str, ...]:
         """Return the options that a ranker takes; those of others decide for regression and cnn."""
         if name == CnnRanker.name:
             return SMALL_CNN if self.encoder == NO_ENCODER else TUNED_CNN
         if name == RegressionGrader.name and self.kernel in (None, AUTO):
             return ("kernel",)  # ridge regression has no C
-        return TAKEN.get(name, ())
+        return OPTIONS.get(name, ())
 
     def _build(self, name: str) -> dict[str, Any]:
-        valid_options = self._taken(name)
+        valid_options = self._options_of(name)
         params = {
             PARAMETERS.get(option, option): value
-            for option, value in self._given().items()
+            for option, value in self._set_options().items()
             if option in valid_options
         }
         if "list_size" in params:

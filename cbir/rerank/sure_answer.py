@@ -50,7 +50,7 @@ def keep_sure_first(backend: Backend, rows: Rows, scores: Scores, sure: float) -
 def place_sure_first(
     backend: Backend, rows: Rows, scores: Scores, sure: float, refused: Rows | None = None
 ) -> tuple[Rows, Scores]:
-    """Put the nearest image first where `keep_sure_first` does, whatever the scale of the scores.
+    """Put the nearest image first where `keep_sure_first` does, for scores of any scale.
 
     Parameters
     ----------
