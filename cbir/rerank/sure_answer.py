@@ -74,11 +74,11 @@ def place_sure_first(
     if refused is not None and row in refused:
         return rows, scores
     highest = scores.max() + STEP
-    place = int(np.searchsorted(rows, row))
-    if place == len(rows) or rows[place] != row:
-        return np.insert(rows, place, row), np.insert(scores, place, highest)
+    position = int(np.searchsorted(rows, row))
+    if position == len(rows) or rows[position] != row:
+        return np.insert(rows, position, row), np.insert(scores, position, highest)
     scores = scores.copy()
-    scores[place] = highest
+    scores[position] = highest
     return rows, scores
 
 
