@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     index = index_folder
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 OBJECTS = {  # that importing cbir alone does not load
     "CbirError": "cbir.errors:CbirError",
