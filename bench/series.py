@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir import settings
-from cbir.dicom_levels import Combination, ImageGroup, Level, group_hits
+from cbir.dicom_levels import Combination, Exclude, ImageGroup, Level, group_hits
 from cbir.search import Searcher, Stopwatch
-from cbir.similar import Exclude, SimilarRequest, find_similar, search_each_image
+from cbir.similar import SimilarRequest, find_similar, search_each_image
 from cbir.store import Collection, Record
 from cbir.store.dicom_instances import DicomScope
 

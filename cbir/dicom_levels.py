@@ -8,9 +8,11 @@ best slice for each slice of the query.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from cbir.search import Hit
-from cbir.store import Record
+if TYPE_CHECKING:
+    from cbir.search import Hit
+    from cbir.store import Record
 
 
 class Level(StrEnum):
@@ -19,6 +21,15 @@ class Level(StrEnum):
     instance = "instance"
     series = "series"
     study = "study"
+
+
+class Exclude(StrEnum):
+    """Part of the query's own patient to leave out of the answers; each level contains the one before."""
+
+    instance = "instance"
+    series = "series"
+    study = "study"
+    patient = "patient"
 
 
 class Combination(StrEnum):
@@ -45,8 +56,8 @@ class MatchingSlice:
     similarity: at most 1, of equal vectors. distance: Euclidean.
     """
 
-    query: Record
-    image: Record
+    query: "Record"
+    image: "Record"
     similarity: float
     distance: float
 
@@ -61,11 +72,11 @@ class ImageGroup:
 
     score: float
     count: int
-    best: Hit
+    best: "Hit"
     matches: tuple[MatchingSlice, ...] = ()
 
 
-def group_key(hit: Hit, level: Level) -> tuple[str, ...]:
+def group_key(hit: "Hit", level: Level) -> tuple[str, ...]:
     """Return the UIDs that identify a hit at `level`; empty for an image that is not DICOM."""
     if hit.dicom is None:
         return ()
@@ -73,7 +84,7 @@ def group_key(hit: Hit, level: Level) -> tuple[str, ...]:
     return uids[: {Level.study: 1, Level.series: 2, Level.instance: 3}[level]]
 
 
-def group_hits(lists: Iterable[Sequence[Hit]], level: Level, combination: Combination) -> list[ImageGroup]:
+def group_hits(lists: "Iterable[Sequence[Hit]]", level: Level, combination: Combination) -> list[ImageGroup]:
     """Group the hits of ranked lists; images that are not DICOM are left out.
 
     Parameters

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
-from cbir.dicom_levels import Combination, ImageGroup, Level, group_hits
+from cbir.dicom_levels import Combination, Exclude, ImageGroup, Level, group_hits
 from cbir.errors import InvalidInput, NotFound
 from cbir.gallery.vector_blocks import Rows
 from cbir.rerank.none import NoReranking
@@ -16,19 +15,9 @@ from cbir.slice_matching import load_groups, rank_groups
 from cbir.store import Record
 from cbir.store.collection_view import View
 from cbir.store.dicom_instances import DicomScope
-from cbir.store.filter_conditions import parse_filter
 
 DEPTH = 100  # images of each list that count at level series or study
 MAX_SLICES = 100  # images of the query with maxsim, which costs less for each
-
-
-class Exclude(StrEnum):
-    """Part of the query's own patient to leave out of the answers; each level contains the one before."""
-
-    instance = "instance"
-    series = "series"
-    study = "study"
-    patient = "patient"
 
 
 @dataclass(frozen=True)
@@ -153,7 +142,7 @@ def _rows_to_compare(
     if request.exclude is Exclude.patient:
         keys = {record.patient_key for record in queries}
     excluded = [collection.excluded_rows(view, outside=outside, exclude_patient_key=key) for key in keys]
-    matching = collection.matching_rows(view, [parse_filter(text) for text in request.where])
+    matching = collection.matching_rows(view, collection.conditions(request.where))
     rows = view.select(matching, np.unique(np.concatenate(excluded)))
     return np.arange(len(view.gallery), dtype=np.int64) if rows is None else rows
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import typer.core
@@ -14,16 +14,14 @@ from cbir import settings
 from cbir.commands.lazy_commands import StrictCommand
 from cbir.commands.output import OutputFormat
 from cbir.errors import InvalidInput
-from cbir.store import Collection
-from cbir.store.default_profile import DEFAULT_PROFILE, default_profile_advice
-from cbir.threads import cores
+from cbir.store.default_profile import DEFAULT_PROFILE
 from indexer.dicomweb.crawl_command import crawl_dicomweb
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
-from indexer.index_progress import make_progress, progress_lines
-from indexer.index_request import IndexRequest
-from indexer.index_run import IndexSummary, run_request
 from indexer.print_summary import print_counts
 from indexer.refusal_report import refusal_report
+
+if TYPE_CHECKING:
+    from indexer.index_run import IndexSummary
 
 FILES = "files"
 REFIT_GROWTH = 4  # times the images that the statistics were computed from: then advise a refit
@@ -108,6 +106,11 @@ def index_files(
 
     Exit code 0: all done; 3: done, but some files were refused; 2: wrong use; 130: interrupted.
     """
+    from cbir.threads import cores
+    from indexer.index_progress import make_progress, progress_lines
+    from indexer.index_request import IndexRequest
+    from indexer.index_run import run_request
+
     request = IndexRequest.with_settings(
         settings.load(),
         sources,
@@ -145,7 +148,7 @@ def parse_weights(options: Sequence[str] | None) -> dict[str, float]:
     return weights
 
 
-def _print_summary(summary: IndexSummary, report: Path | None) -> None:
+def _print_summary(summary: "IndexSummary", report: Path | None) -> None:
     rate = summary.indexed / summary.seconds if summary.seconds else 0.0
     typer.echo(f"{summary.indexed} images indexed in {summary.seconds:.1f} s ({rate:.0f} a second)")
     counts = (
@@ -164,6 +167,9 @@ def _print_summary(summary: IndexSummary, report: Path | None) -> None:
 
 def _advise(folder: Path, with_profile: bool) -> None:
     """Print what to do about an old fit and, `with_profile`, about a profile that is no longer the default."""
+    from cbir.store import Collection
+    from cbir.store.default_profile import default_profile_advice
+
     with Collection(folder) as collection:
         statistics, images = collection.statistics(), len(collection)
         advice = default_profile_advice(collection.profile, folder) if with_profile else None

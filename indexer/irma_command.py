@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -10,16 +10,13 @@ from typer import Argument, Option
 from cbir import settings
 from cbir.atomic import atomic_text
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, results_console
-from cbir.datasets.irma import CodeTree
-from cbir.datasets.irma.label_files import label_kind
 from cbir.errors import InvalidInput
-from cbir.evaluation import methods
 from cbir.evaluation.irma.code_error import ErrorRule
-from cbir.evaluation.irma.release_benchmark import BenchmarkPlan, answer_release
-from cbir.threads import cores
 from indexer.exit_codes import INTERRUPTED
-from indexer.index_progress import make_progress
-from indexer.irma_release import PreparedRelease, index_training_images, prepare_release
+
+if TYPE_CHECKING:
+    from cbir.evaluation.irma.release_benchmark import BenchmarkPlan
+    from indexer.irma_release import PreparedRelease
 
 
 def evaluate_irma(
@@ -50,6 +47,14 @@ def evaluate_irma(
     For each re-ranker the folder gets a submission, NAME.txt. Run an interrupted command again to continue it.
     Without labels of the test images, the expected error stands in for the score.
     """
+    from cbir.datasets.irma import CodeTree
+    from cbir.datasets.irma.label_files import label_kind
+    from cbir.evaluation import methods
+    from cbir.evaluation.irma.release_benchmark import BenchmarkPlan, answer_release
+    from cbir.threads import cores
+    from indexer.index_progress import make_progress
+    from indexer.irma_release import index_training_images, prepare_release
+
     rerankers = methods.parse_methods(rerank)
     codes = CodeTree.read(tree) if tree else None
     loaded = settings.load()
@@ -77,7 +82,7 @@ def evaluate_irma(
 
 
 def _facts(
-    prepared: PreparedRelease, plan: BenchmarkPlan, refused: int, results: list[dict[str, Any]]
+    prepared: "PreparedRelease", plan: "BenchmarkPlan", refused: int, results: list[dict[str, Any]]
 ) -> dict[str, Any]:
     release = prepared.release
     return {

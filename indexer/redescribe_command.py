@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
@@ -10,18 +10,13 @@ from typer import Argument, Option
 from cbir import settings
 from cbir.commands import options
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json
-from cbir.images import Limits
-from cbir.ingest.description import DescribeTask
-from cbir.store import Collection
-from cbir.store import profile as profiles
-from cbir.store.carry_over import open_counterpart
 from cbir.store.default_profile import DEFAULT_PROFILE
-from cbir.threads import cores
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
-from indexer.index_command import parse_weights
 from indexer.print_summary import print_counts
-from indexer.redescribe_run import RedescribeRun, RedescribeSummary, ShowProgress
 from indexer.refusal_report import refusal_report
+
+if TYPE_CHECKING:
+    from indexer.redescribe_run import RedescribeSummary, ShowProgress
 
 
 def redescribe_collection(
@@ -56,6 +51,15 @@ def redescribe_collection(
     Exit code 0: all done; 3: done, but some images cannot be described again or were kept; 2: wrong use;
     130: interrupted.
     """
+    from cbir.images import Limits
+    from cbir.ingest.description import DescribeTask
+    from cbir.store import Collection
+    from cbir.store import profile as profiles
+    from cbir.store.carry_over import open_counterpart
+    from cbir.threads import cores
+    from indexer.index_command import parse_weights
+    from indexer.redescribe_run import RedescribeRun
+
     loaded = settings.load()
     requested = profiles.get(profile, parse_weights(weight))
     with (
@@ -78,13 +82,13 @@ def redescribe_collection(
     )
 
 
-def _progress_on(bars: StageBars) -> ShowProgress:
+def _progress_on(bars: StageBars) -> "ShowProgress":
     return lambda done, total, refused: bars.show(
         "describing", done, total, f"{refused} refused" if refused else ""
     )
 
 
-def _print_redescribed(summary: RedescribeSummary, report: Path | None) -> None:
+def _print_redescribed(summary: "RedescribeSummary", report: Path | None) -> None:
     rate = summary.described / summary.seconds if summary.seconds else 0.0
     typer.echo(f"{summary.described} images described in {summary.seconds:.1f} s ({rate:.0f} a second)")
     counts = (

@@ -4,15 +4,18 @@ import csv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cbir.atomic import open_private
 from cbir.csv_cells import harmless_cell
 from cbir.errors import InvalidInput
-from indexer.index_run import ReportRefusal
+
+if TYPE_CHECKING:
+    from indexer.index_run import ReportRefusal
 
 
 @contextmanager
-def refusal_report(path: Path | None, column: str = "path") -> Iterator[ReportRefusal]:
+def refusal_report(path: Path | None, column: str = "path") -> "Iterator[ReportRefusal]":
     """Yield a function that writes a row `path,reason` at once, or does nothing if `path` is None.
 
     `column` is the name of the first column, of what is refused.

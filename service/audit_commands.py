@@ -2,14 +2,16 @@
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cbir import settings
 from cbir.errors import InvalidInput
-from service.access.audit_chain import ChainHead
-from service.access.audit_files import AuditFiles
+
+if TYPE_CHECKING:
+    from service.access.audit_chain import ChainHead
+    from service.access.audit_files import AuditFiles
 
 HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{32})")
 MAX_FAULTS = 20  # printed
@@ -55,14 +57,17 @@ def show_head(file: File = None) -> None:
     typer.echo(str(_files(file).head()))
 
 
-def _files(file: Path | None) -> AuditFiles:
+def _files(file: Path | None) -> "AuditFiles":
+    from service.access.audit_files import AuditFiles
     from service.access.startup_checks import AUDIT_FILE
 
     active = settings.load()
     return AuditFiles(file or active.audit_log or active.state_folder / AUDIT_FILE)
 
 
-def _parse_head(text: str) -> ChainHead:
+def _parse_head(text: str) -> "ChainHead":
+    from service.access.audit_chain import ChainHead
+
     match = HEAD.fullmatch(text.strip())
     if not match:
         raise InvalidInput(f"--head {text!r}: expected NUMBER:HASH, as `cbir audit-log head` prints it")

@@ -8,8 +8,6 @@ import typer
 
 from cbir import settings
 from cbir.settings import Settings
-from cbir.store.default_profile import default_profile_advice
-from cbir.store.recovery import open_or_fallback
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -25,6 +23,8 @@ def serve(
 ) -> None:
     """Serve collections over HTTP, as an API and as web pages; on this machine only, unless tokens exist."""
     from cbir.archive_client import ArchiveClient
+    from cbir.store.default_profile import default_profile_advice
+    from cbir.store.recovery import open_or_fallback
     from service.access.startup_checks import tokens_required
     from service.app import check_reranker, create_app
     from service.collections.app_state import EXTENSION, check_unique_names

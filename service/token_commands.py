@@ -3,7 +3,7 @@
 import json
 import re
 from datetime import UTC, datetime, time, timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +11,9 @@ from cbir import settings
 from cbir.access_rights import Scope
 from cbir.commands.output import OutputFormat
 from cbir.errors import InvalidInput
-from service.access.tokens import Token, TokenStore
+
+if TYPE_CHECKING:
+    from service.access.tokens import Token, TokenStore
 
 UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 NEVER = "never"
@@ -96,11 +98,13 @@ def revoke(
         typer.echo(_line(store.revoke(token_id)))
 
 
-def _store() -> TokenStore:
+def _store() -> "TokenStore":
+    from service.access.tokens import TokenStore
+
     return TokenStore(settings.load().state_folder)
 
 
-def _line(token: Token) -> str:
+def _line(token: "Token") -> str:
     expiry = f"until {token.expires:%Y-%m-%d %H:%M} UTC" if token.expires else "no expiry"
     limits = [f"collection {name}" for name in token.collections] + [f"where {text}" for text in token.where]
     line = f"{token.token_id}  {token.state:8} {','.join(token.scopes):24} {expiry:26} {token.name}".rstrip()

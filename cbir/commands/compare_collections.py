@@ -4,16 +4,15 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 from typer import Argument, Option
 
 from cbir import settings
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, results_console
-from cbir.store import Collection
 
 if TYPE_CHECKING:
     from cbir.evaluation.collection_comparison import Comparison
+    from cbir.store import Collection
 
 QUARTILES = {"min": 0.0, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "max": 1.0}
 
@@ -40,6 +39,7 @@ def compare_collections(
     """
     from cbir.evaluation import collection_comparison
     from cbir.evaluation.report.comparison_report import write_comparison_report
+    from cbir.store import Collection
 
     loaded = settings.load()
     with Collection(a) as first, Collection(b) as second, StageBars() as bars:
@@ -63,7 +63,9 @@ def compare_collections(
         _print_comparison(facts)
 
 
-def _facts(comparison: "Comparison", first: Collection, second: Collection) -> dict[str, Any]:
+def _facts(comparison: "Comparison", first: "Collection", second: "Collection") -> dict[str, Any]:
+    import numpy as np
+
     sides = {
         name: {
             "folder": str(collection.folder),

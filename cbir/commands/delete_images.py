@@ -1,7 +1,7 @@
 """`cbir collection delete` and `cbir collection erase-patient`."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
@@ -9,9 +9,9 @@ from typer import Argument, Option
 from cbir.commands import options
 from cbir.commands.output import OutputFormat, Printed, print_values
 from cbir.errors import InvalidInput
-from cbir.store import Collection
-from cbir.store.filter_conditions import parse_filter
-from cbir.store.records import hash_patient
+
+if TYPE_CHECKING:
+    from cbir.store import Collection
 
 Yes = Annotated[bool, Option("--yes", help="Do not ask.")]
 DryRun = Annotated[bool, Option("--dry-run", help="Say how many images there are, and change nothing.")]
@@ -26,13 +26,15 @@ def delete_from_collection(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Delete images for good: indexing their folder again skips them. Exit code 1 if an id is unknown."""
+    from cbir.store import Collection
+
     if not image_ids and not where:
         raise InvalidInput("name the images to delete by id, or with --where")
     with Collection(collection) as opened:
         by_number = opened.image_ids()
         ids = set(image_ids or [])
         if where:
-            numbers = opened.matching_numbers([parse_filter(text) for text in where])
+            numbers = opened.matching_numbers(opened.conditions(where))
             ids |= {by_number[number] for number in numbers.tolist() if number in by_number}
         count = len(ids & set(by_number.values()))
         if dry_run:
@@ -57,6 +59,8 @@ def erase_patient(
 
     The normalisation is fitted again, so that distances change a little: the old one could reveal the erased images.
     """
+    from cbir.store import Collection
+
     with Collection(collection) as opened:
         keys = patient_keys(opened, patient)
         count = sum(key in keys for key in opened.patient_keys().values())
@@ -70,8 +74,10 @@ def erase_patient(
     raise typer.Exit(0 if erased else 1)
 
 
-def patient_keys(collection: Collection, patient: str) -> list[str]:
+def patient_keys(collection: "Collection", patient: str) -> list[str]:
     """Return the keys that a `patient` may have: the text itself, and its keyed hash."""
+    from cbir.store.records import hash_patient
+
     return [key for key in (patient, hash_patient(collection.secret, patient)) if key]
 
 

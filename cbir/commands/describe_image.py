@@ -2,19 +2,20 @@
 
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 from typer import Argument, Option
 
-from cbir import descriptors, settings
+from cbir import settings
 from cbir.commands.output import OutputFormat, Printed, print_json
-from cbir.descriptors.encoder_descriptor import volume_grid
 from cbir.errors import InvalidInput
-from cbir.images import Image, Limits, read_images
-from cbir.ingest.query_volume import read_query_volume
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from cbir.images import Image, Limits
 
 
 def describe_image(
@@ -24,14 +25,17 @@ def describe_image(
     descriptor: Annotated[
         str,
         Option(
-            help=f"One of {', '.join(descriptors.names())}, an encoder, the folder of a trained embedding, "
-            "or a network and a descriptor: lite0+huang2012."
+            help="One of color_layout, edge_histogram, edge_histogram_150, tamura, huang2012, an encoder, "
+            "the folder of a trained embedding, or a network and a descriptor: lite0+huang2012."
         ),
     ] = "huang2012",
     frame: Annotated[int, Option(help="Frame of a multi-frame file, from 1.", min=1)] = 1,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Print the descriptor of one image, or of one CT series."""
+    from cbir import descriptors
+    from cbir.images import Limits
+
     loaded = settings.load()
     name, _, model = descriptors.resolve_descriptor(descriptor)
     describe = descriptors.get(name, model, loaded.device)
@@ -43,7 +47,11 @@ def describe_image(
         typer.echo(" ".join([part.name, *map(str, values[part.start : part.stop])]))
 
 
-def _read(path: Path, frame: int, descriptor: str, limits: Limits) -> Image:
+def _read(path: Path, frame: int, descriptor: str, limits: "Limits") -> "Image":
+    from cbir.descriptors.encoder_descriptor import volume_grid
+    from cbir.images import read_images
+    from cbir.ingest.query_volume import read_query_volume
+
     if grid := volume_grid(descriptor):
         return read_query_volume(path, limits, grid)
     selected = next(islice(read_images(path, limits=limits), frame - 1, None), None)
@@ -52,8 +60,10 @@ def _read(path: Path, frame: int, descriptor: str, limits: Limits) -> Image:
     return selected
 
 
-def printable_values(vector: NDArray[np.float32]) -> list[int] | list[float]:
+def printable_values(vector: "NDArray[np.float32]") -> list[int] | list[float]:
     """Return integers if all values are whole, else the shortest decimals that give the same float32."""
+    import numpy as np
+
     if (vector == np.rint(vector)).all():
         return [int(value) for value in vector]
     return [float(str(value)) for value in vector]

@@ -7,7 +7,6 @@ import typer
 from typer import Argument, Option
 
 from cbir.commands.output import StageBars
-from cbir.datasets.phantoms import write_lens_phantoms, write_phantom_series, write_phantoms
 from cbir.errors import InvalidInput
 
 IMAGES, IMAGE_SIZE = 200, 256
@@ -40,6 +39,8 @@ def draw_phantoms(
     ] = False,
 ) -> None:
     """Draw synthetic radiographs, CT series with lesions, or slit-lamp images, for trying out the program."""
+    from cbir.datasets.phantoms import write_lens_phantoms, write_phantom_series, write_phantoms
+
     if slices is not None and not series:
         raise InvalidInput("--slices is for series; add --series, or leave it out")
     if series and format == "png":

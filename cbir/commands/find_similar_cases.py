@@ -1,21 +1,18 @@
 """`cbir similar`."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from typer import Option
 
 from cbir import settings
-from cbir.client.messages import SimilarAnswer
-from cbir.client.similar_message import similar_message
 from cbir.commands import options
 from cbir.commands.output import results_console
-from cbir.dicom_levels import Combination, Level
+from cbir.dicom_levels import Combination, Exclude, Level
 from cbir.errors import InvalidInput
-from cbir.search import Searcher, Stopwatch
-from cbir.similar import Exclude, SimilarRequest, find_similar
-from cbir.store import Collection
-from cbir.store.dicom_instances import DicomScope
+
+if TYPE_CHECKING:
+    from cbir.client.messages import SimilarAnswer
 
 
 def find_similar_cases(
@@ -41,6 +38,12 @@ def find_similar_cases(
     format: Annotated[Literal["table", "json"], Option(help="Output format.")] = "table",
 ) -> None:
     """Search for instances, series or studies similar to one of the collection; nothing is an answer to itself."""
+    from cbir.client.similar_message import similar_message
+    from cbir.search import Searcher, Stopwatch
+    from cbir.similar import SimilarRequest, find_similar
+    from cbir.store import Collection
+    from cbir.store.dicom_instances import DicomScope
+
     if instance and not series:
         raise InvalidInput("--instance needs --series too")
     parameters = options.parse_parameters(parameter)
@@ -57,7 +60,7 @@ def find_similar_cases(
         _print_table(answer)
 
 
-def _print_table(answer: SimilarAnswer) -> None:
+def _print_table(answer: "SimilarAnswer") -> None:
     from rich.table import Table
 
     table = Table("rank", "score", "images", "study", "series", "best image", box=None)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -15,18 +15,10 @@ from cbir.commands.delete_images import delete_from_collection, erase_patient, p
 from cbir.commands.lazy_commands import LazyCommands
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
 from cbir.errors import CollectionDamaged, InvalidInput
-from cbir.rerank.auto import read_choice
-from cbir.store import Collection
-from cbir.store.alias import resolve_alias
-from cbir.store.backup import back_up_collection
-from cbir.store.backup_log import append_log
-from cbir.store.damage import raise_when_damaged
-from cbir.store.default_profile import default_profile_advice
-from cbir.store.erasure_audit import find_traces
-from cbir.store.export import export_collection
-from cbir.store.repair import Repair, repair_folder, repair_rows
-from cbir.store.restore import parse_moment, restore_backup
-from cbir.store.verify import verify_collection
+
+if TYPE_CHECKING:
+    from cbir.store import Collection
+    from cbir.store.repair import Repair
 
 PATIENT_KEY = re.compile("[0-9a-f]{32}")  # identifiers may be so short that they occur anywhere
 
@@ -55,6 +47,9 @@ app.command("erase-patient")(erase_patient)
 def info(collection: options.Folder, format: Printed = OutputFormat.text) -> None:
     """Print a summary of the collection."""
     from cbir.evaluation.setting_advice import setting_advice
+    from cbir.rerank.auto import read_choice
+    from cbir.store import Collection
+    from cbir.store.default_profile import default_profile_advice
 
     with Collection(collection) as opened:
         lines = [default_profile_advice(opened.profile, collection), *setting_advice(opened)]
@@ -77,6 +72,9 @@ def verify(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Read everything and compare it with its checksums. Exit code 1 if there is a problem."""
+    from cbir.store.repair import repair_rows
+    from cbir.store.verify import verify_collection
+
     opened_collection, repaired = _open_repaired(collection, repair)
     with opened_collection as opened, StageBars() as bars:
         problems = verify_collection(opened, bars.show)
@@ -101,7 +99,10 @@ def verify(
     raise typer.Exit(1 if problems else 0)
 
 
-def _find_traces(collection: Collection, patient: str) -> list[str]:
+def _find_traces(collection: "Collection", patient: str) -> list[str]:
+    from cbir.store.damage import raise_when_damaged
+    from cbir.store.erasure_audit import find_traces
+
     try:
         with raise_when_damaged(collection.folder), collection.writer():  # no one writes meanwhile
             keys = [key for key in patient_keys(collection, patient) if PATIENT_KEY.fullmatch(key)]
@@ -110,8 +111,12 @@ def _find_traces(collection: Collection, patient: str) -> list[str]:
         return [f"the search for traces of the patient did not end: {damage}"]
 
 
-def _open_repaired(folder: Path, repair: bool) -> tuple[Collection, Repair]:
+def _open_repaired(folder: Path, repair: bool) -> "tuple[Collection, Repair]":
     """Open a collection; if it is too damaged for that, and `repair` is set, repair it first."""
+    from cbir.store import Collection
+    from cbir.store.alias import resolve_alias
+    from cbir.store.repair import Repair, repair_folder
+
     folder = resolve_alias(folder)
     try:
         return Collection(folder), Repair()
@@ -135,6 +140,8 @@ def compact(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Rebuild the derived index without deleted images, and free unused space."""
+    from cbir.store import Collection
+
     with Collection(collection) as opened:
         before = opened.info()["bytes_on_disk"]
         with opened.writer() as writer, StageBars() as bars:
@@ -152,6 +159,8 @@ def build_index(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Index the nearest images of collections beyond `exact_limit`; later snapshots renew the index."""
+    from cbir.store import Collection
+
     with Collection(collection) as opened, opened.writer() as writer, StageBars() as bars:
         if drop:
             writer.drop_candidates()
@@ -174,6 +183,7 @@ def tune(
     """Tune C and gamma of SVM re-ranking by grid search, choose what auto stands for, and store both."""
     from cbir.evaluation.auto_choice import choose
     from cbir.evaluation.tune import METHODS, check_method, tune_profile
+    from cbir.store import Collection
 
     methods = list(dict.fromkeys(rerank or METHODS[:1]))
     for method in methods:
@@ -211,6 +221,9 @@ def export(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Write records and raw vectors as plain files for other tools."""
+    from cbir.store import Collection
+    from cbir.store.export import export_collection
+
     with Collection(collection) as opened:
         with StageBars() as bars:
             bars.show("writing")
@@ -231,6 +244,10 @@ def backup(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Copy everything that cannot be rebuilt, as of one moment, and verify the copy; others may work meanwhile."""
+    from cbir.store import Collection
+    from cbir.store.backup import back_up_collection
+    from cbir.store.backup_log import append_log
+
     if log and append:
         raise InvalidInput("--log makes a new backup, --append continues one; use one of them")
     with Collection(collection) as opened:
@@ -256,6 +273,8 @@ def restore(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Make a collection from a backup and verify it; `--at` needs a backup with a log."""
+    from cbir.store.restore import parse_moment, restore_backup
+
     with StageBars() as bars:
         bars.show("restoring")
         restored = restore_backup(backup, out, None if at is None else parse_moment(at))

@@ -2,16 +2,18 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
 
-from cbir import encoders, settings
+from cbir import settings
 from cbir.commands.output import OutputFormat, Printed, print_json, results_console
-from cbir.encoders.encoder_card import EncoderInput, VolumeInput
-from cbir.encoders.hub_address import is_hub_address, parse_hub_address
 from cbir.errors import CbirError, InvalidInput
+
+if TYPE_CHECKING:
+    from cbir import encoders
+    from cbir.encoders.encoder_card import EncoderInput, VolumeInput
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="List, show, fetch and add pretrained networks."
@@ -23,6 +25,8 @@ Name = Annotated[str, Argument(help="Name of the encoder; `cbir encoder list` sh
 @app.command("list")
 def list_encoders(format: Printed = OutputFormat.text) -> None:
     """List the encoders, built in and added."""
+    from cbir import encoders
+
     rows = [_summary(name) for name in encoders.names()]
     if format is OutputFormat.json:
         print_json(rows)
@@ -39,6 +43,8 @@ def list_encoders(format: Printed = OutputFormat.text) -> None:
 @app.command("show")
 def show_card(name: Name, format: Printed = OutputFormat.text) -> None:
     """Print the card of an encoder: weights, licence, input, outputs, and what it was trained on."""
+    from cbir import encoders
+
     card = encoders.get(name).card
     _print_card(card, format)
 
@@ -64,6 +70,9 @@ def store_encoder(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Fetch the weights of an encoder, convert them to ONNX now rather than with the first image, and print where."""
+    from cbir import encoders
+    from cbir.encoders.hub_address import is_hub_address, parse_hub_address
+
     choices = (source, stored_name, fit, grid)
     if is_hub_address(name):
         address = parse_hub_address(name)
@@ -102,6 +111,8 @@ def add_network(
 
 
 def _summary(name: str) -> dict[str, Any]:
+    from cbir import encoders
+
     try:
         encoder = encoders.get(name)
     except InvalidInput as error:
@@ -121,12 +132,16 @@ def _summary(name: str) -> dict[str, Any]:
     }
 
 
-def _input_size(shape: EncoderInput | VolumeInput) -> str:
+def _input_size(shape: "EncoderInput | VolumeInput") -> str:
+    from cbir.encoders.encoder_card import VolumeInput
+
     sides = [shape.width, shape.height, *([shape.depth] if isinstance(shape, VolumeInput) else [])]
     return " x ".join(map(str, sides))
 
 
-def _print_card(card: encoders.EncoderCard, format: OutputFormat, more: dict[str, Any] | None = None) -> None:
+def _print_card(
+    card: "encoders.EncoderCard", format: OutputFormat, more: dict[str, Any] | None = None
+) -> None:
     fields = {
         **card.model_dump(mode="json", exclude_none=True),
         "dimensions": card.dimensions,

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 from typer import Option
 
 from cbir.errors import InvalidInput
-from cbir.rerank.parameters import parse_value
 
 Folder = Annotated[Path, Option("--collection", help="Folder of the collection.")]
 Frame = Annotated[int | None, Option(help="Frame of a multi-frame file, from 1.")]
@@ -56,6 +55,8 @@ ParallelEpochs = Annotated[int, Option(min=1, help="Epochs with the --parallel l
 
 def parse_parameters(texts: list[str] | None) -> dict[str, Any]:
     """Parse the values of `Parameter`; raises InvalidInput for one of another form, and for a repeated name."""
+    from cbir.rerank.parameters import parse_value
+
     parameters: dict[str, Any] = {}
     for text in texts or []:
         name, _, value = text.partition("=")

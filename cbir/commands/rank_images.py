@@ -13,8 +13,6 @@ from cbir import settings
 from cbir.commands import options
 from cbir.commands.output import print_json
 from cbir.commands.require_torch import require_torch
-from cbir.images import Limits
-from cbir.ingest.image_files import find_images
 
 if TYPE_CHECKING:
     from cbir.models.scoring_network import ScoringNetwork
@@ -55,6 +53,8 @@ def _ranked(
     ranker: "ScoringNetwork", highest_negative: float, sources: list[Path], device: str
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return a row per image, highest score first, and a line for each file that could not be read."""
+    from cbir.images import Limits
+    from cbir.ingest.image_files import find_images
     from cbir.training.network_scoring import score_pictures
     from cbir.training.picture_loading import load_pictures
 

@@ -7,20 +7,18 @@ import typer
 from typer import Argument, Option
 
 from cbir import settings
-from cbir.archive_client import ArchiveClient
 from cbir.atomic import open_private
 from cbir.commands import options
+from cbir.dicom_levels import Exclude
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.extras import install_command
-from cbir.images import Limits, read_images
-from cbir.images.suppress_logs import suppress_decoder_logs
-from cbir.search import Answer, Hit, Request, Searcher, Stopwatch, select_frame
-from cbir.similar import Exclude
-from cbir.store import Collection, Record, originals
-from cbir.store.dicom_instances import DicomScope
 
 if TYPE_CHECKING:
     from pydicom import Dataset
+
+    from cbir.archive_client import ArchiveClient
+    from cbir.search import Answer, Hit, Request, Searcher
+    from cbir.store import Collection, Record
 
 UIDS = ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID", "SOPClassUID")
 
@@ -51,6 +49,11 @@ def report_hits(
     the collection from the archive or the indexed file. Credentials of the archive come from the environment:
     CBIR_DICOMWEB_USER and CBIR_DICOMWEB_PASSWORD, or CBIR_DICOMWEB_TOKEN.
     """
+    from cbir.archive_client import ArchiveClient
+    from cbir.images.suppress_logs import suppress_decoder_logs
+    from cbir.search import Request, Searcher
+    from cbir.store import Collection
+
     if not out and not store:
         raise InvalidInput("name a file with --out, or send the report to the archive with --store")
     if out and out.exists():
@@ -89,14 +92,17 @@ def report_hits(
 
 
 def _search(
-    searcher: Searcher,
+    searcher: "Searcher",
     image: str,
     frame: int | None,
-    request: Request,
+    request: "Request",
     exclude: Exclude,
-    archive_client: ArchiveClient | None,
+    archive_client: "ArchiveClient | None",
 ) -> "tuple[Dataset, int | None, Answer]":
     """Return the query's header, its frame, and the search results."""
+    from cbir.images import Limits, read_images
+    from cbir.search import Stopwatch, select_frame
+
     watch = Stopwatch()
     if image.startswith("id:"):
         if frame is not None:
@@ -112,7 +118,9 @@ def _search(
     return header, query.frame, searcher.by_image(query, narrowed, watch)
 
 
-def _exclude(request: Request, header: "Dataset", exclude: Exclude, patient: str | None) -> Request:
+def _exclude(request: "Request", header: "Dataset", exclude: Exclude, patient: str | None) -> "Request":
+    from cbir.store.dicom_instances import DicomScope
+
     level = list(Exclude).index(exclude)
     scope = DicomScope(
         header.StudyInstanceUID,
@@ -123,9 +131,14 @@ def _exclude(request: Request, header: "Dataset", exclude: Exclude, patient: str
     return request.model_copy(update={"outside": scope, "exclude_patient": excluded_patient})
 
 
-def _header_of(collection: Collection, record: Record, archive_client: ArchiveClient | None) -> "Dataset":
+def _header_of(
+    collection: "Collection", record: "Record", archive_client: "ArchiveClient | None"
+) -> "Dataset":
     """Read the header of an image of the collection, which stores none, from the archive or its file."""
     from pydicom import Dataset
+
+    from cbir.images.suppress_logs import suppress_decoder_logs
+    from cbir.store import originals
 
     name = f"image {record.image_id}"
     if not record.instance or record.format == "nifti":
@@ -149,6 +162,8 @@ def _header_of(collection: Collection, record: Record, archive_client: ArchiveCl
 def _read_header(path: Path, name: str) -> "Dataset":
     from pydicom import dcmread
 
+    from cbir.images.suppress_logs import suppress_decoder_logs
+
     try:
         with suppress_decoder_logs():
             header = dcmread(path, stop_before_pixels=True, force=True)
@@ -168,7 +183,7 @@ def _check_uids(header: "Dataset", name: str) -> "Dataset":
     return header
 
 
-def _sop_class(collection: Collection, hit: Hit, archive_client: ArchiveClient | None) -> str:
+def _sop_class(collection: "Collection", hit: "Hit", archive_client: "ArchiveClient | None") -> str:
     """Return the SOP Class UID of a hit, from its header if an older version indexed it."""
     record = collection.record(hit.image_id)
     return record.sop_class or str(_header_of(collection, record, archive_client).SOPClassUID)

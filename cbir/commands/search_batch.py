@@ -5,22 +5,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 import cbir
-from cbir.batch_search.answer_files import COLUMNS, FORMATS, AnswerJournal, write_answers
-from cbir.batch_search.batch_pool import check_request, search_batch
-from cbir.batch_search.query_list import ID, list_queries, query_stamp
 from cbir.commands.output import StageBars
 from cbir.commands.search_sheet import HTML, check_pictures, open_in_browser, write_sheet
 from cbir.errors import InvalidInput
-from cbir.evaluation.runs import DECISIVE_SETTINGS
-from cbir.ingest.query_file import QueryOptions
-from cbir.search import Request
 from cbir.settings import Settings
-from cbir.store import Collection
-from cbir.store.records import hash_patient
+
+if TYPE_CHECKING:
+    from cbir.ingest.query_file import QueryOptions
+    from cbir.search import Request
 
 SOME_REFUSED = 3  # exit code, as of cbir index
 LISTED = 10  # queries in messages
@@ -29,11 +26,11 @@ LISTED = 10  # queries in messages
 def search_each(
     collection: Path,
     settings: Settings,
-    request: Request,
+    request: "Request",
     sources: Sequence[str],
     output: Path,
     *,
-    part: QueryOptions,
+    part: "QueryOptions",
     jobs: int,
     show: bool = False,
 ) -> None:
@@ -61,6 +58,13 @@ def search_each(
     ------
     InvalidInput, NotFound
     """
+    from cbir.batch_search.answer_files import COLUMNS, FORMATS, AnswerJournal, write_answers
+    from cbir.batch_search.batch_pool import check_request, search_batch
+    from cbir.batch_search.query_list import ID, list_queries, query_stamp
+    from cbir.evaluation.runs import DECISIVE_SETTINGS
+    from cbir.store import Collection
+    from cbir.store.records import hash_patient
+
     if output.suffix not in (*FORMATS, HTML):
         raise InvalidInput(f"--output {output} must end with {', '.join((*FORMATS, HTML))}")
     if not output.parent.is_dir():

@@ -5,29 +5,26 @@ import sys
 from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
 import typer
 from pydantic import TypeAdapter, ValidationError
 from typer import Argument, Option
 
 from cbir import settings
-from cbir.batch_search.answer_files import COLUMNS, csv_rows
 from cbir.commands import options
 from cbir.commands.output import results_console
 from cbir.commands.search_batch import search_each
 from cbir.commands.search_sheet import HTML, open_page, sheet_of_answer
 from cbir.errors import InvalidInput
-from cbir.evaluation.trec import run_lines
 from cbir.hardware import Device
-from cbir.images import Image
-from cbir.ingest.query_file import QueryOptions
-from cbir.python_api.collection_search import OpenCollection
-from cbir.search import MAX_EXAMPLES, MAX_JUDGEMENTS, Answer, Judgement, Request
-from cbir.search.hits import Hits
-from cbir.search.query_kinds import ID
-from cbir.threads import cores
+
+if TYPE_CHECKING:
+    from cbir.images import Image
+    from cbir.ingest.query_file import QueryOptions
+    from cbir.python_api.collection_search import OpenCollection
+    from cbir.search import Answer, Judgement
+    from cbir.search.hits import Hits
 
 
 def search_images(
@@ -76,6 +73,11 @@ def search_images(
     jobs: Annotated[int | None, Option(min=1, help="Processes, with --output. [default: cores]")] = None,
 ) -> None:
     """Search for images similar to one or several, optionally with relevance feedback, or for images by text."""
+    from cbir.ingest.query_file import QueryOptions
+    from cbir.python_api.collection_search import OpenCollection
+    from cbir.search import MAX_EXAMPLES, Request
+    from cbir.threads import cores
+
     images = images or []
     if (text is None) == (not images):
         raise InvalidInput("search with images or with --text, one of them")
@@ -126,8 +128,12 @@ def search_images(
             _print_answer(hits, format, names[0] if images else "text")
 
 
-def _read_queries(db: OpenCollection, texts: list[str], part: QueryOptions) -> tuple[list[str], list[Image]]:
+def _read_queries(
+    db: "OpenCollection", texts: list[str], part: "QueryOptions"
+) -> "tuple[list[str], list[Image]]":
     """Return the ids to search with, and the images of files; a region of an image with an id is an image too."""
+    from cbir.search.query_kinds import ID
+
     ids, images = [], []
     for text in texts:
         if not text.startswith(ID):
@@ -170,7 +176,9 @@ def parse_numbers(text: str | None, option: str, form: str, kind: Callable[[str]
     return values
 
 
-def _print_answer(hits: Hits, format: str, query: str) -> None:
+def _print_answer(hits: "Hits", format: str, query: str) -> None:
+    from cbir.batch_search.answer_files import COLUMNS, csv_rows
+
     if format == "json":
         typer.echo(hits.model_dump_json())
     elif format == "trec":
@@ -183,7 +191,7 @@ def _print_answer(hits: Hits, format: str, query: str) -> None:
         _print_table(hits)
 
 
-def parse_judgements(relevant: list[str], irrelevant: list[str], file: Path | None) -> list[Judgement]:
+def parse_judgements(relevant: list[str], irrelevant: list[str], file: Path | None) -> "list[Judgement]":
     """Parse relevance judgements.
 
     Parameters
@@ -198,6 +206,8 @@ def parse_judgements(relevant: list[str], irrelevant: list[str], file: Path | No
     InvalidInput
         If the file is not such a list, or there are more than MAX_JUDGEMENTS.
     """
+    from cbir.search import MAX_JUDGEMENTS, Judgement
+
     judgements = [Judgement(image_id=name.removeprefix("id:"), relevance=1.0) for name in relevant]
     judgements += [Judgement(image_id=name.removeprefix("id:"), relevance=-1.0) for name in irrelevant]
     if file is not None:
@@ -214,17 +224,21 @@ def parse_judgements(relevant: list[str], irrelevant: list[str], file: Path | No
     return judgements
 
 
-def trec_lines(answer: Answer, query: str) -> list[str]:
+def trec_lines(answer: "Answer", query: str) -> list[str]:
     """Return the lines of a TREC run file, `query Q0 image rank score method`, with strictly falling scores.
 
     The query is named by its id or its file name without suffix; equal scores differ in the last digit.
     """
+    import numpy as np
+
+    from cbir.evaluation.trec import run_lines
+
     name = query.removeprefix("id:") if query.startswith("id:") else Path(query).stem
     scores = np.array([hit.score for hit in answer.results])
     return run_lines(name, [hit.image_id for hit in answer.results], scores, answer.rerank.method)
 
 
-def _print_table(answer: Answer) -> None:
+def _print_table(answer: "Answer") -> None:
     from rich.markup import escape
     from rich.table import Table
 

@@ -4,21 +4,21 @@ import tempfile
 import webbrowser
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from cbir.atomic import atomic_text
-from cbir.batch_search.batch_pool import BatchAnswer
 from cbir.errors import CbirError, InvalidInput
-from cbir.images import Image
-from cbir.images.thumbnail import make_thumbnail
-from cbir.ingest.query_file import QueryOptions
-from cbir.python_api.collection_search import OpenCollection
-from cbir.search import Hit
-from cbir.search.contact_sheet import SheetRow, render_sheet
-from cbir.search.hits import Hits
-from cbir.search.query_kinds import ID
 from cbir.settings import Settings
+
+if TYPE_CHECKING:
+    from cbir.batch_search.batch_pool import BatchAnswer
+    from cbir.images import Image
+    from cbir.ingest.query_file import QueryOptions
+    from cbir.python_api.collection_search import OpenCollection
+    from cbir.search.contact_sheet import SheetRow
+    from cbir.search.hits import Hits
 
 HTML = ".html"
 MOST_PICTURES = 5000  # of some 8 KB each
@@ -33,7 +33,7 @@ def check_pictures(count: int) -> None:
         )
 
 
-def sheet_of_answer(db: OpenCollection, hits: Hits, names: list[str], images: list[Image]) -> str:
+def sheet_of_answer(db: "OpenCollection", hits: "Hits", names: list[str], images: "list[Image]") -> str:
     """Return the page of one answer.
 
     Parameters
@@ -45,6 +45,10 @@ def sheet_of_answer(db: OpenCollection, hits: Hits, names: list[str], images: li
     images : list of Image
         Those of them that are files, decoded.
     """
+    from cbir.images.thumbnail import make_thumbnail
+    from cbir.search.contact_sheet import SheetRow, render_sheet
+    from cbir.search.query_kinds import ID
+
     check_pictures(len(hits))
     ids = [name.removeprefix(ID) for name in names if name.startswith(ID)]
     pictures = [*map(make_thumbnail, images), *map(db.thumbnail, ids)]
@@ -54,7 +58,7 @@ def sheet_of_answer(db: OpenCollection, hits: Hits, names: list[str], images: li
 
 
 def write_sheet(
-    answers: Iterable[BatchAnswer], output: Path, folder: Path, settings: Settings, part: QueryOptions
+    answers: "Iterable[BatchAnswer]", output: Path, folder: Path, settings: Settings, part: "QueryOptions"
 ) -> None:
     """Write the page of a batch.
 
@@ -69,6 +73,9 @@ def write_sheet(
     part : QueryOptions
         Part of each file that was searched with.
     """
+    from cbir.python_api.collection_search import OpenCollection
+    from cbir.search.contact_sheet import render_sheet
+
     page = atomic_text(output, permissions=OWNER_ONLY, errors="backslashreplace")  # names that are not UTF-8
     with OpenCollection(folder, settings) as db, page as file:
         rows = _batch_rows(db, answers, part)
@@ -77,7 +84,12 @@ def write_sheet(
         )
 
 
-def _batch_rows(db: OpenCollection, answers: Iterable[BatchAnswer], part: QueryOptions) -> Iterator[SheetRow]:
+def _batch_rows(
+    db: "OpenCollection", answers: "Iterable[BatchAnswer]", part: "QueryOptions"
+) -> "Iterator[SheetRow]":
+    from cbir.search import Hit
+    from cbir.search.contact_sheet import SheetRow
+
     for answer in answers:
         name = answer["query"]
         if "error" in answer:
@@ -87,7 +99,10 @@ def _batch_rows(db: OpenCollection, answers: Iterable[BatchAnswer], part: QueryO
         yield SheetRow(name, [_query_picture(db, name, part)], hits, answer["method"])
 
 
-def _query_picture(db: OpenCollection, name: str, part: QueryOptions) -> bytes | None:
+def _query_picture(db: "OpenCollection", name: str, part: "QueryOptions") -> bytes | None:
+    from cbir.images.thumbnail import make_thumbnail
+    from cbir.search.query_kinds import ID
+
     if name.startswith(ID):
         return _thumbnail(db, name.removeprefix(ID))
     try:
@@ -96,7 +111,7 @@ def _query_picture(db: OpenCollection, name: str, part: QueryOptions) -> bytes |
         return None
 
 
-def _thumbnail(db: OpenCollection, image_id: str) -> bytes | None:
+def _thumbnail(db: "OpenCollection", image_id: str) -> bytes | None:
     try:
         return db.thumbnail(image_id)
     except CbirError:  # deleted meanwhile

@@ -6,8 +6,6 @@ from typing import Annotated
 from typer import Argument
 
 from cbir.commands.output import OutputFormat, Printed, print_values
-from cbir.store import Collection
-from cbir.store.alias import list_aliases, resolve_alias, write_alias
 
 
 def set_alias(
@@ -23,6 +21,9 @@ def set_alias(
     Every command takes an alias in place of a collection's folder. `cbir serve --collection chest.alias` serves its
     collection as `chest`, and opens the other one for the next request when the alias is switched.
     """
+    from cbir.store import Collection
+    from cbir.store.alias import list_aliases, resolve_alias, write_alias
+
     if folder is None and alias.is_dir():
         print_values(list_aliases(alias), format)
         return

@@ -3,17 +3,17 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cbir.store.records import Record
-
 if TYPE_CHECKING:
     from sqlalchemy.exc import DatabaseError
 
     from cbir.store.collection import Collection
     from cbir.store.collection_view import View
+    from cbir.store.records import Record
 
 MODULES = {
     "Collection": "cbir.store.collection",
     "DatabaseError": "sqlalchemy.exc",
+    "Record": "cbir.store.records",
     "View": "cbir.store.collection_view",
 }
 
@@ -21,7 +21,7 @@ __all__ = ["Collection", "DatabaseError", "Record", "View"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import database and FAISS on first use: a process that only describes images needs neither."""
+    """Import on first use: describing images needs neither database nor FAISS, and a help text nothing."""
     if name not in MODULES:
         raise AttributeError(name)
     return getattr(import_module(MODULES[name]), name)

@@ -1,21 +1,24 @@
 """Profile of new collections, and how a collection with another profile gets it."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cbir import descriptors
 from cbir.errors import CbirError, InvalidInput
-from cbir.store import profile as profiles
-from cbir.store.profile import Profile
+
+if TYPE_CHECKING:
+    from cbir.store.profile import Profile
 
 DEFAULT_PROFILE = "lite0-max"
 WITHOUT_NETWORK = "huang2012"  # needs no weights and no onnxruntime
 
 
-def profile_of_new(name: str | None, weights: dict[str, float] | None = None) -> Profile:
+def profile_of_new(name: str | None, weights: dict[str, float] | None = None) -> "Profile":
     """Return the profile of a new collection: `name`, or the default, with factors of its parts.
 
     Raises InvalidInput for an unknown name or part, and if what the profile needs is missing.
     """
+    from cbir.store import profile as profiles
+
     try:
         return profiles.get(name or DEFAULT_PROFILE, weights)
     except InvalidInput as error:
@@ -24,7 +27,7 @@ def profile_of_new(name: str | None, weights: dict[str, float] | None = None) ->
         raise InvalidInput(f"{error}; or choose another profile: --profile {WITHOUT_NETWORK}") from error
 
 
-def default_profile_advice(profile: Profile, folder: Path) -> str | None:
+def default_profile_advice(profile: "Profile", folder: Path) -> str | None:
     """Return a line that says how to get the profile of new collections; None if a collection needs none.
 
     Parameters
@@ -35,6 +38,8 @@ def default_profile_advice(profile: Profile, folder: Path) -> str | None:
     folder : Path
         Its folder.
     """
+    from cbir import descriptors
+
     if profile.has_model or profile.is_projected:
         return None
     try:

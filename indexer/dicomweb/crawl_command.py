@@ -12,12 +12,9 @@ import typer
 from cbir import settings
 from cbir.commands.output import OutputFormat
 from cbir.errors import CollectionBusy, InvalidInput
-from cbir.images import Limits
 from indexer.dicom import intake_options
-from indexer.dicom.instance_filter import InstanceFilter
 from indexer.dicomweb import crawl_options
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
-from indexer.index_request import open_collection
 from indexer.refusal_report import refusal_report
 
 if TYPE_CHECKING:
@@ -58,11 +55,14 @@ def crawl_dicomweb(
     code 0: all done; 3: done, but some were refused; 2: wrong use, or the archive failed; 130: interrupted.
     """
     from cbir.evaluation.auto_choice import update_choice
+    from cbir.images import Limits
+    from indexer.dicom.instance_filter import InstanceFilter
     from indexer.dicom.intake import Intake
     from indexer.dicomweb.archive_session import check_url, open_session
     from indexer.dicomweb.crawl import Crawl, StudyFilter
     from indexer.dicomweb.dicomweb_archive import DicomwebArchive
     from indexer.dicomweb.orthanc_changes import OrthancChanges
+    from indexer.index_request import open_collection
 
     _check_days(since, until)
     if changes and not watch:

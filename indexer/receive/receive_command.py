@@ -15,11 +15,7 @@ import typer
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.file_limit import raise_file_limit
-from cbir.images import Limits
 from indexer.dicom import intake_options
-from indexer.dicom.instance_filter import InstanceFilter
-from indexer.dicom.intake import Intake
-from indexer.index_request import open_collection
 from indexer.receive import receive_options
 
 if TYPE_CHECKING:
@@ -56,6 +52,11 @@ def receive(
     An image is acknowledged once it is on disk; an instance without an image is discarded with a warning status.
     Patients are stored as keyed hashes, pixels as thumbnails (the setting `keep_originals` stores the files too).
     """
+    from cbir.images import Limits
+    from indexer.dicom.instance_filter import InstanceFilter
+    from indexer.dicom.intake import Intake
+    from indexer.index_request import open_collection
+
     loaded = settings.load(
         dicom_peers=peer,
         dicom_commitment=commitment,

@@ -11,11 +11,12 @@ from werkzeug.exceptions import NotAcceptable
 
 from cbir.client.messages import SimilarAnswer
 from cbir.client.similar_message import similar_message
-from cbir.dicom_levels import Combination, ImageGroup, Level
+from cbir.dicom_levels import Combination, Exclude, ImageGroup, Level
 from cbir.errors import InvalidInput
 from cbir.external_links import public_archive_url
 from cbir.search import Searcher
-from cbir.similar import Exclude, SimilarGroups, SimilarRequest, find_similar
+from cbir.search import example_values as example
+from cbir.similar import SimilarGroups, SimilarRequest, find_similar
 from cbir.store.dicom_instances import DicomScope
 from service.access.audit import log_images
 from service.api import dicom_json, metrics_routes
@@ -36,23 +37,46 @@ PROBLEMS = (400, 404, 406, 504)
 
 
 class SimilarParameters(CollectionParameters):
-    """Parameters of every search for similar instances, series or studies.
+    """Parameters of every search for similar instances, series or studies."""
 
-    level: what to return. combine: how the scores of a group's images become its score; maxsim: the mean, over the
-    query's images, of the similarity to the best image of the group. exclude: what of the query is excluded, at least
-    the query's own `level`. depth: images of each list that count, not with maxsim. limit, offset: page of the
-    results, best first.
-    """
-
-    level: Level = Level.instance
-    combine: Combination = Combination.max
-    exclude: Exclude = Exclude.instance
-    depth: int | None = Field(None, ge=1, le=MAX_OFFSET)
-    rerank: str | None = Field(None, max_length=MAX_NAME_CHARACTERS)
+    level: Level = Field(
+        Level.instance, description="What to return: instance (the default), series or study.", examples=["series"]
+    )
+    combine: Combination = Field(
+        Combination.max,
+        description="How the scores of a group's images become its score: their maximum (the default), their sum, "
+        "their number, or maxsim, the mean over the query's images of the similarity to the best image of the group.",
+        examples=["sum"],
+    )
+    exclude: Exclude = Field(
+        Exclude.instance,
+        description="Part of the query to leave out of the results: instance (the default), series, study or patient; "
+        "at least what `level` says.",
+        examples=["study"],
+    )
+    depth: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_OFFSET,
+        description="Images of each ranking list that count, at least 1; not with maxsim. By default the service "
+        "chooses the number.",
+        examples=[100],
+    )
+    rerank: str | None = Field(
+        None,
+        max_length=MAX_NAME_CHARACTERS,
+        description="Name of a re-ranker, one of those of `/v1/rerankers` or `auto`; by default that of the "
+        "service's settings.",
+        examples=["aqe"],
+    )
     parameters: AsAssignments
     where: Where = Field([])
-    limit: int = Field(20, ge=1, le=MAX_OFFSET)
-    offset: int = Field(0, ge=0, le=MAX_OFFSET)
+    limit: int = Field(
+        20, ge=1, le=MAX_OFFSET, description="Results of a page, at least 1; 20 by default.", examples=[10]
+    )
+    offset: int = Field(
+        0, ge=0, le=MAX_OFFSET, description="Results to skip, best first; 0 by default.", examples=[0]
+    )
 
     def to_request(self) -> SimilarRequest:
         """Return the request for `find_similar`."""
@@ -76,14 +100,25 @@ def _uid(text: str) -> str:
 
 
 Uid = Annotated[str, BeforeValidator(_uid)]
+StudyUid = Annotated[str, Field(description="Study Instance UID.", examples=[example.STUDY_UID])]
+SeriesUid = Annotated[str, Field(description="Series Instance UID.", examples=[example.SERIES_UID])]
+InstanceUid = Annotated[str, Field(description="SOP Instance UID.", examples=[example.INSTANCE_UID])]
 
 
 class SimilarByUids(SimilarParameters):
-    """series, instance: omitted to search with the whole study or series."""
+    """The instance, series or study to search with."""
 
-    study: Uid
-    series: Uid | None = None
-    instance: Uid | None = None
+    study: Uid = Field(description="Study Instance UID.", examples=[example.STUDY_UID])
+    series: Uid | None = Field(
+        None,
+        description="Series Instance UID; omitted to search with the whole study.",
+        examples=[example.SERIES_UID],
+    )
+    instance: Uid | None = Field(
+        None,
+        description="SOP Instance UID, which needs its series too; omitted to search with the whole series.",
+        examples=[example.INSTANCE_UID],
+    )
 
     def scope(self) -> DicomScope:
         """Return the scope of the query; raises InvalidInput for an instance without its series."""
@@ -93,13 +128,23 @@ class SimilarByUids(SimilarParameters):
 
 
 class SimilarByDicom(SimilarParameters):
-    """includefield: keywords or tags of additional attributes, or "all"."""
+    """Parameters of a search with results as DICOM JSON."""
 
-    includefield: Annotated[list[str], BeforeValidator(as_list)] = Field([])
+    includefield: Annotated[list[str], BeforeValidator(as_list)] = Field(
+        [],
+        description="Keywords or tags of additional attributes, separated by commas, or `all` (PS3.18, 8.3.4.3).",
+        examples=[["BodyPartExamined"]],
+    )
 
 
 @blueprint.get("/v1/similar")
-@operation("similar", {200: SimilarAnswer}, query=SimilarByUids, problems=(404, 422, 504))
+@operation(
+    "similar",
+    {200: SimilarAnswer},
+    query=SimilarByUids,
+    problems=(404, 422, 504),
+    python='client.similar("{study}")',
+)
 def get_similar() -> Response:
     """Find instances, series or studies similar to the one with the given UIDs.
 
@@ -117,13 +162,20 @@ def get_similar() -> Response:
     return json_response(answer)
 
 
-def _dicom_operation(name: str) -> Callable[[View], View]:
-    return operation(name, {200: DICOM_JSON, 204: None}, query=SimilarByDicom, problems=PROBLEMS)
+def _dicom_operation(name: str, python: str) -> Callable[[View], View]:
+    return operation(
+        name,
+        {200: DICOM_JSON, 204: None},
+        query=SimilarByDicom,
+        problems=PROBLEMS,
+        python=python,
+        examples={200: [dicom_json.EXAMPLE]},
+    )
 
 
 @blueprint.get("/dicomweb/studies/<study>/series/<series>/instances/<instance>/similar")
-@_dicom_operation("similar_to_instance")
-def get_similar_to_instance(study: str, series: str, instance: str) -> Response:
+@_dicom_operation("similar_to_instance", 'client.similar_to_instance("{study}", "{series}", "{instance}")')
+def get_similar_to_instance(study: StudyUid, series: SeriesUid, instance: InstanceUid) -> Response:
     """Find instances, series or studies similar to an instance of a study, as DICOM JSON like that of QIDO-RS.
 
     The score is (0077,1001) of the private creator CBIR SIMILARITY. 204 if there are no results at the offset.
@@ -132,16 +184,22 @@ def get_similar_to_instance(study: str, series: str, instance: str) -> Response:
 
 
 @blueprint.get("/dicomweb/studies/<study>/series/<series>/similar")
-@_dicom_operation("similar_to_series")
-def get_similar_to_series(study: str, series: str) -> Response:
-    """Find instances, series or studies similar to a series, as DICOM JSON; see `similar_to_instance`."""
+@_dicom_operation("similar_to_series", 'client.similar_to_series("{study}", "{series}")')
+def get_similar_to_series(study: StudyUid, series: SeriesUid) -> Response:
+    """Find instances, series or studies similar to a series, as DICOM JSON.
+
+    The response is as that of `similar_to_instance`.
+    """
     return _qido_response(study, series)
 
 
 @blueprint.get("/dicomweb/studies/<study>/similar")
-@_dicom_operation("similar_to_study")
-def get_similar_to_study(study: str) -> Response:
-    """Find instances, series or studies similar to a study, as DICOM JSON; see `similar_to_instance`."""
+@_dicom_operation("similar_to_study", 'client.similar_to_study("{study}")')
+def get_similar_to_study(study: StudyUid) -> Response:
+    """Find instances, series or studies similar to a study, as DICOM JSON.
+
+    The response is as that of `similar_to_instance`.
+    """
     return _qido_response(study)
 
 

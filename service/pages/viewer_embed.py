@@ -7,10 +7,9 @@ from urllib.parse import urlencode
 from flask import Blueprint, Response, make_response, render_template, request
 from pydantic import Field
 
-from cbir.dicom_levels import Combination, ImageGroup, Level
+from cbir.dicom_levels import Combination, Exclude, ImageGroup, Level
 from cbir.errors import CbirError
 from cbir.search import Hit
-from cbir.similar import Exclude
 from service.access.private_details import public_text
 from service.access.security import allow_frames
 from service.api.similar_routes import SimilarByUids, search_similar

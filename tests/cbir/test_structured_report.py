@@ -15,8 +15,8 @@ from pydicom.uid import EnhancedSRStorage
 
 from cbir import settings
 from cbir.commands.report_hits import report_hits
+from cbir.dicom_levels import Exclude
 from cbir.errors import CbirError
-from cbir.similar import Exclude
 from cbir.store import Collection
 from service.app import create_app
 from tests.cbir.validation import check

@@ -16,8 +16,7 @@ from werkzeug.datastructures import MultiDict
 
 from cbir import settings
 from cbir.client import Client
-from cbir.dicom_levels import Combination, Level
-from cbir.similar import Exclude
+from cbir.dicom_levels import Combination, Exclude, Level
 from cbir.store import Collection
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app

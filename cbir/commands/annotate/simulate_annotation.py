@@ -12,8 +12,6 @@ from cbir.commands.grade.grade_options import Column
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json
 from cbir.commands.require_torch import require_torch
 from cbir.errors import InvalidInput
-from cbir.store import Collection
-from cbir.store.filter_conditions import parse_filter
 
 if TYPE_CHECKING:
     from cbir.active.simulation import SimulationResult
@@ -77,6 +75,9 @@ def simulate_annotation(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Simulate an annotation study: learn severity in rounds of comparisons, with answers from the grades."""
+    from cbir.store import Collection
+    from cbir.store.filter_conditions import parse_filters
+
     require_torch(device, threads)
     from cbir.active import strategies
     from cbir.active.collection_simulation import load_graded_images, publish_ranker
@@ -93,7 +94,7 @@ def simulate_annotation(
 
     settings = {"backbone": backbone, "side": side, "weights": weights, "passes": passes, "epochs": epochs,
                 "steps": steps, "rate": rate, "seed": seed, "device": device}  # fmt: skip
-    conditions = [parse_filter(text) for text in where or ()]
+    conditions = parse_filters(where or ())
     results: dict[str, SimulationResult] = {}
     with Collection(collection) as opened, StageBars() as bars:
         source = choose_encoder(opened, encoder, settings)

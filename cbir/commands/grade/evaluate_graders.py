@@ -10,8 +10,6 @@ from cbir.commands import options
 from cbir.commands.grade import grade_options
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, results_console
 from cbir.errors import InvalidInput
-from cbir.store import Collection
-from cbir.store.filter_conditions import parse_filter
 
 if TYPE_CHECKING:
     from cbir.grading.graded_cases import GradedCases
@@ -83,6 +81,7 @@ def evaluate_graders(
     from cbir.grading.interval_coverage import measure_interval_coverage
     from cbir.grading.ranker_options import RankerOptions, parse_list_size
     from cbir.models.linear.grouped_folds import group_folds
+    from cbir.store import Collection
 
     names = list(dict.fromkeys(ranker or ["s-ndcg"]))
     if report is not None and report.exists() and not report.is_dir():
@@ -116,11 +115,11 @@ def evaluate_graders(
     smoothed = grade_options.smoothing(smooth, names, ranker_options)
     with StageBars() as bars:
         with Collection(collection) as opened:
-            cases = read_graded_cases(opened, grade_column, [parse_filter(text) for text in where or ()])
+            cases = read_graded_cases(opened, grade_column, opened.conditions(where or ()))
             require_grades(cases, grade_column)
             test_cases = None
             if held_out is not None:
-                conditions = [parse_filter(text) for text in [*(where or ()), held_out]]
+                conditions = [*opened.conditions(where or ()), *opened.conditions([held_out])]
                 test_cases = read_graded_cases(opened, grade_column, conditions)
             features: dict[str, Any] = {
                 name: picture_maps(

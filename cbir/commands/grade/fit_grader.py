@@ -8,7 +8,6 @@ from typer import Option
 from cbir.commands import options
 from cbir.commands.grade import grade_options
 from cbir.commands.output import OutputFormat, Printed, StageBars
-from cbir.store import Collection
 
 
 def fit_collection_grader(
@@ -44,6 +43,7 @@ def fit_collection_grader(
     from cbir import grading
     from cbir.grading import grader
     from cbir.grading.ranker_options import RankerOptions
+    from cbir.store import Collection
 
     ranker_options = RankerOptions(
         kernel=kernel,

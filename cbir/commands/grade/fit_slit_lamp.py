@@ -1,9 +1,8 @@
 """`cbir grade slit-lamp fit`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import cv2
 import numpy as np
 import typer
 from numpy.typing import NDArray
@@ -11,9 +10,10 @@ from typer import Argument, Option
 
 from cbir import settings
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json
-from cbir.datasets.lens_outlines import read_outlines
 from cbir.errors import InvalidInput, UnreadableImage
-from cbir.images import Limits, read_images
+
+if TYPE_CHECKING:
+    from cbir.images import Limits
 
 Floats = NDArray[np.float64]
 
@@ -32,8 +32,10 @@ def fit_slit_lamp(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Learn to find the lens in slit-lamp images from images with outlines."""
+    from cbir.datasets.lens_outlines import read_outlines
     from cbir.descriptors.slit_lamp.lens_finder import fit_lens_finder
     from cbir.descriptors.slit_lamp.stored_lens_finder import write_lens_finder
+    from cbir.images import Limits
 
     limits, pictures, contours = Limits.from_settings(settings.load()), [], []
     contour_of = read_outlines(outlines)
@@ -58,10 +60,13 @@ def fit_slit_lamp(
     typer.echo(f"next: cbir index FOLDER --labels MANIFEST --profile {out} --collection DIR")
 
 
-def _read_outlined(path: Path, contour: Floats, limits: Limits) -> tuple[Floats, Floats]:
+def _read_outlined(path: Path, contour: Floats, limits: "Limits") -> tuple[Floats, Floats]:
     """Read an image, and scale it with its outline for the model; raises InvalidInput if they do not fit."""
+    import cv2
+
     from cbir.descriptors.slit_lamp.lens_finder import to_grey
     from cbir.descriptors.slit_lamp.shape_model import scale_outlined
+    from cbir.images import read_images
 
     try:
         image = next(iter(read_images(path, limits=limits)))

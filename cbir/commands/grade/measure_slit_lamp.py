@@ -13,8 +13,6 @@ from cbir.atomic import write_bytes
 from cbir.commands.output import print_json
 from cbir.csv_cells import harmless_cell
 from cbir.errors import InvalidInput, UnreadableImage
-from cbir.images import Limits, read_images
-from cbir.images.thumbnail import encode_image
 
 SOME_REFUSED = 3  # exit code, as of cbir index
 
@@ -31,6 +29,8 @@ def measure_slit_lamp(
     from cbir.descriptors.slit_lamp.lens_features import FEATURES, measure_lens
     from cbir.descriptors.slit_lamp.outline_picture import draw_outline
     from cbir.descriptors.slit_lamp.stored_lens_finder import load_lens_finder
+    from cbir.images import Limits, read_images
+    from cbir.images.thumbnail import encode_image
 
     finder, limits = load_lens_finder(model), Limits.from_settings(settings.load())
     if report is not None:

@@ -11,9 +11,6 @@ from cbir.commands import options
 from cbir.commands.grade.grade_options import Column
 from cbir.commands.output import OutputFormat, Printed
 from cbir.errors import InvalidInput
-from cbir.images import Limits, read_images
-from cbir.search import select_frame
-from cbir.store import Collection
 
 
 def predict_grade(
@@ -26,6 +23,9 @@ def predict_grade(
 ) -> None:
     """Predict the grade of an image, with an interval and its two neighbours among the graded images."""
     from cbir.grading.grader import Grader
+    from cbir.images import Limits, read_images
+    from cbir.search import select_frame
+    from cbir.store import Collection
 
     loaded = settings.load()
     with Collection(collection) as opened:
