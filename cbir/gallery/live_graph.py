@@ -8,6 +8,7 @@ import numpy as np
 from cbir.cancellation import run_to_end
 from cbir.gallery.knn import NEAREST, NearestNeighbours
 from cbir.gallery.knn_graph import Graph, build_graph
+from cbir.gallery.nearest_distances import from_neighbours
 from cbir.gallery.vector_blocks import Floats, VectorBlocks
 from cbir.gallery.whitening import Space
 from cbir.threads import cores, for_each
@@ -24,6 +25,7 @@ class Neighbourhood:
 
     def __init__(self, neighbours: NearestNeighbours) -> None:
         self.space = neighbours.space
+        self.nearest_distances = from_neighbours(neighbours)
         self._neighbours: NearestNeighbours | None = neighbours
         self._lock = Lock()
         self._state: tuple[Graph, Floats] | None = None
