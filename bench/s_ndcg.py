@@ -20,7 +20,6 @@ from cbir.grading.graded_cases import read_graded_cases
 from cbir.grading.grader_evaluation import evaluate_grader
 from cbir.models.linear.grouped_folds import group_folds
 from cbir.store import Collection
-from cbir.store.filter_conditions import parse_filter
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "no ascent (ridge regression)": {"steps": 0},
@@ -76,7 +75,7 @@ def main() -> None:
     options.add_argument("--folds", type=int, default=5)
     args = options.parse_args()
     with Collection(args.collection) as collection:
-        cases = read_graded_cases(collection, "grade", [parse_filter(text) for text in args.where or ()])
+        cases = read_graded_cases(collection, "grade", collection.conditions(args.where or ()))
     X, y, patients = cases.vectors.astype(np.float64), cases.grades, cases.groups()
     print(f"{len(y)} images\n")
     print("| setting | S-NDCG at the start | after | NDCG (20) | less no ascent | kappa |")

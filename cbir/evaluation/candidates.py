@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
 from cbir.store import Collection, Record
-from cbir.store.filter_conditions import parse_filter
 
 Value = TypeVar("Value", bound=Hashable)
 
@@ -36,7 +35,7 @@ class Candidates:
 def select_candidates(collection: Collection, where: Sequence[str] = ()) -> Candidates:
     """Return the live images that fulfil every condition of `where`; raise InvalidInput if there is none."""
     view = collection.view()
-    rows = collection.select_rows(view, [parse_filter(text) for text in where])
+    rows = collection.select_rows(view, collection.conditions(where))
     selected = set((view.gallery.ids if rows is None else view.gallery.ids[rows]).tolist())
     pairs = [(number, record) for number, record in collection.iterate() if number in selected]
     if not pairs:

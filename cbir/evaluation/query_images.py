@@ -16,7 +16,7 @@ from cbir.evaluation.candidates import Candidates
 from cbir.evaluation.relevance import Relevance
 from cbir.ingest.description import DescribedFile
 from cbir.store import Record
-from cbir.store.filter_conditions import parse_filter
+from cbir.store.filter_conditions import parse_filters
 from cbir.store.records import hash_patient
 
 LISTED = 5  # files in an error message
@@ -86,7 +86,7 @@ def matching_entries(
     InvalidInput
         If no row is left.
     """
-    conditions = [parse_filter(text) for text in where]
+    conditions = parse_filters(where)
     matching = [
         index
         for index, (_, labels) in enumerate(entries)

@@ -37,7 +37,6 @@ from cbir.models.linear.ranking_estimator import RankingEstimator
 from cbir.search import QueryImage, image_links
 from cbir.severity.grey_images import read_grey_image
 from cbir.store import Collection
-from cbir.store.filter_conditions import parse_filter
 
 LONGEST_COLUMN = 100  # characters of a label's name
 
@@ -217,7 +216,7 @@ def fit_grader(
         raise InvalidInput(
             f"the ranker {ranker.name} without an encoder is for evaluation only; choose one with --encoder"
         )
-    cases = read_graded_cases(collection, column, [parse_filter(text) for text in where])
+    cases = read_graded_cases(collection, column, collection.conditions(where))
     require_grades(cases, column)
     interpolator = GradeInterpolator(ranker, smoothing, coverage, ranker.seed)
     network = None

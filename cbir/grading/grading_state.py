@@ -18,7 +18,7 @@ from cbir.grading.training_range import TrainingRange, fit_training_range
 from cbir.models.linear.ranking_estimator import FeatureRanker
 from cbir.severity.grey_images import read_grey_image
 from cbir.store import Collection
-from cbir.store.filter_conditions import parse_filter
+from cbir.store.filter_conditions import parse_filters
 
 Floats = NDArray[np.float64]
 
@@ -81,7 +81,7 @@ def load_grading_state(
     """
     if stored.profile_hash != collection.profile.hash:
         raise InvalidInput("the collection has another profile now; run `cbir grade fit` again")
-    cases = read_graded_cases(collection, column, [parse_filter(condition) for condition in stored.where])
+    cases = read_graded_cases(collection, column, parse_filters(stored.where))
     require_grades(cases, column)
     if stored.network is not None:
         is_same = earlier is not None and earlier.stored is stored

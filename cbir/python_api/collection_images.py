@@ -14,7 +14,6 @@ from cbir.search.query_kinds import list_conditions
 from cbir.settings import Settings
 from cbir.severity.grey_images import read_stored_image
 from cbir.store import Collection, Record
-from cbir.store.filter_conditions import parse_filter
 from cbir.store.profile import Profile
 
 PAGE = 2000  # records read at a time
@@ -85,7 +84,7 @@ class CollectionImages:
         raw : bool
             Return the values of the descriptor; else the normalised values that searches compare.
         """
-        conditions = [parse_filter(text) for text in list_conditions(where)]
+        conditions = self.collection.conditions(list_conditions(where))
         view = self.collection.view()
         rows = self.collection.select_rows(view, conditions)
         rows = np.arange(len(view.gallery)) if rows is None else rows
@@ -97,7 +96,7 @@ class CollectionImages:
 
     def images(self, where: str | Sequence[str] = ()) -> Iterator[Record]:
         """Iterate over the records of the images that meet all conditions `where`, oldest first."""
-        conditions = [parse_filter(text) for text in list_conditions(where)]
+        conditions = self.collection.conditions(list_conditions(where))
         last = 0
         while page := self.collection.page(last, PAGE, conditions):
             yield from (record for _, record in page)

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 from cbir.search.image_links import Links, image_links, record_links
 from cbir.search.search_models import (
     MAX_EXAMPLES,
+    MAX_GROUP_SIZE,
     MAX_JUDGEMENTS,
     MAX_TEXT,
     Answer,
     DicomPlace,
     Examples,
+    Grouping,
     Hit,
+    HitGroup,
     ImageId,
     Judgement,
     Judgements,
@@ -22,13 +25,14 @@ from cbir.search.search_models import (
 if TYPE_CHECKING:
     from cbir.query_image import QueryImage, describe_query, select_frame
     from cbir.search.search_request import Request
-    from cbir.search.searcher import RankedImages, Searcher
+    from cbir.search.ranked_images import RankedImages
+    from cbir.search.searcher import Searcher
     from cbir.search.stopwatch import Stopwatch
     from cbir.search.text_search import can_search_by_text
 
 MODULES = {
     "QueryImage": "cbir.query_image",
-    "RankedImages": "cbir.search.searcher",
+    "RankedImages": "cbir.search.ranked_images",
     "Request": "cbir.search.search_request",
     "Searcher": "cbir.search.searcher",
     "Stopwatch": "cbir.search.stopwatch",
@@ -38,9 +42,9 @@ MODULES = {
 }
 
 __all__ = [
-    "MAX_EXAMPLES", "MAX_JUDGEMENTS", "MAX_TEXT", "Answer", "DicomPlace", "Examples", "Hit", "ImageId", "Judgement",
-    "Judgements", "Links", "QueryFacts", "QueryImage", "RankedImages", "Request", "RerankFacts", "Searcher",
-    "Stopwatch", "can_search_by_text", "describe_query", "image_links", "record_links", "select_frame",
+    "MAX_EXAMPLES", "MAX_GROUP_SIZE", "MAX_JUDGEMENTS", "MAX_TEXT", "Answer", "DicomPlace", "Examples", "Grouping",
+    "Hit", "HitGroup", "ImageId", "Judgement", "Judgements", "Links", "QueryFacts", "QueryImage", "RankedImages",
+    "Request", "RerankFacts", "Searcher", "Stopwatch", "can_search_by_text", "describe_query", "image_links", "record_links", "select_frame",
 ]  # fmt: skip
 
 

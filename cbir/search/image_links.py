@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from cbir.external_links import external_links
+from cbir.search import example_values as example
 from cbir.settings import Settings
 
 if TYPE_CHECKING:
@@ -13,12 +14,26 @@ if TYPE_CHECKING:
 
 
 class Links(BaseModel):
-    """Addresses: thumbnail, image on the service; rendered in the archive and viewer where the settings name them."""
+    """Addresses of an image: on the service, in the archive, and in the viewer."""
 
-    thumbnail: str
-    image: str
-    rendered: str | None = None
-    viewer: str | None = None
+    thumbnail: str = Field(
+        description="Address of the thumbnail on the service.",
+        examples=[f"/v1/images/{example.IMAGE_ID}/thumbnail"],
+    )
+    image: str = Field(
+        description="Address of the image's record on the service.",
+        examples=[f"/v1/images/{example.IMAGE_ID}"],
+    )
+    rendered: str | None = Field(
+        None,
+        description="Address of the rendered image in the archive; null unless the settings name an archive.",
+        examples=[None],
+    )
+    viewer: str | None = Field(
+        None,
+        description="Address of the image in the viewer; null unless the settings name a viewer.",
+        examples=[None],
+    )
 
     def in_collection(self, name: str | None) -> "Links":
         """Return the links with the collection `name`; None for the default one."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cbir.search import example_values as example
 from cbir.search.image_links import Links
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ MAX_JUDGEMENTS = 300
 MAX_ID_CHARACTERS = 100
 
 MAX_TEXT = 2000  # characters; text towers read a few hundred tokens
+MAX_GROUP_SIZE = 100
 
 ImageId = Annotated[str, Field(max_length=MAX_ID_CHARACTERS)]
 
@@ -28,8 +30,14 @@ class Judgement(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    image_id: ImageId
-    relevance: float = Field(ge=-1.0, le=1.0, allow_inf_nan=False)
+    image_id: ImageId = Field(description="Id of the judged image.", examples=[example.OTHER_IMAGE_ID])
+    relevance: float = Field(
+        ge=-1.0,
+        le=1.0,
+        allow_inf_nan=False,
+        description="Relevance from -1, certainly not relevant, to 1, certainly relevant; 0 says nothing.",
+        examples=[1.0],
+    )
 
 
 Examples = Annotated[list[ImageId], Field(max_length=MAX_EXAMPLES)]
@@ -37,12 +45,14 @@ Judgements = Annotated[list[Judgement], Field(max_length=MAX_JUDGEMENTS)]
 
 
 class DicomPlace(BaseModel):
-    """UIDs of an image in the archive (PS3.3); frame from 1, None for the only one."""
+    """UIDs of an image in the archive (PS3.3)."""
 
-    study: str
-    series: str
-    instance: str
-    frame: int | None
+    study: str = Field(description="Study Instance UID.", examples=[example.STUDY_UID])
+    series: str = Field(description="Series Instance UID.", examples=[example.SERIES_UID])
+    instance: str = Field(description="SOP Instance UID.", examples=[example.INSTANCE_UID])
+    frame: int | None = Field(
+        description="Number of the frame, from 1; null for the only one.", examples=[None]
+    )
 
     @classmethod
     def of_record(cls, record: "Record") -> "DicomPlace | None":
@@ -52,21 +62,60 @@ class DicomPlace(BaseModel):
         return cls(study=record.study, series=record.series, instance=record.instance, frame=record.frame)
 
 
+class HitGroup(BaseModel):
+    """Group of a result, in a search with `group_by`."""
+
+    rank: int = Field(description="Position of the group, by its best image, from 1.", examples=[1])
+    key: str | None = Field(
+        description="What the group has in common: patient key, Study or Series Instance UID, or value of the label; "
+        "null for an image without it, which is a group of its own.",
+        examples=["CT"],
+    )
+    more: int = Field(
+        description="Number of further images of the group within the `depth` of the grouping that are not among "
+        "the results.",
+        examples=[7],
+    )
+
+
+class Grouping(BaseModel):
+    """How results were grouped."""
+
+    by: str = Field(description="The parameter `group_by`.", examples=["study"])
+    size: int = Field(description="Most results of a group.", examples=[1])
+    depth: int = Field(
+        description="Number of images, best first, among which groups were looked for and their images counted.",
+        examples=[200],
+    )
+
+
 class Hit(BaseModel):
-    """One answer. rank from 1; score: larger is more relevant; distance: Euclidean, of normalised vectors.
+    """One result of a search."""
 
-    source: path or address of the file; null over HTTP unless the setting show_sources is on.
-    """
-
-    rank: int
-    image_id: str
-    score: float
-    distance: float
-    labels: dict[str, str]
-    patient: str | None
-    dicom: DicomPlace | None
-    links: Links
-    source: str | None = None
+    rank: int = Field(description="Position in the results, from 1.", examples=[1])
+    image_id: str = Field(description="Id of the image.", examples=[example.OTHER_IMAGE_ID])
+    score: float = Field(
+        description="Relevance that the re-ranker gave; larger is more relevant. Comparable within one answer only.",
+        examples=[0.93],
+    )
+    distance: float = Field(
+        description="Euclidean distance from the query, of normalised vectors; at least 0.", examples=[0.51]
+    )
+    labels: dict[str, str] = Field(
+        description="Labels of the image: key and value.", examples=[example.LABELS]
+    )
+    patient: str | None = Field(
+        description="Patient key, 32 hexadecimal digits; null if no patient is known.",
+        examples=[example.PATIENT_KEY],
+    )
+    dicom: DicomPlace | None = Field(description="UIDs of the image; null for an image that is not DICOM.")
+    links: Links = Field(description="Addresses of the image.")
+    source: str | None = Field(
+        None,
+        description="Path or address of the file; null over HTTP unless the setting `show_sources` is on.",
+        examples=[None],
+    )
+    group: HitGroup | None = Field(None, description="Group of the image; null without `group_by`.")
 
     @property
     def id(self) -> str:
@@ -75,35 +124,56 @@ class Hit(BaseModel):
 
 
 class QueryFacts(BaseModel):
-    """Facts about the query. image_id: of the same picture in the collection, which is left out of the answer.
+    """Facts about the query."""
 
-    format: "text" for a search by text, whose width and height are 0.
-    """
-
-    image_id: str | None
-    width: int
-    height: int
-    format: str
-    frame: int | None
+    image_id: str | None = Field(
+        description="Id of the same picture in the collection, which is left out of the results; null if it has "
+        "none.",
+        examples=[example.IMAGE_ID],
+    )
+    width: int = Field(description="Width of the query in pixels; 0 for a text or vector.", examples=[512])
+    height: int = Field(description="Height of the query in pixels; 0 for a text or vector.", examples=[512])
+    format: str = Field(
+        description='Format of the file; "text" or "vector" for a search by those.', examples=["dicom"]
+    )
+    frame: int | None = Field(
+        description="Frame that was searched with, from 1; null for the only one.", examples=[None]
+    )
 
 
 class RerankFacts(BaseModel):
-    """Re-ranking method of an answer, and the part of the collection that it re-ranked.
+    """Re-ranking method of an answer, and the part of the collection that it re-ranked."""
 
-    reason: why `auto` chose this method, a phrase; empty for a method that the request names.
-    """
-
-    method: str
-    parameters: dict[str, Any]
-    scope: str
-    notes: tuple[str, ...]
-    reason: str = ""
+    method: str = Field(description="Name of the re-ranker that was used.", examples=["aqe"])
+    parameters: dict[str, Any] = Field(
+        description="Values of all its parameters.", examples=[{"P": 10, "alpha": 3.0}]
+    )
+    scope: str = Field(
+        description="Images that were re-ranked, for example collection for all of them.",
+        examples=["collection"],
+    )
+    notes: tuple[str, ...] = Field(
+        description="What could not be done as requested, in sentences.", examples=[[]]
+    )
+    reason: str = Field(
+        "",
+        description="Why `auto` chose this method; empty for a method that the request names.",
+        examples=[""],
+    )
 
 
 class Answer(BaseModel):
     """Answer to a search."""
 
-    query: QueryFacts
-    rerank: RerankFacts
-    results: list[Hit]
-    timings_ms: dict[str, float]
+    query: QueryFacts = Field(description="Facts about the query.")
+    rerank: RerankFacts = Field(description="The re-ranking that was done.")
+    results: list[Hit] = Field(
+        description="Similar images, best first; at most `k`, or with `group_by` those of at most `k` groups, the "
+        "images of a group one after another."
+    )
+    timings_ms: dict[str, float] = Field(
+        description="Duration of each stage in milliseconds.", examples=[{"search": 2.6, "total": 10.8}]
+    )
+    grouping: Grouping | None = Field(
+        None, description="How the results were grouped; null without `group_by`."
+    )

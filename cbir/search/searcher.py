@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from cbir import rerank
 from cbir.errors import InvalidInput, NotFound
@@ -20,46 +20,23 @@ from cbir.rerank.feedback import Feedback, apply_judgements
 from cbir.rerank.none import NoReranking
 from cbir.rerank.seeded_diffusion import RelevanceFeedback
 from cbir.rerank.several_examples import AUTO_REASON, Learner, get_learner, learn, learner_names
-from cbir.rerank.top_hits import TopHits, rerank_top, select_hits
+from cbir.rerank.top_hits import rerank_top, select_hits
+from cbir.search.hit_selection import Rank, SelectedImages, select_images
 from cbir.search.image_links import record_links
-from cbir.search.search_models import MAX_EXAMPLES, Answer, DicomPlace, Hit, QueryFacts, RerankFacts
+from cbir.search.query_vectors import check_vectors, normalise_vectors
+from cbir.search.ranked_images import RankedImages, ranked_images
+from cbir.search.search_models import MAX_EXAMPLES, Answer, DicomPlace, Hit, HitGroup, QueryFacts, RerankFacts
 from cbir.search.search_request import Request
 from cbir.search.stopwatch import Stopwatch
 from cbir.search.text_search import check_text_request, rank_by_text, text_encoder
 from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store.collection_view import View
-from cbir.store.filter_conditions import parse_filter
 from cbir.store.limited_collection import LimitedCollection
 from cbir.threads import take_turn
 
 # For callers with rights to a part of a collection: the reason itself counts images and names labels of the rest.
 UNSEEN_REASON = "the method of the whole collection"
-
-
-@dataclass(frozen=True, eq=False)
-class RankedImages:
-    """The best images for a query, best first, without their records.
-
-    Attributes
-    ----------
-    numbers : (k,) int64
-        The collection's numbers of the images.
-    scores : (k,) floating
-        Scores that they are ordered by, falling.
-    reported : (k,) floating
-        Scores that answers report.
-    distances : (k,) float32
-        Euclidean distances to the query.
-    reranking : RerankFacts
-        Method of re-ranking.
-    """
-
-    numbers: NDArray[np.int64]
-    scores: Scores
-    reported: Scores
-    distances: Floats
-    reranking: RerankFacts
 
 
 class Searcher:
@@ -110,8 +87,14 @@ class Searcher:
         return self.by_examples([], request.model_copy(update={"examples": examples}), watch)
 
     @take_turn()
-    def by_examples(self, images: Sequence[Image | QueryImage], request: Request, watch: Stopwatch) -> Answer:
-        """Search with images and the examples of the request; none of them, nor their copies, are answers.
+    def by_examples(
+        self,
+        images: Sequence[Image | QueryImage],
+        request: Request,
+        watch: Stopwatch,
+        vectors: ArrayLike | None = None,
+    ) -> Answer:
+        """Search with images, vectors and the examples of the request; no image among them, nor its copies, is a hit.
 
         Parameters
         ----------
@@ -121,6 +104,8 @@ class Searcher:
             Parameters of the search, with ids of further examples.
         watch : Stopwatch
             Times the stages.
+        vectors : (d,) or (v, d) array-like, optional
+            Raw values of the collection's descriptor. An image with this vector is a hit like any other.
 
         Returns
         -------
@@ -132,9 +117,12 @@ class Searcher:
         NotFound
             For an unknown image id.
         InvalidInput
-            Without any query image, or with too many.
+            Without any query image, or with too many; for vectors that do not fit the profile.
         """
-        count = len(images) + len(request.examples)
+        given = [] if vectors is None else [*check_vectors(vectors, self.collection.profile)]
+        if given:
+            normalise_vectors(np.stack(given), self.collection.view().statistics)
+        count = len(images) + len(request.examples) + len(given)
         if not 1 <= count <= MAX_EXAMPLES + 1:
             raise InvalidInput(
                 f"image_id, examples: 1 to {MAX_EXAMPLES + 1} images are needed to search with, not {count}"
@@ -145,24 +133,47 @@ class Searcher:
         raw = [
             image.vector(describe) if isinstance(image, QueryImage) else describe(image) for image in images
         ]
-        raw += [self.collection.vector(record.image_id) for record in records]
+        raw += [self.collection.vector(record.image_id) for record in records] + given
         contents = [image.content_hash for image in images] + [record.content_hash for record in records]
         watch.lap("describe")
         for image in images:
             if isinstance(image, QueryImage):
                 watch.add("decode", image.decode_ms)
                 watch.add("describe", image.describe_ms)
-        first = images[0] if images else records[0]
-        image_id = self.collection.first_id_showing(contents[0]) if images else records[0].image_id
-        facts = QueryFacts(
-            image_id=image_id, width=first.width, height=first.height, format=first.format, frame=first.frame
-        )
         if count == 1 and not request.feedback:
-            ranked = self.rank(raw[0], contents[0], request, watch)
+            content = contents[0] if contents else ""
+            selected = self._select(lambda k: self.rank(raw[0], content, _deeper(request, k), watch), request)
         else:
-            ranked = self.learn(np.stack(raw), contents, request, watch)
-        hits = self._load_hits(ranked)
-        return Answer(query=facts, rerank=ranked.reranking, results=hits, timings_ms=watch.done())
+            matrix = np.stack(raw)
+            selected = self._select(
+                lambda k: self.learn(matrix, contents, _deeper(request, k), watch), request
+            )
+        return self._answer(self._query_facts(images, records), selected, watch)
+
+    def _query_facts(self, images: Sequence[Image | QueryImage], records: Sequence[Record]) -> QueryFacts:
+        """Return facts about the first query image; about a vector where there is none."""
+        if not images and not records:
+            return QueryFacts(image_id=None, width=0, height=0, format="vector", frame=None)
+        first = images[0] if images else records[0]
+        known = self.collection.first_id_showing(first.content_hash) if images else records[0].image_id
+        return QueryFacts(
+            image_id=known, width=first.width, height=first.height, format=first.format, frame=first.frame
+        )
+
+    def _select(self, rank: Rank, request: Request) -> SelectedImages:
+        def read_groups(numbers: Sequence[int]) -> dict[int, str]:
+            return self.collection.group_keys(numbers, request.group_by or "")
+
+        return select_images(rank, request, read_groups)
+
+    def _answer(self, query: QueryFacts, selected: SelectedImages, watch: Stopwatch) -> Answer:
+        return Answer(
+            query=query,
+            rerank=selected.ranked.reranking,
+            results=self._load_hits(selected.ranked, selected.groups),
+            grouping=selected.grouping,
+            timings_ms=watch.done(),
+        )
 
     @take_turn()
     def by_text(self, text: str, request: Request, watch: Stopwatch) -> Answer:
@@ -189,15 +200,17 @@ class Searcher:
         view = self.collection.view()
         vectors = self.collection.joint_vectors(view, encoder.dimensions)
         rows, _ = self._select_rows(view, [], request)
-        best, cosines = rank_by_text(vector, vectors, rows, request.k)
-        watch.lap("search")
-        scores = cosines.astype(np.float64)
-        distances = np.sqrt(np.maximum(2 - 2 * scores, 0)).astype(np.float32)
         facts = RerankFacts(method=NoReranking.name, parameters={}, scope="collection", notes=())
-        ranked = RankedImages(view.gallery.ids[best], scores, scores, distances, facts)
+
+        def rank(k: int) -> RankedImages:
+            best, cosines = rank_by_text(vector, vectors, rows, k)
+            watch.lap("search")
+            scores = cosines.astype(np.float64)
+            distances = np.sqrt(np.maximum(2 - 2 * scores, 0)).astype(np.float32)
+            return RankedImages(view.gallery.ids[best], scores, scores, distances, facts)
+
         query = QueryFacts(image_id=None, width=0, height=0, format="text", frame=None)
-        hits = self._load_hits(ranked)
-        return Answer(query=query, rerank=facts, results=hits, timings_ms=watch.done())
+        return self._answer(query, self._select(rank, request), watch)
 
     def rank(
         self, raw: Floats, content: str, request: Request, watch: Stopwatch | None = None
@@ -230,7 +243,7 @@ class Searcher:
         else:
             watch.lap("search")  # on a device the list and its re-ranking are one stage
         watch.lap("rerank")
-        return _ranked_images(view, hits, reranker, scope, reason)
+        return ranked_images(view, hits, reranker, scope, reason)
 
     def _reranker(self, method: str, request: Request, view: View) -> tuple[rerank.Reranker, str]:
         """Return the re-ranker of a request, and why `auto` stands for it; empty if the request names another."""
@@ -282,7 +295,7 @@ class Searcher:
         if judged_first:
             reranked = replace(reranked, scores=apply_judgements(reranked.scores, feedback, ranking.rows))
         watch.lap("rerank")
-        return _ranked_images(view, select_hits(ranking, reranked, request.k), learner, scope, reason)
+        return ranked_images(view, select_hits(ranking, reranked, request.k), learner, scope, reason)
 
     def _learner(self, request: Request) -> tuple[Learner, str]:
         """Return the method that learns from examples and judgements, and why `auto` stands for it.
@@ -301,7 +314,7 @@ class Searcher:
 
         Neither has copies of the query images or images that the caller may not see.
         """
-        conditions = [parse_filter(text) for text in request.where]
+        conditions = self.collection.conditions(request.where)
         matching = self.collection.matching_rows(view, conditions)
         excluded = self.collection.excluded_rows(
             view,
@@ -341,14 +354,18 @@ class Searcher:
         relevance = np.array([judgement.relevance for judgement in request.feedback], np.float64)
         return RelevanceFeedback(rows[relevance != 0.0], relevance[relevance != 0.0])
 
-    def _load_hits(self, ranked: RankedImages) -> list[Hit]:
+    def _load_hits(self, ranked: RankedImages, groups: Sequence[HitGroup] | None) -> list[Hit]:
         """Load the records of ranked images; those deleted meanwhile are left out."""
         numbers = ranked.numbers.tolist()
         records = self.collection.records(numbers)
         hits: list[Hit] = []
-        for number, score, distance in zip(numbers, ranked.reported, ranked.distances, strict=True):
+        for index, (number, score, distance) in enumerate(
+            zip(numbers, ranked.reported, ranked.distances, strict=True)
+        ):
             if record := records.get(number):
-                hits.append(self.hit_of(record, len(hits) + 1, float(score), float(distance)))
+                hit = self.hit_of(record, len(hits) + 1, float(score), float(distance))
+                hit.group = groups[index] if groups else None
+                hits.append(hit)
         return hits
 
     def hit_of(self, record: Record, rank: int, score: float, distance: float) -> Hit:
@@ -376,15 +393,6 @@ class Searcher:
         )
 
 
-def _ranked_images(
-    view: View, hits: TopHits, method: Learner, scope: str | None, reason: str = ""
-) -> RankedImages:
-    """Convert rows to the collection's numbers; `scope` describes candidates, None for the re-ranker's own scope."""
-    facts = RerankFacts(
-        method=method.name,
-        parameters=method.parameters,
-        scope=scope or hits.reranked.scope,
-        notes=hits.reranked.notes,
-        reason=reason,
-    )
-    return RankedImages(view.gallery.ids[hits.rows], hits.scores, hits.reported, hits.distances, facts)
+def _deeper(request: Request, k: int) -> Request:
+    """Return the request for k images."""
+    return request.model_copy(update={"k": k})

@@ -29,7 +29,7 @@ from cbir.store import schema
 from cbir.store.checksums import COLUMN, checksum_sql
 from cbir.store.collection import Collection
 from cbir.store.collection_view import View
-from cbir.store.filter_conditions import COMPARISONS, Condition
+from cbir.store.filter_conditions import ABSENT, COMPARISONS, PRESENT, Condition
 from cbir.store.normalisation import Statistics
 from cbir.store.profile import Profile
 from cbir.store.record_queries import numbers_where
@@ -119,7 +119,7 @@ def _limited_engine(folder: Path, conditions: Sequence[Condition]) -> Engine:
 def check_conditions(conditions: Sequence[Condition]) -> None:
     """Raise InvalidInput if one of `conditions` cannot limit a collection."""
     for condition in conditions:
-        if "\0" in condition.key + condition.value or (
+        if "\0" in condition.key + "".join(condition.values) or (
             condition.operator in COMPARISONS and not math.isfinite(float(condition.value))
         ):
             raise InvalidInput(
@@ -160,8 +160,12 @@ def _holds(condition: Condition, number: ColumnElement[int], labels: FromClause)
     if condition.operator in COMPARISONS:
         compare = COMPARISONS[condition.operator]
         return having_key.where(compare(func.as_number(labels.c.value), float(condition.value)), sound)
-    equal = having_key.where(labels.c.value == condition.value)
-    if condition.operator != "!=":
-        return equal.where(sound)
+    if condition.operator == PRESENT:
+        return having_key.where(sound)
+    fitting = (
+        having_key if condition.operator == ABSENT else having_key.where(labels.c.value.in_(condition.values))
+    )
+    if condition.operator == "=":
+        return fitting.where(sound)
     damaged = exists().where(labels.c.number == number, ~sound)  # may have been the label
-    return ~equal & ~damaged
+    return ~fitting & ~damaged

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, func, select
 
 from cbir.errors import CollectionDamaged, NotFound
-from cbir.store import dicom_instances, image_counts
+from cbir.store import dicom_instances, image_counts, image_groups, label_facets
 from cbir.store.checksums import row_checksum, values_checksum, vector_checksum
 from cbir.store.dicom_instances import DicomScope, StudyCounts
-from cbir.store.filter_conditions import Condition
+from cbir.store.filter_conditions import Condition, parse_filters
 from cbir.store.image_rows import batches
+from cbir.store.label_facets import LabelKey, LabelValues
 from cbir.store.records import Record
 from cbir.store.row_damage import REMEDY, describe_damage
 from cbir.store.schema import images, labels, thumbnails, vectors
@@ -169,6 +170,10 @@ class RecordQueries:
         """Return the numbers of the images for which every condition holds, ascending."""
         return self._read(numbers_where, *(condition.matches() for condition in conditions))
 
+    def group_keys(self, numbers: Sequence[int], by: str) -> dict[int, str]:
+        """Return the key of the group of each image that has one: see `image_groups.read_group_keys`."""
+        return self._read(image_groups.read_group_keys, numbers, by)
+
     # DICOM instances
 
     def group_images(self, levels: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -191,6 +196,22 @@ class RecordQueries:
         return self._read(dicom_instances.count_instances, pairs)
 
     # Labels
+
+    def conditions(self, where: Iterable[str]) -> tuple[Condition, ...]:
+        """Parse label conditions, see `parse_filters`; raises InvalidInput for a key that no image has too."""
+        parsed = parse_filters(where)
+        self._read(label_facets.check_label_keys, label_facets.keys_to_check(parsed))
+        return parsed
+
+    def list_label_keys(self, where: Sequence[Condition] = ()) -> list[LabelKey]:
+        """Return the label keys of the images for which all conditions hold, in alphabetical order."""
+        return self._read(label_facets.list_label_keys, where)
+
+    def list_label_values(
+        self, key: str, where: Sequence[Condition] = (), offset: int = 0, limit: int = 100
+    ) -> LabelValues:
+        """Return a page of the values of a label, the most frequent first; see `label_facets.list_label_values`."""
+        return self._read(label_facets.list_label_values, key, where, offset, limit)
 
     def label_keys(self) -> dict[str, int]:
         """Return every label key with the number of images that have it."""

@@ -1,17 +1,15 @@
 """Labelled images of a manifest: positive and negative ones to train a ranker, classes to train an embedding."""
 
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput
-from cbir.store.filter_conditions import Condition, parse_filter
+from cbir.store.filter_conditions import Condition, parse_filter, parse_filters
 from cbir.training.picture_loading import Example
 
 LISTED = 8  # values of a label in a message
-COMPARISONS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ def read_ranker_examples(
         If a column is missing, or there are no positives or no negatives.
     """
     alternatives = [parse_filter(text if set(text) & set("=!<>") else f"label={text}") for text in positive]
-    requirements = [parse_filter(text) for text in where]
+    requirements = parse_filters(where)
     if not alternatives:
         raise InvalidInput("name at least one positive label")
     _require_columns(manifest, {c.key for c in (*alternatives, *requirements)})
@@ -103,7 +101,7 @@ def read_class_examples(
     InvalidInput
         If a column is missing, there are fewer than two classes, or a class is not a number.
     """
-    conditions = [parse_filter(text) for text in where]
+    conditions = parse_filters(where)
     _require_columns(manifest, {column, *(condition.key for condition in conditions)})
     examples = [
         ClassExample(path, labels.get("patient", ""), labels[column], labels)
@@ -130,16 +128,8 @@ def _require_columns(manifest: Manifest, keys: set[str]) -> None:
 
 
 def _condition_holds(condition: Condition, value: str | None) -> bool:
-    """Return whether a label's value fulfils a condition; `<` and the like compare numbers, and only numbers."""
-    if condition.operator == "=":
-        return value == condition.value
-    if condition.operator == "!=":
-        return value != condition.value
-    try:
-        number, bound = float(value or ""), float(condition.value)
-    except ValueError:
-        return False
-    return bool(COMPARISONS[condition.operator](number, bound))
+    """Return whether a label's value fulfils a condition; None for no label."""
+    return condition.holds_for({} if value is None else {condition.key: value})
 
 
 def _is_number(text: str) -> bool:

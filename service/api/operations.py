@@ -19,7 +19,9 @@ class Operation:
 
     name: the operationId. responses: model or media type by status. query: parameters in the query string. body:
     model or FILE by media type. form: fields of a multipart body besides its files; several_files: it may hold more
-    than one. headers: request headers that are used. problems: statuses besides those of every endpoint.
+    than one. headers: request headers that are used. problems: statuses besides those of every endpoint. python: a
+    line of the Python client that does the same. confirm: what a page asks before it sends the request, for endpoints
+    that change a collection. examples: bodies of responses by status, where they do not follow from the model.
     """
 
     name: str
@@ -30,6 +32,9 @@ class Operation:
     several_files: bool = False
     headers: tuple[str, ...] = ()
     problems: tuple[int, ...] = ()
+    python: str = ""
+    confirm: str = ""
+    examples: dict[int, Any] = field(default_factory=dict)
 
 
 OPERATION = "cbir_operation"

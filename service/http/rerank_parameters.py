@@ -43,7 +43,8 @@ def _schema_of(info: ParameterInfo) -> dict[str, Any]:
         "maximum": info.maximum,
     }
     values = {"anyOf": [number, {"const": info.default}]} if isinstance(info.default, str) else number
-    return {**values, "default": info.default, "description": info.description}
+    description = f"{info.description[0].upper()}{info.description[1:]}: {info.minimum:g} to {info.maximum:g}, by default {info.default}."
+    return {**values, "default": info.default, "description": description, "examples": [info.default]}
 
 
 def _describe_methods(schema: dict[str, Any]) -> None:
@@ -75,16 +76,30 @@ def _no_parameters() -> RerankParameters:
     return RerankParameters({})
 
 
-AsObject = Annotated[RerankParameters, BeforeValidator(_collect), Field(default_factory=_no_parameters)]
+AsObject = Annotated[
+    RerankParameters,
+    BeforeValidator(_collect),
+    Field(
+        default_factory=_no_parameters,
+        description="Parameters of the re-ranker; those that are not named keep their defaults.",
+        examples=[{"P": 9}],
+    ),
+]
 AsAssignments = Annotated[
-    AsObject,
+    RerankParameters,
+    BeforeValidator(_collect),
     WithJsonSchema(
         {
             "type": "array",
             "items": {"type": "string", "pattern": "^[^=]+=[^=]+$"},
             "maxItems": MAX_PARAMETERS,
             "default": [],
-            "description": "NAME=VALUE of parameters of the re-ranker, for instance P=9; see RerankParameters",
         }
+    ),
+    Field(
+        default_factory=_no_parameters,
+        description="Parameters of the re-ranker as NAME=VALUE, each sent as a parameter of its own; see "
+        "RerankParameters. Those that are not named keep their defaults.",
+        examples=[["P=9"]],
     ),
 ]

@@ -17,7 +17,6 @@ from cbir.evaluation.irma.irma_queries import IrmaQuery
 from cbir.images import Limits, read_images
 from cbir.search import Answer, Request, Searcher, Stopwatch, select_frame
 from cbir.store import Record
-from cbir.store.filter_conditions import parse_filter as parse_filter
 from cbir.store.records import hash_patient
 from cbir.threads import cores
 
@@ -64,7 +63,7 @@ def labelled_images(
         If fewer than two images remain.
     """
     collection = searcher.collection
-    conditions = [parse_filter(text) for text in where]
+    conditions = collection.conditions(where)
     selected = set(collection.matching_numbers(conditions).tolist()) if where else None
     usable = []
     for number, record in collection.iterate():

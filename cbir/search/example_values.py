@@ -1,0 +1,11 @@
+"""Ids, keys and UIDs that the examples of the API share; they name no image, study or patient of anyone."""
+
+IMAGE_ID = "9f4c1d7a25e860b3c4a1f2d6e7380b95"
+OTHER_IMAGE_ID = "2b7e08c3d1945fa6837c0e5b9d42f61a"
+STUDY_UID = "2.25.94211883024170925130487600814523"
+SERIES_UID = "2.25.150623307871644420195316920787"
+INSTANCE_UID = "2.25.30718466290041736518522901573"
+PATIENT_KEY = "5d0a6b1f93c24e7782bfe4109d6c3a58"
+JOB = "7c41e0d29b8a5f63"
+TIME = "2026-03-02T09:30:00+00:00"
+LABELS = {"modality": "CT", "anatomy": "chest"}

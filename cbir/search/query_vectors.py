@@ -1,0 +1,51 @@
+"""Vectors to search with, in place of images."""
+
+from typing import Any
+
+import numpy as np
+
+from cbir.errors import InvalidInput
+from cbir.gallery.vector_blocks import Floats
+from cbir.store.normalisation import Statistics
+from cbir.store.profile import Profile
+from cbir.store.row_damage import vectors_not_finite
+from cbir.store.vector_format import vector_format
+
+
+def check_vectors(vector: Any, profile: Profile) -> Floats:
+    """Return one or several raw vectors as an array (v, d) float32.
+
+    Parameters
+    ----------
+    vector : array-like
+        (d,) or (v, d) raw values of the profile's descriptor.
+    profile : Profile
+        Profile of the collection.
+
+    Raises
+    ------
+    InvalidInput
+        For another number of values, values that are not finite in float32, and no vector at all.
+    """
+    dimensions = vector_format(profile).dimensions
+    expected = f"vector: the profile {profile.name} has vectors of {dimensions} finite numbers"
+    try:
+        with np.errstate(over="ignore"):
+            vectors = np.atleast_2d(np.asarray(vector, np.float32))
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"{expected}, all of one length") from None
+    if vectors.ndim != 2 or not len(vectors) or vectors.shape[1] != dimensions:
+        given = "x".join(map(str, np.shape(vector))) or "a single number"
+        raise InvalidInput(f"{expected}, not {given}")
+    if not np.isfinite(vectors).all():
+        raise InvalidInput(f"{expected}, and one of these is not finite in 32 bits")
+    return vectors
+
+
+def normalise_vectors(vectors: Floats, statistics: Statistics) -> Floats:
+    """Normalise raw vectors (v, d) as a view does; raises InvalidInput where distances to one would overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        normalised = np.stack([statistics.normalise(vector) for vector in vectors])
+    if len(vectors_not_finite(normalised)):
+        raise InvalidInput("vector: its values are too large to compare; send raw values of the descriptor")
+    return normalised

@@ -1,0 +1,62 @@
+"""Images in the order of a search, without their records."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.gallery.vector_blocks import Floats, Scores
+from cbir.rerank.several_examples import Learner
+from cbir.rerank.top_hits import TopHits
+from cbir.search.search_models import RerankFacts
+from cbir.store.collection_view import View
+
+
+@dataclass(frozen=True, eq=False)
+class RankedImages:
+    """The best images for a query, best first, without their records.
+
+    Attributes
+    ----------
+    numbers : (k,) int64
+        The collection's numbers of the images.
+    scores : (k,) floating
+        Scores that they are ordered by, falling.
+    reported : (k,) floating
+        Scores that answers report.
+    distances : (k,) float32
+        Euclidean distances to the query.
+    reranking : RerankFacts
+        Method of re-ranking.
+    """
+
+    numbers: NDArray[np.int64]
+    scores: Scores
+    reported: Scores
+    distances: Floats
+    reranking: RerankFacts
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def take(self, positions: NDArray[np.int64]) -> Self:
+        """Return the images at `positions` (j,), in that order."""
+        arrays = {
+            name: getattr(self, name)[positions] for name in ("numbers", "scores", "reported", "distances")
+        }
+        return replace(self, **arrays)
+
+
+def ranked_images(
+    view: View, hits: TopHits, method: Learner, scope: str | None, reason: str = ""
+) -> RankedImages:
+    """Convert rows to the collection's numbers; `scope` describes candidates, None for the re-ranker's own scope."""
+    facts = RerankFacts(
+        method=method.name,
+        parameters=method.parameters,
+        scope=scope or hits.reranked.scope,
+        notes=hits.reranked.notes,
+        reason=reason,
+    )
+    return RankedImages(view.gallery.ids[hits.rows], hits.scores, hits.reported, hits.distances, facts)

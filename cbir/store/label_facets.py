@@ -1,0 +1,111 @@
+"""Labels of a collection: which keys and values there are, and how many images have them."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from sqlalchemy import Connection, Select, func, select
+
+from cbir.errors import InvalidInput
+from cbir.store.filter_conditions import ABSENT, Condition
+from cbir.store.schema import images, labels
+
+LISTED_KEYS = 20  # in a message
+
+
+class LabelKey(NamedTuple):
+    """A label key. images: number of images that have it. values: number of its different values."""
+
+    key: str
+    images: int
+    values: int
+
+
+class LabelValues(NamedTuple):
+    """Values of a label key.
+
+    images, values: as of `LabelKey`. minimum, maximum: of the values that are numbers; None if none is.
+    items: a page of the values with their numbers of images, the most frequent first, equally frequent ones in the
+    order of their characters.
+    """
+
+    key: str
+    images: int
+    values: int
+    minimum: float | None
+    maximum: float | None
+    items: list[tuple[str, int]]
+
+
+def check_label_keys(connection: Connection, keys: Sequence[str]) -> None:
+    """Raise InvalidInput, which names a close key and all of them, for a key that no image has."""
+    for key in keys:
+        if connection.exec_driver_sql("SELECT 1 FROM labels WHERE key = ? LIMIT 1", (key,)).first() is None:
+            known = [
+                row.key for row in connection.execute(select(labels.c.key).distinct().order_by(labels.c.key))
+            ]
+            raise InvalidInput(_unknown_key(key, known))
+
+
+def keys_to_check(conditions: Sequence[Condition]) -> list[str]:
+    """Return the keys of conditions, without those of `!key?`, which may ask whether any image has the label."""
+    return [condition.key for condition in conditions if condition.operator != ABSENT]
+
+
+def _unknown_key(key: str, known: Sequence[str]) -> str:
+    if not known:
+        return f"no image has a label '{key}'; no image has any label"
+    lower = {name.lower(): name for name in known}
+    close = [lower[name] for name in get_close_matches(key.lower(), lower, 1)]
+    advice = f"; did you mean '{close[0]}'" + "?" if close else "."
+    listed = ", ".join(known[:LISTED_KEYS]) + (", ..." if len(known) > LISTED_KEYS else "")
+    return f"no image has a label '{key}'{advice} Labels: {listed}"
+
+
+def list_label_keys(connection: Connection, where: Sequence[Condition] = ()) -> list[LabelKey]:
+    """Return the keys of the images for which all conditions hold, in alphabetical order."""
+    values = _value_counts(where).subquery()
+    count = func.sum(values.c.images)
+    query = select(values.c.key, count, func.count()).group_by(values.c.key).order_by(values.c.key)
+    return [LabelKey(*row) for row in connection.execute(query)]
+
+
+def list_label_values(
+    connection: Connection, key: str, where: Sequence[Condition] = (), offset: int = 0, limit: int = 100
+) -> LabelValues:
+    """Return a page of the values of a label.
+
+    Parameters
+    ----------
+    connection : Connection
+    key : str
+        Label key.
+    where : sequence of Condition
+        Conditions on the images that count; all must hold.
+    offset, limit : int
+        Number of values before the page, and on it.
+
+    Raises
+    ------
+    InvalidInput
+        If no image has the label.
+    """
+    check_label_keys(connection, [key])
+    values = _value_counts(where).where(labels.c.key == key).subquery()
+    number = func.as_number(values.c.value)
+    totals = select(func.sum(values.c.images), func.count(), func.min(number), func.max(number))
+    total, different, minimum, maximum = connection.execute(totals.select_from(values)).one()
+    page = select(values.c.value, values.c.images).order_by(values.c.images.desc(), values.c.value)
+    items = [(value, count) for value, count in connection.execute(page.offset(offset).limit(limit))]
+    return LabelValues(key, total or 0, different, minimum, maximum, items)
+
+
+def _value_counts(where: Sequence[Condition]) -> Select[tuple[str, str, int]]:
+    """Return the query for keys and values with their numbers of images."""
+    query = select(labels.c.key, labels.c.value, func.count().label("images")).group_by(
+        labels.c.key, labels.c.value
+    )
+    if where:
+        matching = select(images.c.number).where(*(condition.matches() for condition in where))
+        query = query.where(labels.c.number.in_(matching))
+    return query

@@ -1,0 +1,110 @@
+"""Searches of requests: decode, describe and search, each stage within its limits; counted and logged."""
+
+from collections.abc import Iterable
+from functools import partial
+
+from flask import request
+
+from cbir.errors import InvalidInput
+from cbir.ingest.decoder_tasks import describe_choice
+from cbir.query_image import QueryImage
+from cbir.search import Answer, Searcher
+from cbir.store import Collection
+from service.access.audit import log_images
+from service.access.patient_identifiers import patient_key
+from service.api import metrics_routes
+from service.collections.app_state import AppState
+from service.collections.image_sources import decode_source
+from service.http import request_params
+from service.http.query_deadline import query_deadline
+from service.ingest.uploads import describe_task, describe_upload
+
+
+def search_by_id(state: AppState, params: request_params.ById) -> Answer:
+    """Search with images of the collection, vectors or a text, as `params` say; the request is admitted."""
+    searcher = state.searcher(params.collection)
+    patient = patient_key(searcher.collection, params.exclude_patient)
+    search_request = params.to_request(state.settings, patient)
+    _check_query(params)
+    if params.profile:
+        _check_profile(searcher.collection, params.profile)
+    part = _decode_region(state, searcher, params)
+    with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
+        if params.text is not None:
+            answer = searcher.by_text(params.text, search_request, deadline)
+        elif part:
+            answer = searcher.by_examples([part], search_request, deadline, params.vector)
+        else:
+            ids = [*([params.image_id] if params.image_id else []), *params.examples]
+            of_ids = search_request.model_copy(update={"examples": ids})
+            answer = searcher.by_examples([], of_ids, deadline, params.vector)
+    return _complete(answer, params, [params.image_id])
+
+
+def search_by_upload(state: AppState, files: list[bytes], params: request_params.ByImage) -> Answer:
+    """Search with uploaded files, which are one query; the request is admitted."""
+    searcher = state.searcher(params.collection)
+    patient = patient_key(searcher.collection, params.exclude_patient)
+    search_request = params.to_request(state.settings, patient)
+    queries = [_describe(state, searcher.collection, data, params) for data in files]
+    with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
+        answer = searcher.by_examples(queries, search_request, deadline)
+    return _complete(answer, params, [])
+
+
+def _check_query(params: request_params.ById) -> None:
+    """Raise InvalidInput for parameters that do not go together."""
+    if params.region and not params.image_id:
+        raise InvalidInput("region: needs image_id, the image it is a region of")
+    if params.profile and not params.vector:
+        raise InvalidInput("profile: says which vectors `vector` holds; send that too")
+    if params.text is not None:
+        if "text" in request.args:
+            raise InvalidInput("text: send it in the JSON; addresses are written to logs")
+        if params.image_id or params.vector:
+            raise InvalidInput("text, image_id, vector: search with one of them")
+
+
+def _check_profile(collection: Collection, profile: str) -> None:
+    """Raise InvalidInput unless the collection has the `profile` of this name or hash."""
+    if profile not in (collection.profile.name, collection.profile.hash):
+        raise InvalidInput(
+            f"profile: the collection has the profile {collection.profile.name} ({collection.profile.hash}); vectors of "
+            "another one cannot be compared with it"
+        )
+
+
+def _decode_region(state: AppState, searcher: Searcher, params: request_params.ById) -> QueryImage | None:
+    """Return the region that the request names, None for none."""
+    if not (params.image_id and params.region):
+        return None
+    if searcher.collection.profile.volume_grid:
+        raise InvalidInput("region: the collection is of CT series, which have no regions; omit it")
+    record = searcher.collection.record(params.image_id)
+    describe = partial(describe_choice, task=describe_task(state.decoders, searcher.collection))
+    return decode_source(state.decoders, searcher.collection, record, describe, params.region)
+
+
+def _describe(
+    state: AppState, collection: Collection, data: bytes, params: request_params.ByImage
+) -> QueryImage:
+    """Describe an upload; a series wholly, since the volumes of all files of a request would take much memory."""
+    query = describe_upload(state.decoders, collection, data, params)
+    if collection.profile.volume_grid is None:
+        return query
+    descriptor = collection.profile.load_descriptor(state.settings.device)
+    with state.concurrency.slot(), query_deadline(state.settings.query_seconds):
+        return query.described(descriptor)
+
+
+def _complete(
+    answer: Answer, params: request_params.SearchParameters, query_ids: Iterable[str | None]
+) -> Answer:
+    """Count and log an answer, and add the collection's name to its links."""
+    metrics_routes.observe_stages(answer.timings_ms)
+    if params.collection:
+        for hit in answer.results:
+            hit.links = hit.links.in_collection(params.collection)
+    asked = [image_id for image_id in query_ids if image_id] or [answer.query.image_id]
+    log_images([*asked, *params.examples, *(hit.image_id for hit in answer.results)])
+    return answer
