@@ -1,334 +1,298 @@
 """Response and request models of the HTTP API, besides `cbir.search.Answer`."""
 
-from typing import Any
+from pydantic import BaseModel, Field
 
-from pydantic import BaseModel
-
+from cbir.client.collection_messages import ChangePage as ChangePage
+from cbir.client.collection_messages import ChangeRecord as ChangeRecord
+from cbir.client.collection_messages import CollectionInfo as CollectionInfo
+from cbir.client.collection_messages import CollectionNames as CollectionNames
+from cbir.client.collection_messages import CollectionStatistics as CollectionStatistics
+from cbir.client.collection_messages import Normalisation as Normalisation
+from cbir.client.collection_messages import ProfileInfo as ProfileInfo
+from cbir.client.collection_messages import SnapshotFacts as SnapshotFacts
+from cbir.client.job_messages import JobInfo as JobInfo
+from cbir.client.job_messages import JobList as JobList
+from cbir.client.job_messages import JobRequest as JobRequest
+from cbir.client.job_messages import RefusedFile as RefusedFile
 from cbir.grade import Grade as Grade
 from cbir.grade import GradedNeighbour as GradedNeighbour
 from cbir.search import Hit, Links, RerankFacts
+from cbir.search import example_values as example
 
 
 class ImageRecord(BaseModel):
-    """Stored facts about an image, without its source.
+    """Stored facts about an image, without its source."""
 
-    patient_key: keyed hash of the patient's identifier. frame: from 1, null for a single one. original: true if the
-    original file is stored.
-    """
-
-    image_id: str
-    content_hash: str
-    format: str
-    width: int
-    height: int
-    frame: int | None
-    study: str
-    series: str
-    instance: str
-    burned_in: bool
-    patient_key: str | None
-    labels: dict[str, str]
-    original: bool
-    links: Links
+    image_id: str = Field(
+        description="Id of the image, unique in its collection.", examples=[example.IMAGE_ID]
+    )
+    content_hash: str = Field(
+        description="Hash of the pixels; equal for files that hold the same picture.",
+        examples=[example.IMAGE_ID],
+    )
+    format: str = Field(
+        description="Format of the file, for example dicom, png, jpeg or nifti.", examples=["dicom"]
+    )
+    width: int = Field(description="Width of the image in pixels.", examples=[512])
+    height: int = Field(description="Height of the image in pixels.", examples=[512])
+    frame: int | None = Field(
+        description="Number of the frame in its file, from 1; null if the file has a single one.",
+        examples=[None],
+    )
+    study: str = Field(
+        description="Study Instance UID; empty for an image that is not DICOM.", examples=[example.STUDY_UID]
+    )
+    series: str = Field(
+        description="Series Instance UID; empty for an image that is not DICOM.",
+        examples=[example.SERIES_UID],
+    )
+    instance: str = Field(
+        description="SOP Instance UID; empty for an image that is not DICOM.", examples=[example.INSTANCE_UID]
+    )
+    burned_in: bool = Field(
+        description="True if the DICOM header says that the pixels contain text that may identify the patient.",
+        examples=[False],
+    )
+    patient_key: str | None = Field(
+        description="Keyed hash of the patient's identifier, 32 hexadecimal digits; null if none is known.",
+        examples=[example.PATIENT_KEY],
+    )
+    labels: dict[str, str] = Field(
+        description="Labels of the image: key and value.", examples=[example.LABELS]
+    )
+    original: bool = Field(
+        description="True if the service stores the original file and `original` returns it.", examples=[True]
+    )
+    links: Links = Field(description="Addresses of the image.")
 
 
 class SliceMatch(BaseModel):
-    """The image of a result that is most similar to an image of the query.
+    """The image of a result that is most similar to an image of the query."""
 
-    query: id of the query's image. image_id, instance, frame: of the result's image. score: similarity, 1 for equal
-    vectors.
-    """
-
-    query: str
-    image_id: str
-    instance: str
-    frame: int | None
-    score: float
+    query: str = Field(description="Id of the query's image.", examples=[example.IMAGE_ID])
+    image_id: str = Field(description="Id of the result's image.", examples=[example.OTHER_IMAGE_ID])
+    instance: str = Field(
+        description="SOP Instance UID of the result's image.", examples=[example.INSTANCE_UID]
+    )
+    frame: int | None = Field(
+        description="Frame of the result's image, from 1; null for the only one.", examples=[None]
+    )
+    score: float = Field(description="Similarity, at most 1, which means equal vectors.", examples=[0.93])
 
 
 class RerankerParameter(BaseModel):
     """Parameter of a re-ranker: a number from `minimum` to `maximum`, or "auto" where that is the default."""
 
-    name: str
-    whole: bool
-    minimum: float
-    maximum: float
-    default: float | str
-    description: str
+    name: str = Field(description="Name of the parameter, used in `parameters` of a search.", examples=["P"])
+    whole: bool = Field(description="True if the value must be a whole number.", examples=[True])
+    minimum: float = Field(description="Smallest allowed value.", examples=[1])
+    maximum: float = Field(description="Largest allowed value.", examples=[100])
+    default: float | str = Field(
+        description="Value of a search that does not set the parameter.", examples=[9]
+    )
+    description: str = Field(
+        description="Meaning of the parameter.", examples=["nearest images that count as relevant"]
+    )
 
 
 class RerankerInfo(BaseModel):
-    """Re-ranker. one_example, several_examples: what it takes; the latter includes judgements."""
+    """Re-ranker and its parameters."""
 
-    name: str
-    title: str
-    description: str
-    one_example: bool
-    several_examples: bool
-    parameters: list[RerankerParameter]
+    name: str = Field(description="Name to send as `rerank` of a search.", examples=["eprf"])
+    title: str = Field(description="Title of the method.", examples=["Learned relevance (EPRF)"])
+    description: str = Field(
+        description="What the method does, in a sentence.",
+        examples=["Blends the query with the first answers and searches the whole collection again."],
+    )
+    one_example: bool = Field(description="True if it works with one query image.", examples=[True])
+    several_examples: bool = Field(
+        description="True if it learns from several query images and from `feedback`.", examples=[True]
+    )
+    parameters: list[RerankerParameter] = Field(description="Parameters with their defaults and bounds.")
 
 
 class RerankerList(BaseModel):
-    """Re-rankers. default: of searches that name none."""
+    """The re-rankers that a search can name."""
 
-    default: str
-    items: list[RerankerInfo]
+    default: str = Field(description="Re-ranker of searches that name none.", examples=["auto"])
+    items: list[RerankerInfo] = Field(description="The re-rankers.")
 
 
 class SimilarPlace(BaseModel):
-    """A similar instance, series or study.
+    """A similar instance, series or study."""
 
-    rank: from 1. score: combined score of its images. found: number of its images in the ranking lists of the query's
-    images, with combine=maxsim among its matches. series, instance: null above their level. best: its image with the
-    highest score, with the rank in its list, or with maxsim of the result. matches: with maxsim, its image for each
-    image of the query; else empty.
-    """
-
-    rank: int
-    score: float
-    found: int
-    study: str
-    series: str | None
-    instance: str | None
-    best: Hit
-    matches: list[SliceMatch] = []
+    rank: int = Field(description="Position in the results, from 1.", examples=[1])
+    score: float = Field(
+        description="Score of the group, combined from those of its images as `combine` says; larger is more "
+        "similar.",
+        examples=[1.84],
+    )
+    found: int = Field(
+        description="Number of its images in the ranking lists of the query's images; with combine=maxsim, among "
+        "its matches.",
+        examples=[12],
+    )
+    study: str = Field(description="Study Instance UID.", examples=[example.STUDY_UID])
+    series: str | None = Field(
+        description="Series Instance UID; null at level study.", examples=[example.SERIES_UID]
+    )
+    instance: str | None = Field(
+        description="SOP Instance UID; null at the levels series and study.", examples=[example.INSTANCE_UID]
+    )
+    best: Hit = Field(
+        description="Its image with the highest score, with the rank in its list; with maxsim the rank is that of "
+        "the result."
+    )
+    matches: list[SliceMatch] = Field(
+        [],
+        description="With maxsim, its most similar image for each image of the query; else empty.",
+        examples=[[]],
+    )
 
 
 class SimilarQuery(BaseModel):
-    """The query. images: number of its images that were searched with, each with a ranking list of its own."""
+    """The instance, series or study that was searched with."""
 
-    study: str
-    series: str | None
-    instance: str | None
-    images: int
+    study: str = Field(description="Study Instance UID of the query.", examples=[example.STUDY_UID])
+    series: str | None = Field(
+        description="Series Instance UID; null for a whole study.", examples=[example.SERIES_UID]
+    )
+    instance: str | None = Field(
+        description="SOP Instance UID; null for a whole series or study.", examples=[None]
+    )
+    images: int = Field(
+        description="Number of its images that were searched with, each with a ranking list of its own.",
+        examples=[20],
+    )
 
 
 class SimilarAnswer(BaseModel):
-    """A page of similar cases. total: number of cases on all pages."""
+    """A page of similar cases."""
 
-    query: SimilarQuery
-    level: str
-    combine: str
-    exclude: str
-    total: int
-    results: list[SimilarPlace]
-    rerank: RerankFacts
-    timings_ms: dict[str, float]
+    query: SimilarQuery = Field(description="What was searched with, and with how many of its images.")
+    level: str = Field(description="What the results are: instance, series or study.", examples=["instance"])
+    combine: str = Field(
+        description="How scores of images were combined: max, sum, frequency or maxsim.", examples=["sum"]
+    )
+    exclude: str = Field(
+        description="Part of the query that was left out of the results: instance, series, study or patient.",
+        examples=["study"],
+    )
+    total: int = Field(description="Number of similar cases on all pages.", examples=[57])
+    results: list[SimilarPlace] = Field(description="Similar cases of this page, best first.")
+    rerank: RerankFacts = Field(description="The re-ranking that was done.")
+    timings_ms: dict[str, float] = Field(
+        description="Duration of each stage in milliseconds.", examples=[{"search": 4.2, "total": 9.8}]
+    )
 
 
 class ImagePage(BaseModel):
-    """A page of the images, oldest first. next: cursor of the following page, null at the end."""
+    """A page of the images of a collection."""
 
-    items: list[ImageRecord]
-    next: str | None
+    items: list[ImageRecord] = Field(description="Images in the order in which they were added.")
+    next: str | None = Field(
+        description="Send it as `cursor` to get the following page; null on the last one.", examples=["100"]
+    )
 
 
 class AddedImage(BaseModel):
-    """Outcome for one frame of one file.
+    """Outcome for one frame of one file."""
 
-    file: from 1, in the order sent. outcome: "added", "duplicate" (image_id has the same pixels), "deleted earlier"
-    or "refused" (see reason).
-    """
-
-    file: int
-    frame: int | None = None
-    outcome: str
-    image_id: str | None = None
-    reason: str | None = None
+    file: int = Field(description="Number of the file in the order sent, from 1.", examples=[1])
+    frame: int | None = Field(
+        None, description="Frame of the file, from 1; null for the only one.", examples=[None]
+    )
+    outcome: str = Field(
+        description='"added", "duplicate" (`image_id` has the same pixels), "deleted earlier" or "refused" (see '
+        "`reason`).",
+        examples=["added"],
+    )
+    image_id: str | None = Field(
+        None,
+        description="Id of the new image, or of the one with the same pixels; null for a refused file.",
+        examples=[example.IMAGE_ID],
+    )
+    reason: str | None = Field(
+        None, description="Reason why the file was refused; null unless it was.", examples=[None]
+    )
 
 
 class AddedImages(BaseModel):
-    """Outcome of adding files. ids: images that were added and are on disk. images: outcome for every frame."""
+    """Outcome of adding files."""
 
-    ids: list[str]
-    images: list[AddedImage]
+    ids: list[str] = Field(
+        description="Ids of the images that were added and are on disk.", examples=[[example.IMAGE_ID]]
+    )
+    images: list[AddedImage] = Field(description="Outcome for every frame of every file.")
 
 
 class LabelChange(BaseModel):
-    """Labels to set; null removes a label, others stay (RFC 7396)."""
+    """Change of the labels of an image (RFC 7396)."""
 
-    labels: dict[str, str | None]
-
-
-class CollectionNames(BaseModel):
-    """Names of the collections. default: the collection of requests that name none."""
-
-    collections: list[str]
-    default: str
-
-
-class SnapshotFacts(BaseModel):
-    """The derived index."""
-
-    file: str
-    generation: int
-    images: int
-
-
-class CollectionInfo(BaseModel):
-    """Facts about a collection. generation: number of transactions that changed it."""
-
-    name: str
-    images: int
-    profile: str
-    profile_hash: str
-    descriptor: str
-    weights: dict[str, float]
-    rerank: dict[str, Any]
-    generation: int
-    format: int
-    created: str
-    statistics_fitted_on: int | None
-    snapshot: SnapshotFacts | None
-    labels: dict[str, int]
-    bytes_on_disk: int
-
-
-class ProfileInfo(BaseModel):
-    """Settings that turn images into vectors; only vectors with equal hashes can be compared.
-
-    components: learned directions that the values of an encoder are projected to; null for other descriptors.
-    """
-
-    name: str
-    hash: str
-    descriptor: str
-    dimensions: int
-    parts: dict[str, int]
-    normalisation: str
-    components: int | None
-    weights: dict[str, float]
-    metric: str
-    rerank: dict[str, Any]
-
-
-class Normalisation(BaseModel):
-    """normalised = (raw - mean) * scale. fitted_on: number of images that mean and scale were fitted on.
-
-    The values of an encoder, which `scale` leaves out, are projected to `components` directions learned from the
-    collection instead (null if there are too few images, or no encoder) and scaled to length 1. version: of the fit.
-    """
-
-    fitted_on: int
-    components: int | None
-    version: int
-    mean: list[float]
-    scale: list[float]
-
-
-class CollectionStatistics(BaseModel):
-    """Counts of images. labels: the most frequent values of every key, at most 100.
-
-    normalisation: null until there are enough images to fit it.
-    """
-
-    images: int
-    patients: int
-    without_patient: int
-    formats: dict[str, int]
-    labels: dict[str, dict[str, int]]
-    normalisation: Normalisation | None
-
-
-class ChangeRecord(BaseModel):
-    """One change. what: "added", "deleted", "labelled", "erased" or "profile". image_ids: the first 100."""
-
-    change: int
-    at: str
-    who: str
-    what: str
-    images: int
-    image_ids: list[str]
-
-
-class ChangePage(BaseModel):
-    """A page of the changes, newest first. next: cursor of the following page, null at the end."""
-
-    items: list[ChangeRecord]
-    next: str | None
-
-
-class JobRequest(BaseModel):
-    """Index a folder of the server.
-
-    folder: absolute path below one of the setting index_roots. labels: a csv below one of them. processes: null for
-    half the cores.
-    """
-
-    folder: str
-    collection: str | None = None
-    labels: str | None = None
-    duplicates: bool = False
-    restore: bool = False
-    processes: int | None = None
-
-
-class RefusedFile(BaseModel):
-    """A file without a usable image. path: relative to the job's folder. reason: why."""
-
-    path: str
-    reason: str
-
-
-class JobInfo(BaseModel):
-    """A job. state: "waiting", "running", "done", "cancelled" or "failed" (see error).
-
-    done, total: numbers of files; total is null while they are counted. summary: of `cbir index`, once it has ended.
-    refused: number of refused files; refused_files: the first 100.
-    """
-
-    job: str
-    kind: str
-    collection: str
-    state: str
-    created: str
-    ended: str | None
-    done: int
-    total: int | None
-    refused: int
-    refused_files: list[RefusedFile]
-    summary: dict[str, Any] | None
-    error: str | None
-
-
-class JobList(BaseModel):
-    """Jobs since the service started, newest first; at most 200 that have ended."""
-
-    items: list[JobInfo]
+    labels: dict[str, str | None] = Field(
+        description="Labels to set; null removes a label, and labels that are not named stay. Keys have 1 to 100 "
+        "characters without = ! < >, values 1 to 1000.",
+        examples=[{"view": "AP", "old": None}],
+    )
 
 
 class Erased(BaseModel):
-    """Result of an erasure. erased: number of images."""
+    """Result of an erasure."""
 
-    erased: int
+    erased: int = Field(description="Number of images that were erased.", examples=[12])
 
 
 class Health(BaseModel):
-    """Health of the service. status: "ok"."""
+    """Health of the service."""
 
-    status: str
+    status: str = Field(description='Always "ok".', examples=["ok"])
 
 
 class Readiness(BaseModel):
-    """Readiness of the first collection. collections: state of the others. warning: damage that was worked around.
+    """Readiness of the default collection.
 
-    folders: names of the folders that aliases lead to at present.
     Without a token, where one is needed, there is only the status.
     """
 
-    status: str
-    images: int | None = None
-    generation: int | None = None
-    profile: str | None = None
-    collections: dict[str, str] | None = None
-    folders: dict[str, str] | None = None
-    warning: str | None = None
+    status: str = Field(description='"ready" if the default collection can be searched.', examples=["ready"])
+    images: int | None = Field(
+        None, description="Number of images of the default collection.", examples=[13549]
+    )
+    generation: int | None = Field(
+        None,
+        description="Number of transactions that have changed the default collection.",
+        examples=[241],
+    )
+    profile: str | None = Field(
+        None, description="Name of the default collection's profile.", examples=["huang2012"]
+    )
+    collections: dict[str, str] | None = Field(
+        None,
+        description='State of each collection, "ready" or a problem; only where there are several.',
+        examples=[{"knees": "ready", "chests": "ready"}],
+    )
+    folders: dict[str, str] | None = Field(
+        None,
+        description="Names of the folders that aliases of collections lead to at present.",
+        examples=[{"knees": "knees-2026-03"}],
+    )
+    warning: str | None = Field(
+        None,
+        description="Damage of the default collection that searches work around; absent if there is none.",
+        examples=[None],
+    )
 
 
 class ProblemDetails(BaseModel):
-    """Problem details (RFC 9457). type: URL of an explanation, relative to the service."""
+    """Problem details (RFC 9457)."""
 
-    type: str
-    title: str
-    status: int
-    detail: str
+    type: str = Field(
+        description="Address of an explanation of this kind of problem, relative to the service.",
+        examples=["/docs/errors#not-found"],
+    )
+    title: str = Field(description="Name of this kind of problem.", examples=["Not found"])
+    status: int = Field(description="HTTP status code of the response.", examples=[404])
+    detail: str = Field(
+        description="What is wrong with this request, and how to correct it.",
+        examples=[f"there is no image {example.IMAGE_ID} in the collection"],
+    )

@@ -165,7 +165,7 @@ class RerankFacts(BaseModel):
 class Answer(BaseModel):
     """Answer to a search."""
 
-    query: QueryFacts = Field(description="Facts about the query.")
+    query: QueryFacts = Field(description="What was searched with.")
     rerank: RerankFacts = Field(description="The re-ranking that was done.")
     results: list[Hit] = Field(
         description="Similar images, best first; at most `k`, or with `group_by` those of at most `k` groups, the "

@@ -6,10 +6,12 @@ import logging
 from dataclasses import dataclass
 
 from flask import Blueprint, Response, request
+from pydantic import Field
 
 from cbir.client.messages import AddedImage, AddedImages
 from cbir.errors import CbirError, InvalidInput, UnreadableImage
 from cbir.ingest.received_files import STATISTICS_IMAGES, ReceivedFile, add_received_files
+from cbir.search import example_values as example
 from cbir.store import DatabaseError, idempotency
 from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.idempotency import StoredReply
@@ -33,14 +35,22 @@ log = logging.getLogger(__name__)
 
 
 class AddParameters(CollectionParameters):
-    """labels: JSON, an object for all files or a list with one for each; `patient` becomes the patient key.
+    """Parameters of adding images."""
 
-    duplicates: also add pictures that the collection already has. restore: also add pictures deleted earlier.
-    """
-
-    labels: str | None = None
-    duplicates: bool = False
-    restore: bool = False
+    labels: str | None = Field(
+        None,
+        description="Labels as JSON: an object for all files, or a list with one for each file. The key `patient` "
+        "becomes the patient key and is not stored.",
+        examples=['{"modality": "CT"}'],
+    )
+    duplicates: bool = Field(
+        False,
+        description="Also add pictures that the collection already has; false by default.",
+        examples=[False],
+    )
+    restore: bool = Field(
+        False, description="Also add pictures that were deleted earlier; false by default.", examples=[False]
+    )
 
 
 @dataclass(frozen=True)
@@ -77,6 +87,11 @@ class IdempotentRequest:
     several_files=True,
     headers=("Idempotency-Key",),
     problems=(400, 404, 409, 413, 415, 422, 507),
+    confirm="Add this file to the collection?",
+    python='client.add(["query.png"], labels={"modality": "CT"})',
+    examples={
+        200: AddedImages(ids=[], images=[AddedImage(file=1, outcome="duplicate", image_id=example.IMAGE_ID)])
+    },
 )
 def post_images() -> Response:
     """Add one or more images; after a 201 response they are on disk and searchable.

@@ -16,13 +16,16 @@ blueprint = Blueprint("collection", __name__, url_prefix="/v1")
 
 
 class HistoryParameters(PageParameters):
-    """limit: changes per page. cursor: `next` of the previous page."""
+    """Page of the changes."""
 
 
 @blueprint.get("/collections")
-@operation("collections", {200: messages.CollectionNames})
+@operation("collections", {200: messages.CollectionNames}, python="client.collections()")
 def get_collections() -> Response:
-    """List the names of the collections."""
+    """List the names of the collections.
+
+    They are those that the caller may use; every `collection` parameter takes one of them.
+    """
     state = current_state()
     names = state.visible_names()
     if not names:
@@ -31,17 +34,35 @@ def get_collections() -> Response:
 
 
 @blueprint.get("/collection")
-@operation("collection", {200: messages.CollectionInfo}, query=CollectionParameters, problems=(404, 422))
+@operation(
+    "collection",
+    {200: messages.CollectionInfo},
+    query=CollectionParameters,
+    problems=(404, 422),
+    python="client.collection()",
+)
 def get_collection() -> Response:
-    """Describe a collection: its contents and how it was made."""
+    """Describe a collection.
+
+    The facts are its number of images, profile, label keys, and size and state on disk.
+    """
     handle = current_state().handle(query_parameters(CollectionParameters).collection)
     return json_response(messages.CollectionInfo(name=handle.name, **handle.searcher().collection.info()))
 
 
 @blueprint.get("/collection/profile")
-@operation("profile", {200: messages.ProfileInfo}, query=CollectionParameters, problems=(404, 422))
+@operation(
+    "profile",
+    {200: messages.ProfileInfo},
+    query=CollectionParameters,
+    problems=(404, 422),
+    python="client.profile()",
+)
 def get_profile() -> Response:
-    """Describe how images become comparable vectors, and the settings of the re-rankers."""
+    """Describe the profile of a collection.
+
+    It decides how images become comparable vectors, and holds the parameters of re-rankers.
+    """
     _, collection = requested_collection()
     collection.view()  # picks up a profile that another process has set
     profile = collection.profile
@@ -54,10 +75,17 @@ def get_profile() -> Response:
 
 @blueprint.get("/collection/statistics")
 @operation(
-    "statistics", {200: messages.CollectionStatistics}, query=CollectionParameters, problems=(404, 422)
+    "statistics",
+    {200: messages.CollectionStatistics},
+    query=CollectionParameters,
+    problems=(404, 422),
+    python="client.statistics()",
 )
 def get_statistics() -> Response:
-    """Count images, patients, formats and labels, and show the normalisation of the vectors."""
+    """Count images, patients, formats and labels.
+
+    The response also has the normalisation of the vectors.
+    """
     _, collection = requested_collection()
     counts = messages.CollectionStatistics(normalisation=None, **collection.counts())
     if fitted := collection.statistics():
@@ -72,9 +100,18 @@ def get_statistics() -> Response:
 
 
 @blueprint.get("/collection/history")
-@operation("history", {200: messages.ChangePage}, query=HistoryParameters, problems=(400, 404, 422))
+@operation(
+    "history",
+    {200: messages.ChangePage},
+    query=HistoryParameters,
+    problems=(400, 404, 422),
+    python="next(client.history())",
+)
 def get_history() -> Response:
-    """List the changes of the collection with author and time, newest first. They name images, never patients."""
+    """List the changes of a collection, newest first.
+
+    Each has its author, time and kind. Changes name images, never patients.
+    """
     params = query_parameters(HistoryParameters)
     before = int(params.cursor) if params.cursor else None
     changes = current_state().searcher(params.collection).collection.history(before, params.limit + 1)

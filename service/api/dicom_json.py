@@ -10,6 +10,7 @@ from pydicom.datadict import tag_for_keyword
 from cbir.addresses import is_uid
 from cbir.dicom_levels import ImageGroup, Level, group_key
 from cbir.external_links import resource_url
+from cbir.search import example_values as example
 from cbir.store import Record
 from cbir.store.dicom_instances import StudyCounts
 from service.http.problems import Malformed
@@ -132,6 +133,20 @@ PRIVATE_ATTRIBUTES = (
     QidoAttribute(Level.study, "00771009", "UR", lambda match: match.group.best.links.viewer, optional=True),
     QidoAttribute(Level.study, "00771010", "SQ", _matches, optional=True),
 )
+
+EXAMPLE = {  # a data set of a response at level study, without the empty attributes
+    "00080061": {"vr": "CS", "Value": ["CT"]},
+    "0020000D": {"vr": "UI", "Value": [example.STUDY_UID]},
+    "00201206": {"vr": "IS", "Value": [2]},
+    "00201208": {"vr": "IS", "Value": [180]},
+    "00770010": {"vr": "LO", "Value": [CREATOR]},
+    "00771001": {"vr": "FD", "Value": [0.93]},
+    "00771002": {"vr": "UL", "Value": [1]},
+    "00771003": {"vr": "UL", "Value": [12]},
+    "00771004": {"vr": "FD", "Value": [0.51]},
+    "00771005": {"vr": "UI", "Value": [example.INSTANCE_UID]},
+    "00771007": {"vr": "UR", "Value": [f"/v1/images/{example.IMAGE_ID}/thumbnail"]},
+}
 
 
 def included_tags(values: Iterable[str]) -> set[str]:

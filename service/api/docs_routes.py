@@ -13,9 +13,17 @@ blueprint = Blueprint("docs", __name__)
 
 
 @blueprint.get("/openapi.json")
-@operation("openapi", {200: "application/json"})
+@operation(
+    "openapi",
+    {200: "application/json"},
+    python="client.openapi()",
+    examples={200: {"openapi": "3.1.1", "info": {"title": "cbir", "version": "1.0.0"}, "paths": {}}},
+)
 def get_openapi() -> Response:
-    """Return this description as OpenAPI 3.1."""
+    """Return this description as OpenAPI 3.1.
+
+    Generators of clients and API tools read it; `/docs` shows the same as a page.
+    """
     return Response(json.dumps(openapi.build_openapi(current_app)), mimetype="application/json")
 
 

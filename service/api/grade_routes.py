@@ -1,10 +1,11 @@
 """Endpoint POST /v1/grade."""
 
 from flask import Blueprint, Response, request
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from cbir.grade import Grade
 from cbir.search import ImageId, record_links
+from cbir.search import example_values as example
 from service.access.audit import log_images
 from service.access.patient_identifiers import check_patient, patient_key
 from service.api.operations import IMAGE_FILES, json_response, operation
@@ -17,10 +18,17 @@ blueprint = Blueprint("grade", __name__, url_prefix="/v1")
 
 
 class GradeParameters(request_params.Parameters):
-    """grade_column: the label that holds the grades, None for the only one with a model. collection None: default."""
+    """Parameters of every grading."""
 
-    grade_column: str | None = Field(None, max_length=100)
-    collection: str | None = None
+    grade_column: str | None = Field(
+        None,
+        max_length=100,
+        description="Label that holds the grades; by default the only one with a model.",
+        examples=["grade"],
+    )
+    collection: str | None = Field(
+        None, description="Name of the collection; the caller's first one by default.", examples=["knees"]
+    )
 
 
 class GradeByImage(GradeParameters, request_params.Rendering):
@@ -28,15 +36,18 @@ class GradeByImage(GradeParameters, request_params.Rendering):
 
     exclude_patient: str | None = Field(
         None,
-        description="a patient key, whose images are excluded from the list; with the scope admin also the "
-        "identifier it was made from, but not in the query string, since addresses are written to logs",
+        description="Patient key, whose images are left out of the list; with the scope admin also the identifier "
+        "it was made from, but not in the query string, since addresses are written to logs.",
+        examples=[example.PATIENT_KEY],
     )
 
 
 class GradeById(GradeParameters):
     """Grade an image of the collection; images of its patient are excluded from the list."""
 
-    image_id: ImageId
+    model_config = ConfigDict(json_schema_extra={"examples": [{"image_id": example.IMAGE_ID}]})
+
+    image_id: ImageId = Field(description="Id of the image to grade.", examples=[example.IMAGE_ID])
 
 
 @blueprint.post("/grade")
@@ -47,6 +58,7 @@ class GradeById(GradeParameters):
     form=GradeByImage,
     query=GradeByImage,
     problems=(400, 404, 413, 415, 422, 504),
+    python='client.grade("query.png")',
 )
 def post_grade() -> Response:
     """Grade an image by its two neighbours among the graded images.

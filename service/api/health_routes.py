@@ -20,21 +20,27 @@ blueprint = Blueprint("health", __name__)
 
 
 @blueprint.get("/healthz")
-@operation("health", {200: Health})
+@operation("health", {200: Health}, python="client.health()")
 def get_healthz() -> Response:
-    """Report that the process responds."""
+    """Report that the process responds.
+
+    It says nothing about the collections; see `ready`.
+    """
     return json_response(Health(status="ok"))
 
 
 @blueprint.get("/livez")
-@operation("alive", {200: Health})
+@operation("alive", {200: Health}, python="client.alive()")
 def get_livez() -> Response:
-    """Report that the process responds; restart it if this fails."""
+    """Report that the process responds, for liveness probes.
+
+    Restart the process if this fails.
+    """
     return get_healthz()
 
 
 @blueprint.get("/readyz")
-@operation("ready", {200: Readiness}, problems=(503,))
+@operation("ready", {200: Readiness}, problems=(503,), python="client.ready()")
 def get_readyz() -> Response:
     """Report that the default collection can be searched; a 503 problem says that it cannot.
 

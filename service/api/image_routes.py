@@ -10,6 +10,7 @@ from werkzeug.exceptions import UnsupportedMediaType
 
 from cbir.client.messages import ImagePage, ImageRecord, LabelChange
 from cbir.errors import InvalidInput, NotFound
+from cbir.search import example_values as example
 from cbir.search import record_links
 from cbir.store import Collection, Record, originals
 from cbir.store.filter_conditions import parse_filter
@@ -30,11 +31,20 @@ OPERATORS = "=!<>"
 
 
 class CollectionParameters(request_params.Parameters):
-    """collection: name of the collection, None for the default one."""
+    """Choice of the collection."""
 
-    collection: str | None = None
+    collection: str | None = Field(
+        None, description="Name of the collection; the caller's first one by default.", examples=["knees"]
+    )
 
 
+ImageIdInPath = Annotated[
+    str,
+    Field(
+        description="Id of the image, as `images` and the results of searches name it.",
+        examples=[example.IMAGE_ID],
+    ),
+]
 CACHEABLE: dict[str, Any] = {"query": CollectionParameters, "headers": ("If-None-Match",)}
 
 
@@ -46,25 +56,43 @@ def check_cursor(text: str | None) -> str | None:
 
 
 class PageParameters(CollectionParameters):
-    """Page of a list. limit: items per page. cursor: `next` of the previous page."""
+    """Page of a list."""
 
-    limit: int = Field(100, ge=1, le=MAX_PAGE)
-    cursor: Annotated[str | None, AfterValidator(check_cursor)] = None
+    limit: int = Field(
+        100,
+        ge=1,
+        le=MAX_PAGE,
+        description=f"Items of a page, from 1 to {MAX_PAGE}; 100 by default.",
+        examples=[10],
+    )
+    cursor: Annotated[str | None, AfterValidator(check_cursor)] = Field(
+        None, description="Field `next` of the previous page; omitted for the first page.", examples=["100"]
+    )
 
 
 class ImageListParameters(PageParameters):
-    """limit: images per page. cursor: `next` of the previous page. where: conditions that must all hold."""
+    """Page of the images that meet conditions."""
 
     where: request_params.Where = Field([])
 
 
 @blueprint.get("")
-@operation("images", {200: ImagePage}, query=ImageListParameters, problems=(400, 404, 422))
+@operation(
+    "images",
+    {200: ImagePage},
+    query=ImageListParameters,
+    problems=(400, 404, 422),
+    python="next(client.images())",
+)
 def get_images() -> Response:
-    """List the images of a collection page by page, in the order they were added."""
+    """List the images of a collection page by page.
+
+    They come in the order in which they were added. Send the field `next` of a page as `cursor` to get the following
+    one; the last page has none.
+    """
     params = request_params.query_parameters(ImageListParameters)
     collection = current_state().searcher(params.collection).collection
-    conditions = [parse_filter(text) for text in params.where]
+    conditions = collection.conditions(params.where)
     rows = collection.page(int(params.cursor or 0), params.limit + 1, conditions)
     page = rows[: params.limit]
     log_images(record.image_id for _, record in page)
@@ -76,9 +104,18 @@ def get_images() -> Response:
 
 
 @blueprint.get("/<image_id>")
-@operation("image", {200: ImageRecord, 304: None}, **CACHEABLE, problems=(404, 412, 422))
-def get_image(image_id: str) -> Response:
-    """Return the record of an image, without its source path."""
+@operation(
+    "image",
+    {200: ImageRecord, 304: None},
+    **CACHEABLE,
+    problems=(404, 412, 422),
+    python=f'client.image("{example.IMAGE_ID}")',
+)
+def get_image(image_id: ImageIdInPath) -> Response:
+    """Return the record of an image.
+
+    It has the labels, UIDs and patient key, but not the path of the file. The header `ETag` changes with the record.
+    """
     name, collection = requested_collection()
     record = image_record(collection, collection.record(image_id), name)
     return make_conditional(_record_response(record), f"the image {image_id}")
@@ -92,8 +129,10 @@ def get_image(image_id: str) -> Response:
     body={request_params.MERGE_PATCH: LabelChange, request_params.JSON: LabelChange},
     headers=("If-Match",),
     problems=(400, 404, 412, 413, 415, 422, 507),
+    confirm="Change the labels of this image?",
+    python=f'client.set_labels("{example.IMAGE_ID}", {{"view": "AP"}})',
 )
-def patch_image(image_id: str) -> Response:
+def patch_image(image_id: ImageIdInPath) -> Response:
     """Change the labels of an image: set those given, remove those that are null (RFC 7396).
 
     Send `If-Match` with the image's ETag to make sure that the labels have not changed in the meantime.
@@ -116,9 +155,20 @@ def patch_image(image_id: str) -> Response:
 
 
 @blueprint.delete("/<image_id>")
-@operation("delete", {204: None}, query=CollectionParameters, problems=(404, 422, 507))
-def delete_image(image_id: str) -> tuple[str, int]:
-    """Delete an image permanently; the same picture is not added again unless `restore` is set."""
+@operation(
+    "delete",
+    {204: None},
+    query=CollectionParameters,
+    problems=(404, 422, 507),
+    confirm="Delete this image permanently?",
+    python=f'client.delete("{example.IMAGE_ID}")',
+)
+def delete_image(image_id: ImageIdInPath) -> tuple[str, int]:
+    """Delete an image permanently.
+
+    Record, vector, thumbnail and stored original are removed. The same picture is not added again unless `restore`
+    is set.
+    """
     state, name = current_state(), request_params.query_parameters(CollectionParameters).collection
     with state.handle(name).writer(actor_name()) as writer:
         if not writer.delete([image_id]):
@@ -128,19 +178,36 @@ def delete_image(image_id: str) -> tuple[str, int]:
 
 
 @blueprint.get("/<image_id>/thumbnail")
-@operation("thumbnail", {200: "image/jpeg", 304: None}, **CACHEABLE, problems=(404, 410, 412, 422))
-def get_thumbnail(image_id: str) -> Response:
-    """Return a JPEG thumbnail; its longer side has at most 256 pixels."""
+@operation(
+    "thumbnail",
+    {200: "image/jpeg", 304: None},
+    **CACHEABLE,
+    problems=(404, 410, 412, 422),
+    python=f'client.thumbnail("{example.IMAGE_ID}")',
+)
+def get_thumbnail(image_id: ImageIdInPath) -> Response:
+    """Return a JPEG thumbnail of an image.
+
+    Its longer side has at most 256 pixels. Where the collection has none, it is made from the file or comes from the
+    archive.
+    """
     _, collection = requested_collection()
     return thumbnail_response(current_state(), collection, image_id)
 
 
 @blueprint.get("/<image_id>/original")
 @operation(
-    "original", {200: "application/octet-stream", 304: None}, **CACHEABLE, problems=(404, 410, 412, 422)
+    "original",
+    {200: "application/octet-stream", 304: None},
+    **CACHEABLE,
+    problems=(404, 410, 412, 422),
+    python=f'client.original("{example.IMAGE_ID}")',
 )
-def get_original(image_id: str) -> Response:
-    """Return the uploaded file of an image, if the setting `keep_originals` stored it."""
+def get_original(image_id: ImageIdInPath) -> Response:
+    """Return the uploaded file of an image.
+
+    The setting `keep_originals` decides whether uploads are stored; 410 if this one is not, or no longer.
+    """
     _, collection = requested_collection()
     path = originals.original_path(collection.folder, collection.record(image_id).source)
     if path is None or not path.is_file():

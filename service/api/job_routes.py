@@ -3,13 +3,16 @@
 import os
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 from flask import Blueprint, Response, url_for
+from pydantic import Field
 
 from cbir.client.messages import Erased, JobInfo, JobList, JobRequest, RefusedFile
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import Limits
 from cbir.paths import is_inside
+from cbir.search import example_values as example
 from cbir.settings import Settings
 from cbir.threads import cores
 from indexer.index_request import IndexRequest
@@ -24,20 +27,45 @@ from service.ingest.index_jobs import IndexJob
 
 blueprint = Blueprint("jobs", __name__, url_prefix="/v1")
 
+JobName = Annotated[
+    str, Field(description="Name of the job, field `job` of its description.", examples=[example.JOB])
+]
+PatientKeyInPath = Annotated[
+    str,
+    Field(
+        description="Patient key: 32 hexadecimal digits, field `patient_key` of an image.",
+        examples=[example.PATIENT_KEY],
+    ),
+]
+
 
 @blueprint.get("/jobs")
-@operation("jobs", {200: JobList})
+@operation("jobs", {200: JobList}, python="client.jobs()")
 def get_jobs() -> Response:
-    """List the jobs since the start of the service, newest first."""
+    """List the jobs since the start of the service, newest first.
+
+    Names of files and folders are shown to callers with the scope admin only.
+    """
     names = current_state().visible_names()
     jobs = [job for job in current_state().jobs.all() if job.collection in names]
     return json_response(JobList(items=list(map(_job_info, jobs))))
 
 
 @blueprint.post("/jobs")
-@operation("index", {202: JobInfo}, body={JSON: JobRequest}, problems=(400, 404, 413, 415, 422))
+@operation(
+    "index",
+    {202: JobInfo},
+    body={JSON: JobRequest},
+    problems=(400, 404, 413, 415, 422),
+    confirm="Index this folder into the collection?",
+    python='client.index("/archive/2024")',
+)
 def post_job() -> Response:
-    """Index a folder of the server, which must be below one of the setting `index_roots`. One job runs at a time."""
+    """Index a folder of the server.
+
+    It must be below one of the setting `index_roots`. One job runs at a time; the others wait. The header `Location`
+    is the address of the job.
+    """
     require_json()
     state, body = current_state(), json_body(JobRequest)
     handle = state.handle(body.collection)
@@ -70,23 +98,42 @@ def post_job() -> Response:
 
 
 @blueprint.get("/jobs/<name>")
-@operation("job", {200: JobInfo}, problems=(404,))
-def get_job(name: str) -> Response:
-    """Show state and progress of a job."""
+@operation("job", {200: JobInfo}, problems=(404,), python=f'client.job("{example.JOB}")')
+def get_job(name: JobName) -> Response:
+    """Show state and progress of a job.
+
+    Poll it until `state` is done, cancelled or failed. Jobs are forgotten when the service stops.
+    """
     return json_response(_job_info(_requested_job(name)))
 
 
 @blueprint.post("/jobs/<name>/cancel")
-@operation("cancel", {202: JobInfo}, problems=(404, 409))
-def cancel_job(name: str) -> Response:
-    """Cancel a job; indexed images stay, and indexing the folder again continues from there."""
+@operation(
+    "cancel",
+    {202: JobInfo},
+    problems=(404, 409),
+    confirm="Cancel this job?",
+    python=f'client.cancel("{example.JOB}")',
+)
+def cancel_job(name: JobName) -> Response:
+    """Cancel a job.
+
+    Images that it has indexed stay, and indexing the folder again continues from there. 409 if the job has ended.
+    """
     log_job(_requested_job(name).job)
     return json_response(_job_info(current_state().jobs.cancel(name)), 202)
 
 
 @blueprint.delete("/patients/<key>")
-@operation("erase_patient", {200: Erased}, query=CollectionParameters, problems=(404, 422, 507))
-def delete_patient(key: str) -> Response:
+@operation(
+    "erase_patient",
+    {200: Erased},
+    query=CollectionParameters,
+    problems=(404, 422, 507),
+    confirm="Erase every trace of this patient from the collection?",
+    python=f'client.erase_patient("{example.PATIENT_KEY}")',
+)
+def delete_patient(key: PatientKeyInPath) -> Response:
     """Erase every trace of a patient from all files of a collection, by the patient key of the images.
 
     The identifier behind the key is not accepted, since addresses are written to logs.

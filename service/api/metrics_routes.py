@@ -80,9 +80,18 @@ def observe_stages(timings_ms: Mapping[str, float]) -> None:
 
 
 @blueprint.get("/metrics")
-@operation("metrics", {200: "text/plain"})
+@operation(
+    "metrics",
+    {200: "text/plain"},
+    python="client.metrics()",
+    examples={200: 'cbir_requests_total{method="POST",route="/v1/search",status="200"} 42.0\n'},
+)
 def get_metrics() -> Response:
-    """Return all metrics in the text format of Prometheus."""
+    """Return all metrics in the text format of Prometheus.
+
+    They count and time requests and stages of searches, and show sizes of collections, the queue and jobs. Labels
+    name routes and collections, never images or patients.
+    """
     return Response(generate_latest(_metrics().registry), content_type=CONTENT_TYPE)
 
 

@@ -1,8 +1,8 @@
 """OpenAPI 3.1 document, built from the routes and the operations of their views."""
 
 import inspect
-import re
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Any
 
 from flask import Flask
@@ -13,18 +13,14 @@ from werkzeug.routing import Rule
 import cbir
 from cbir.client.messages import ProblemDetails
 from service.access import scopes
-from service.api import operations
+from service.api import openapi_parameters, operations
+from service.api.openapi_examples import Schemas, add_examples, compose_example
 from service.api.operations import FILE, Operation
 from service.http import problem_kinds, problems
 
 REFERENCE = "#/components/schemas/{model}"
 METHODS = ("GET", "POST", "PATCH", "DELETE")
 COMMON_PROBLEMS = (400, 401, 403, 421, 429, 500, 503)  # any endpoint may respond with these
-HEADERS = {
-    "Idempotency-Key": "1 to 255 printable characters; a repeated request is not executed again for 24 hours",
-    "If-Match": "the ETag of the image as last seen; 412 if it has changed",
-    "If-None-Match": "the ETag of the client's copy; 304 if it is still current",
-}
 STATUS_DESCRIPTIONS = {
     200: "Done.",
     201: "Added and on disk.",
@@ -33,7 +29,18 @@ STATUS_DESCRIPTIONS = {
     304: "The client's copy is current.",
 }
 BINARY = {"type": "string", "contentMediaType": "application/octet-stream"}
-PARAMETER = re.compile(r"<(?:[^:<>]+:)?([^:<>]+)>")
+IMAGE_FILE = BINARY | {
+    "description": "Image file: DICOM, PNG, JPEG, TIFF or another format that OpenCV reads. Its name is not used.",
+    "examples": ["(content of query.png)"],
+}
+SEVERAL_FILES = {
+    "type": "array",
+    "items": BINARY,
+    "minItems": 1,
+    "description": "Image files, each in a field of its own: DICOM, PNG, JPEG, TIFF or another format that OpenCV "
+    "reads. Their names are not used.",
+    "examples": [["(content of query.png)"]],
+}
 
 
 def build_openapi(app: Flask) -> dict[str, Any]:
@@ -43,9 +50,10 @@ def build_openapi(app: Flask) -> dict[str, Any]:
     ordered = sorted(models, key=lambda model: model.__name__)
     _, defined = models_json_schema([(model, "validation") for model in ordered], ref_template=REFERENCE)
     schemas = defined["$defs"]
+    add_examples(schemas)
     paths: dict[str, dict[str, Any]] = {}
     for rule, method, view, operation in endpoints:
-        path = PARAMETER.sub(r"{\1}", rule.rule)
+        path = openapi_parameters.path_of(rule)
         paths.setdefault(path, {})[method.lower()] = _operation(rule, method, view, operation, schemas)
     return {
         "openapi": "3.1.1",
@@ -87,9 +95,7 @@ def _models(operation: Operation) -> Iterator[type[BaseModel]]:
             yield model
 
 
-def _operation(
-    rule: Rule, method: str, view: Any, operation: Operation, schemas: dict[str, Any]
-) -> dict[str, Any]:
+def _operation(rule: Rule, method: str, view: Any, operation: Operation, schemas: Schemas) -> dict[str, Any]:
     summary, _, more = inspect.cleandoc(view.__doc__).partition("\n\n")
     described: dict[str, Any] = {
         "operationId": operation.name,
@@ -103,21 +109,23 @@ def _operation(
         described["x-scope"] = entry.need.value
         if entry.need is scopes.OpenTo.anyone:
             described["security"] = []
-    parameters = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in PARAMETER.findall(rule.rule)
-    ]
+    if operation.confirm:
+        described["x-confirm"] = operation.confirm
+    if operation.python:
+        described["x-codeSamples"] = [{"lang": "Python", "source": operation.python}]
+    parameters = openapi_parameters.path_parameters(rule, view)
     if operation.query:
-        parameters += _query(schemas[operation.query.__name__])
-    parameters += [
-        {"name": name, "in": "header", "description": HEADERS[name], "schema": {"type": "string"}}
-        for name in operation.headers
-    ]
+        parameters += openapi_parameters.query_parameters(schemas[operation.query.__name__])
+    parameters += openapi_parameters.header_parameters(operation.headers)
     if parameters:
         described["parameters"] = parameters
     if operation.body or operation.form:
         described["requestBody"] = {"required": True, "content": _content(operation, schemas)}
-    responses = {str(status): _response(status, model) for status, model in operation.responses.items()}
+    responses = {
+        str(status): _response(model, operation.examples.get(status), schemas)
+        | {"description": STATUS_DESCRIPTIONS[status]}
+        for status, model in operation.responses.items()
+    }
     failures = sorted({*COMMON_PROBLEMS, *operation.problems})
     described["responses"] = responses | {
         str(status): {"$ref": f"#/components/responses/{status}"} for status in failures
@@ -125,60 +133,58 @@ def _operation(
     return described
 
 
-def _query(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    required = schema.get("required", [])
-    return [
-        {
-            "name": name,
-            "in": "query",
-            "required": name in required,
-            "schema": {key: value for key, value in field.items() if key != "title"},
-        }
-        | ({"style": "form", "explode": False} if "prefixItems" in str(field) else {})
-        for name, field in schema.get("properties", {}).items()
-    ]
-
-
-def _content(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
+def _content(operation: Operation, schemas: Schemas) -> dict[str, Any]:
     content: dict[str, Any] = {}
-    for media, model in operation.body.items():
-        content[media] = {"schema": BINARY if model == FILE else _reference(model)}
     if operation.form:
-        fields = dict(schemas[operation.form.__name__].get("properties", {}))
-        file = {"type": "array", "items": BINARY, "minItems": 1} if operation.several_files else BINARY
-        schema = {"type": "object", "properties": {"image": file} | fields, "required": ["image"]}
-        content["multipart/form-data"] = {"schema": schema | {"additionalProperties": False}}
+        fields = schemas[operation.form.__name__].get("properties", {})
+        schema = {
+            "type": "object",
+            "properties": {"image": SEVERAL_FILES if operation.several_files else IMAGE_FILE} | fields,
+            "required": ["image"],
+            "additionalProperties": False,
+        }
+        content["multipart/form-data"] = {"schema": schema}
+    for media, model in operation.body.items():
+        content[media] = {"schema": BINARY} if model == FILE else _json_content(model, schemas)
     return content
 
 
-def _response(status: int, model: type[BaseModel] | str | None) -> dict[str, Any]:
-    response: dict[str, Any] = {"description": STATUS_DESCRIPTIONS[status]}
+def _response(model: type[BaseModel] | str | None, example: Any, schemas: Schemas) -> dict[str, Any]:
+    if isinstance(example, BaseModel):
+        example = example.model_dump(mode="json")
     if isinstance(model, str):
-        response["content"] = {model: {} if "json" in model else {"schema": {"type": "string"}}}
-    elif model:
-        response["content"] = {"application/json": {"schema": _reference(model)}}
-    return response
+        schema = {} if "json" in model else {"schema": {"type": "string"}}
+        return {"content": {model: {**schema, "example": example or f"(content of a file, {model})"}}}
+    if not model:
+        return {}
+    content = _json_content(model, schemas)
+    return {"content": {"application/json": content | ({"example": example} if example else {})}}
+
+
+def _json_content(model: Any, schemas: Schemas) -> dict[str, Any]:
+    reference = _reference(model)
+    return {"schema": reference, "example": compose_example(reference, schemas)}
 
 
 def _reference(model: Any) -> dict[str, str]:
     return {"$ref": REFERENCE.format(model=model.__name__)}
 
 
-def _problem(status: int) -> dict[str, Any]:
-    meanings = [kind.meaning for kind in problem_kinds.KINDS.values() if kind.status == status]
-    content = {problems.MEDIA_TYPE: {"schema": _reference(ProblemDetails)}}
-    answer: dict[str, Any] = {"description": " Or: ".join(meanings), "content": content}
+def _problem(status: HTTPStatus) -> dict[str, Any]:
+    names = [name for name, kind in problem_kinds.KINDS.items() if kind.status == status]
+    kind = problem_kinds.KINDS[problem_kinds.BY_STATUS[status]]
+    example = ProblemDetails(
+        type=problem_kinds.problem_type(problem_kinds.BY_STATUS[status]),
+        title=kind.title,
+        status=status,
+        detail=kind.meaning,
+    )
+    schema = _reference(ProblemDetails)
+    content = {problems.MEDIA_TYPE: {"schema": schema, "example": example.model_dump(mode="json")}}
+    meanings = " Or: ".join(problem_kinds.KINDS[name].meaning for name in names)
+    answer: dict[str, Any] = {"description": meanings, "content": content}
     if status in problems.RETRYABLE:
-        seconds = {"description": "seconds to wait", "schema": {"type": "integer"}}
-        answer["headers"] = {"Retry-After": seconds}
+        answer["headers"] = {
+            "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}, "example": 1}
+        }
     return answer
-
-
-def docs_page_context(document: dict[str, Any]) -> dict[str, Any]:
-    """Return what the page /docs shows of `document`: its operations by tag, and the schemas."""
-    tags: dict[str, list[dict[str, Any]]] = {}
-    for path, methods in document["paths"].items():
-        for method, entry in methods.items():
-            row = {"path": path, "method": method.upper(), **entry}
-            tags.setdefault(entry["tags"][0], []).append(row)
-    return {"info": document["info"], "tags": tags, "schemas": document["components"]["schemas"]}

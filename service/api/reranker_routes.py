@@ -14,7 +14,7 @@ blueprint = Blueprint("rerankers", __name__, url_prefix="/v1")
 
 
 @blueprint.get("/rerankers")
-@operation("rerankers", {200: RerankerList})
+@operation("rerankers", {200: RerankerList}, python="client.rerankers()")
 def get_rerankers() -> Response:
     """List the re-rankers with their parameters, defaults and bounds.
 

@@ -40,7 +40,9 @@ class SimilarParameters(CollectionParameters):
     """Parameters of every search for similar instances, series or studies."""
 
     level: Level = Field(
-        Level.instance, description="What to return: instance (the default), series or study.", examples=["series"]
+        Level.instance,
+        description="What to return: instance (the default), series or study.",
+        examples=["series"],
     )
     combine: Combination = Field(
         Combination.max,
@@ -50,8 +52,8 @@ class SimilarParameters(CollectionParameters):
     )
     exclude: Exclude = Field(
         Exclude.instance,
-        description="Part of the query to leave out of the results: instance (the default), series, study or patient; "
-        "at least what `level` says.",
+        description="Part of the query to leave out of the results: instance (the default), series, study or "
+        "patient; at least what `level` says.",
         examples=["study"],
     )
     depth: int | None = Field(
@@ -143,7 +145,7 @@ class SimilarByDicom(SimilarParameters):
     {200: SimilarAnswer},
     query=SimilarByUids,
     problems=(404, 422, 504),
-    python='client.similar("{study}")',
+    python=f'client.similar("{example.STUDY_UID}")',
 )
 def get_similar() -> Response:
     """Find instances, series or studies similar to the one with the given UIDs.
@@ -174,7 +176,10 @@ def _dicom_operation(name: str, python: str) -> Callable[[View], View]:
 
 
 @blueprint.get("/dicomweb/studies/<study>/series/<series>/instances/<instance>/similar")
-@_dicom_operation("similar_to_instance", 'client.similar_to_instance("{study}", "{series}", "{instance}")')
+@_dicom_operation(
+    "similar_to_instance",
+    f'client.similar_to_instance("{example.STUDY_UID}", "{example.SERIES_UID}", "{example.INSTANCE_UID}")',
+)
 def get_similar_to_instance(study: StudyUid, series: SeriesUid, instance: InstanceUid) -> Response:
     """Find instances, series or studies similar to an instance of a study, as DICOM JSON like that of QIDO-RS.
 
@@ -184,7 +189,9 @@ def get_similar_to_instance(study: StudyUid, series: SeriesUid, instance: Instan
 
 
 @blueprint.get("/dicomweb/studies/<study>/series/<series>/similar")
-@_dicom_operation("similar_to_series", 'client.similar_to_series("{study}", "{series}")')
+@_dicom_operation(
+    "similar_to_series", f'client.similar_to_series("{example.STUDY_UID}", "{example.SERIES_UID}")'
+)
 def get_similar_to_series(study: StudyUid, series: SeriesUid) -> Response:
     """Find instances, series or studies similar to a series, as DICOM JSON.
 
@@ -194,7 +201,7 @@ def get_similar_to_series(study: StudyUid, series: SeriesUid) -> Response:
 
 
 @blueprint.get("/dicomweb/studies/<study>/similar")
-@_dicom_operation("similar_to_study", 'client.similar_to_study("{study}")')
+@_dicom_operation("similar_to_study", f'client.similar_to_study("{example.STUDY_UID}")')
 def get_similar_to_study(study: StudyUid) -> Response:
     """Find instances, series or studies similar to a study, as DICOM JSON.
 

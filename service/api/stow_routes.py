@@ -13,6 +13,7 @@ from cbir.ingest.decoder_tasks import read_uids
 from cbir.ingest.description import Refusal
 from cbir.ingest.received_files import ReceivedFile, add_received_files, select_new_instances
 from cbir.ingest.shared_bytes import share_bytes
+from cbir.search import example_values as example
 from service.access.audit import log_images
 from service.access.caller import actor_name
 from service.access.patient_identifiers import limit_new_patients
@@ -32,6 +33,29 @@ blueprint = Blueprint("stow", __name__, url_prefix="/dicomweb")
 JSON = "application/dicom+json"
 DISCARDED = 0xB006  # elements discarded: nothing of it is stored, and it need not be sent again
 NOT_UNDERSTOOD = 0xC000  # PS3.3, C.12.3.1
+STORED = {  # example of a response
+    "00081199": {
+        "vr": "SQ",
+        "Value": [
+            {
+                "00081150": {"vr": "UI", "Value": ["1.2.840.10008.5.1.4.1.1.2"]},
+                "00081155": {"vr": "UI", "Value": [example.INSTANCE_UID]},
+            }
+        ],
+    }
+}
+FAILED = {  # the same of an instance that could not be read
+    "00081198": {
+        "vr": "SQ",
+        "Value": [
+            {
+                "00081150": {"vr": "UI", "Value": []},
+                "00081155": {"vr": "UI", "Value": []},
+                "00081197": {"vr": "US", "Value": [NOT_UNDERSTOOD]},
+            }
+        ],
+    }
+}
 
 
 @dataclass
@@ -54,6 +78,9 @@ class StowInstance:
     query=CollectionParameters,
     body={multipart_related.RELATED: FILE},
     problems=(400, 404, 409, 413, 415, 422, 507),
+    confirm="Store this instance in the collection?",
+    python='client.store_instances(["slice.dcm"])',
+    examples={200: STORED, 202: STORED | FAILED},
 )
 def post_studies() -> Response:
     """Store DICOM instances as STOW-RS sends them.

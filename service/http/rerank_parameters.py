@@ -43,7 +43,8 @@ def _schema_of(info: ParameterInfo) -> dict[str, Any]:
         "maximum": info.maximum,
     }
     values = {"anyOf": [number, {"const": info.default}]} if isinstance(info.default, str) else number
-    description = f"{info.description[0].upper()}{info.description[1:]}: {info.minimum:g} to {info.maximum:g}, by default {info.default}."
+    meaning = info.description[0].upper() + info.description[1:]
+    description = f"{meaning}: {info.minimum:g} to {info.maximum:g}, by default {info.default}."
     return {**values, "default": info.default, "description": description, "examples": [info.default]}
 
 

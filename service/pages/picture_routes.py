@@ -4,11 +4,13 @@ from functools import partial
 from typing import Annotated
 
 from flask import Blueprint, Response
+from pydantic import Field
 
 from cbir.images import Region
 from cbir.ingest.decoder_tasks import render_choice
+from cbir.search import example_values as example
 from cbir.store import Collection, Record
-from service.api.image_routes import CollectionParameters
+from service.api.image_routes import CollectionParameters, ImageIdInPath
 from service.api.operations import operation
 from service.collections.app_state import AppState, current_state
 from service.collections.image_sources import decode_source
@@ -22,9 +24,14 @@ MAX_SIDE = 1024  # pixels
 
 
 class PictureParameters(CollectionParameters):
-    """Query of a picture; `region` is x,y,width,height in image pixels, to see only that part."""
+    """Query of a picture."""
 
-    region: Annotated[Region | None, request_params.Numbers] = None
+    region: Annotated[Region | None, request_params.Numbers] = Field(
+        None,
+        description="Part of the image, as x,y,width,height in pixels from its upper left corner; by default all of "
+        "it.",
+        examples=[[40, 60, 120, 80]],
+    )
 
 
 @blueprint.get("/<image_id>/picture")
@@ -34,11 +41,13 @@ class PictureParameters(CollectionParameters):
     query=PictureParameters,
     headers=("If-None-Match",),
     problems=(404, 410, 412, 422),
+    python=f'client.picture("{example.IMAGE_ID}")',
 )
-def get_picture(image_id: str) -> Response:
-    """The image as PNG of at most 1024 pixels a side, from its file; else its thumbnail; else from the archive.
+def get_picture(image_id: ImageIdInPath) -> Response:
+    """Return an image as PNG of at most 1024 pixels a side.
 
-    A region is cut from the file at full resolution, and is not available without the file.
+    It is rendered from the image's file; without the file it is the thumbnail, or comes from the archive. A region is
+    cut from the file at full resolution, and is not available without the file.
     """
     state = current_state()
     params = request_params.query_parameters(PictureParameters)

@@ -1,0 +1,63 @@
+"""Parameters of operations in the OpenAPI document: in the path, the query string and headers."""
+
+import re
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter
+from werkzeug.routing import Rule
+
+IN_RULE = re.compile(r"<(?:[^:<>]+:)?([^:<>]+)>")  # <name> or <converter:name> of a URL rule
+ABOUT = ("description", "example")  # keys of a parameter, not of its schema
+ETAG = '"5a9fea906a53942935232b73"'
+HEADERS = {
+    "Idempotency-Key": {
+        "description": "1 to 255 printable characters; a request that repeats them within 24 hours is not executed "
+        "again, and gets the first response.",
+        "example": "batch-7",
+    },
+    "If-Match": {
+        "description": "ETag of the image as last seen; 412 if the image has changed since.",
+        "example": ETAG,
+    },
+    "If-None-Match": {
+        "description": "ETag of the client's copy; 304 if the copy is still current.",
+        "example": ETAG,
+    },
+}
+
+
+def path_of(rule: Rule) -> str:
+    """Return the path of `rule` with its parameters in braces."""
+    return IN_RULE.sub(r"{\1}", rule.rule)
+
+
+def path_parameters(rule: Rule, view: Any) -> list[dict[str, Any]]:
+    """Return the parameters in the path of `rule`, as the arguments of its `view` are annotated."""
+    hints = get_type_hints(view, include_extras=True)
+    return [
+        _parameter(name, "path", TypeAdapter(hints[name]).json_schema(), required=True)
+        for name in IN_RULE.findall(rule.rule)
+    ]
+
+
+def query_parameters(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the fields of a model's `schema` as parameters in the query string."""
+    required = schema.get("required", [])
+    return [
+        _parameter(name, "query", field, required=name in required)
+        | ({"style": "form", "explode": False} if "prefixItems" in str(field) else {})
+        for name, field in schema.get("properties", {}).items()
+    ]
+
+
+def header_parameters(names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return the request headers `names` as parameters."""
+    return [{"name": name, "in": "header", **HEADERS[name], "schema": {"type": "string"}} for name in names]
+
+
+def _parameter(name: str, where: str, field: dict[str, Any], *, required: bool) -> dict[str, Any]:
+    about = {key: field[key] for key in ABOUT if key in field}
+    if "examples" in field:
+        about["example"] = field["examples"][0]
+    schema = {key: value for key, value in field.items() if key not in (*ABOUT, "examples", "title")}
+    return {"name": name, "in": where, "required": required, **about, "schema": schema}
