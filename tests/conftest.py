@@ -35,6 +35,7 @@ MARKED = {
     "indexer/test_nema.py": "pacs",
     "service/test_orthanc.py": "pacs",
     "cbir/descriptors/test_describe_command.py": "e2e",
+    "docs": "e2e",
     "e2e": "e2e",
     "indexer/test_index.py": "e2e",
     "service/test_access_browser.py": "e2e",

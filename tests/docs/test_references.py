@@ -1,0 +1,123 @@
+"""The references have every command, setting, operation, and name of the library."""
+
+import json
+import re
+import tomllib
+from importlib import import_module
+
+import pytest
+
+import cbir
+from cbir import descriptors, encoders, grading, rerank
+from cbir.settings import Settings
+from docs_site.command_reference import command_page
+from docs_site.http_reference import http_page
+from docs_site.settings_reference import settings_page
+from docs_site.source_pages import ROOT
+
+GROUPS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+
+
+def read(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def documented(name: str) -> set[str]:
+    """Return the objects that a page of the reference shows."""
+    return set(re.findall(r"^::: ([\w.]+)$", read(f"reference/{name}.md"), re.MULTILINE))
+
+
+def class_path(member: type) -> str:
+    return f"{member.__module__}.{member.__qualname__}"
+
+
+@pytest.fixture(scope="module")
+def commands() -> str:
+    return command_page()
+
+
+@pytest.mark.parametrize("group", [name for name in GROUPS if name.startswith("cbir.commands")])
+def test_every_command_is_in_the_reference(group: str, commands: str) -> None:
+    prefix = " ".join(["cbir", *group.split(".")[2:]])
+    for name, target in GROUPS[group].items():
+        assert re.search(rf"^#+ {prefix} {name}$", commands, re.MULTILINE), f"{prefix} {name}"
+        module, _, attribute = target.partition(":")
+        loaded = getattr(import_module(module), attribute)
+        for command in getattr(loaded, "registered_commands", []):
+            title = command.name or command.callback.__name__.replace("_", "-")
+            whole = rf"^#+ {prefix} {name}( {re.escape(title)})?$"
+            assert re.search(whole, commands, re.MULTILINE), f"{prefix} {name} {title}"
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "meaning"),
+    [
+        ("cbir search", "--exclude-patient <str>", "Leave out the images of this patient"),
+        ("cbir index", "--profile <str>", "Encoder, descriptor"),
+        ("cbir collection delete", "--dry-run", "Say how many images"),
+        ("cbir grade slit-lamp fit", "--out", ""),
+    ],
+)
+def test_a_command_has_its_options(command: str, option: str, meaning: str, commands: str) -> None:
+    section = re.split(r"^#+ ", commands.partition(f"# {command}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+    row = next(line for line in section.splitlines() if option in line)
+    assert meaning in row
+
+
+def test_every_setting_is_in_the_reference() -> None:
+    page = settings_page()
+    for name, field in Settings.model_fields.items():
+        assert f"| `{name}` |" in page
+        assert field.description
+    assert "| `audit_failure` | open, closed | `open` |" in page
+    assert "| `oidc_issuer` | text | unset |" in page
+    assert "| `keep_originals` | true, false | `false` |" in page
+
+
+def test_every_operation_is_in_the_reference() -> None:
+    page, document = http_page(), json.loads(read("openapi.json"))
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            assert f"\n### {method.upper()} {path}\n\n**{operation['summary']}**\n" in page
+    for name in document["components"]["schemas"]:
+        assert f"\n### {name}\n" in page
+    for name in re.findall(r"\]\(#([\w-]+)\)", page):
+        assert re.search(rf"^### {name}$", page, re.MULTILINE | re.IGNORECASE), name
+
+
+def test_every_name_of_the_python_api_is_in_the_reference() -> None:
+    pages = documented("python-api") | documented("client")
+    modules = {"Client": "cbir.client.Client", "CbirError": "cbir.errors", "index": "cbir.index_folder"}
+    for name in cbir.OBJECTS:
+        assert modules.get(name, f"cbir.{name}") in pages, name
+
+
+def test_every_reranker_is_in_the_reference_and_described() -> None:
+    for member in rerank.RERANKERS:
+        assert class_path(member) in documented("rerankers")
+        assert f"`{member.name}`" in read("rerank.md")
+
+
+def test_every_descriptor_is_in_the_reference_and_described() -> None:
+    for name in descriptors.names():
+        assert class_path(type(descriptors.get(name))) in documented("descriptors")
+        assert f"`{name}`" in read("encoders.md"), name
+    for name in encoders.names():
+        assert f"`{name}`" in read("encoders.md"), name
+
+
+@pytest.mark.deep
+def test_every_loss_is_in_the_reference_and_described() -> None:
+    from cbir import losses
+
+    for name in losses.names():
+        assert f"`{name}`" in read("training.md"), name
+    names = {path.rpartition(".")[2] for path in documented("losses")}
+    assert names >= set(losses.__all__)
+
+
+def test_every_grader_is_in_the_reference_and_described() -> None:
+    for member in grading.MEMBERS:
+        assert class_path(member) in documented("graders")
+    for name in grading.all_names():
+        assert f"`{name}`" in read("grading.md"), name
