@@ -1,8 +1,11 @@
 # make demo    index synthetic radiographs (or IMAGES=folder) and serve a page to search them
 # make check   style, import contracts, types and the unit tests: under 90 seconds once installed
 # make test    every test        make bench   the benchmarks, small
+# make test-docs    follow README, docs/start.md and the guides, each in a clean clone and an empty environment (PAGES)
+# make docs    build the documentation site into site/
 # make fuzz    random bytes for everything that reads them (SECONDS=3600)
-# make lock    the exact versions of the container        make audit-deps, make sbom   their known vulnerabilities, their list
+# make lock    exact versions of dependencies        make audit-deps, make sbom   their known vulnerabilities, their list
+# make release build and check what is published, in dist/; publishes nothing
 PYTHON ?= python3
 PORT ?= 8000
 DEMO ?= demo
@@ -22,16 +25,22 @@ PARALLEL := -n auto $(FILES)
 # One more for the whole suite: many of its tests wait for a process or a deadline.
 WHOLE := -n $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)") $(FILES)
 
-.PHONY: demo check lint unit test test-again coverage test-lowest test-wheel format bench clean debian axe fuzz lock audit-deps sbom
+.PHONY: demo docs check lint unit test test-again coverage test-lowest test-wheel test-docs format bench clean debian axe fuzz lock audit-deps sbom lint-delivery release
 
+# Without bytecode of all modules, which takes longer than the rest of the installation: those that are imported get it then.
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --editable .
+	$(VENV)/bin/pip install --quiet --no-compile --editable .
 	touch $@
 
 $(VENV)/installed-test: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --editable '.[test]'
+	touch $@ $(VENV)/installed
+
+$(VENV)/installed-docs: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --editable '.[docs]'
 	touch $@ $(VENV)/installed
 
 demo: $(VENV)/installed
@@ -96,6 +105,14 @@ test-lowest: $(TOOLS)/installed
 test-wheel:
 	PYTHON=$(PYTHON) bash .ci/check-wheel
 
+# Run the code blocks of pages as they are printed, installations included: a clean clone of the last commit and an empty environment for each page.
+test-docs:
+	$(PYTHON) -m tests.docs.follow_pages $(PAGES)
+
+# Build the documentation site into site/. A warning is an error; links and anchors are checked. Nothing comes from the network.
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
+
 format: $(VENV)/installed-test
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
@@ -114,19 +131,43 @@ $(TOOLS)/installed: requirements-tools.lock
 	$(TOOLS)/bin/pip install --quiet --require-hashes --requirement requirements-tools.lock
 	touch $@
 
-# Versions and hashes of what the container installs, and of the tools. Keeps versions that still fit; UPGRADE=--upgrade takes the newest.
+# Versions and hashes of all extras, of what builds, and of the tools. Keeps versions that still fit; UPGRADE=--upgrade takes the newest.
 lock: $(TOOLS)/installed
-	$(UV) $(UPGRADE) --output-file requirements.lock pyproject.toml
-	sed -n 's/^requires = \["\(.*\)"\]/\1/p' pyproject.toml | $(UV) $(UPGRADE) --output-file requirements-build.lock -
+	$(UV) $(UPGRADE) --extra all --output-file requirements.lock pyproject.toml
+	$(UV) $(UPGRADE) --output-file requirements-build.lock --group build
 	$(UV) $(UPGRADE) --output-file requirements-tools.lock --group tools
 
 # Asks PyPI for known vulnerabilities of the versions in the lock files.
 audit-deps: $(TOOLS)/installed
 	$(TOOLS)/bin/pip-audit --strict --require-hashes --disable-pip --requirement requirements.lock --requirement requirements-build.lock --requirement requirements-tools.lock
 
-# Software bill of materials of the container, CycloneDX.
+# Software bill of materials of the container with its default extras, CycloneDX.
+SBOM ?= sbom.json
+EXTRAS := $(shell sed -n 's/^ARG EXTRAS=//p' Dockerfile | tr ',' ' ')
 sbom: $(TOOLS)/installed
-	$(TOOLS)/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-file sbom.json
+	@mkdir -p build
+	$(UV) $(EXTRAS:%=--extra %) --constraint requirements.lock --output-file build/image.lock pyproject.toml
+	$(TOOLS)/bin/cyclonedx-py requirements build/image.lock --pyproject pyproject.toml --output-reproducible --output-file $(SBOM)
+
+# Dockerfile, compose files and workflows.
+lint-delivery: $(TOOLS)/installed
+	$(TOOLS)/bin/hadolint Dockerfile
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml deploy/compose.*.yaml
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(TOOLS)/bin/zizmor --offline --quiet .github/workflows
+
+# Build and check what is published; publish nothing. TAGGED=--tagged: the commit must have its tag.
+VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' cbir/__init__.py)
+release: $(TOOLS)/installed
+	$(TOOLS)/bin/python -m release.source_state $(TAGGED)
+	$(MAKE) --no-print-directory lint-delivery
+	PATH="$(abspath $(TOOLS))/bin:$$PATH" bash .ci/build-distributions dist
+	bash .ci/smoke-test dist/cbir-$(VERSION)-py3-none-any.whl
+	bash .ci/smoke-test dist/cbir-$(VERSION).tar.gz
+	$(MAKE) --no-print-directory sbom SBOM=dist/cbir-$(VERSION).cdx.json
+	$(TOOLS)/bin/python -m release.changelog $(VERSION) > dist/RELEASE_NOTES.md
+	cd dist && sha256sum cbir-* > SHA256SUMS
+	@sed 's/VERSION/$(VERSION)/g' .ci/publish-commands
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest $(TOOLS) sbom.json fuzz-findings $(DEMO) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage*
+	rm -rf build site $(VENV) $(VENV)-lowest $(TOOLS) sbom.json fuzz-findings $(DEMO) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage*

@@ -61,7 +61,7 @@ def test_installations_name_what_exists(page: Path) -> None:
         elif "pip" in command:
             assert words[0] == "install"
             for requirement in words[1:]:
-                folder, extras = re.fullmatch(r"(\.)(?:\[([\w,]+)\])?", requirement).groups()
+                extras = re.fullmatch(r"\.(?:\[([\w,]+)\])?", requirement)[1]
                 assert set((extras or "").split(",")) <= {"", *PROJECT["optional-dependencies"]}
 
 

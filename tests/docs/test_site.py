@@ -12,7 +12,7 @@ import yaml
 from playwright.sync_api import Page, Request, sync_playwright
 
 from docs_site.source_pages import ROOT, rewrite_links
-from tests.e2e.browsing import CHROMIUM
+from tests.e2e.conftest import CHROMIUM
 
 LOADED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?\s(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
 
@@ -47,12 +47,12 @@ def test_pages_load_nothing_from_other_origins(site: Path) -> None:
 
 @pytest.fixture
 def page() -> Iterator[Page]:
-    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=CHROMIUM) as browser:
+    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"]) as browser:
         yield browser.new_page()
 
 
 @pytest.mark.e2e
-@pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="needs Chromium")
+@pytest.mark.skipif(not CHROMIUM.exists(), reason="needs Chromium")
 def test_the_search_works_in_a_folder_without_a_server(site: Path, page: Page) -> None:
     elsewhere = []
 
