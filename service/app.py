@@ -14,17 +14,20 @@ from cbir.settings import Settings
 from service.access import auth, login, oidc_login, security
 from service.api import (
     add_routes,
+    batch_routes,
     collection_routes,
     docs_routes,
     grade_routes,
     health_routes,
     image_routes,
     job_routes,
+    label_routes,
     metrics_routes,
     reranker_routes,
     search_routes,
     similar_routes,
     stow_routes,
+    vector_routes,
 )
 from service.collections.app_state import EXTENSION, AppState
 from service.http import compression, problems
@@ -74,6 +77,9 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     auth.install(app, settings)
     for part in (
         search_routes,
+        batch_routes,
+        label_routes,
+        vector_routes,
         reranker_routes,
         add_routes,
         collection_routes,

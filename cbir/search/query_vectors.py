@@ -25,7 +25,7 @@ def check_vectors(vector: Any, profile: Profile) -> Floats:
     Raises
     ------
     InvalidInput
-        For another number of values, values that are not finite in float32, and no vector at all.
+        For another number of values, values whose squares are not finite in float32, and no vector at all.
     """
     dimensions = vector_format(profile).dimensions
     expected = f"vector: the profile {profile.name} has vectors of {dimensions} finite numbers"
@@ -37,8 +37,8 @@ def check_vectors(vector: Any, profile: Profile) -> Floats:
     if vectors.ndim != 2 or not len(vectors) or vectors.shape[1] != dimensions:
         given = "x".join(map(str, np.shape(vector))) or "a single number"
         raise InvalidInput(f"{expected}, not {given}")
-    if not np.isfinite(vectors).all():
-        raise InvalidInput(f"{expected}, and one of these is not finite in 32 bits")
+    if len(vectors_not_finite(vectors)):
+        raise InvalidInput(f"{expected}, and the squares of these are not finite in 32 bits")
     return vectors
 
 

@@ -21,7 +21,7 @@ from service.access.security import SAFE_METHODS, allow_frames, is_loopback
 from service.access.sessions import Sessions, User
 from service.access.tokens import TokenStore, TokensUnreadable
 from service.http import request_body
-from service.http.problems import problem_response
+from service.http.problems import TooManyRequests, problem_response
 
 EXTENSION = "cbir-access"
 CSRF_HEADER = "X-CSRF-Token"
@@ -108,9 +108,19 @@ def _authorise() -> Response | None:
     return _refuse_without_audit(control)
 
 
+def count_request() -> None:
+    """Count one more request of the caller, for one that does the work of several; raises TooManyRequests."""
+    control, caller = access_control(), current_caller()
+    if caller and (wait := control.requests.seconds_to_wait(caller.actor)):
+        raise TooManyRequests(_rate_text(control, wait), retry_after=wait)
+
+
+def _rate_text(control: AccessControl, wait: int) -> str:
+    return f"more than {control.requests.per_minute} requests per minute; try again in {wait} seconds"
+
+
 def _too_many_requests(control: AccessControl, wait: int) -> Response:
-    detail = f"more than {control.requests.per_minute} requests per minute; try again in {wait} seconds"
-    response = problem_response(HTTPStatus.TOO_MANY_REQUESTS, detail)
+    response = problem_response(HTTPStatus.TOO_MANY_REQUESTS, _rate_text(control, wait))
     response.headers["Retry-After"] = str(wait)
     return response
 

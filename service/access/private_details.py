@@ -30,8 +30,13 @@ def public_text(error: CbirError) -> str:
     return str(error) if public is None or has_admin_rights() else public
 
 
-def _handle(error: CbirError) -> Response:
+def logged_public_text(error: CbirError) -> str:
+    """Return the message of `error` that the caller may see; log it where that says less."""
     text = public_text(error)
     if text != str(error):
         log.warning("%s", error)
-    return error_response(error, text)
+    return text
+
+
+def _handle(error: CbirError) -> Response:
+    return error_response(error, logged_public_text(error))

@@ -24,7 +24,8 @@ from service.api.operations import IMAGE_FILES, operation
 from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle
 from service.http.problems import Conflict, Malformed, error_location
-from service.http.request_params import JSON, request_parameters, uploaded_files
+from service.http.request_params import JSON, request_parameters
+from service.http.uploaded_files import uploaded_files
 from service.ingest.uploads import describe_uploads
 
 blueprint = Blueprint("add", __name__, url_prefix="/v1/images")

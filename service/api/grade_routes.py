@@ -12,6 +12,7 @@ from service.api.operations import IMAGE_FILES, json_response, operation
 from service.collections.app_state import current_state
 from service.http import request_params
 from service.http.query_deadline import query_deadline
+from service.http.uploaded_files import uploaded_file
 from service.ingest.uploads import describe_upload
 
 blueprint = Blueprint("grade", __name__, url_prefix="/v1")
@@ -72,7 +73,7 @@ def post_grade() -> Response:
         if request.mimetype == request_params.JSON:
             params = request_params.request_parameters(GradeById)
         else:
-            data = request_params.uploaded_file(state.settings)
+            data = uploaded_file(state.settings)
             params = request_params.request_parameters(GradeByImage)
             check_patient(params.exclude_patient)
         collection = state.searcher(params.collection).collection

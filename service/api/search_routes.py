@@ -7,6 +7,7 @@ from service.api.operations import IMAGE_FILES, SERIES_FILES, json_response, ope
 from service.api.run_search import search_by_id, search_by_upload
 from service.collections.app_state import current_state
 from service.http import request_params
+from service.http.uploaded_files import uploaded_examples, uploaded_file
 from service.ingest.uploads import render_upload
 
 blueprint = Blueprint("api", __name__, url_prefix="/v1")
@@ -43,7 +44,7 @@ def post_search() -> Response:
         if request.mimetype == request_params.JSON:
             answer = search_by_id(state, request_params.request_parameters(request_params.ById))
         else:
-            files = request_params.uploaded_examples(state.settings)
+            files = uploaded_examples(state.settings)
             by_image = request_params.request_parameters(request_params.ByImage)
             answer = search_by_upload(state, files, by_image)
     return json_response(answer)
@@ -68,7 +69,7 @@ def post_render() -> Response:
     """
     state = current_state()
     with state.concurrency.admit():
-        data = request_params.uploaded_file(state.settings)
+        data = uploaded_file(state.settings)
         params = request_params.request_parameters(request_params.Rendering)
         image = render_upload(state.decoders, data, params, RENDERED_SIDE)
     response = Response(image.data, mimetype="image/png")

@@ -7,6 +7,7 @@ import os
 import traceback
 from contextlib import ExitStack
 from http import HTTPStatus
+from typing import Any
 
 from flask import Flask, Response
 from werkzeug.exceptions import HTTPException
@@ -105,6 +106,13 @@ def problem_json(status: HTTPStatus, detail: str, kind: str | None = None) -> st
     title = KINDS[name].title if name else status.phrase
     type_ = problem_type(name) if name else "about:blank"
     return json.dumps({"type": type_, "title": title, "status": int(status), "detail": detail})
+
+
+def problem_details(error: CbirError, detail: str) -> dict[str, Any]:
+    """Return the problem details of `error` with the message `detail`."""
+    kind = _kind(error)
+    details: dict[str, Any] = json.loads(problem_json(KINDS[kind].status, detail, kind))
+    return details
 
 
 def problem_response(status: HTTPStatus, detail: str, kind: str | None = None) -> Response:
