@@ -24,9 +24,11 @@ from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.ranking import RankingList, rank, top_k
 from cbir.rerank import negatives
-from cbir.rerank.eprf import SHARPNESS
+from cbir.rerank.eprf import SHARPNESS, Eprf
 from cbir.rerank.kernel_width import kernel_gamma
+from cbir.rerank.reranker import Reranker
 from cbir.rerank.top_hits import rerank_top
+from cbir.store.profile import PROJECTED_EPRF
 from cbir.threads import cores
 
 CLUSTERS = 200
@@ -73,21 +75,20 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return (time.perf_counter() - started) * 1000, result
 
 
-def measure(gallery: Gallery, method: str, queries: list[int], k: int) -> dict[str, float]:
+def measure(gallery: Gallery, reranker: Reranker, queries: list[int], k: int) -> dict[str, float]:
     """Return median and 95th percentile over queries with images of the gallery, which are left out of their lists.
 
     Parameters
     ----------
     gallery : Gallery
         Vectors.
-    method : str
-        Name of the re-ranker.
+    reranker : Reranker
+        Method with its parameters.
     queries : list of int
         Rows to search with.
     k : int
         Number of hits.
     """
-    reranker = rerank.get(method)
     stages: dict[str, list[float]] = {name: [] for name in ("total", "rank", "rerank", "all", "cpu")}
     for row in [queries[0], *queries]:  # the first one warms up
         query = gallery.vectors(np.array([row]))[0]
@@ -105,21 +106,23 @@ def measure(gallery: Gallery, method: str, queries: list[int], k: int) -> dict[s
     return medians | {"p95_ms": float(np.percentile(stages["total"][1:], 95))}
 
 
-def measure_filters(gallery: Gallery, method: str, queries: list[int], shares: list[float]) -> list[Any]:
+def measure_filters(
+    gallery: Gallery, reranker: Reranker, queries: list[int], shares: list[float]
+) -> list[Any]:
     """Compare queries behind a random filter with the same queries without one, in turns.
 
     Parameters
     ----------
     gallery : Gallery
         Vectors.
-    method : str
-        Name of the re-ranker.
+    reranker : Reranker
+        Method with its parameters.
     queries : list of int
         Rows to search with.
     shares : list of float
         Shares of the images that pass a filter.
     """
-    reranker, everything = rerank.get(method), np.arange(len(gallery))
+    everything, method = np.arange(len(gallery)), reranker.name
     passing = [np.random.default_rng(2).random(len(gallery)) < share for share in shares]
     times: list[list[float]] = [[] for _ in range(len(shares) + 1)]
     for row in [queries[0], *queries]:
@@ -151,8 +154,9 @@ def measure_filters(gallery: Gallery, method: str, queries: list[int], shares: l
 
 
 def obvious(
-    query: NDArray[np.float32], gallery: Gallery, row: int, method: str, similarities: NDArray[np.float32]
-) -> NDArray[np.floating]:
+    query: NDArray[np.float32], gallery: Gallery, row: int, reranker: Reranker,
+    similarities: NDArray[np.float32],
+) -> NDArray[np.floating]:  # fmt: skip
     """Score all images but one by the paper, in the plainest way.
 
     Parameters
@@ -163,13 +167,13 @@ def obvious(
         Vectors.
     row : int
         Row of the query, which is left out.
-    method : str
-        Name of the re-ranker.
+    reranker : Reranker
+        Method with its parameters; `sure` has no effect.
     similarities : (n - 1,) float32
         Similarities of the fast list. They replace equal ones here, since other last bits would change the order of
         near ties and with it the negatives.
     """
-    p = rerank.get("eprf").parameters
+    p, method = reranker.parameters, reranker.name
     vectors = np.delete(gallery.blocks[0], row, axis=0)
     distances = np.linalg.norm(vectors - query, axis=1)
     scores = 1 - (distances - distances.min()) / np.ptp(distances)
@@ -215,21 +219,21 @@ def obvious(
         probability = np.mean([1 / (1 + np.exp(-f)) for f in decisions], axis=0)
         relevance = p["alpha"] * probability + (1 - p["alpha"]) * np.array([rho(i) for i in positives])
         membership = np.clip(relevance, 0.01, 1)
-    return sum(train(d, membership).decision_function(vectors) for d in negative_sets[p["T1"] :])
+    sums = sum(train(d, membership).decision_function(vectors) for d in negative_sets[p["T1"] :])
+    return np.asarray(sums + p["T2"] * p["closeness"] * scores)
 
 
-def compare(gallery: Gallery, method: str, row: int, k: int) -> dict[str, Any]:
-    """Time the plain implementation of `method` with the query at `row` of `gallery`, and compare the k best."""
+def compare(gallery: Gallery, reranker: Reranker, row: int, k: int) -> dict[str, Any]:
+    """Time the plain implementation of `reranker` with the query at `row` of `gallery`, and compare the k best."""
     query = gallery.vectors(np.array([row]))[0]
     others = np.delete(np.arange(len(gallery)), row)
     ranking: RankingList = rank(query, gallery, others)
-    scores = rerank.get(method)(query, ranking, gallery).scores
-    ms, expected = timed(lambda: obvious(query, gallery, row, method, ranking.similarities))
+    if isinstance(reranker, Eprf):
+        reranker = replace(reranker, sure=0.0)
+    scores = reranker(query, ranking, gallery).scores
+    ms, expected = timed(lambda: obvious(query, gallery, row, reranker, ranking.similarities))
     head = top_k(scores, k)
-    same_head = (
-        ranking.rows[head].tolist()
-        == rerank_top(rerank.get(method), query, ranking, gallery, k).rows.tolist()
-    )
+    same_head = ranking.rows[head].tolist() == rerank_top(reranker, query, ranking, gallery, k).rows.tolist()
     swapped = expected[head][1:] - expected[head][:-1]  # above 0 where the obvious order differs
     difference = float(np.abs(scores - expected).max())
     # Two answers agree when only scores this close change places.
@@ -246,6 +250,9 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--dimensions", type=int, default=168)
     parser.add_argument("--projected", action="store_true", help="vectors like those of an encoder")
+    parser.add_argument(
+        "--stored", action="store_true", help="with the settings that new collections of an encoder store"
+    )
     parser.add_argument("--queries", type=int, default=20)
     parser.add_argument("--methods", nargs="+", choices=rerank.names(), default=rerank.names())
     parser.add_argument("--k", type=int, default=1000, help="number of hits")
@@ -260,6 +267,8 @@ def main() -> None:
     print(f"{cores()} cores, numpy {np.__version__}, BLAS kernels {blas[0]}, {options.dimensions} dimensions")
     print(f"{'images':>9} {'method':<12} {'median':>8} {'p95':>8} {'rank':>7} {'rerank':>8} "
           f"{'all':>10} {'obvious':>9} {'ratio':>6} same  extra MB memory   cpu ms")  # fmt: skip
+    stored = PROJECTED_EPRF if options.stored else {}
+    rerankers = {method: rerank.get_tuned(method, stored, {}) for method in options.methods}
     results = []
     for n in options.sizes:
         gallery = collection(n, options.dimensions, options.projected)
@@ -272,7 +281,7 @@ def main() -> None:
         before = memory_mb("VmRSS")
         of_size: list[dict[str, Any]] = []
         for method in options.methods:
-            row = {"images": n, "method": method} | measure(gallery, method, queries, options.k)
+            row = {"images": n, "method": method} | measure(gallery, rerankers[method], queries, options.k)
             row["extra_mb"] = memory_mb("VmHWM") - before
             row["memory"] = 1 + row["extra_mb"] * 1e6 / gallery.blocks[0].nbytes
             targets = TARGETS_MS if method == "eprf" else TARGETS_OF_OTHERS_MS
@@ -282,12 +291,12 @@ def main() -> None:
             of_size.append(row)
         for row in of_size:  # after the others, because the plain implementation leaves memory allocated
             if n <= options.obvious and row["method"] in OBVIOUS:
-                row |= compare(gallery, row["method"], queries[0], options.k)
+                row |= compare(gallery, rerankers[row["method"]], queries[0], options.k)
                 row["ratio"] = row["obvious_ms"] / row["total_ms"]
             print_row(row)
         results += of_size
         for method in options.methods if options.filters else []:
-            results += measure_filters(gallery, method, queries, options.filters)
+            results += measure_filters(gallery, rerankers[method], queries, options.filters)
     print(
         json.dumps({"bench": "query", "cores": cores(), "dimensions": options.dimensions, "results": results})
     )

@@ -97,8 +97,8 @@ def top_k(scores: Scores, count: int) -> NDArray[np.int64]:
     count = min(count, len(scores))
     if count <= 0:
         return np.empty(0, np.int64)
-    if count == len(scores):
-        return _descending(scores)
+    if 2 * count > len(scores):  # selecting them first would take longer
+        return _descending(scores)[:count]
     large = large_values(scores, count)
     if large is not None and count <= len(large) < len(scores):
         return large[top_k(scores[large], count)]

@@ -10,14 +10,10 @@ from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import squared_distances
 from cbir.gallery.ranking import RankingList, rank
 from cbir.gallery.vector_blocks import Floats, Rows, Scores, spread_rows
+from cbir.rerank.best_sums import find_best_sums
 from cbir.rerank.diffusion_graph import DiffusionGraph
 from cbir.rerank.kernel_expansion import KernelExpansion
 from cbir.rerank.negatives import draw_negatives
-
-BEST_SHARE = 0.005  # of a list: to find more than this, all values of an expansion are computed
-NARROW_MARGIN = (
-    1e-3  # where previous scores change sums by more, few images can be ruled out without their values
-)
 
 Array = Any  # an array of the backend: numpy.ndarray or torch.Tensor
 
@@ -112,13 +108,8 @@ class Backend:
             Their new scores.
         """
         rows = self.ranking.rows
-        margin = weight * float(np.ptp(scores)) if len(rows) else 0.0
-        if self.k < BEST_SHARE * len(rows) and margin <= NARROW_MARGIN:
-            positions, values = expansion.best_values(self.gallery, rows, self.k, margin)
-            return rows[positions], values + np.float64(weight) * scores[positions]
-        sums = expansion.values(self.gallery, rows).astype(np.float64)
-        sums += weight * scores
-        return rows, sums
+        positions, sums = find_best_sums(expansion, self.gallery, rows, self.k, scores, weight)
+        return rows[positions], sums
 
     def graph_distances(self) -> tuple[DiffusionGraph, Array]:
         """Return the k-NN graph and squared distances (nodes,), infinite for rows that nothing flows through."""

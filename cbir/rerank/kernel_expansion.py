@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
@@ -68,14 +67,29 @@ class KernelExpansion:
         used = np.abs(coefficients) > 1e-12 * np.abs(self.coefficients).max(initial=0.0)
         return KernelExpansion(self.vectors[first[used]], coefficients[used], self.bias, self.gamma)
 
-    def values(self, gallery: Gallery, rows: Rows) -> Floats:
-        """Return the values (m,) float32 at `rows` (ascending) of `gallery`: one product in float32, on all cores.
+    def values(self, gallery: Gallery, rows: Rows, added: Floats | None = None) -> Floats:
+        """Compute the values at rows of a gallery: one product in float32, on all cores.
 
-        The largest REFINED values are recomputed in float64, so that the head of a ranking does not depend on how a
-        product was split, and equal vectors tie; all values, if they differ by no more than rounding.
+        The REFINED values that are the largest with `added` are recomputed in float64, so that the head of a ranking
+        does not depend on how a product was split, and equal vectors tie; all values, if they differ by no more than
+        rounding.
+
+        Parameters
+        ----------
+        gallery : Gallery
+            Vectors of the collection.
+        rows : (m,) int64
+            Gallery rows, ascending.
+        added : (m,) float32, optional
+            Scores that the caller adds to the values.
+
+        Returns
+        -------
+        (m,) float32
+            Values of the expansion, without `added`.
         """
-        scores = self._approximate(gallery, rows)
-        refined = top_k(scores, REFINED)
+        scores = self.approximate(gallery, rows)
+        refined = top_k(scores if added is None else scores + added, REFINED)
         if len(refined) and scores.max() - scores.min() <= self.rounding(gallery, rows):
             refined = np.arange(len(rows))
         for start in range(0, len(refined), CHUNK):
@@ -94,55 +108,13 @@ class KernelExpansion:
         share = min(1.0, ROUNDING * exponents)
         return float(share * np.abs(self.coefficients).sum() + ROUNDING * abs(self.bias))
 
-    def best_values(
-        self, gallery: Gallery, rows: Rows, k: int, margin: float = 0.0
-    ) -> tuple[NDArray[np.int64], Floats]:
-        """Find the largest values without computing all of them.
-
-        Vectors with negative coefficients can only lower a value, so those with positive ones, few in an ensemble
-        with many negative examples, bound it from above; only rows whose bound reaches the k-th best are computed.
-        Where more than REFINED are as good as the k-th best but for rounding, all are, so that the answer does not
-        depend on k.
-
-        Parameters
-        ----------
-        gallery : Gallery
-            Vectors of the collection.
-        rows : (m,) int64
-            Gallery rows, ascending.
-        k : int
-            Number of largest values to find.
-        margin : float
-            Find those too that are lower than the k-th largest by no more than this, at least 0.
-
-        Returns
-        -------
-        positions : (r,) int64
-            Ascending places in `rows`, those of the k largest values among them.
-        values : (r,) float32
-            Their values, as `values` returns them.
-        """
-        if not len(rows) or not k:
-            return np.empty(0, np.int64), np.empty(0, np.float32)
-        margin += 2.0 * self.rounding(gallery, rows)
-        rising = self.coefficients > 0.0
-        bound = KernelExpansion(self.vectors[rising], self.coefficients[rising], self.bias, self.gamma)
-        bounds = bound._approximate(gallery, rows)
-        least = self._approximate(gallery, rows[np.sort(top_k(bounds, k))]).min()
-        positions = np.flatnonzero(bounds >= least - margin)
-        values = self._approximate(gallery, rows[positions])
-        last = values[top_k(values, k)].min()
-        positions, values = positions[values >= last - margin], values[values >= last - margin]
-        if np.count_nonzero(values <= last + margin) > REFINED:
-            return np.arange(len(rows)), self.values(gallery, rows)
-        return positions, self.exact_values(gallery.vectors(rows[positions])).astype(np.float32)
-
     def exact_values(self, images: Floats) -> Doubles:
         """Return the values (m,) float64 at `images` (m, d)."""
         centre = self.vectors.mean(axis=0) if len(self.vectors) else np.zeros(images.shape[1])
         return kernel(images, self.vectors, self.gamma, centre) @ self.coefficients + self.bias
 
-    def _approximate(self, gallery: Gallery, rows: Rows) -> Floats:
+    def approximate(self, gallery: Gallery, rows: Rows) -> Floats:
+        """Return the values (m,) at `rows` (ascending) of `gallery`, off by `rounding` at most."""
         scores = np.empty(len(rows), np.float32)
         # -gamma |x - v|^2 = 2 gamma x.v - gamma |v|^2 - gamma |x|^2
         gamma = np.float32(self.gamma)

@@ -90,10 +90,8 @@ class SureExamples:
             rho = references.correlations(gallery.vectors(pseudo))
             relevance = method.memberships(training_sets, rho, self._memberships(relevance[:0]))
         rankers = training_sets.train(slice(method.T1, None), method.C, self._memberships(relevance))
-        sums = rankers.sum().values(gallery, ranking.rows) + method.previous_weight * scores.astype(
-            np.float64
-        )
         backend = Backend(self.examples[0], ranking, gallery)
+        _, sums = backend.add_expansion(rankers.sum(), scores, method.previous_weight)
         _, kept = place_sure_first(backend, ranking.rows, sums, method.sure, self.judged)
         return ProbabilityScores(kept, notes=notes)
 
@@ -112,8 +110,8 @@ class SureExamples:
         if training_sets is None:
             return Reranked(scores, notes=notes)
         svms = training_sets.train(slice(None), method.C, self._memberships(np.ones(len(pseudo))))
-        sums = svms.sum().values(gallery, ranking.rows).astype(np.float64)
-        return ProbabilityScores(sums + TIE * scores, notes=notes)
+        _, sums = Backend(self.examples[0], ranking, gallery).add_expansion(svms.sum(), scores, TIE)
+        return ProbabilityScores(sums, notes=notes)
 
     def _choose(
         self,

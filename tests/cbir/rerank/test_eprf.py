@@ -15,6 +15,7 @@ from cbir.gallery.ranking import RankingList, rank
 from cbir.rerank import negatives
 from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.rerank.top_hits import rerank_top
+from cbir.store.profile import PROJECTED_EPRF
 
 METHODS = {
     "eprf": (True, True),
@@ -251,6 +252,26 @@ def test_the_best_of_a_short_answer_are_those_of_the_whole_list(closeness):
         plain = rerank.get("eprf", closeness=closeness)(query, ranking, gallery).scores
         moved += int(np.argmax(plain) != whole.rows[0])
     assert moved > 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=6, deadline=None)
+@given(seed=st.integers(0, 10_000), k=st.integers(1, 40))
+def test_short_answers_by_stored_settings_are_the_head_of_the_paper_s_order(method, seed, k):
+    """With a wide kernel and `closeness` only images that can be among the k best are scored."""
+    vectors = clustered(seed, 500, 16)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    gallery, query = gallery_of(vectors), vectors[0] + vectors[1]
+    query /= np.linalg.norm(query)
+    ranking = rank(query, gallery)
+    stored = PROJECTED_EPRF["fuzzy-eprf" if method == "fuzzy-eprf" else "eprf"] | {"sure": 0.0, "N": 30}
+    reranker = rerank.get(method, **stored)
+    hits = rerank_top(reranker, query, ranking, gallery, k)
+    expected = np.array(reference(query, ranking, vectors, reranker.parameters, *METHODS[method]))
+    tolerance = 1e-5 * max(reranker.parameters["C"], 1.0)
+    best = -np.sort(-expected)[:k]
+    np.testing.assert_allclose(hits.scores, best, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(expected[hits.rows], best, rtol=0, atol=2 * tolerance)
 
 
 def reranked(query: np.ndarray, gallery: Gallery, **parameters: float) -> np.ndarray:

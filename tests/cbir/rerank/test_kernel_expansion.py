@@ -85,43 +85,16 @@ def test_kernel_of_equal_vectors_is_one():
     np.testing.assert_allclose(similar, similar.T)
 
 
-@pytest.mark.parametrize("k", [0, 1, 20, 900, 2000])
-@pytest.mark.parametrize("gamma", [0.1, 1.0, 40.0])  # with 40 the factors of the kernel are computed together
-def test_best_values_are_those_of_all_values(k, gamma):
-    random = np.random.default_rng(4)
-    expansion = example(random, 30, 16, gamma)
-    vectors = random.standard_normal((2000, 16)).astype(np.float32)
-    vectors[5] = vectors[1500]
-    gallery, rows = Gallery((vectors[:700], vectors[700:]), np.arange(2000)), np.arange(1, 2000)
-    positions, values = expansion.best_values(gallery, rows, k)
-    every = obvious(expansion, vectors[rows])
-    np.testing.assert_allclose(values, every[positions], atol=1e-5)
-    assert np.all(np.diff(positions) > 0)
-    assert np.isin(np.argsort(-every, kind="stable")[:k], positions).all()
-
-
-@pytest.mark.parametrize(("k", "most"), [(20, 100), (REFINED + 100, 2000)])
-def test_best_values_leave_out_what_cannot_be_among_them(k, most):
-    random = np.random.default_rng(5)
-    vectors = random.standard_normal((5000, 32)).astype(np.float32)
-    near, far = vectors[:6] + 0.1, random.standard_normal((60, 32)).astype(np.float32) * 3
-    expansion = KernelExpansion(np.vstack([near, far]), np.repeat([1.0, -0.1], [6, 60]), 0.0, 2 / 32)
-    positions, _ = expansion.best_values(Gallery((vectors,), np.arange(5000)), np.arange(5000), k)
-    assert k <= len(positions) < most
-
-
-@pytest.mark.parametrize(("copies", "found"), [(REFINED, REFINED), (REFINED + 1, 2000)])
-def test_best_values_are_all_where_too_many_are_equal(copies, found):
-    """Selecting among copies by rounding would answer otherwise for another k."""
-    random = np.random.default_rng(8)
-    vectors = random.standard_normal((2000, 16)).astype(np.float32)
-    vectors[-copies:] = vectors[-1]
-    gallery, rows = Gallery((vectors,), np.arange(2000)), np.arange(2000)
-    expansion = KernelExpansion(vectors[-1:], np.ones(1), 0.0, 1.0)
-    for k in (1, 9):
-        positions, values = expansion.best_values(gallery, rows, k)
-        assert len(positions) == found
-        np.testing.assert_array_equal(values, expansion.values(gallery, rows)[positions])
+def test_the_refined_values_are_those_that_are_largest_with_what_is_added():
+    random = np.random.default_rng(9)
+    expansion = example(random, 30, 16, 1.0)
+    vectors = random.standard_normal((3000, 16)).astype(np.float32)
+    gallery, rows = Gallery((vectors,), np.arange(3000)), np.arange(3000)
+    added = random.permutation(3000).astype(np.float32)
+    head = np.argsort(-added)[: REFINED - 1]
+    exact = expansion.exact_values(vectors[head]).astype(np.float32)
+    assert np.array_equal(expansion.values(gallery, rows, added)[head], exact)
+    assert not np.array_equal(expansion.values(gallery, rows)[head], exact)
 
 
 @pytest.mark.parametrize("centre", [0.0, 100.0])
@@ -130,15 +103,5 @@ def test_rounding_bounds_the_error_of_values_in_float32(centre):
     vectors = (random.standard_normal((3000, 64)) + centre).astype(np.float32)
     gallery, rows = Gallery((vectors,), np.arange(3000)), np.arange(3000)
     expansion = KernelExpansion(vectors[:40], random.standard_normal(40), 3.0, 15 / 128)
-    error = np.abs(expansion._approximate(gallery, rows) - obvious(expansion, vectors)).max()
+    error = np.abs(expansion.approximate(gallery, rows) - obvious(expansion, vectors)).max()
     assert error < expansion.rounding(gallery, rows) < 1e4 * error
-
-
-@pytest.mark.parametrize("vectors", [np.ones((0, 4), np.float32), np.ones((1, 4), np.float32)])
-def test_best_values_of_hardly_any_image(vectors):
-    expansion = example(np.random.default_rng(6), 3, 4, 1.0)
-    positions, values = expansion.best_values(
-        Gallery((vectors,), np.arange(len(vectors))), np.arange(len(vectors)), 5
-    )
-    assert positions.tolist() == list(range(len(vectors)))
-    np.testing.assert_allclose(values, obvious(expansion, vectors), atol=1e-6)
