@@ -111,7 +111,7 @@ test-docs:
 
 # Build the documentation site into site/. A warning is an error; links and anchors are checked. Nothing comes from the network.
 docs: $(VENV)/installed-docs
-	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict
 
 format: $(VENV)/installed-test
 	$(VENV)/bin/ruff check --fix .
