@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.evaluation.label_agreement import measure_agreement
 from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, read_labelled_rows, score_query
 from cbir.gallery.gallery import Gallery
 from cbir.rerank import get_tuned
@@ -19,6 +20,9 @@ from cbir.threads import OneBlasThread
 LEAST_LABELLED = 100  # images in classes of two or more; with fewer the comparison is left to chance
 LEAST_MEAN_CLASS = 3.0  # images; labels that nearly every image has for itself say nothing about relevance
 MOST_QUERIES, LEAST_QUERIES = 150, 50
+LEAST_SEARCHES, MOST_SEARCHES = 100, 500  # in which agreement is counted
+SEARCHED = 4_000_000  # such searches times images, about
+KEYS = 50  # labels that it is counted for
 COMPARED = 2_000_000  # queries times images, about: a second on one core for a method that reads all vectors
 USUAL_LABEL = "label"  # the key that commands take by default
 CLEAR_SUM, CLEAR_AP = (
@@ -54,8 +58,13 @@ def choose(collection: Collection, label_key: str | None = None) -> AutoChoice:
     Returns
     -------
     AutoChoice
-        The descriptor's default where fewer than LEAST_LABELLED images share a label.
+        The descriptor's default where fewer than LEAST_LABELLED images share a label. With how often its answers
+        agree rightly.
     """
+    return with_agreement(collection, _choose(collection, label_key))
+
+
+def _choose(collection: Collection, label_key: str | None) -> AutoChoice:
     view = collection.view()
     default = replace(
         default_choice(collection.profile.descriptor, len(view)),
@@ -87,6 +96,19 @@ def choose(collection: Collection, label_key: str | None = None) -> AutoChoice:
     if method != NoReranking.name:
         reason += f"; without re-ranking {_quality(means[CANDIDATES.index(PLAIN)])}"
     return replace(default, method=method, reason=reason, parameters=parameters)
+
+
+def with_agreement(collection: Collection, choice: AutoChoice) -> AutoChoice:
+    """Return the choice with how often its answers agree rightly, for each label that classes share."""
+    view = collection.view()
+    labels = {
+        key: read_labelled_rows(collection, view, key) for key in sorted(collection.label_keys())[:KEYS]
+    }
+    labels = {key: each for key, each in labels.items() if _has_classes(each)}
+    reranker = get_tuned(choice.method, collection.profile.rerank, choice.parameters)
+    queries = int(np.clip(SEARCHED // max(len(view), 1), LEAST_SEARCHES, MOST_SEARCHES))
+    with OneBlasThread():
+        return replace(choice, agreement=measure_agreement(view.gallery, labels, reranker, queries))
 
 
 def best_candidate(scored: Quality, usual: int, plain: int) -> int:
@@ -163,18 +185,23 @@ def labelled_rows(
     found: list[tuple[int, str, LabelledRows]] = []
     for key in keys:
         labelled = read_labelled_rows(collection, view, key)
-        sizes = np.bincount(labelled.label[labelled.label >= 0], minlength=1)
-        shared = sizes[sizes > 1]
-        usable = (
-            len(shared) > 1
-            and shared.sum() >= LEAST_LABELLED
-            and sizes.sum() >= LEAST_MEAN_CLASS * np.count_nonzero(sizes)
-        )
-        if usable:
-            found.append((len(shared), key, labelled))
+        if _has_classes(labelled):
+            sizes = np.bincount(labelled.label[labelled.label >= 0])
+            found.append((int(np.count_nonzero(sizes > 1)), key, labelled))
             if key == USUAL_LABEL:
                 break
     if not found:
         return None
     _, key, labelled = max(found, key=lambda each: each[0])
     return key, labelled
+
+
+def _has_classes(labelled: LabelledRows) -> bool:
+    """Return whether enough images share a value of the label, and do not nearly all have one for themselves."""
+    sizes = np.bincount(labelled.label[labelled.label >= 0], minlength=1)
+    shared = sizes[sizes > 1]
+    return bool(
+        len(shared) > 1
+        and shared.sum() >= LEAST_LABELLED
+        and sizes.sum() >= LEAST_MEAN_CLASS * np.count_nonzero(sizes)
+    )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cbir.cancellation import checkpoint, run_to_end
 from cbir.gallery.candidate_index import CandidateIndex
 from cbir.gallery.live_graph import Neighbourhood
-from cbir.gallery.nearest_distances import NearestDistances, of_vectors
+from cbir.gallery.nearest_distances import NearestDistances, without_snapshot
 from cbir.gallery.space_cache import SpaceCache
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
 from cbir.gallery.whitening import SAMPLE, Space, fit_space, plain_space
@@ -67,8 +67,8 @@ class Gallery(VectorBlocks):
     def nearest_distances(self) -> NearestDistances:
         """Distances of images to their nearest others: of the snapshot, or of these images without one."""
         if self.neighbourhood is not None:
-            return self.neighbourhood.nearest_distances
-        return of_vectors(self, self.space)
+            return self.neighbourhood.nearest_distances(self)
+        return without_snapshot(self)
 
     def space_of(self, rows: Rows) -> Space:
         """Return a whitened space fitted to `rows` alone, of which at most SAMPLE are read; the last few are kept."""

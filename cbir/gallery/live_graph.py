@@ -8,8 +8,8 @@ import numpy as np
 from cbir.cancellation import run_to_end
 from cbir.gallery.knn import NEAREST, NearestNeighbours
 from cbir.gallery.knn_graph import Graph, build_graph
-from cbir.gallery.nearest_distances import from_neighbours
-from cbir.gallery.vector_blocks import Floats, VectorBlocks
+from cbir.gallery.nearest_distances import SAMPLE, NearestDistances, between
+from cbir.gallery.vector_blocks import Floats, VectorBlocks, spread_rows
 from cbir.gallery.whitening import Space
 from cbir.threads import cores, for_each
 
@@ -25,10 +25,18 @@ class Neighbourhood:
 
     def __init__(self, neighbours: NearestNeighbours) -> None:
         self.space = neighbours.space
-        self.nearest_distances = from_neighbours(neighbours)
+        self._sample = spread_rows(len(neighbours.rows), SAMPLE)
+        self._near_sample = neighbours.rows[self._sample]
+        self._nearest: NearestDistances | None = None
         self._neighbours: NearestNeighbours | None = neighbours
         self._lock = Lock()
         self._state: tuple[Graph, Floats] | None = None
+
+    def nearest_distances(self, gallery: VectorBlocks) -> NearestDistances:
+        """Return the distances of images of the snapshot, with which `gallery` begins, to their nearest others."""
+        if self._nearest is None:
+            self._nearest = between(gallery, self._sample, self._near_sample)
+        return self._nearest
 
     def covering(self, gallery: VectorBlocks) -> tuple[Graph, Floats]:
         """Return a graph of at least all rows of `gallery`, and its vectors' lengths (see `Space.transform`)."""

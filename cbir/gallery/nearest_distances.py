@@ -4,58 +4,59 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbir.gallery.knn import EXACT, NearestNeighbours, compare_all
-from cbir.gallery.vector_blocks import Floats, VectorBlocks, spread_rows
-from cbir.gallery.whitening import Space
+from cbir.gallery.knn import compare_all
+from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
 
-SAMPLE = 20_000  # images whose nearest other counts, at most
-COPY = 1e-5  # a smaller squared distance is that of a copy, or of rounding; copies of a query are no answers either
+SAMPLE = 5000  # images whose nearest other counts, at most
+NEAREST = 4  # others of which one is no copy; without a snapshot
+COPY = 0.003  # a smaller distance is that of a copy, or of rounding; copies of a query are no answers either
+ROUNDING = 1e-5  # of distances: an image of the collection is as far from its nearest other as itself
 OUTLIER = 0.01  # likeness up to which nothing in the collection looks like the query
 
 
 @dataclass(frozen=True, eq=False)
 class NearestDistances:
-    """Distances of m images of a collection to their nearest others, copies left out.
+    """Distances (m,) float32 of images of a collection to their nearest others, ascending; copies left out."""
 
-    squared: (m,) float32, ascending, squared distances within `space`.
-    """
+    distances: Floats
 
-    space: Space
-    squared: Floats
+    def likeness(self, nearest: float) -> float | None:
+        """Return how like the collection a query is whose nearest image is at distance `nearest`.
 
-    def likeness(self, query: Floats, nearest: Floats) -> float:
-        """Return how like the collection a query is, from 1 / (m + 1) to 1.
-
-        The share of images, the query among them, whose nearest other is at least as far as the query's: the p-value
-        of a conformal anomaly detector (Laxhammar & Falkman 2010) with the distance to the nearest neighbour. Of
-        images like those of the collection, a share of p has a likeness of at most p.
-
-        Parameters
-        ----------
-        query : (d,) float32
-            Normalised query vector.
-        nearest : (n, d) float32
-            Normalised vectors of the nearest images, n >= 1.
+        From 1 / (m + 1) to 1: the share of images, the query among them, whose nearest other is at least as far. It
+        is the p-value of a conformal anomaly detector (Laxhammar & Falkman 2010) with the distance to the nearest
+        neighbour: of images like those of the collection, a share of p has a likeness of at most p. None without
+        two images.
         """
-        units, _ = self.space.transform(np.concatenate([query[None], nearest]))
-        difference = units[1:] - units[0]
-        smallest = np.einsum("ij,ij->i", difference, difference).min()
-        at_least = len(self.squared) - np.searchsorted(self.squared, smallest - COPY)
-        return float((1 + at_least) / (1 + len(self.squared)))
+        if not len(self.distances):
+            return None
+        at_least = len(self.distances) - np.searchsorted(self.distances, nearest - ROUNDING)
+        return float((1 + at_least) / (1 + len(self.distances)))
 
 
-def from_neighbours(neighbours: NearestNeighbours) -> NearestDistances:
-    """Return the distances of the images of a snapshot, of at most SAMPLE of them."""
-    return _without_copies(neighbours.space, neighbours.squared[spread_rows(len(neighbours.squared), SAMPLE)])
+def between(vectors: VectorBlocks, rows: Rows, neighbours: Rows) -> NearestDistances:
+    """Return the distances of some images to the nearest of their neighbours.
+
+    Parameters
+    ----------
+    vectors : VectorBlocks
+        Vectors of the images.
+    rows : (m,) int64
+        Rows of some of them.
+    neighbours : (m, k) int
+        Rows of near ones of each; -1 if there are fewer.
+    """
+    smallest = np.full(len(rows), np.inf, np.float32)
+    own = vectors.vectors(rows)
+    for column in neighbours.T:
+        difference = vectors.vectors(np.maximum(column, 0).astype(np.int64)) - own
+        distances = np.sqrt(np.einsum("ij,ij->i", difference, difference))
+        np.minimum(smallest, np.where((column >= 0) & (distances > COPY), distances, np.inf), out=smallest)
+    return NearestDistances(np.sort(smallest[np.isfinite(smallest)]))
 
 
-def of_vectors(vectors: VectorBlocks, space: Space) -> NearestDistances:
-    """Return the distances of images without a snapshot, at most EXACT of which are compared with each other."""
-    units, _ = space.transform(vectors.vectors(spread_rows(len(vectors), EXACT)))
-    return _without_copies(space, compare_all(units, 2)[1])
-
-
-def _without_copies(space: Space, squared: Floats) -> NearestDistances:
-    """Return the smallest of each row of squared distances (m, k) that is not that of a copy, sorted."""
-    smallest = np.where(squared > COPY, squared, np.inf).min(axis=1, initial=np.inf)
-    return NearestDistances(space, np.sort(smallest[np.isfinite(smallest)]))
+def without_snapshot(vectors: VectorBlocks) -> NearestDistances:
+    """Return the distances of at most SAMPLE images, which are compared with each other."""
+    rows = spread_rows(len(vectors), SAMPLE)
+    sample = VectorBlocks((vectors.vectors(rows),))
+    return between(sample, np.arange(len(rows)), compare_all(sample.blocks[0], NEAREST)[0].astype(np.int64))

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from cbir.errors import InvalidInput
 from cbir.rerank import reranker_class
@@ -30,13 +30,36 @@ WITHOUT_NETWORK = ("huang2012", "edge_histogram")
 LOSING = ("color_layout", "tamura")  # too many of their neighbours belong to another class: docs/rerank.md
 
 
+ANSWERS = 10  # first answers whose labels are counted
+LEAST_IMAGES = 20  # searched with, for a share to be reported
+
+
+class AgreementBlock(NamedTuple):
+    """Searches in which at least so many of the first ANSWERS, and fewer than in the next block, had one label.
+
+    least: of agreeing answers. images: searched with. right: those whose own label it was.
+    """
+
+    least: int
+    images: int
+    right: int
+
+    @property
+    def share(self) -> float:
+        """Share of the images whose own label it was, by Laplace's rule: no number of images makes it 0 or 1."""
+        return (self.right + 1) / (self.images + 2)
+
+
+AgreementBlocks = tuple[AgreementBlock, ...]
+
+
 @dataclass(frozen=True)
 class AutoChoice:
     """A re-ranker with its parameters.
 
     reason: a phrase for the user. generation: of the snapshot that it was chosen on, None for no snapshot.
     label: key that a person named to compare by; later choices keep it. images: in the collection then; None for the
-    choice of a version that did not count them.
+    choice of a version that did not count them. agreement: by label key, how often its answers agree rightly.
     """
 
     method: str
@@ -45,6 +68,7 @@ class AutoChoice:
     generation: int | None = None
     label: str | None = None
     images: int | None = None
+    agreement: Mapping[str, AgreementBlocks] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """Serialise to text that `read_choice` reads."""
@@ -64,9 +88,11 @@ def read_choice(text: str | None, descriptor: str) -> AutoChoice:
     """
     try:
         fields: dict[str, Any] = json.loads(text) if text else {}
-        choice = AutoChoice(**fields)
+        agreement = fields.pop("agreement", {})
+        blocks = {key: tuple(AgreementBlock(*block) for block in each) for key, each in agreement.items()}
+        choice = AutoChoice(**fields, agreement=blocks)
         reranker_class(choice.method).from_values(choice.method, dict(choice.parameters))
-    except (TypeError, ValueError, InvalidInput):
+    except (AttributeError, TypeError, ValueError, InvalidInput):
         return default_choice(descriptor)
     return choice
 

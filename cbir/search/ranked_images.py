@@ -1,12 +1,14 @@
 """Images in the order of a search, without their records."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.vector_blocks import Floats, Scores
+from cbir.rerank.auto import AgreementBlocks
 from cbir.rerank.several_examples import Learner
 from cbir.rerank.top_hits import TopHits
 from cbir.search.search_models import RerankFacts
@@ -29,6 +31,10 @@ class RankedImages:
         Euclidean distances to the query.
     reranking : RerankFacts
         Method of re-ranking.
+    likeness : float or None
+        How like the searched images the query is, see `NearestDistances.likeness`.
+    agreement : mapping of str to AgreementBlocks
+        By label key, how often such answers agree rightly.
     """
 
     numbers: NDArray[np.int64]
@@ -36,6 +42,8 @@ class RankedImages:
     reported: Scores
     distances: Floats
     reranking: RerankFacts
+    likeness: float | None = None
+    agreement: Mapping[str, AgreementBlocks] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -111,11 +111,11 @@ class Hit(BaseModel):
     dicom: DicomPlace | None = Field(description="UIDs of the image; null for an image that is not DICOM.")
     links: Links = Field(description="Addresses of the image.")
     source: str | None = Field(
-        None,
+        default=None,
         description="Path or address of the file; null over HTTP unless the setting `show_sources` is on.",
         examples=[None],
     )
-    group: HitGroup | None = Field(None, description="Group of the image; null without `group_by`.")
+    group: HitGroup | None = Field(default=None, description="Group of the image; null without `group_by`.")
 
     @property
     def id(self) -> str:
@@ -139,6 +139,19 @@ class QueryFacts(BaseModel):
     frame: int | None = Field(
         description="Frame that was searched with, from 1; null for the only one.", examples=[None]
     )
+    likeness: float | None = Field(
+        default=None,
+        description="How like the searched images the query is, from 0 to 1: the share of images of the collection "
+        "whose nearest other is at least as far as the nearest image found. Null for a text, and where there is "
+        "nothing to compare with.",
+        examples=[0.42],
+    )
+    outlier: bool | None = Field(
+        default=None,
+        description="Whether nothing found looks like the query: its likeness is at most 0.01, as that of one in a "
+        "hundred images of the collection. Null where the likeness is.",
+        examples=[False],
+    )
 
 
 class RerankFacts(BaseModel):
@@ -156,9 +169,30 @@ class RerankFacts(BaseModel):
         description="What could not be done as requested, in sentences.", examples=[[]]
     )
     reason: str = Field(
-        "",
+        default="",
         description="Why `auto` chose this method; empty for a method that the request names.",
         examples=[""],
+    )
+
+
+class LabelAgreement(BaseModel):
+    """Label value that most of the first answers have. It describes images of the collection, not the query."""
+
+    key: str = Field(description="Label key.", examples=["modality"])
+    value: str = Field(
+        description="The most frequent value; on a tie that of the better rank.", examples=["CT"]
+    )
+    agreeing: int = Field(description="Number of answers with this value.", examples=[8])
+    answers: int = Field(description="Number of answers that were looked at, at most 10.", examples=[10])
+    right: float | None = Field(
+        default=None,
+        description="Share of searches with images of the collection itself that agreed as much and whose own label "
+        "was this value, from 0 to 1. Null where it was not measured: for other methods than `auto`, with filters, "
+        "examples or judgements, for outliers, and for few images.",
+        examples=[0.91],
+    )
+    images: int | None = Field(
+        default=None, description="Number of these searches; null where it was not measured.", examples=[132]
     )
 
 
@@ -174,6 +208,10 @@ class Answer(BaseModel):
     timings_ms: dict[str, float] = Field(
         description="Duration of each stage in milliseconds.", examples=[{"search": 2.6, "total": 10.8}]
     )
+    agreement: list[LabelAgreement] = Field(
+        default=[],
+        description="The most frequent value of each label of the first ten results, the most agreed first.",
+    )
     grouping: Grouping | None = Field(
-        None, description="How the results were grouped; null without `group_by`."
+        default=None, description="How the results were grouped; null without `group_by`."
     )

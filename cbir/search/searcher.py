@@ -7,22 +7,23 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cbir import rerank
 from cbir.errors import InvalidInput, NotFound
 from cbir.gallery.candidate_list import CandidateLimits, rank_candidates
+from cbir.gallery.nearest_distances import OUTLIER
 from cbir.gallery.ranking import RankingList
-from cbir.gallery.vector_blocks import Floats, Rows, Scores
+from cbir.gallery.vector_blocks import Floats, Rows
 from cbir.gpu.device_search import DeviceSearch
 from cbir.images import Image
 from cbir.query_image import QueryImage
-from cbir.rerank.auto import read_choice
-from cbir.rerank.feedback import Feedback, apply_judgements
+from cbir.rerank.feedback import apply_judgements
 from cbir.rerank.none import NoReranking
 from cbir.rerank.seeded_diffusion import RelevanceFeedback
-from cbir.rerank.several_examples import AUTO_REASON, Learner, get_learner, learn, learner_names
+from cbir.rerank.several_examples import learn
 from cbir.rerank.top_hits import rerank_top, select_hits
 from cbir.search.hit_selection import Rank, SelectedImages, select_images
 from cbir.search.image_links import record_links
+from cbir.search.label_agreement import label_agreements
+from cbir.search.method_choice import choose_learner, choose_reranker
 from cbir.search.query_vectors import check_vectors, normalise_vectors
 from cbir.search.ranked_images import RankedImages, ranked_images
 from cbir.search.search_models import MAX_EXAMPLES, Answer, DicomPlace, Hit, HitGroup, QueryFacts, RerankFacts
@@ -32,11 +33,7 @@ from cbir.search.text_search import check_text_request, rank_by_text, text_encod
 from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store.collection_view import View
-from cbir.store.limited_collection import LimitedCollection
 from cbir.threads import take_turn
-
-# For callers with rights to a part of a collection: the reason itself counts images and names labels of the rest.
-UNSEEN_REASON = "the method of the whole collection"
 
 
 class Searcher:
@@ -167,10 +164,14 @@ class Searcher:
         return select_images(rank, request, read_groups)
 
     def _answer(self, query: QueryFacts, selected: SelectedImages, watch: Stopwatch) -> Answer:
+        ranked = selected.ranked
+        hits = self._load_hits(ranked, selected.groups)
+        outlier = None if ranked.likeness is None else ranked.likeness <= OUTLIER
         return Answer(
-            query=query,
-            rerank=selected.ranked.reranking,
-            results=self._load_hits(selected.ranked, selected.groups),
+            query=query.model_copy(update={"likeness": ranked.likeness, "outlier": outlier}),
+            rerank=ranked.reranking,
+            agreement=label_agreements(hits, {} if outlier else ranked.agreement),
+            results=hits,
             grouping=selected.grouping,
             timings_ms=watch.done(),
         )
@@ -232,32 +233,22 @@ class Searcher:
         view = self.collection.view()
         query = view.statistics.normalise(raw)
         rows, passable = self._select_rows(view, [content], request)
-        method = request.rerank or self.settings.rerank
-        reranker, reason = self._reranker(method, request, view)
+        chosen = choose_reranker(self.collection, self.settings.rerank, request, view)
+        reranker = chosen.reranker
         scope, hits = None, self._device.search(query, view.gallery, rows, reranker, request.k, passable)
         if hits is None:
             ranking, scope = self._rank_candidates([query], view, rows, request.k)
             ranking = replace(ranking, population=view.rows, passable=None if scope else passable)
             watch.lap("search")
             hits = rerank_top(reranker, query, ranking, view.gallery, request.k)
+            distances = ranking.distances
         else:
             watch.lap("search")  # on a device the list and its re-ranking are one stage
+            distances = hits.distances
         watch.lap("rerank")
-        return ranked_images(view, hits, reranker, scope, reason)
-
-    def _reranker(self, method: str, request: Request, view: View) -> tuple[rerank.Reranker, str]:
-        """Return the re-ranker of a request, and why `auto` stands for it; empty if the request names another."""
-        if method == Feedback.name:
-            raise InvalidInput(
-                "rerank: feedback learns from several examples or from judgements; send some, or name another method"
-            )
-        parameters, reason = request.parameters, ""
-        if method == "auto" and not parameters:
-            choice = read_choice(view.auto, self.collection.profile.descriptor)
-            method, parameters, reason = choice.method, dict(choice.parameters), choice.reason
-            if isinstance(self.collection, LimitedCollection):
-                reason = UNSEEN_REASON
-        return rerank.get_tuned(method, self.collection.profile.rerank, parameters), reason
+        ranked = ranked_images(view, hits, reranker, scope, chosen.reason)
+        likeness = _likeness(view, distances)
+        return replace(ranked, likeness=likeness, agreement={} if request.group_by else chosen.agreement)
 
     def learn(
         self,
@@ -285,7 +276,7 @@ class Searcher:
         """
         watch = watch or Stopwatch()
         view = self.collection.view()
-        learner, reason = self._learner(request)
+        learner, reason = choose_learner(self.collection, self.settings.rerank, request)
         feedback = self._parse_feedback(view, request)
         examples = np.stack([view.statistics.normalise(vector) for vector in raw])
         rows, _ = self._select_rows(view, contents, request)
@@ -295,17 +286,8 @@ class Searcher:
         if judged_first:
             reranked = replace(reranked, scores=apply_judgements(reranked.scores, feedback, ranking.rows))
         watch.lap("rerank")
-        return ranked_images(view, select_hits(ranking, reranked, request.k), learner, scope, reason)
-
-    def _learner(self, request: Request) -> tuple[Learner, str]:
-        """Return the method that learns from examples and judgements, and why `auto` stands for it.
-
-        A default re-ranker that cannot learn from them is no reason to refuse a request that names none.
-        """
-        name, tuned = request.rerank or self.settings.rerank, self.collection.profile.rerank
-        if request.rerank is None and name not in learner_names():
-            name = "auto"
-        return get_learner(name, tuned, request.parameters), AUTO_REASON if name == "auto" else ""
+        ranked = ranked_images(view, select_hits(ranking, reranked, request.k), learner, scope, reason)
+        return replace(ranked, likeness=_likeness(view, ranking.distances))
 
     def _select_rows(
         self, view: View, contents: Sequence[str], request: Request
@@ -396,3 +378,8 @@ class Searcher:
 def _deeper(request: Request, k: int) -> Request:
     """Return the request for k images."""
     return request.model_copy(update={"k": k})
+
+
+def _likeness(view: View, distances: Floats) -> float | None:
+    """Return how like the images at `distances` (m,) the query is, see `NearestDistances.likeness`."""
+    return view.gallery.nearest_distances.likeness(float(distances.min())) if len(distances) else None

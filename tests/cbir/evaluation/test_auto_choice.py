@@ -15,7 +15,7 @@ from cbir.evaluation.labelled_rows import LabelledRows, draw_queries
 from cbir.gallery.ranking import rank
 from cbir.rerank.auto import CANDIDATES, default_choice, read_choice
 from cbir.search import Request, Searcher
-from cbir.search.searcher import UNSEEN_REASON
+from cbir.search.method_choice import UNSEEN_REASON
 from cbir.store import Collection
 from cbir.store import profile as profiles
 from cbir.store.filter_conditions import parse_filter

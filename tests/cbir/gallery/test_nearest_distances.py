@@ -12,7 +12,6 @@ from cbir.gallery.nearest_distances import OUTLIER
 from cbir.gallery.ranking import rank
 from cbir.gallery.vector_blocks import Floats
 from cbir.gallery.whitening import plain_space
-from cbir.search.query_likeness import query_likeness
 
 
 def units(count: int, seed: int, dimensions: int = 8) -> Floats:
@@ -26,10 +25,8 @@ def gallery_of(vectors: Floats, indexed: bool = False) -> Gallery:
     return Gallery((vectors,), np.arange(1, len(vectors) + 1), neighbourhood=neighbourhood, projected=True)
 
 
-def likeness(gallery: Gallery, *queries: Floats) -> float | None:
-    lists = [rank(query, gallery) for query in queries]
-    distances = np.min([ranking.distances for ranking in lists], axis=0)
-    return query_likeness(gallery, queries, lists[0].rows, distances)
+def likeness(gallery: Gallery, query: Floats) -> float | None:
+    return gallery.nearest_distances.likeness(float(rank(query, gallery).distances.min()))
 
 
 def reference(vectors: Floats, query: Floats) -> float:
@@ -64,7 +61,6 @@ def test_an_outlier_needs_a_hundred_images() -> None:
     far = -units(1, 0)[0]
     few = np.repeat(units(1, 0), 98, axis=0) + units(98, 1) / 100
     value = likeness(gallery_of(few), far)
-    assert value is not None
     assert value == 1 / 99 > OUTLIER
 
 
@@ -75,21 +71,13 @@ def test_copies_are_not_the_nearest_other() -> None:
     assert likeness(gallery_of(twice), query) == pytest.approx((2 * 41 * reference(vectors, query) - 1) / 81)
 
 
-def test_the_most_like_of_several_queries_counts() -> None:
-    vectors = units(50, 0)
-    near, far = vectors[3] + 0.001 * units(1, 1)[0], -vectors[3]
-    gallery = gallery_of(vectors)
-    assert likeness(gallery, far, near) == likeness(gallery, near) > likeness(gallery, far)
-
-
 @pytest.mark.parametrize("vectors", [units(0, 0), units(1, 0), np.repeat(units(1, 0), 200, axis=0)])
 def test_there_is_no_scale_without_two_different_images(vectors: Floats) -> None:
-    gallery = gallery_of(vectors)
-    query = units(1, 4)[0]
-    rows = np.arange(len(vectors))
-    assert query_likeness(gallery, [query], rows, np.ones(len(vectors), np.float32)) is None
+    assert gallery_of(vectors).nearest_distances.likeness(1.0) is None
 
 
-def test_there_is_no_likeness_without_an_answer() -> None:
-    nothing = np.empty(0, np.int64)
-    assert query_likeness(gallery_of(units(50, 0)), units(1, 1), nothing, np.empty(0, np.float32)) is None
+def test_added_images_leave_the_scale_of_the_snapshot() -> None:
+    old, new = units(60, 0), units(30, 1) / 2
+    found = knn.find_neighbours(old, plain_space(8))
+    grown = Gallery((old, new), np.arange(90), neighbourhood=Neighbourhood(found))
+    assert grown.nearest_distances.distances == pytest.approx(gallery_of(old).nearest_distances.distances)

@@ -1,0 +1,156 @@
+"""How often labels of answers agree rightly, against a count over all pairs."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.isotonic import IsotonicRegression
+
+from cbir import rerank
+from cbir.evaluation.auto_choice import LEAST_LABELLED, update_choice
+from cbir.evaluation.label_agreement import measure_agreement, most_frequent, rising_blocks
+from cbir.evaluation.labelled_rows import LabelledRows
+from cbir.gallery.gallery import Gallery
+from cbir.rerank.auto import LEAST_IMAGES, AutoChoice, read_choice
+from cbir.search import Request, Searcher, Stopwatch
+from cbir.settings import Settings
+from cbir.store import Collection
+from tests.cbir.evaluation.test_auto_choice import filled
+from tests.cbir.store.conftest import entry
+
+Table = NDArray[np.int64]
+
+
+def drawn(count: int, patients: int = 0) -> tuple[Gallery, LabelledRows]:
+    """Return images of two kinds that overlap, some without a label; patients have one of each kind."""
+    random = np.random.default_rng(0)
+    kind = np.arange(count) % 2
+    vectors = (random.normal(size=(count, 4)) + 1.5 * kind[:, None]).astype(np.float32)
+    label = np.where(random.random(count) < 0.1, -1, kind)
+    patient = np.arange(count) // 2 if patients else np.full(count, -1)
+    gallery = Gallery((vectors,), np.arange(1, count + 1))
+    return gallery, LabelledRows(np.arange(count), label, patient)
+
+
+@pytest.mark.parametrize("patients", [0, 1])
+def test_agreement_is_counted_as_by_hand(patients: int) -> None:
+    gallery, labelled = drawn(120, patients)
+    vectors = gallery.blocks[0]
+    table = np.zeros((11, 2), np.int64)
+    for i in np.flatnonzero(labelled.label >= 0):
+        allowed = [
+            j for j in range(120) if j != i and (not patients or labelled.patient[j] != labelled.patient[i])
+        ]
+        nearest = sorted(allowed, key=lambda j: float(np.linalg.norm(vectors[i] - vectors[j])))[:10]
+        counts = Counter(int(labelled.label[j]) for j in nearest if labelled.label[j] >= 0)
+        value, agreeing = counts.most_common(1)[0]
+        table[agreeing] += 1, value == labelled.label[i]
+    measured = measure_agreement(gallery, {"kind": labelled}, rerank.get("none"), 1000)
+    assert measured == {"kind": rising_blocks(table)}
+
+
+def test_copies_do_not_agree() -> None:
+    gallery, labelled = drawn(40)
+    twice = Gallery((np.concatenate([gallery.blocks[0]] * 2),), np.arange(1, 81))
+    label = np.concatenate([labelled.label] * 2)
+    label[40:] = np.where(label[40:] >= 0, 1 - label[40:], -1)  # each copy has the other label
+    mixed = LabelledRows(np.arange(80), label, np.full(80, -1))
+    (blocks,) = measure_agreement(twice, {"kind": mixed}, rerank.get("none"), 80).values()
+    assert sum(block.images for block in blocks) == np.count_nonzero(label >= 0)
+
+
+def test_too_few_images_for_ten_answers_count_for_nothing() -> None:
+    gallery, labelled = drawn(8)
+    assert measure_agreement(gallery, {"kind": labelled}, rerank.get("none"), 8) == {"kind": ()}
+    assert measure_agreement(gallery, {}, rerank.get("none"), 8) == {}
+
+
+@pytest.mark.parametrize(
+    ("codes", "winner"),
+    [([1, 0, 0, 1], (1, 2)), ([0, 1, 1], (1, 2)), ([-1, -1, 3], (3, 1)), ([-1], (-1, 0)), ([], (-1, 0))],
+)
+def test_the_most_frequent_value_wins_and_a_tie_is_the_better_rank_s(
+    codes: list[int], winner: tuple[int, int]
+) -> None:
+    assert most_frequent(np.array(codes, np.int64)) == winner
+
+
+counts_of_queries = st.lists(
+    st.integers(0, 200).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))), min_size=11, max_size=11
+).map(lambda rows: np.array(rows, np.int64))
+
+
+@given(counts_of_queries)
+def test_blocks_rise_are_large_and_lose_no_query(table: Table) -> None:
+    blocks = rising_blocks(table)
+    shares = [block.share for block in blocks]
+    assert shares == sorted(shares)
+    assert all(0.0 < share < 1.0 for share in shares)
+    assert sum(block.images for block in blocks) == table[:, 0].sum()
+    assert sum(block.right for block in blocks) == table[:, 1].sum()
+    assert len(blocks) <= 1 or min(block.images for block in blocks) >= LEAST_IMAGES
+
+
+def test_blocks_of_many_images_are_those_of_isotonic_regression() -> None:
+    random = np.random.default_rng(0)
+    images = random.integers(5_000, 10_000, 11)
+    right = (images * random.random(11)).astype(np.int64)
+    fitted = IsotonicRegression().fit_transform(np.arange(11), right / images, sample_weight=images)
+    blocks = rising_blocks(np.stack([images, right], axis=1))
+    shares = [[block for block in blocks if block.least <= agreeing][-1].share for agreeing in range(11)]
+    assert shares == pytest.approx(fitted, abs=1e-3)
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    made = filled(tmp_path_factory.mktemp("agreement") / "collection", LEAST_LABELLED)
+    with made.writer() as writer:
+        update_choice(made, writer)
+    return made
+
+
+def agreement_of(collection: Collection, **parameters: Any) -> list[tuple[str, int, bool]]:
+    number = 3
+    _, vector = entry(number)
+    vector[:3] += 1.5
+    searcher = Searcher(collection, Settings())
+    answer = searcher.by_examples([], Request(**parameters), Stopwatch(), vectors=vector)
+    return [(each.value, each.answers, each.right is not None) for each in answer.agreement]
+
+
+def test_an_answer_tells_what_its_first_answers_have_in_common(collection: Collection) -> None:
+    [(value, answers, measured)] = agreement_of(collection)
+    assert (value, answers, measured) == ("b", 10, True)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"rerank": "eprf"}, {"where": ("label=b",)}, {"group_by": "label", "group_size": 10}, {"k": 9}],
+)
+def test_a_share_is_reported_only_for_answers_like_the_measured_ones(
+    collection: Collection, parameters: dict[str, Any]
+) -> None:
+    assert not any(measured for _, _, measured in agreement_of(collection, **parameters))
+
+
+def test_the_choice_keeps_its_agreement(collection: Collection) -> None:
+    choice = read_choice(collection.auto_choice(), "tamura")
+    assert sum(block.images for block in choice.agreement["label"]) == LEAST_LABELLED
+    assert read_choice(choice.to_json(), "tamura") == choice
+
+
+@pytest.mark.parametrize("agreement", [[], {"label": 1}, {"label": [[1]]}, "x"])
+def test_agreement_that_cannot_be_read_is_no_choice(agreement: object) -> None:
+    stored = json.loads(AutoChoice("none", "x", images=5).to_json()) | {"agreement": agreement}
+    assert read_choice(json.dumps(stored), "tamura").images is None
+
+
+def test_a_small_collection_has_no_agreement(tmp_path: Path) -> None:
+    with filled(tmp_path / "few", 30) as few, few.writer() as writer:
+        assert update_choice(few, writer).agreement == {}

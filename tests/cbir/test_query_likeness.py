@@ -1,0 +1,63 @@
+"""Likeness and outliers in the answers of a search."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cbir.search import Request, Searcher, Stopwatch
+from cbir.settings import Settings
+from cbir.store import Collection
+from cbir.store import profile as profiles
+from tests.cbir.store.conftest import entry
+
+COUNT = 150
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["no snapshot", "snapshot"])
+def searcher(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Searcher:
+    made = Collection.create(tmp_path_factory.mktemp("likeness") / "collection", profiles.get("tamura"))
+    with made.writer() as writer:
+        writer.add([entry(number) for number in range(COUNT)])
+        if request.param:
+            writer.finish()
+    return Searcher(made, Settings())
+
+
+def test_an_image_of_the_collection_does_not_count_itself(searcher: Searcher) -> None:
+    gallery = searcher.collection.view().gallery
+    vectors = gallery.vectors(np.arange(COUNT))
+    apart = np.linalg.norm(vectors[:, None] - vectors[None], axis=2)
+    np.fill_diagonal(apart, np.inf)
+    nearest = apart.min(axis=1)
+    for row in (0, 70, 149):
+        number = int(gallery.ids[row])
+        image_id = searcher.collection.image_ids()[number]
+        query = searcher.by_id(image_id, Request(k=1), Stopwatch()).query
+        expected = (1 + np.count_nonzero(nearest >= nearest[row] - 1e-4)) / (1 + COUNT)
+        assert query.likeness == pytest.approx(expected, abs=2 / COUNT)
+        assert query.outlier is False
+
+
+def test_an_image_unlike_all_others_is_an_outlier_for_every_method(searcher: Searcher) -> None:
+    far = -10.0 * np.ones(6)
+    for method in ("none", "auto", "eprf"):
+        query = searcher.by_examples([], Request(rerank=method), Stopwatch(), vectors=far).query
+        assert query.likeness == pytest.approx(1 / (1 + COUNT))
+        assert query.outlier is True
+
+
+def test_the_most_like_of_several_examples_counts(searcher: Searcher) -> None:
+    far = -10.0 * np.ones(6)
+    image_id = searcher.collection.image_ids()[5]
+    request = Request(examples=[image_id])
+    assert searcher.by_examples([], request, Stopwatch(), vectors=far).query.outlier is False
+
+
+def test_without_an_answer_there_is_no_likeness(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "one", profiles.get("tamura")) as made:
+        searcher = Searcher(made, Settings())
+        with made.writer() as writer:
+            writer.add([entry(1)])
+        answer = searcher.by_examples([], Request(), Stopwatch(), vectors=np.ones(6))
+        assert (answer.query.likeness, answer.query.outlier) == (None, None)
