@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cbir.rerank.rerank_vectors import rerank_vectors as rerank_vectors
     from cbir.search.hits import Hits as Hits
     from cbir.search.search_models import Hit as Hit
+    from cbir.search.search_options import SearchOptions as SearchOptions
 
     index = index_folder
 
@@ -38,6 +39,7 @@ OBJECTS = {  # that importing cbir alone does not load
     "Hits": "cbir.search.hits:Hits",
     "OpenCollection": "cbir.python_api.collection_search:OpenCollection",
     "QueryOptions": "cbir.ingest.query_file:QueryOptions",
+    "SearchOptions": "cbir.search.search_options:SearchOptions",
     "describe": "cbir.python_api.describe_image_file:describe",
     "evaluate": "cbir.python_api.evaluate_collection:evaluate",
     "index": "cbir.python_api.index_folder:index_folder",

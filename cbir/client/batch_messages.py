@@ -10,10 +10,11 @@ class BatchItem(BaseModel):
     """Outcome of one query: an answer, or a problem."""
 
     answer: Answer | None = Field(
-        None, description="Answer to the query, as of `search`; null if there is a problem."
+        default=None, description="Answer to the query, as of `search`; null if there is a problem."
     )
     problem: ProblemDetails | None = Field(
-        None, description="Problem details (RFC 9457), as `search` would respond with; null if there is an answer."
+        default=None,
+        description="Problem details (RFC 9457), as `search` would respond with; null if there is an answer.",
     )
 
 

@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import quote
 
 from cbir.client import messages
 from cbir.client.connection import ImageData, Region, ServiceConnection, decode_form, image_path, multipart
+from cbir.client.label_messages import LabelFacet, LabelFacets, LabelValuePage
+from cbir.client.vector_messages import ImageVectors
 from cbir.search.query_kinds import list_conditions
 
 
@@ -37,6 +40,41 @@ class ImageMethods(ServiceConnection):
     def image(self, image_id: str) -> messages.ImageRecord:
         """Return the record of an image."""
         return self._fetch(messages.ImageRecord, "GET", image_path(image_id))
+
+    def vector(self, image_id: str, *, raw: bool = False) -> ImageVectors:
+        """Return the vector of an image: the values of the descriptor if `raw`, else normalised ones.
+
+        It needs a token with the scope `originals`.
+        """
+        params = {"raw": json.dumps(raw)}
+        return self._fetch(ImageVectors, "GET", f"{image_path(image_id)}/vector", params=params)
+
+    def vectors(self, image_ids: Sequence[str], *, raw: bool = False) -> ImageVectors:
+        """Return the vectors of up to 100 images, in the order of `image_ids`; `raw` and scope as of `vector`."""
+        return self._fetch(ImageVectors, "POST", "/v1/vectors", json={"ids": list(image_ids), "raw": raw})
+
+    def labels(self, where: str | Sequence[str] = ()) -> list[LabelFacet]:
+        """Return the label keys of the images that meet all conditions `where`, with counts of images and values."""
+        return self._fetch(LabelFacets, "GET", "/v1/labels", params={"where": list_conditions(where)}).items
+
+    def label_values(
+        self, key: str, where: str | Sequence[str] = (), *, limit: int = 100, offset: int = 0
+    ) -> LabelValuePage:
+        """Return the most frequent values of a label with their numbers of images.
+
+        Parameters
+        ----------
+        key : str
+            Key of the label.
+        where : str or sequence of str
+            Label conditions on the images that count; all must hold.
+        limit : int
+            Largest number of values in `items`.
+        offset : int
+            Number of more frequent values to leave out.
+        """
+        params = {"where": list_conditions(where), "limit": limit, "cursor": str(offset)}
+        return self._fetch(LabelValuePage, "GET", f"/v1/labels/{quote(key, safe='')}", params=params)
 
     def add(
         self,

@@ -1,16 +1,15 @@
 """Client methods for searching and grading."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 from cbir.client import messages
+from cbir.client.batch_messages import BatchAnswers
 from cbir.client.connection import (
     JSON,
     DecodeOptions,
-    Region,
     ServiceConnection,
-    Window,
-    assignments,
+    ServiceError,
     decode_form,
     id_to_send,
     image_path,
@@ -18,59 +17,25 @@ from cbir.client.connection import (
     without_none,
     write_json,
 )
-from cbir.errors import InvalidInput
+from cbir.client.prepared_search import PreparedSearch, prepare_search, split_batch
+from cbir.errors import CbirError, InvalidInput
 from cbir.search.hits import Hits
-from cbir.search.query_kinds import list_conditions, list_examples
+from cbir.search.search_options import SearchOptions, check_names, query_and_options
 
 
 class SearchMethods(ServiceConnection):
     """Mixin with the methods of `cbir.client.Client` that take an example image."""
 
-    def search(
-        self,
-        query: Any = None,
-        *,
-        examples: Sequence[str] = (),
-        feedback: Mapping[str, float] | None = None,
-        k: int | None = None,
-        rerank: str | None = None,
-        parameters: Mapping[str, float | str] | None = None,
-        where: str | Sequence[str] = (),
-        exclude_patient: str | None = None,
-        frame: int | None = None,
-        region: Region | None = None,
-        window: Window | None = None,
-        text: str | None = None,
-    ) -> Hits:
-        """Search for images similar to one or several examples, or by text.
+    def search(self, query: Any = None, **options: Unpack[SearchOptions]) -> Hits:
+        """Search for images similar to one or several examples, or by text or vector.
 
         Parameters
         ----------
         query : str, path-like, bytes, array or sequence of them, optional
             File, content of a file, samples (`cbir.images.from_array`), or image id; "id:ID" where a file has the
             name of an id. Several are one query. None if all examples are in the collection.
-        examples : sequence of str
-            Ids of further example images; examples are not among the hits.
-        feedback : mapping of str to float, optional
-            Relevance from -1 to 1 by image id, for relevance feedback.
-        k : int, optional
-            Number of hits.
-        rerank : str, optional
-            Re-ranking method.
-        parameters : mapping of str to float or str, optional
-            Parameters of the method that differ from its defaults, such as {"P": 9}; `rerankers` lists them.
-        where : str or sequence of str
-            Label conditions, for instance "modality=CT"; all must hold.
-        exclude_patient : str, optional
-            Key of a patient whose images are left out; with the scope admin also an identifier.
-        frame : int, optional
-            Frame of a file, from 1.
-        region : (int, int, int, int), optional
-            Part to search with: x, y, width, height in pixels.
-        window : (float, float), optional
-            Center and width for a grey DICOM file.
-        text : str, optional
-            Words to search with instead of examples, in a collection whose encoder has a text tower.
+        **options
+            k, where, rerank, group_by, vector, text, ...: see `cbir.SearchOptions`.
 
         Returns
         -------
@@ -80,47 +45,68 @@ class SearchMethods(ServiceConnection):
         Raises
         ------
         InvalidInput
-            If frame or window are given for an image id, which is searched with as it was indexed, or text together
-            with a file.
+            If frame or window are given for an image id, which is searched with as it was indexed, or text or vector
+            together with a file.
         NotFound
             For a text that is neither a file nor has the form of an image id; it is not sent.
         """
-        several = list_examples(query)
-        ids = [image_id for example in several if (image_id := id_to_send(example)) is not None]
-        files = [example for example in several if id_to_send(example) is None]
-        judgements = [
-            {"image_id": image_id, "relevance": relevance} for image_id, relevance in (feedback or {}).items()
+        return self._search(prepare_search(query, options))
+
+    def search_batch(
+        self, queries: Sequence[Any], **options: Unpack[SearchOptions]
+    ) -> list[Hits | CbirError]:
+        """Search with each of several queries by itself, in as few requests as there can be.
+
+        Parameters
+        ----------
+        queries : sequence
+            What `search` takes as query; or mappings of "query" and of options that the query has in place of the
+            common ones, for example {"vector": values, "k": 5}.
+        **options
+            See `cbir.SearchOptions`.
+
+        Returns
+        -------
+        list of Hits or CbirError
+            In the order of the queries; an error, such as ServiceError, in place of the hits of a query that cannot
+            be searched with.
+
+        Raises
+        ------
+        ServiceError
+            If the service refuses a request as a whole.
+        """
+        check_names(options)
+        outcomes: dict[int, Hits | CbirError] = {}
+        prepared = list[tuple[int, PreparedSearch]]()
+        for number, query in enumerate(queries):
+            try:
+                prepared.append((number, prepare_search(*query_and_options(query, options))))
+            except CbirError as error:
+                outcomes[number] = error
+        for part in split_batch(prepared):
+            numbers, searches = [number for number, _ in part], [search for _, search in part]
+            outcomes |= zip(numbers, self._search_together(searches), strict=True)
+        return [outcomes[number] for number in range(len(queries))]
+
+    def _search(self, prepared: PreparedSearch) -> Hits:
+        return self._fetch(
+            Hits, "POST", "/v1/search", **_content(prepared.files, prepared.fields)
+        ).with_pictures(self.thumbnail)
+
+    def _search_together(self, searches: Sequence[PreparedSearch]) -> list[Hits | CbirError]:
+        if len(searches) == 1:
+            try:
+                return [self._search(searches[0])]
+            except ServiceError as error:
+                return [error]
+        files = [data for search in searches for data in search.files]
+        fields = searches[0].fields if files else {"queries": [search.fields for search in searches]}
+        answers = self._fetch(BatchAnswers, "POST", "/v1/search/batch", **_content(files, fields))
+        return [
+            ServiceError(item.problem) if item.problem else Hits.from_answer(item.answer, self.thumbnail)  # type: ignore[arg-type]  # one of them
+            for item in answers.items
         ]
-        fields = without_none(
-            k=k,
-            rerank=rerank,
-            exclude_patient=exclude_patient,
-            where=list_conditions(where) or None,
-        )
-        if files:
-            if text is not None:
-                raise InvalidInput("text: search with it or with a file")
-            form = fields | decode_form(frame=frame, region=region, window=window)
-            form |= without_none(
-                k=None if k is None else str(k),
-                parameters=assignments(parameters),
-                examples=[*ids, *examples] or None,
-                feedback=write_json(judgements) if judgements else None,
-            )
-            hits = self._fetch(Hits, "POST", "/v1/search", files=multipart(files), data=form)
-        else:
-            if frame is not None or window is not None:
-                raise InvalidInput("frame, window: only of a file; an image of the collection has its own")
-            body = fields | without_none(
-                image_id=ids[0] if ids else None,
-                examples=[*ids[1:], *examples] or None,
-                text=text,
-                region=region,
-                feedback=judgements or None,
-                parameters=dict(parameters) if parameters else None,
-            )
-            hits = self._fetch(Hits, "POST", "/v1/search", content=write_json(body), headers=JSON)
-        return hits.with_pictures(self.thumbnail)
 
     def thumbnail(self, image_id: str) -> bytes:
         """Return a JPEG with a longer side of at most 256 pixels."""
@@ -176,3 +162,10 @@ class SearchMethods(ServiceConnection):
         if form:
             raise InvalidInput(f"{next(iter(form))}: only of a file; an image of the collection has its own")
         return self._fetch(messages.Grade, "POST", "/v1/grade", json={"image_id": image_id} | column)
+
+
+def _content(files: list[bytes], fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of a request: files with a form, or JSON."""
+    if files:
+        return {"files": multipart(files), "data": fields}
+    return {"content": write_json(fields), "headers": JSON}

@@ -10,7 +10,8 @@ class ImageVector(BaseModel):
 
     image_id: str = Field(description="Id of the image.", examples=[example.IMAGE_ID])
     values: list[float] = Field(
-        description="Values in 32 bits, in the fewest digits that distinguish them.", examples=[[0.12, 0.0, 3.5]]
+        description="Values in 32 bits, in the fewest digits that distinguish them.",
+        examples=[[0.12, 0.0, 3.5]],
     )
 
 

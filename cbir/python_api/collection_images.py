@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from cbir.images import Limits
 from cbir.images.thumbnail import make_thumbnail
 from cbir.search.query_kinds import list_conditions
+from cbir.search.stored_vectors import read_vectors
 from cbir.settings import Settings
 from cbir.severity.grey_images import read_stored_image
 from cbir.store import Collection, Record
+from cbir.store.label_facets import LabelKey, LabelValues
 from cbir.store.profile import Profile
 
 PAGE = 2000  # records read at a time
@@ -93,6 +95,38 @@ class CollectionImages:
         numbers = view.gallery.ids[rows]
         values = self.collection.raw_vectors(numbers) if raw else view.gallery.vectors(rows)
         return CollectionVectors([ids[number] for number in numbers.tolist()], values)
+
+    def vector(self, image_id: str, *, raw: bool = False) -> NDArray[np.float32]:
+        """Return the vector (d,) float32 of an image: the values of the descriptor if `raw`, else normalised ones."""
+        return np.asarray(read_vectors(self.collection, [image_id], raw=raw)[0])
+
+    def labels(self, where: str | Sequence[str] = ()) -> list[LabelKey]:
+        """Return the label keys of the images that meet all conditions `where`, with counts of images and values."""
+        return self.collection.list_label_keys(self.collection.conditions(list_conditions(where)))
+
+    def label_values(
+        self, key: str, where: str | Sequence[str] = (), *, limit: int = 100, offset: int = 0
+    ) -> LabelValues:
+        """Return the most frequent values of a label with their numbers of images.
+
+        Parameters
+        ----------
+        key : str
+            Key of the label.
+        where : str or sequence of str
+            Label conditions on the images that count; all must hold.
+        limit : int
+            Largest number of values in `items`.
+        offset : int
+            Number of more frequent values to leave out.
+
+        Raises
+        ------
+        InvalidInput
+            If no image has the label.
+        """
+        conditions = self.collection.conditions(list_conditions(where))
+        return self.collection.list_label_values(key, conditions, offset, limit)
 
     def images(self, where: str | Sequence[str] = ()) -> Iterator[Record]:
         """Iterate over the records of the images that meet all conditions `where`, oldest first."""

@@ -1,23 +1,29 @@
 """Searches in an open collection."""
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from cbir import settings
-from cbir.errors import InvalidInput
-from cbir.images import Image, Region
-from cbir.images.image import Window
+from cbir.errors import CbirError, InvalidInput
+from cbir.images import Image
 from cbir.ingest.query_file import WHOLE_FILE, QueryOptions
 from cbir.python_api.collection_images import CollectionImages
 from cbir.python_api.query_input import read_example, read_region, require_id
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.search.hits import Hits
 from cbir.search.query_kinds import list_conditions, list_examples
+from cbir.search.search_options import (
+    REQUEST_VALUES,
+    SearchOptions,
+    check_names,
+    list_judgements,
+    query_and_options,
+)
 from cbir.settings import Settings
 
 
@@ -28,51 +34,16 @@ class OpenCollection(CollectionImages):
         super().__init__(folder, in_force)
         self._searcher = Searcher(self.collection, self.settings)
 
-    def search(
-        self,
-        query: Any = None,
-        *,
-        examples: Sequence[str] = (),
-        feedback: Mapping[str, float] | None = None,
-        k: int = 20,
-        rerank: str | None = None,
-        parameters: Mapping[str, float | str] | None = None,
-        where: str | Sequence[str] = (),
-        exclude_patient: str | None = None,
-        frame: int | None = None,
-        region: Region | None = None,
-        window: Window | None = None,
-        text: str | None = None,
-    ) -> Hits:
-        """Search for images similar to one or several examples, or by text.
+    def search(self, query: Any = None, **options: Unpack[SearchOptions]) -> Hits:
+        """Search for images similar to one or several examples, or by text or vector.
 
         Parameters
         ----------
         query : str, path-like, bytes, array, Image or sequence of them
             File, content of a file, samples (`cbir.images.from_array`), or image id; "id:ID" where a file has the
             name of an id. Several are one query.
-        examples : sequence of str
-            Ids of further example images; examples are not among the hits.
-        feedback : mapping of str to float, optional
-            Relevance from -1 to 1 by image id, for relevance feedback.
-        k : int
-            Number of hits, at least 1.
-        rerank : str, optional
-            Re-ranking method; the default of the settings, `auto`.
-        parameters : mapping of str to float or str, optional
-            Parameters of the method that differ from the collection's, such as {"P": 9}.
-        where : str or sequence of str
-            Label conditions, for instance "modality=CT"; all must hold.
-        exclude_patient : str, optional
-            Identifier, or key, of a patient whose images are left out.
-        frame : int, optional
-            Frame of a file, from 1.
-        region : (int, int, int, int), optional
-            Part to search with: x, y, width, height in pixels.
-        window : (float, float), optional
-            Center and width for a grey DICOM file.
-        text : str, optional
-            Words to search with instead of examples, where the encoder has a text tower.
+        **options
+            k, where, rerank, group_by, vector, text, ...: see `cbir.SearchOptions`.
 
         Raises
         ------
@@ -83,9 +54,10 @@ class OpenCollection(CollectionImages):
         InvalidInput
             For options that do not fit the query or the collection.
         """
+        check_names(options)
         images: list[Image] = []
         ids: list[str] = []
-        part = QueryOptions(frame, region, window)
+        part = QueryOptions(options.get("frame"), options.get("region"), options.get("window"))
         for example in list_examples(query):
             image_id = require_id(example, self.collection)
             if image_id is None:
@@ -95,20 +67,50 @@ class OpenCollection(CollectionImages):
             else:
                 ids.append(image_id)
         if part.names() and query is None:
-            raise InvalidInput(f"{part.names()[0]}: is for a query image; leave it out with examples or text")
+            raise InvalidInput(
+                f"{part.names()[0]}: is for a query image; leave it out with examples, vector or text"
+            )
+        values = {name: value for name, value in options.items() if name in REQUEST_VALUES}
         request = build_request(
-            k=k,
-            rerank=rerank,
-            parameters=dict(parameters or {}),
-            where=list_conditions(where),
-            exclude_patient=exclude_patient,
-            examples=[*ids, *examples],
-            feedback=[{"image_id": name, "relevance": value} for name, value in (feedback or {}).items()],
+            **{name: value for name, value in values.items() if value is not None},
+            parameters=dict(options.get("parameters") or {}),
+            where=list_conditions(options.get("where", ())),
+            examples=[*ids, *options.get("examples", ())],
+            feedback=list_judgements(options.get("feedback")),
         )
-        return self.answer(images, request, text)
+        return self.answer(images, request, options.get("text"), options.get("vector"))
 
-    def answer(self, images: Sequence[Image], request: Request, text: str | None = None) -> Hits:
-        """Search with images and the examples of a request, or by text.
+    def search_batch(
+        self, queries: Sequence[Any], **options: Unpack[SearchOptions]
+    ) -> list[Hits | CbirError]:
+        """Search with each of several queries by itself.
+
+        Parameters
+        ----------
+        queries : sequence
+            What `search` takes as query; or mappings of "query" and of options that the query has in place of the
+            common ones, for example {"vector": values, "k": 5}.
+        **options
+            See `cbir.SearchOptions`.
+
+        Returns
+        -------
+        list of Hits or CbirError
+            In the order of the queries; an error in place of the hits of a query that cannot be searched with.
+        """
+        check_names(options)
+        return [self._try_search(*query_and_options(query, options)) for query in queries]
+
+    def _try_search(self, query: Any, options: SearchOptions) -> Hits | CbirError:
+        try:
+            return self.search(query, **options)
+        except CbirError as error:
+            return error
+
+    def answer(
+        self, images: Sequence[Image], request: Request, text: str | None = None, vectors: Any = None
+    ) -> Hits:
+        """Search with images, vectors and the examples of a request, or by text.
 
         Parameters
         ----------
@@ -118,12 +120,14 @@ class OpenCollection(CollectionImages):
             Parameters of the search, with ids of further examples.
         text : str, optional
             Words to search with instead of images.
+        vectors : (d,) or (v, d) array-like, optional
+            Raw values of the collection's descriptor.
         """
         watch = Stopwatch()
         if text is None:
-            answer = self._searcher.by_examples(images, request, watch)
-        elif images:
-            raise InvalidInput("text: search with it or with images")
+            answer = self._searcher.by_examples(images, request, watch, vectors)
+        elif images or vectors is not None:
+            raise InvalidInput("text: search with it or with images or vectors")
         else:
             answer = self._searcher.by_text(text, request, watch)
         return Hits.from_answer(answer, self.thumbnail)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, Protocol
 
 from cbir.errors import InvalidInput
 
@@ -11,9 +11,32 @@ GROUP = "cbir.functions"
 Source = str | os.PathLike[str]
 
 
+class IndexCounts(Protocol):
+    """Counts of an indexing run; a class of the package `indexer` has them.
+
+    files: walked. indexed: images added. already: files that were in the collection. relabelled: those of them whose
+    labels or patient changed. duplicates: images left out because the same picture is in the collection.
+    deleted_earlier: images left out because they were deleted. refused: files without a usable image; the first few
+    of them with their reasons in `examples`. manifest_unused: rows whose file is not in the sources. interrupted:
+    whether the run was stopped. seconds: its duration.
+    """
+
+    files: int
+    indexed: int
+    already: int
+    relabelled: int
+    duplicates: int
+    deleted_earlier: int
+    refused: int
+    examples: list[tuple[str, str]]
+    manifest_unused: int
+    interrupted: bool
+    seconds: float
+
+
 def index_folder(
     sources: Source | Sequence[Source], collection: Source, labels: Source | None = None, **options: Any
-) -> Any:
+) -> IndexCounts:
     """Add images to a collection, as `cbir index` does. An interrupted call continues when it is repeated.
 
     Parameters
@@ -32,8 +55,8 @@ def index_folder(
 
     Returns
     -------
-    indexer.index_run.IndexSummary
-        Counts: `indexed`, `already`, `duplicates`, `refused`, ...; `examples` has refused files with the reasons.
+    IndexCounts
+        `indexed`, `already`, `duplicates`, `refused`, ...; `examples` has refused files with the reasons.
 
     Raises
     ------
@@ -47,4 +70,5 @@ def index_folder(
     entries = entry_points(group=GROUP, name="index")
     if not entries:
         raise InvalidInput("this installation of cbir has no indexer; install it again: pip install .")
-    return next(iter(entries)).load()(sources, collection, labels, **options)
+    counts: IndexCounts = next(iter(entries)).load()(sources, collection, labels, **options)
+    return counts

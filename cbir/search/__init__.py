@@ -24,8 +24,8 @@ from cbir.search.search_models import (
 
 if TYPE_CHECKING:
     from cbir.query_image import QueryImage, describe_query, select_frame
-    from cbir.search.search_request import Request
     from cbir.search.ranked_images import RankedImages
+    from cbir.search.search_request import Request
     from cbir.search.searcher import Searcher
     from cbir.search.stopwatch import Stopwatch
     from cbir.search.text_search import can_search_by_text
@@ -44,7 +44,8 @@ MODULES = {
 __all__ = [
     "MAX_EXAMPLES", "MAX_GROUP_SIZE", "MAX_JUDGEMENTS", "MAX_TEXT", "Answer", "DicomPlace", "Examples", "Grouping",
     "Hit", "HitGroup", "ImageId", "Judgement", "Judgements", "Links", "QueryFacts", "QueryImage", "RankedImages",
-    "Request", "RerankFacts", "Searcher", "Stopwatch", "can_search_by_text", "describe_query", "image_links", "record_links", "select_frame",
+    "Request", "RerankFacts", "Searcher", "Stopwatch", "can_search_by_text", "describe_query", "image_links",
+    "record_links", "select_frame",
 ]  # fmt: skip
 
 

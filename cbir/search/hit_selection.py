@@ -77,7 +77,7 @@ def _is_beyond(ranked: RankedImages, request: Request) -> bool:
     by_distance = request.max_distance is not None and ranked.reranking.method == NoReranking.name
     return bool(
         (request.score_threshold is not None and ranked.reported[-1] < request.score_threshold)
-        or (by_distance and ranked.distances[-1] > request.max_distance)  # type: ignore[operator]
+        or (by_distance and ranked.distances[-1] > request.max_distance)
     )
 
 

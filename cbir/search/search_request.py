@@ -11,13 +11,13 @@ from cbir.store.dicom_instances import DicomScope
 class Request(BaseModel):
     """Parameters of a search beside the query image.
 
-    k: number of hits, or of groups of them. rerank: name of a re-ranker, None for the settings' one; parameters: of the re-ranker,
-    where they differ from the profile's. where: conditions such as "modality=CT", all of which must hold, but of
-    several values of one key any.
+    k: number of hits, or of groups of them. rerank: name of a re-ranker, None for the settings' one; parameters: of
+    the re-ranker, where they differ from the profile's. where: conditions such as "modality=CT", all of which must
+    hold, but of several values of one key any.
     score_threshold, max_distance: lowest score and largest distance of a hit. Distances are comparable between
     queries of a collection, scores are not.
-    group_by: "patient", "study", "series" or the key of a label, which may begin with "label:" so that it is not taken
-    for one of those; at most `group_size` hits have the same one, and k groups are returned.
+    group_by: "patient", "study", "series" or the key of a label, which may begin with "label:" so that it is not
+    taken for one of those; at most `group_size` hits have the same one, and k groups are returned.
     exclude_patient: a patient key or the identifier behind it, whose images are left out; exclude_patient_key: a key
     only, for callers who may not try identifiers.
     outside: only DICOM images are answers, and none of this study, series or instance.
@@ -34,7 +34,7 @@ class Request(BaseModel):
     outside: DicomScope | None = None
     examples: Examples = []
     feedback: Judgements = []
-    score_threshold: float | None = Field(None, allow_inf_nan=False)
-    max_distance: float | None = Field(None, ge=0, allow_inf_nan=False)
-    group_by: str | None = Field(None, min_length=1)
-    group_size: int = Field(1, ge=1, le=MAX_GROUP_SIZE)
+    score_threshold: float | None = Field(default=None, allow_inf_nan=False)
+    max_distance: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    group_by: str | None = Field(default=None, min_length=1)
+    group_size: int = Field(default=1, ge=1, le=MAX_GROUP_SIZE)

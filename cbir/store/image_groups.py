@@ -32,11 +32,9 @@ def read_group_keys(connection: Connection, numbers: Sequence[int], by: str) -> 
     given = json.dumps(list(numbers))
     if by in COLUMNS:
         column = COLUMNS[by]  # one of three constants: no text of a request becomes part of the statement
-        query = f"SELECT number, {column} FROM images WHERE {_GIVEN} AND {column} <> ''"  # noqa: S608
-        rows = connection.exec_driver_sql(query, (given,))
-    else:
-        key = by.removeprefix(LABEL)
-        check_label_keys(connection, [key])
-        query = f"SELECT number, value FROM labels WHERE {_GIVEN} AND key = ?"  # noqa: S608
-        rows = connection.exec_driver_sql(query, (given, key))
-    return {number: key for number, key in rows}
+        query = f"SELECT number, {column} FROM images WHERE {_GIVEN} AND {column} <> ''"
+        return dict(connection.exec_driver_sql(query, (given,)).all())
+    key = by.removeprefix(LABEL)
+    check_label_keys(connection, [key])
+    query = f"SELECT number, value FROM labels WHERE {_GIVEN} AND key = ?"
+    return dict(connection.exec_driver_sql(query, (given, key)).all())

@@ -21,6 +21,13 @@ class LabelKey(NamedTuple):
     values: int
 
 
+class LabelCount(NamedTuple):
+    """A value of a label, and the number of images that have it."""
+
+    value: str
+    images: int
+
+
 class LabelValues(NamedTuple):
     """Values of a label key.
 
@@ -34,7 +41,7 @@ class LabelValues(NamedTuple):
     values: int
     minimum: float | None
     maximum: float | None
-    items: list[tuple[str, int]]
+    items: list[LabelCount]
 
 
 def check_label_keys(connection: Connection, keys: Sequence[str]) -> None:
@@ -96,7 +103,7 @@ def list_label_values(
     totals = select(func.sum(values.c.images), func.count(), func.min(number), func.max(number))
     total, different, minimum, maximum = connection.execute(totals.select_from(values)).one()
     page = select(values.c.value, values.c.images).order_by(values.c.images.desc(), values.c.value)
-    items = [(value, count) for value, count in connection.execute(page.offset(offset).limit(limit))]
+    items = [LabelCount(*row) for row in connection.execute(page.offset(offset).limit(limit))]
     return LabelValues(key, total or 0, different, minimum, maximum, items)
 
 

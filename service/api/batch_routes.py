@@ -13,6 +13,7 @@ from cbir.client.messages import ProblemDetails
 from cbir.errors import CbirError, InvalidInput, QueryCancelled
 from cbir.search import Answer
 from cbir.search import example_values as example
+from cbir.search.search_options import MAX_BATCH
 from service.access.auth import count_request
 from service.access.private_details import logged_public_text
 from service.api.operations import json_response, operation
@@ -24,7 +25,6 @@ from service.http.uploaded_files import uploaded_files
 
 blueprint = Blueprint("batch", __name__, url_prefix="/v1")
 
-MAX_QUERIES = 100
 RESULTS = 10  # times max_results: most results of a batch
 SHARE = 0.8  # of request_seconds, after which no further query is begun
 
@@ -42,8 +42,8 @@ class BatchSearch(request_params.Parameters):
         }
     )
 
-    queries: Annotated[list[request_params.ById], Field(min_length=1, max_length=MAX_QUERIES)] = Field(
-        description=f"1 to {MAX_QUERIES} queries, each with the fields of a JSON body of `search`."
+    queries: Annotated[list[request_params.ById], Field(min_length=1, max_length=MAX_BATCH)] = Field(
+        description=f"1 to {MAX_BATCH} queries, each with the fields of a JSON body of `search`."
     )
 
 
@@ -74,8 +74,8 @@ def post_search_batch() -> Response:
             queries: list[Query] = [partial(search_by_id, state, query) for query in batch.queries]
         else:
             files = uploaded_files(state.settings, allow_empty=True)
-            if len(files) > MAX_QUERIES:
-                raise InvalidInput(f"image: at most {MAX_QUERIES} files, not {len(files)}")
+            if len(files) > MAX_BATCH:
+                raise InvalidInput(f"image: at most {MAX_BATCH} files, not {len(files)}")
             by_image = request_params.request_parameters(request_params.ByImage)
             params = [by_image] * len(files)
             queries = [partial(search_by_upload, state, [data], by_image) for data in files]
@@ -88,8 +88,8 @@ def _check_total(state: AppState, params: Sequence[request_params.SearchParamete
     total, most = sum(each.k * each.group_size for each in params), RESULTS * state.settings.max_results
     if total > most:
         raise InvalidInput(
-            f"k: {len(params)} queries ask for {total} results together, and {most} are allowed; send fewer queries, or "
-            "a smaller k"
+            f"k: {len(params)} queries ask for {total} results together, and {most} are allowed; send fewer queries, "
+            "or a smaller k"
         )
 
 

@@ -62,7 +62,7 @@ def get_label_values(key: KeyInPath) -> Response:
     with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
         conditions = collection.conditions(params.where)
         facts = collection.list_label_values(key, conditions, offset, params.limit)._asdict()
-    items = [LabelValueCount(value=value, images=images) for value, images in facts.pop("items")]
+    items = [LabelValueCount(**item._asdict()) for item in facts.pop("items")]
     end = offset + len(items)
     return json_response(
         LabelValuePage(**facts, items=items, next=str(end) if end < facts["values"] else None)

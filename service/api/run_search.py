@@ -69,8 +69,8 @@ def _check_profile(collection: Collection, profile: str) -> None:
     """Raise InvalidInput unless the collection has the `profile` of this name or hash."""
     if profile not in (collection.profile.name, collection.profile.hash):
         raise InvalidInput(
-            f"profile: the collection has the profile {collection.profile.name} ({collection.profile.hash}); vectors of "
-            "another one cannot be compared with it"
+            f"profile: the collection has the profile {collection.profile.name} ({collection.profile.hash}); vectors "
+            "of another one cannot be compared with it"
         )
 
 
@@ -105,6 +105,8 @@ def _complete(
     if params.collection:
         for hit in answer.results:
             hit.links = hit.links.in_collection(params.collection)
-    asked = [image_id for image_id in query_ids if image_id] or [answer.query.image_id]
-    log_images([*asked, *params.examples, *(hit.image_id for hit in answer.results)])
+    asked: list[str | None] = [image_id for image_id in query_ids if image_id]
+    log_images(
+        [*(asked or [answer.query.image_id]), *params.examples, *(hit.image_id for hit in answer.results)]
+    )
     return answer

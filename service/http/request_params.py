@@ -60,8 +60,8 @@ Where = Annotated[
     BeforeValidator(as_list),
     Field(
         max_length=MAX_CONDITIONS,
-        description="Conditions on labels, all of which must hold: KEY=VALUE, also != < <= > >=; KEY? for images with "
-        "the label, !KEY? for those without. Of several KEY=VALUE with the same key any one. At most "
+        description="Conditions on labels, all of which must hold: KEY=VALUE, also != < <= > >=; KEY? for images "
+        "with the label, !KEY? for those without. Of several KEY=VALUE with the same key any one. At most "
         f"{MAX_CONDITIONS}, each sent as a parameter of its own. A key that no image has is refused.",
         examples=[["modality=CT", "modality=MR", "grade>=2"]],
     ),

@@ -1,0 +1,98 @@
+"""Options of a search, the same in the Python API and in the HTTP client."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+MAX_BATCH = 100  # queries of a request
+
+
+class SearchOptions(TypedDict, total=False):
+    """Options of a search, all of them by name.
+
+    Attributes
+    ----------
+    k : int
+        Number of hits, or with `group_by` of groups, at least 1; 20 by default. As many come back whenever as many
+        match.
+    rerank : str
+        Re-ranking method; the default of the settings, `auto`.
+    parameters : mapping of str to float or str
+        Parameters of the method that differ from the collection's, such as {"P": 9}.
+    where : str or sequence of str
+        Label conditions, all of which must hold: "modality=CT", also != < <= > >=; "grade?" for images with the
+        label, "!grade?" for those without. Of several values of one key any: ["modality=CT", "modality=MR"].
+    exclude_patient : str
+        Key of a patient whose images are left out, or an identifier; over HTTP that needs the scope admin.
+    examples : sequence of str
+        Ids of further example images; examples are not among the hits.
+    feedback : mapping of str to float
+        Relevance from -1 to 1 by image id, for relevance feedback.
+    score_threshold : float
+        Least score of a hit. Scores are relative to the query and the method: the threshold does not carry over to
+        another query, except of a search by text.
+    max_distance : float
+        Largest distance of a hit from the nearest example, at least 0. Distances are comparable between queries of a
+        collection.
+    group_by : str
+        "patient", "study", "series", or the key of a label, with "label:" before it if it is one of these words: at
+        most `group_size` hits have the same one. An image without it is a group of its own.
+    group_size : int
+        Most hits of a group, from 1 to 100; 1 by default.
+    frame : int
+        Frame of a file, from 1.
+    region : (int, int, int, int)
+        Part to search with: x, y, width, height in pixels.
+    window : (float, float)
+        Center and width for a grey DICOM file.
+    text : str
+        Words to search with in place of examples, where the encoder has a text tower.
+    vector : (d,) or (v, d) array-like of float
+        Raw values of the collection's descriptor to search with, one or several examples. An image with the same
+        vector is a hit like any other.
+    """
+
+    k: int | None
+    rerank: str | None
+    parameters: Mapping[str, float | str] | None
+    where: str | Sequence[str]
+    exclude_patient: str | None
+    examples: Sequence[str]
+    feedback: Mapping[str, float] | None
+    score_threshold: float | None
+    max_distance: float | None
+    group_by: str | None
+    group_size: int | None
+    frame: int | None
+    region: tuple[int, int, int, int] | None
+    window: tuple[float, float] | None
+    text: str | None
+    vector: Any
+
+
+REQUEST_VALUES = (
+    "k", "rerank", "exclude_patient", "score_threshold", "max_distance", "group_by", "group_size",
+)  # fmt: skip
+
+
+def check_names(options: Mapping[str, Any]) -> None:
+    """Raise TypeError for an option that there is not, as a function with these parameters does."""
+    for name in options:
+        if name not in SearchOptions.__annotations__:
+            known = ", ".join(SearchOptions.__annotations__)
+            raise TypeError(f"a search has no option {name!r}; there are: {known}")
+
+
+def query_and_options(query: Any, common: SearchOptions) -> tuple[Any, SearchOptions]:
+    """Return query and options of one of several searches; a mapping has its "query" and options of its own."""
+    if not isinstance(query, Mapping):
+        return query, common
+    own = {str(name): value for name, value in query.items() if name != "query"}
+    check_names(own)
+    return query.get("query"), SearchOptions(**{**common, **own})  # type: ignore[typeddict-item]
+
+
+def list_judgements(feedback: Mapping[str, float] | None) -> list[dict[str, Any]]:
+    """Return the judgements of images as a request has them."""
+    return [
+        {"image_id": image_id, "relevance": relevance} for image_id, relevance in (feedback or {}).items()
+    ]
