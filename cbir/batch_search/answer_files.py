@@ -20,6 +20,7 @@ from cbir.file_lock import try_lock
 SUFFIX = ".unfinished"
 FORMATS = (".csv", ".jsonl", ".run")
 COLUMNS = ("query", "rank", "image_id", "score", "distance", "labels", "source")
+GROUP_COLUMNS = ("group", "more")  # of searches with groups, after the others
 
 
 class AnswerJournal:
@@ -87,7 +88,12 @@ class AnswerJournal:
         self._file.close()
 
 
-def write_answers(journal: AnswerJournal, output: Path) -> None:
+def csv_columns(grouped: bool) -> tuple[str, ...]:
+    """Return the names of the columns, for searches with or without groups."""
+    return (*COLUMNS, *GROUP_COLUMNS) if grouped else COLUMNS
+
+
+def write_answers(journal: AnswerJournal, output: Path, grouped: bool = False) -> None:
     """Write the answers of a journal as csv, lines of JSON, or a TREC run, by the suffix of `output`.
 
     Queries that cannot be used are in lines of JSON alone. A run names queries by the hash of their picture, as
@@ -98,8 +104,8 @@ def write_answers(journal: AnswerJournal, output: Path) -> None:
             file.writelines(json.dumps(answer) + "\n" for answer in journal.answers())
         elif output.suffix == ".csv":
             rows = csv.writer(file, lineterminator="\n")
-            rows.writerow(COLUMNS)
-            rows.writerows(row for answer in journal.answers() for row in csv_rows(answer))
+            rows.writerow(csv_columns(grouped))
+            rows.writerows(row for answer in journal.answers() for row in csv_rows(answer, grouped))
         else:
             names = iter(
                 unique_names([answer["content"] for answer in journal.answers() if "content" in answer])
@@ -109,12 +115,13 @@ def write_answers(journal: AnswerJournal, output: Path) -> None:
                     file.writelines(f"{line}\n" for line in _trec_lines(next(names), answer))
 
 
-def csv_rows(answer: BatchAnswer) -> Iterator[list[Any]]:
-    """Yield the cells of COLUMNS for each hit of an answer."""
+def csv_rows(answer: BatchAnswer, grouped: bool = False) -> Iterator[list[Any]]:
+    """Yield the cells of `csv_columns` for each hit of an answer."""
     for hit in answer.get("results", ()):
         labels = " ".join(f"{key}={value}" for key, value in hit["labels"].items())
         values = [hit[name] for name in ("rank", "image_id", "score", "distance")]
         values = [answer["query"], *values, labels, hit["source"]]
+        values += [hit["group"]["key"] or "", hit["group"]["more"]] if grouped else []
         yield [harmless_cell(value) for value in values]
 
 

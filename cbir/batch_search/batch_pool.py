@@ -46,7 +46,8 @@ def search_batch(
     ------
     dict
         `query`, and either `error`, the reason why it cannot be used, or `content`, the hash of the picture,
-        `method` and `results`: rank, image_id, score, distance, labels and source. Ready for JSON.
+        `method` and `results`: rank, image_id, score, distance, labels and source, with groups also `group`. Ready
+        for JSON.
 
     Raises
     ------
@@ -90,6 +91,7 @@ def _answer_query(name: str) -> BatchAnswer:
     except (UnreadableImage, NotFound, InvalidInput) as error:
         return {"query": name, "error": str(error)}
     fields = {"rank", "image_id", "score", "distance", "labels", "source"}
+    fields |= {"group"} if request.group_by else set()
     hits = [hit.model_dump(include=fields) for hit in answer.results]
     return {"query": name, "content": content, "method": answer.rerank.method, "results": hits}
 

@@ -13,6 +13,7 @@ from typer import Argument, Option
 from cbir.commands import options
 from cbir.commands.delete_images import delete_from_collection, erase_patient, patient_keys
 from cbir.commands.lazy_commands import LazyCommands
+from cbir.commands.list_labels import list_labels
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
 from cbir.errors import CollectionDamaged, InvalidInput
 
@@ -41,6 +42,7 @@ app = typer.Typer(
 )
 app.command("delete")(delete_from_collection)
 app.command("erase-patient")(erase_patient)
+app.command("labels")(list_labels)
 
 
 @app.command()
@@ -85,6 +87,7 @@ def verify(
                     writer.compact()
             problems = verify_collection(opened, bars.show)
         if erased:
+            bars.show("searching for traces")
             problems += _find_traces(opened, erased)
     if format is OutputFormat.json:
         printed: dict[str, object] = {"ok": not problems, "problems": problems}
@@ -195,6 +198,7 @@ def tune(
                 opened, label, method, queries, partial(bars.show, f"settings of {method}")
             )
             writer.set_profile(profile)
+        bars.show("comparing re-rankers")
         choice = choose(opened, label)
         writer.set_auto(choice.to_json())
     best = {method: asdict(tried[0]) for method, tried in trials.items()}
@@ -252,7 +256,8 @@ def backup(
         raise InvalidInput("--log makes a new backup, --append continues one; use one of them")
     with Collection(collection) as opened:
         if append:
-            with opened.writer():
+            with opened.writer(), StageBars() as bars:
+                bars.show("copying the log")
                 appended = append_log(opened, out)
             print_values({"folder": str(out), "transactions_appended": appended}, format)
             return

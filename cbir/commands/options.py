@@ -13,7 +13,13 @@ Rerank = Annotated[str | None, Option(help="Re-ranker: auto, none, eprf, ...; an
 Parameter = Annotated[
     list[str] | None, Option(help="NAME=VALUE of a re-ranker's parameter, for example P=9. Repeatable.")
 ]
-Where = Annotated[list[str] | None, Option(help="Only images with this label, as modality=CT. Repeatable.")]
+Where = Annotated[
+    list[str] | None,
+    Option(
+        help="Only images with this label, as modality=CT; also != < <= > >=, KEY? and !KEY?. Repeatable: all must "
+        "hold, of several values of one key any."
+    ),
+]
 
 # Of commands that train or run networks
 Manifest = Annotated[Path, Option(help="Manifest: a CSV file with a column `path` and labels.")]

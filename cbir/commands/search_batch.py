@@ -58,7 +58,7 @@ def search_each(
     ------
     InvalidInput, NotFound
     """
-    from cbir.batch_search.answer_files import COLUMNS, FORMATS, AnswerJournal, write_answers
+    from cbir.batch_search.answer_files import FORMATS, AnswerJournal, csv_columns, write_answers
     from cbir.batch_search.batch_pool import check_request, search_batch
     from cbir.batch_search.query_list import ID, list_queries, query_stamp
     from cbir.evaluation.runs import DECISIVE_SETTINGS
@@ -88,7 +88,7 @@ def search_each(
         "settings": settings.model_dump(mode="json", include=DECISIVE_SETTINGS | {"rerank"}),
         "request": request.model_dump(mode="json") | {"exclude_patient": patient},
         "part": asdict(part),
-        "columns": COLUMNS,
+        "columns": csv_columns(request.group_by is not None),
         "queries": hashlib.sha256(stamps.encode(errors="surrogateescape")).hexdigest(),
     }
     with AnswerJournal(output, terms) as journal, StageBars() as bars:
@@ -99,7 +99,7 @@ def search_each(
         if output.suffix == HTML:
             write_sheet(journal.answers(), output, collection, settings, part)
         else:
-            write_answers(journal, output)
+            write_answers(journal, output, request.group_by is not None)
         refused = [answer for answer in journal.answers() if "error" in answer]
         journal.remove()
     typer.echo(f"{len(queries) - len(refused)} queries answered: {output}")

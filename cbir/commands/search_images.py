@@ -20,10 +20,13 @@ from cbir.errors import InvalidInput
 from cbir.hardware import Device
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from cbir.images import Image
     from cbir.ingest.query_file import QueryOptions
     from cbir.python_api.collection_search import OpenCollection
-    from cbir.search import Answer, Judgement
+    from cbir.search import Answer, HitGroup, Judgement
     from cbir.search.hits import Hits
 
 
@@ -71,16 +74,34 @@ def search_images(
         ),
     ] = None,
     jobs: Annotated[int | None, Option(min=1, help="Processes, with --output. [default: cores]")] = None,
+    score_threshold: Annotated[
+        float | None, Option(help="Least score of a result; scores are relative to the query and the method.")
+    ] = None,
+    max_distance: Annotated[
+        float | None,
+        Option(min=0, help="Largest distance of a result; comparable between queries of a collection."),
+    ] = None,
+    group_by: Annotated[
+        str | None,
+        Option(help="patient, study, series or a label: at most --group-size results have the same one."),
+    ] = None,
+    group_size: Annotated[int, Option(min=1, max=100, help="Most results of a group.")] = 1,
+    vector: Annotated[
+        Path | None, Option(help="NumPy file (.npy) with one raw vector or several, to search with.")
+    ] = None,
 ) -> None:
     """Search for images similar to one or several, optionally with relevance feedback, or for images by text."""
     from cbir.ingest.query_file import QueryOptions
-    from cbir.python_api.collection_search import OpenCollection
-    from cbir.search import MAX_EXAMPLES, Request
+    from cbir.python_api.collection_search import OpenCollection, build_request
+    from cbir.search import MAX_EXAMPLES
     from cbir.threads import cores
 
     images = images or []
-    if (text is None) == (not images):
-        raise InvalidInput("search with images or with --text, one of them")
+    if text is not None and (images or vector):
+        raise InvalidInput("--text: search with it, or with images and --vector")
+    if text is None and not images and vector is None:
+        raise InvalidInput("search with images, --text or --vector")
+    vectors = None if vector is None else read_vectors_file(vector)
     loaded = settings.load(device=device)
     if loaded.device == "auto":  # a GPU takes longer to start than one search on the CPU
         loaded = loaded.model_copy(update={"device": "cpu"})
@@ -89,18 +110,28 @@ def search_images(
         parse_numbers(region, "--region", "X,Y,WIDTH,HEIGHT", int),
         parse_numbers(window, "--window", "CENTER,WIDTH", float),
     )
-    request = Request(
+    request = build_request(
         k=k,
         rerank=rerank,
         parameters=options.parse_parameters(parameter),
         where=where or [],
         exclude_patient=exclude_patient,
+        score_threshold=score_threshold,
+        max_distance=max_distance,
+        group_by=group_by,
+        group_size=group_size,
     )
+    if group_size > 1 and (format == "trec" or (output is not None and output.suffix == ".run")):
+        raise InvalidInput(
+            "--group-size: a TREC run is in the order of scores, and groups are not; leave it out"
+        )
     if jobs is not None and output is None:
         raise InvalidInput("--jobs is for --output; one search uses one process")
     if output is not None:
-        if text is not None or relevant or not_relevant or feedback:
-            raise InvalidInput("--output is for searches with images; leave out --text and judgements")
+        if text is not None or vector or relevant or not_relevant or feedback:
+            raise InvalidInput(
+                "--output is for searches with images; leave out --text, --vector and judgements"
+            )
         if format != "table":
             raise InvalidInput(
                 "--format is for one search; the name of --output decides the form of its file"
@@ -116,16 +147,17 @@ def search_images(
     if len(images) > MAX_EXAMPLES:
         raise InvalidInput(f"at most {MAX_EXAMPLES} examples can be used, not {len(images)}")
     judgements = parse_judgements(relevant or [], not_relevant or [], feedback)
-    names = images if text is None else [text]
+    names = [text] if text is not None else [*images, *([str(vector)] if vector else [])]
     with OpenCollection(collection, loaded) as db:
         ids, queries = _read_queries(db, images, part)
-        hits = db.answer(queries, request.model_copy(update={"examples": ids, "feedback": judgements}), text)
+        request = request.model_copy(update={"examples": ids, "feedback": judgements})
+        hits = db.answer(queries, request, text, vectors)
         if open_browser:
             open_page(sheet_of_answer(db, hits, names, queries))
         elif format == "html":
             typer.echo(sheet_of_answer(db, hits, names, queries), nl=False)
         else:
-            _print_answer(hits, format, names[0] if images else "text")
+            _print_answer(hits, format, names[0] if text is None else "text")
 
 
 def _read_queries(
@@ -143,8 +175,25 @@ def _read_queries(
         else:
             ids.append(text.removeprefix(ID))
     if part.names() and not images:
-        raise InvalidInput(f"--{part.names()[0]} is for images; leave it out with --text")
+        raise InvalidInput(f"--{part.names()[0]} is for images; leave it out with --text and --vector")
     return ids, images
+
+
+def read_vectors_file(path: Path) -> "NDArray[np.floating]":
+    """Read one or several vectors from a NumPy file; raises InvalidInput for another file."""
+    import numpy as np
+
+    try:
+        vectors = np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise InvalidInput(f"--vector {path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, EOFError):
+        raise InvalidInput(
+            f"--vector {path} is not a NumPy file of numbers; write one with numpy.save"
+        ) from None
+    if not isinstance(vectors, np.ndarray) or vectors.dtype.kind not in "fiu":
+        raise InvalidInput(f"--vector {path} does not hold one array of numbers; write one with numpy.save")
+    return vectors
 
 
 def parse_numbers(text: str | None, option: str, form: str, kind: Callable[[str], Any]) -> Any:
@@ -177,7 +226,7 @@ def parse_numbers(text: str | None, option: str, form: str, kind: Callable[[str]
 
 
 def _print_answer(hits: "Hits", format: str, query: str) -> None:
-    from cbir.batch_search.answer_files import COLUMNS, csv_rows
+    from cbir.batch_search.answer_files import csv_columns, csv_rows
 
     if format == "json":
         typer.echo(hits.model_dump_json())
@@ -185,8 +234,9 @@ def _print_answer(hits: "Hits", format: str, query: str) -> None:
         typer.echo("\n".join(trec_lines(hits, query)), nl=bool(hits.results))
     elif format == "csv":
         rows = csv.writer(sys.stdout, lineterminator="\n")
-        rows.writerow(COLUMNS)
-        rows.writerows(csv_rows({"query": query, "results": [hit.model_dump() for hit in hits]}))
+        grouped = hits.grouping is not None
+        rows.writerow(csv_columns(grouped))
+        rows.writerows(csv_rows({"query": query, "results": [hit.model_dump() for hit in hits]}, grouped))
     else:
         _print_table(hits)
 
@@ -238,11 +288,17 @@ def trec_lines(answer: "Answer", query: str) -> list[str]:
     return run_lines(name, [hit.image_id for hit in answer.results], scores, answer.rerank.method)
 
 
+def _group_text(group: "HitGroup") -> str:
+    """Return the key of a group, and how many more images it has."""
+    return " ".join(filter(None, (group.key, f"+{group.more} more" if group.more else "")))
+
+
 def _print_table(answer: "Answer") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table("rank", "image", "score", "distance", "labels", "file", box=None)
+    grouped = ["group"] if answer.grouping else []
+    table = Table("rank", "image", "score", "distance", *grouped, "labels", "file", box=None)
     for hit in answer.results:
         labels = " ".join(f"{key}={value}" for key, value in hit.labels.items())
         table.add_row(
@@ -250,7 +306,7 @@ def _print_table(answer: "Answer") -> None:
             hit.image_id,
             f"{hit.score:.4f}",
             f"{hit.distance:.3f}",
-            *map(escape, (labels, hit.source or "")),
+            *map(escape, [*([_group_text(hit.group)] if hit.group else []), labels, hit.source or ""]),
         )
     console = results_console()
     console.print(table)
