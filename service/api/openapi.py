@@ -99,7 +99,7 @@ def _operation(rule: Rule, method: str, view: Any, operation: Operation, schemas
     summary, _, more = inspect.cleandoc(view.__doc__).partition("\n\n")
     described: dict[str, Any] = {
         "operationId": operation.name,
-        "tags": [rule.rule.split("/")[2] if rule.rule.startswith("/v1/") else "service"],
+        "tags": [_tag(rule.rule)],
         "summary": " ".join(summary.split()),
     }
     if more:
@@ -131,6 +131,11 @@ def _operation(rule: Rule, method: str, view: Any, operation: Operation, schemas
         str(status): {"$ref": f"#/components/responses/{status}"} for status in failures
     }
     return described
+
+
+def _tag(path: str) -> str:
+    first, *others = path.strip("/").split("/")
+    return others[0] if first == "v1" else first if first == "dicomweb" else "service"
 
 
 def _content(operation: Operation, schemas: Schemas) -> dict[str, Any]:

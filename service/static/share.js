@@ -1,15 +1,7 @@
 // Copying the address of the current search.
 
+import { copyText } from "./clipboard.js";
 import { byId } from "./dom.js";
-
-async function copy(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false; // no permission, or not a secure context
-  }
-}
 
 function showMessage(text) {
   byId("shared").textContent = text;
@@ -23,7 +15,7 @@ export function clear() {
 
 /** Copy the address; hasFile: true if the query is a file or words of the user, which an address does not contain. */
 export async function share(hasFile) {
-  const copied = await copy(location.href);
+  const copied = await copyText(location.href);
   const message = copied ? "Link copied." : "The browser does not allow copying; copy the link from the address bar.";
   showMessage(hasFile ? `${message} It contains the settings but not your image or words; send them separately.` : message);
 }

@@ -47,7 +47,7 @@ def bodies_of(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every body of a request, response or problem, with its name."""
     for item in operations(document):
         for media, body in item.get("requestBody", {}).get("content", {}).items():
-            yield f"{item['operationId']} {media}", body
+            yield f"{item['operationId']} request {media}", body
         for status, response in item["responses"].items():
             for media, body in response.get("content", {}).items():
                 yield f"{item['operationId']} {status} {media}", body
@@ -58,7 +58,11 @@ def bodies_of(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def objections(document: dict[str, Any], schema: dict[str, Any], value: Any) -> list[str]:
     """What a JSON Schema validator says against `value`."""
-    rooted = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "components": document["components"]}
+    rooted = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "components": document["components"],
+    }
     return [error.message for error in jsonschema_rs.validator_for(rooted).iter_errors(value)]
 
 
@@ -69,7 +73,9 @@ def is_described(about: dict[str, Any]) -> bool:
 def all_fields(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     schemas = document["components"]["schemas"].items()
     named = [field for name, schema in schemas for field in fields_of(schema, name)]
-    return named + [field for name, body in bodies_of(document) for field in fields_of(body.get("schema"), name)]
+    return named + [
+        field for name, body in bodies_of(document) for field in fields_of(body.get("schema"), name)
+    ]
 
 
 def test_every_parameter_is_described_with_an_example(document: dict[str, Any]) -> None:
@@ -108,18 +114,14 @@ def test_every_operation_says_what_it_does_and_returns(document: dict[str, Any])
         assert statuses & {"200", "201", "202", "204"}, name
 
 
-def test_every_json_body_has_a_whole_example(document: dict[str, Any]) -> None:
-    bodies = [
-        (name, body)
-        for name, body in bodies_of(document)
-        if "json" in name or not name.split()[1].isdigit() is False
-    ]
-    assert len(bodies) > 40
+def test_every_body_has_a_whole_example(document: dict[str, Any]) -> None:
+    bodies = [(name, body) for name, body in bodies_of(document) if "json" in name or "request" not in name]
+    assert len(bodies) > 60
     for name, body in bodies:
         assert body.get("example") is not None, name
         assert objections(document, body.get("schema", {}), body["example"]) == [], name
         reference = body.get("schema", {}).get("$ref")
-        if reference and not document_model(document, reference).get("examples"):
+        if reference and "request" not in name:
             required = document_model(document, reference).get("required", [])
             assert set(required) <= set(body["example"]), name
 
