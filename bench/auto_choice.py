@@ -6,7 +6,8 @@ the literature, both the best on the reported queries. A second table has every 
 Images of the query's patient are left out. A collection is a folder, or an .npz file of unit vectors, labels and
 patients (empty: unknown), for instance of an embedding.
 
-    python bench/auto_choice.py COLLECTION... [--per-class 6 20 100 0] [--queries N] [--label KEY] [--cache FOLDER]
+    python bench/auto_choice.py COLLECTION... [--per-class 6 20 100 0] [--queries N] [--label KEY] [--seed S]
+        [--cache FOLDER]
 """
 
 import argparse
@@ -35,8 +36,13 @@ from cbir.threads import OneBlasThread
 
 Candidate = tuple[str, Mapping[str, float]]
 RIVALS: tuple[Candidate, ...] = (("k-reciprocal", {"M": 200}), ("aqe", {}), ("eprf", {}))  # as published
-# The candidates of `auto`, and two that are only reported
-METHODS: tuple[Candidate, ...] = (*CANDIDATES, ("diffusion-eprf", {}), RIVALS[0])
+# The candidates of `auto`, the rivals, and two that are only reported
+METHODS: tuple[Candidate, ...] = (
+    *CANDIDATES,
+    *(rival for rival in RIVALS if rival not in CANDIDATES),
+    ("pearson", {}),
+    ("diffusion-eprf", {}),
+)
 Quality = NDArray[np.float64]  # (q, methods, 2): AP and P@1 of each query
 EMBEDDING = "embedding"  # any descriptor with a network
 COLUMNS = (
@@ -54,11 +60,11 @@ class Measured(NamedTuple):
 
 
 def measure_collection(
-    folder: Path, per_class: int, label: str, queries: int, candidates: Sequence[Candidate]
+    folder: Path, per_class: int, label: str, queries: int, seed: int, candidates: Sequence[Candidate]
 ) -> Measured:
     """Score candidates on a collection whose classes are cut to `per_class` images; 0: all."""
     with Collection(folder) as whole, tempfile.TemporaryDirectory() as scratch:
-        cut = judged_only(whole, parse_relevance(label), per_class or None, Path(scratch) / "cut", 0)
+        cut = judged_only(whole, parse_relevance(label), per_class or None, Path(scratch) / "cut", seed)
         view, profile = cut.view(), cut.profile
         found = labelled_rows(cut, view, label)
         if found is None:
@@ -66,13 +72,15 @@ def measure_collection(
         methods = [rerank.get_tuned(name, profile.rerank, parameters) for name, parameters in candidates]
         with OneBlasThread():
             scored = compare_candidates(view.gallery, found[1], methods, queries)
-        return Measured(scored, len(view), usual_candidate(profile.descriptor, len(view)))
+        return Measured(scored, len(view), usual_candidate(profile.descriptor))
 
 
-def measure_vectors(file: Path, per_class: int, queries: int, candidates: Sequence[Candidate]) -> Measured:
+def measure_vectors(
+    file: Path, per_class: int, queries: int, seed: int, candidates: Sequence[Candidate]
+) -> Measured:
     """Score candidates on the vectors of an .npz file."""
     content = np.load(file)
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     members = [np.flatnonzero(content["label"] == label) for label in np.unique(content["label"])]
     rows = np.sort(np.concatenate([random.permutation(each)[: per_class or None] for each in members]))
     vectors = content["vectors"][rows].astype(np.float32)
@@ -86,12 +94,12 @@ def measure_vectors(file: Path, per_class: int, queries: int, candidates: Sequen
     methods = [rerank.get(name, **parameters) for name, parameters in candidates]
     with OneBlasThread():
         scored = compare_candidates(gallery, labelled, methods, queries)
-    return Measured(scored, len(rows), usual_candidate(EMBEDDING, len(rows)))
+    return Measured(scored, len(rows), usual_candidate(EMBEDDING))
 
 
-def usual_candidate(descriptor: str, images: int) -> int:
+def usual_candidate(descriptor: str) -> int:
     """Return the candidate that `auto` is without labels."""
-    default = default_choice(descriptor, images)
+    default = default_choice(descriptor)
     return CANDIDATES.index((default.method, default.parameters))
 
 
@@ -145,16 +153,16 @@ def intervals(differences: Quality) -> list[str]:
     return [f"{m:+.1f} ({a:+.1f} to {b:+.1f})" for m, a, b in zip(means, low, high, strict=True)]
 
 
-def measure(cache: Path, path: Path, per_class: int, label: str, queries: int) -> Measured:
+def measure(cache: Path, path: Path, per_class: int, label: str, queries: int, seed: int) -> Measured:
     """Score the candidates, of those that `cache` has no scores of, and add them to it."""
-    file = cache / f"{path.stem}-{per_class}-{label}-{queries}.npz"
+    file = cache / f"{path.stem}-{per_class}-{label}-{queries}-{seed}.npz"
     stored = dict(np.load(file)) if file.exists() else {}
     missing = [candidate for candidate in METHODS if repr(candidate) not in stored]
     if missing:
         measured = (
-            measure_vectors(path, per_class, queries, missing)
+            measure_vectors(path, per_class, queries, seed, missing)
             if path.suffix == ".npz"
-            else measure_collection(path, per_class, label, queries, missing)
+            else measure_collection(path, per_class, label, queries, seed, missing)
         )
         scores = {repr(candidate): measured.scored[:, number] for number, candidate in enumerate(missing)}
         stored |= {**scores, "images": np.array(measured.images)}
@@ -175,6 +183,7 @@ def main() -> None:
         "--per-class", nargs="+", type=int, default=[0], help="images of a class; 0: all there are"
     )
     options.add_argument("--queries", type=int, default=300, help="queries to choose and to report on")
+    options.add_argument("--seed", type=int, default=0, help="of the images that are drawn of each class")
     options.add_argument(
         "--cache", type=Path, help="folder of the scores, to go on after an interruption; default: none"
     )
@@ -187,7 +196,12 @@ def main() -> None:
             for per_class in values.per_class:
                 try:
                     measured = measure(
-                        values.cache or Path(scratch), path, per_class, values.label, values.queries
+                        values.cache or Path(scratch),
+                        path,
+                        per_class,
+                        values.label,
+                        values.queries,
+                        values.seed,
                     )
                 except CbirError as error:
                     raise SystemExit(f"error: {error}") from None

@@ -25,10 +25,8 @@ SEARCHED = 4_000_000  # such searches times images, about
 KEYS = 50  # labels that it is counted for
 COMPARED = 2_000_000  # queries times images, about: a second on one core for a method that reads all vectors
 USUAL_LABEL = "label"  # the key that commands take by default
-CLEAR_SUM, CLEAR_AP = (
-    2.0,
-    3.0,
-)  # standard errors; with less, luck costs first answers: bench/results/auto_choice.md
+CLEAR = 1.5  # standard errors; with less, luck decides: bench/results/auto_choice.md
+FIRST_WEIGHT = 0.5  # of P@1, which is several times as noisy as AP
 PLAIN: tuple[str, Mapping[str, float]] = (NoReranking.name, {})
 Quality = NDArray[np.float64]
 
@@ -67,7 +65,7 @@ def choose(collection: Collection, label_key: str | None = None) -> AutoChoice:
 def _choose(collection: Collection, label_key: str | None) -> AutoChoice:
     view = collection.view()
     default = replace(
-        default_choice(collection.profile.descriptor, len(view)),
+        default_choice(collection.profile.descriptor),
         generation=view.snapshot_generation,
         label=label_key,
         images=len(view),
@@ -87,11 +85,12 @@ def _choose(collection: Collection, label_key: str | None) -> AutoChoice:
     usual = CANDIDATES.index((default.method, default.parameters))
     best = best_candidate(scored, usual, CANDIDATES.index(PLAIN))
     method, parameters = CANDIDATES[best]
-    against = (
-        "no other method is clearly better" if best == usual else f"clearly better than {default.method}"
-    )
-    if method == default.method and best != usual:
-        against = "clearly better than with other parameters"
+    against = "no other method is clearly better"
+    if best != usual:
+        other = "with other parameters" if method == default.method else default.method
+        against = f"clearly better than {other}"
+    if CANDIDATES[best] == PLAIN != CANDIDATES[usual]:
+        against = f"{default.method} does not gain"
     reason = f"{against} on {len(scored)} images by {key}: {_quality(means[best])}"
     if method != NoReranking.name:
         reason += f"; without re-ranking {_quality(means[CANDIDATES.index(PLAIN)])}"
@@ -112,11 +111,12 @@ def with_agreement(collection: Collection, choice: AutoChoice) -> AutoChoice:
 
 
 def best_candidate(scored: Quality, usual: int, plain: int) -> int:
-    """Return the candidate with the best sum of mAP and P@1 of those clearly better than the usual one.
+    """Return the candidate with the best mAP and P@1 of those clearly better than the usual one.
 
-    Clearly: the sum by more than two standard errors of the paired differences, or the AP alone by more than three
-    while P@1 is lower by less than one; and neither is below that of no re-ranking. First answers are so noisy that
-    the best of nine would often be the luckiest.
+    A candidate qualifies if its mAP is not below that of no re-ranking, and its P@1 is not either or, where first
+    answers differ, above it by a standard error of the paired differences. The usual one gives way to one whose AP
+    plus FIRST_WEIGHT times P@1 is higher by more than CLEAR standard errors, or to no re-ranking if it does not
+    qualify. First answers are so noisy that the best of nine would often be the luckiest.
 
     Parameters
     ----------
@@ -127,15 +127,17 @@ def best_candidate(scored: Quality, usual: int, plain: int) -> int:
     plain : int
         Candidate that does not re-rank.
     """
-    gains = scored - scored[:, usual : usual + 1]
+    gains = scored - scored[:, plain : plain + 1]
     means, errors = gains.mean(axis=0), _standard_error(gains)
-    sums = gains.sum(axis=2)
-    better = (sums.mean(axis=0) > CLEAR_SUM * _standard_error(sums)) | (
-        (means[:, 0] > CLEAR_AP * errors[:, 0]) & (means[:, 1] >= -errors[:, 1])
-    )
-    better &= (means >= means[plain]).all(axis=1)
+    qualified = (means[:, 0] >= 0.0) & (means[:, 1] >= errors[:, 1])
+    if not qualified[usual]:
+        usual = plain
+    values = scored[:, :, 0] + FIRST_WEIGHT * scored[:, :, 1]
+    leads = values - values[:, usual : usual + 1]
+    lead = leads.mean(axis=0)
+    better = qualified & (lead > CLEAR * _standard_error(leads))
     better[usual] = False
-    return int(np.argmax(np.where(better, sums.mean(axis=0), -np.inf))) if better.any() else usual
+    return int(np.argmax(np.where(better, lead, -np.inf))) if better.any() else usual
 
 
 def _standard_error(gains: Quality) -> Quality:

@@ -10,23 +10,20 @@ from cbir.rerank import reranker_class
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.none import NoReranking
 
-# Of diffusion over the values of networks, whose first answers are mostly right already: bench/results/auto_choice.md
-CLOSE = {"closeness": 4.0, "sure": 0.93}
-WIDE = {**CLOSE, "damping": 0.97, "tail": 1.0}  # finds more among MANY images, and less among few
-MANY = 1000
-# Compared on labelled images. On a draw the first wins: no candidate replaces diffusion without a gain.
+# Relevance that flows far, beside mutual neighbours; the nearest image stays first. bench/results/auto_choice.md
+MUTUAL = {"damping": 0.97, "tail": 1.0, "mutual": 4.0, "sure": 1.0}
+# Compared on labelled images. On a draw the first wins.
 CANDIDATES: tuple[tuple[str, Mapping[str, float]], ...] = (
+    ("diffusion", MUTUAL),
+    ("diffusion", {**MUTUAL, "sure": 0.85}),
     ("diffusion", {}),
-    ("diffusion", {"damping": 0.97, "steps": 40}),
-    ("diffusion", CLOSE),
-    ("diffusion", WIDE),
+    ("diffusion", {"damping": 0.97, "tail": 1.0}),
+    ("diffusion", {"damping": 0.97, "tail": 1.0, "sure": 1.0}),
     ("none", {}),
-    ("eprf", {}),
-    ("pearson", {}),
-    ("k-reciprocal", {"M": 200, "sure": 0.93}),
+    ("eprf", {"sure": 1.0}),
+    ("k-reciprocal", {"M": 200, "sure": 1.0}),
     ("aqe", {}),
 )
-WITHOUT_NETWORK = ("huang2012", "edge_histogram")
 LOSING = ("color_layout", "tamura")  # too many of their neighbours belong to another class: docs/rerank.md
 
 
@@ -97,20 +94,16 @@ def read_choice(text: str | None, descriptor: str) -> AutoChoice:
     return choice
 
 
-def default_choice(descriptor: str, images: int = 0) -> AutoChoice:
+def default_choice(descriptor: str) -> AutoChoice:
     """Return what `auto` stands for where no labelled images could be compared.
 
     Parameters
     ----------
     descriptor : str
         Name of the collection's descriptor.
-    images : int
-        Number of its images; 0: not known, few.
     """
     if descriptor in LOSING:
         return AutoChoice(NoReranking.name, f"no method gains with {descriptor} alone")
-    of_networks = CLOSE if images < MANY else WIDE
-    parameters = {} if descriptor in WITHOUT_NETWORK else of_networks
     return AutoChoice(
-        Diffusion.name, "the best in general; methods were not compared on labelled images", parameters
+        Diffusion.name, "the best in general; methods were not compared on labelled images", MUTUAL
     )

@@ -14,6 +14,7 @@ from cbir.gallery.vector_blocks import Doubles, Floats, Rows, Scores
 from cbir.gallery.whitening import Space
 from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion_graph import Array, DiffusionGraph
+from cbir.rerank.mutual_neighbours import add_mutual_closeness
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import CollectionReranker, Reranked
 from cbir.rerank.sure_answer import keep_sure_first
@@ -52,6 +53,9 @@ class Diffusion(CollectionReranker):
     )
     nodes: int = parameter(20_000, 1, 1_000_000, "images that relevance may flow through")
     closeness: float = parameter(1.0, 0.0, 1000.0, "weight of the cosine with the query beside the logarithm")
+    mutual: float = parameter(
+        0.0, 0.0, 1000.0, "weight of the neighbours that the nearest images share with the query"
+    )
     local: int = parameter(
         2000, 1, 5000, "nearest images to link where there is no graph or half of the gallery is filtered out"
     )
@@ -66,8 +70,16 @@ class Diffusion(CollectionReranker):
     def diffuse(self, backend: Backend) -> tuple[Rows, Reranked]:
         """Return gallery rows, ascending, and their scores, before the first answer is decided."""
         gallery = backend.gallery
-        if gallery.neighbourhood is None or not COVERED * len(gallery) <= backend.passable_count > 0:
-            return self._rerank_locally(backend)
+        local = gallery.neighbourhood is None or not COVERED * len(gallery) <= backend.passable_count > 0
+        rows, reranked = self._rerank_locally(backend) if local else self._rerank_through_graph(backend)
+        if not self.mutual:
+            return rows, reranked
+        return rows, replace(
+            reranked, scores=add_mutual_closeness(backend, rows, reranked.scores, self.mutual)
+        )
+
+    def _rerank_through_graph(self, backend: Backend) -> tuple[Rows, Reranked]:
+        """Diffuse over the graph of the collection."""
         graph, squared = backend.graph_distances()
         reached, flow = self.spread(graph, squared)
         listed = backend.is_listed(reached)

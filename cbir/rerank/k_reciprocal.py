@@ -54,24 +54,45 @@ class KReciprocal(Reranker):
 
     def __call__(self, query: Floats, ranking: RankingList, gallery: Gallery) -> Reranked:
         top = top_k(ranking.similarities, self.M)
-        with OneBlasThread():
-            squared = pairwise_squared_distances(gallery.vectors(ranking.rows[top]), query)
-        checkpoint()
-        largest = squared.max(axis=1, keepdims=True)
-        scaled = np.divide(squared, largest, out=np.zeros_like(squared), where=largest > 0.0)
-        neighbours = nearest_neighbours(squared, max(self.k1 + 1, self.k2))
-        checkpoint()
-        encoded = encode_neighbours(scaled, neighbours, self.k1)
-        nonzero = np.flatnonzero(encoded[neighbours[0, : self.k2]].any(axis=0))
-        checkpoint()
-        expanded = encoded[:, nonzero][neighbours[:, : self.k2]].mean(axis=1)
-        shared = np.minimum(expanded, expanded[0]).sum(axis=1)
-        jaccard = 1.0 - shared / (2.0 - shared)
-        distance = (1.0 - self.lam) * jaccard + self.lam * scaled[0]
-        closeness = np.clip(1.0 - distance[1:], 0.0, 1.0)
+        images = gallery.vectors(ranking.rows[top])
+        closeness = mutual_closeness(query, images, self.k1, self.k2, self.lam)
         scores = score_above_rest(ranking, top, closeness)
         backend = Backend(query, ranking, gallery)
         return Reranked(place_sure_first(backend, ranking.rows, scores, self.sure)[1], scope="top")
+
+
+def mutual_closeness(query: Floats, images: Floats, k1: int, k2: int, lam: float) -> Floats:
+    """Return 1 - d* of section 3.5 for the nearest images of a query.
+
+    Parameters
+    ----------
+    query : (d,) float32
+        Normalised query vector.
+    images : (m, d) float32
+        Vectors of the m nearest images, nearest first.
+    k1, k2, lam
+        As in `KReciprocal`.
+
+    Returns
+    -------
+    (m,) float32
+        In [0, 1].
+    """
+    with OneBlasThread():
+        squared = pairwise_squared_distances(images, query)
+    checkpoint()
+    largest = squared.max(axis=1, keepdims=True)
+    scaled = np.divide(squared, largest, out=np.zeros_like(squared), where=largest > 0.0)
+    neighbours = nearest_neighbours(squared, max(k1 + 1, k2))
+    checkpoint()
+    encoded = encode_neighbours(scaled, neighbours, k1)
+    nonzero = np.flatnonzero(encoded[neighbours[0, :k2]].any(axis=0))
+    checkpoint()
+    expanded = encoded[:, nonzero][neighbours[:, :k2]].mean(axis=1)
+    shared = np.minimum(expanded, expanded[0]).sum(axis=1)
+    jaccard = 1.0 - shared / (2.0 - shared)
+    distance = (1.0 - lam) * jaccard + lam * scaled[0]
+    return np.clip(1.0 - distance[1:], 0.0, 1.0)
 
 
 def pairwise_squared_distances(images: Floats, query: Floats) -> Floats:

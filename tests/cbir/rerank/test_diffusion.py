@@ -309,3 +309,26 @@ def test_vectors_compared_as_they_are_are_read_once(passable: np.ndarray | None,
     np.testing.assert_allclose(squared[0], squared[1], atol=2e-5)
     assert np.isinf(squared[0][5])
     assert np.isfinite(squared[0]).sum() == (299 if passable is None else len(passable))
+
+
+@pytest.mark.parametrize("rows", [np.arange(300), np.arange(0, 300, 4)])
+def test_mutual_neighbours_join_the_logarithm_of_the_flow(rows: np.ndarray) -> None:
+    held = vectors(301)
+    searched, query = gallery(held[:300]), held[300]
+    ranking = rank(query, searched, rows)
+    alone = Diffusion(sure=0.0)(query, ranking, searched).scores
+    both = Diffusion(sure=0.0, mutual=3.0)(query, ranking, searched).scores
+    mutual = rerank.get("k-reciprocal", M=200)(query, ranking, searched).scores
+    closeness = np.where(mutual >= 1.0, mutual - 1.0, 0.0)
+    assert 0 < np.count_nonzero(closeness) <= 200
+    expected = alone + 3.0 * closeness
+    np.testing.assert_allclose(both, expected - expected.max(), atol=1e-5)
+    kept = Diffusion(mutual=3.0, sure=1.0)(query, ranking, searched).scores
+    assert np.argmax(kept) == np.argmin(ranking.distances)
+
+
+def test_mutual_neighbours_of_no_image_or_one() -> None:
+    held = vectors(2)
+    for rows in (np.arange(0), np.arange(1)):
+        ranking = rank(held[1], gallery(held), rows)
+        assert len(Diffusion(mutual=3.0)(held[1], ranking, gallery(held)).scores) == len(rows)
