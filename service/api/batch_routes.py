@@ -85,7 +85,8 @@ def post_search_batch() -> Response:
 
 
 def _check_total(state: AppState, params: Sequence[request_params.SearchParameters]) -> None:
-    total, most = sum(each.k * each.group_size for each in params), RESULTS * state.settings.max_results
+    limit = state.settings.max_results  # of each query, which is refused by itself above it
+    total, most = sum(min(each.k * each.group_size, limit) for each in params), RESULTS * limit
     if total > most:
         raise InvalidInput(
             f"k: {len(params)} queries ask for {total} results together, and {most} are allowed; send fewer queries, "

@@ -235,7 +235,7 @@ def test_wrong_use(collection, queries, tmp_path):
     for output, arguments, reason in (
         ("hits.txt", (queries,), "must end with"),
         ("no/hits.csv", (queries,), "no folder"),
-        ("hits.csv", (queries, "--relevant", "x"), "leave out --text and judgements"),
+        ("hits.csv", (queries, "--relevant", "x"), "leave out --text, --vector and judgements"),
         ("hits.csv", (queries, "--format", "json"), "--format is for one search"),
         ("folder.csv", (queries,), "is a folder"),
         ("hits.csv", (queries, "--rerank", "magic"), "magic"),

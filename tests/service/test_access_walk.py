@@ -62,6 +62,39 @@ def walk(ward: Ward, image: Record, seen: Record) -> dict[str, list[tuple[str, d
             ("/v1/search", {"json": {"image_id": seen.image_id, "collection": ward.other.name}}),
             ("/v1/search?k=1000", upload),
             ("/v1/search", {"data": {"image": (io.BytesIO(picture), "a"), "feedback": json.dumps(judged)}}),
+            ("/v1/search", {"json": {"image_id": seen.image_id, "where": "key-ward-x?"}}),
+            ("/v1/search", {"json": {"image_id": seen.image_id, "group_by": "key-ward-x"}}),
+            ("/v1/search", {"json": {"image_id": seen.image_id, "k": 1000, "group_by": "marker"}}),
+            ("/v1/search", {"json": {"image_id": seen.image_id, "k": 1000, "group_by": "patient"}}),
+            ("/v1/search", {"json": {"image_id": seen.image_id, "k": 1000, "where": "!marker?"}}),
+        ],
+        "search_batch": [
+            (
+                "/v1/search/batch",
+                {"json": {"queries": [{"image_id": name}, {"image_id": seen.image_id, "k": 1000}]}},
+            ),
+            (
+                "/v1/search/batch",
+                {"json": {"queries": [{"image_id": seen.image_id, "where": "key-ward-x?"}]}},
+            ),
+            ("/v1/search/batch", {"data": {"image": (io.BytesIO(picture), "a"), "k": "1000"}}),
+        ],
+        "vector": [
+            (f"/v1/images/{name}/vector", {}),
+            (f"/v1/images/{seen.image_id}/vector?raw=true", {}),
+            (f"/v1/images/{seen.image_id}/vector?{two}", {}),
+        ],
+        "vectors": [
+            ("/v1/vectors", {"json": {"ids": [name]}}),
+            ("/v1/vectors", {"json": {"ids": [seen.image_id, name], "raw": True}}),
+        ],
+        "labels": [("/v1/labels", {}), (f"/v1/labels?where=site={HIDDEN}", {}), (f"/v1/labels?{two}", {})],
+        "label_values": [
+            ("/v1/labels/marker?limit=1000", {}),
+            ("/v1/labels/severity", {}),
+            (f"/v1/labels/key-{HIDDEN}", {}),
+            ("/v1/labels/key-ward-x", {}),
+            (f"/v1/labels/marker?{two}", {}),
         ],
         "render": [("/v1/render", upload)],
         "grade": [
@@ -170,14 +203,15 @@ def test_the_walk_finds_secrets_without_a_limit(ward: Ward) -> None:
     image, seen = (next(r for r in records if r.instance) for records in (ward.hidden, ward.visible))
     leaking = set()
     for name, calls in walk(ward, image, seen).items():
-        if operations[name][0] != "GET" and name not in ("search", "grade"):
+        if operations[name][0] != "GET" and name not in ("search", "search_batch", "grade"):
             continue
         for address, options in calls:
             answer = client.open(address, method=operations[name][0], **options)
             if secrets_in(answer, secret, address + str(options)):
                 leaking.add(name)
     assert leaking >= {
-        "search", "grade", "images", "image", "collections", "collection", "statistics", "history", "ready",
+        "search", "search_batch", "labels", "label_values", "grade", "images", "image", "collections", "collection",
+        "statistics", "history", "ready",
         "metrics", "similar", "similar_to_instance", "similar_to_series", "similar_to_study",
     }  # fmt: skip
 
@@ -186,7 +220,17 @@ def test_unknown_and_forbidden_are_the_same(ward: Ward) -> None:
     operations, client = methods(ward), ward.limited()
     image = next(r for r in ward.hidden if r.instance)
     no_such = image.image_id[::-1]
-    for name in ("image", "thumbnail", "picture", "original", "set_labels", "search", "grade"):
+    for name in (
+        "image",
+        "thumbnail",
+        "picture",
+        "original",
+        "set_labels",
+        "search",
+        "grade",
+        "vector",
+        "vectors",
+    ):
         for address, options in walk(ward, image, ward.visible[0])[name]:
             text = json.dumps(options.get("json"))
             if image.image_id not in address + text:

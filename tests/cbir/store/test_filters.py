@@ -8,7 +8,8 @@ import pytest
 
 from cbir.errors import InvalidInput
 from cbir.store.filter_cache import BYTES, KEPT, FilterCache
-from cbir.store.filter_conditions import MAX_CHARACTERS, Condition, parse_filter
+from cbir.store.filter_conditions import MAX_CHARACTERS, Condition, parse_filter, parse_filters
+from cbir.store.limited_collection import LimitedCollection
 
 
 @pytest.mark.parametrize(
@@ -23,13 +24,23 @@ from cbir.store.filter_conditions import MAX_CHARACTERS, Condition, parse_filter
         ("empty=", Condition("empty", "=", "")),
         ("two words = of\ttwo\nlines ", Condition("two words", "=", "of\ttwo\nlines")),
         ("a==b", Condition("a", "=", "=b")),
+        ("modality?", Condition("modality", "?", "")),
+        ("two words ? ", Condition("two words", "?", "")),
+        ("what??", Condition("what?", "?", "")),
+        ("!modality?", Condition("modality", "!?", "")),
+        ("note=really?", Condition("note", "=", "really?")),
+        ("note!=?", Condition("note", "!=", "?")),
+        ("note=CT|MR,?", Condition("note", "=", "CT|MR,?")),
     ],
 )
 def test_what_can_be_typed(text, expected):
     assert parse_filter(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "modality", "=CT", "severity>=high", "<3", " =CT", "a!b", "a ! =b"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "modality", "=CT", "severity>=high", "<3", " =CT", "a!b", "a ! =b", "?", "!?", "!modality", "=?"],
+)
 def test_what_cannot_is_named(text):
     with pytest.raises(InvalidInput, match="filter"):
         parse_filter(text)
@@ -87,3 +98,87 @@ def test_only_the_last_filters_are_kept_and_fewer_large_ones(size, kept):
     assert read == list(range(KEPT + 2))
     rows(last[0] - 1)
     assert len(read) == KEPT + 3
+
+
+def test_of_several_values_of_a_key_any_fits():
+    parsed = parse_filters(["a=1", "b!=1", "a= 2", "b!=2", "a=1", "a>0"])
+    assert parsed == (
+        Condition("a", "=", "1", ("2",)),
+        Condition("b", "!=", "1"),
+        Condition("b", "!=", "2"),
+        Condition("a", ">", "0"),
+    )
+
+
+LABELS = (
+    {}, {"m": "CT"}, {"m": "MR"}, {"m": "CT|MR"}, {"m": "CT", "grade": "2"}, {"m": "MR", "grade": "10"},
+    {"grade": "high"}, {"m": "", "grade": "3.5"},
+)  # fmt: skip
+CONDITIONS = (
+    ["m=CT"], ["m=CT", "m=MR"], ["m=CT", "m=MR", "grade>=2"], ["m?"], ["!m?"], ["grade?", "!m?"], ["m!=CT", "m!=MR"],
+    ["m=CT|MR"], ["m="], ["grade>2", "grade<=10"], ["grade>=2", "grade!=10"], ["m=CT", "m!=CT"],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("where", CONDITIONS)
+def test_filters_hold_alike_in_a_collection_a_limit_and_outside(collection, entries, where):
+    with collection.writer() as writer:
+        for number, labels in enumerate(LABELS):
+            writer.add(entries(number, number + 1, **labels))
+    conditions = parse_filters(where)
+    expected = [
+        number for number, labels in enumerate(LABELS) if all(c.holds_for(labels) for c in conditions)
+    ]
+    assert collection.select_rows(collection.view(), conditions).tolist() == expected
+    limited = LimitedCollection(collection, conditions)
+    assert [number - 1 for number, _ in limited.page()] == expected
+    limited.close()
+
+
+def test_presence_and_any_of_select_what_they_say():
+    def fitting(*where):
+        conditions = parse_filters(where)
+        return [
+            number for number, labels in enumerate(LABELS) if all(c.holds_for(labels) for c in conditions)
+        ]
+
+    assert fitting("m=CT", "m=MR") == [1, 2, 4, 5]
+    assert fitting("m?") == [1, 2, 3, 4, 5, 7]
+    assert fitting("!m?") == [0, 6]
+    assert fitting("m!=CT", "m!=MR") == [0, 3, 6, 7]
+    assert fitting("m=CT", "grade?") == [4]
+
+
+def test_unknown_keys_are_named(collection, entries):
+    with pytest.raises(InvalidInput, match="no image has a label 'modality'; no image has any label"):
+        collection.conditions(["modality=CT"])
+    with collection.writer() as writer:
+        writer.add(entries(0, 2, modality="CT", Label="x"))
+    for text in ("modalty=CT", "modalty!=CT", "modalty>1", "modalty?"):
+        with pytest.raises(InvalidInput) as refused:
+            collection.conditions(["Label=x", text])
+        assert str(refused.value) == (
+            "no image has a label 'modalty'; did you mean 'modality'? Labels: Label, modality"
+        )
+    with pytest.raises(InvalidInput, match="'label'; did you mean 'Label'"):
+        collection.conditions(["label?"])
+    with pytest.raises(InvalidInput, match=r"'zzz'\. Labels: Label, modality$"):
+        collection.conditions(["zzz=1"])
+    assert collection.conditions(
+        ["!modalty?", "modality=nothing"]
+    )  # the key is not, the value may be unknown
+
+
+def test_a_limited_caller_learns_no_hidden_key(collection, entries):
+    with collection.writer() as writer:
+        writer.add(entries(0, 2, ward="a", common="1"))
+        writer.add(entries(2, 4, ward="b", secret_key="1"))
+    limited = LimitedCollection(collection, [parse_filter("ward=a")])
+    collection.conditions(["secret_key=1"])
+    messages = []
+    for key in ("secret_key", "secret_kex"):
+        with pytest.raises(InvalidInput) as refused:
+            limited.conditions([f"{key}=1"])
+        messages.append(str(refused.value).replace(key, "KEY"))
+    limited.close()
+    assert messages == ["no image has a label 'KEY'. Labels: common, ward"] * 2
