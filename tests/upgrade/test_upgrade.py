@@ -1,4 +1,4 @@
-"""What an earlier version left on disk works with this one: searched, extended, and refused by a version that is too old."""
+"""Files of an earlier version are searched and extended; a version that is too old refuses them in one line."""
 
 import json
 import shutil
