@@ -17,19 +17,21 @@ class JobRequest(BaseModel):
         examples=["/archive/2024"],
     )
     collection: str | None = Field(
-        None, description="Name of the collection; null for the default one.", examples=["knees"]
+        default=None, description="Name of the collection; null for the default one.", examples=["knees"]
     )
     labels: str | None = Field(
-        None,
+        default=None,
         description="Absolute path of a csv file of labels, below one of the setting `index_roots`; null for none.",
         examples=["/archive/labels.csv"],
     )
     duplicates: bool = Field(
-        False, description="Also add pictures that the collection already has.", examples=[False]
+        default=False, description="Also add pictures that the collection already has.", examples=[False]
     )
-    restore: bool = Field(False, description="Also add pictures that were deleted earlier.", examples=[False])
+    restore: bool = Field(
+        default=False, description="Also add pictures that were deleted earlier.", examples=[False]
+    )
     processes: int | None = Field(
-        None,
+        default=None,
         description="Number of processes, from 1 to the number of cores; null for half of them.",
         examples=[2],
     )

@@ -144,7 +144,7 @@ class SimilarPlace(BaseModel):
         "the result."
     )
     matches: list[SliceMatch] = Field(
-        [],
+        default=[],
         description="With maxsim, its most similar image for each image of the query; else empty.",
         examples=[[]],
     )
@@ -200,7 +200,7 @@ class AddedImage(BaseModel):
 
     file: int = Field(description="Number of the file in the order sent, from 1.", examples=[1])
     frame: int | None = Field(
-        None, description="Frame of the file, from 1; null for the only one.", examples=[None]
+        default=None, description="Frame of the file, from 1; null for the only one.", examples=[None]
     )
     outcome: str = Field(
         description='"added", "duplicate" (`image_id` has the same pixels), "deleted earlier" or "refused" (see '
@@ -208,12 +208,12 @@ class AddedImage(BaseModel):
         examples=["added"],
     )
     image_id: str | None = Field(
-        None,
+        default=None,
         description="Id of the new image, or of the one with the same pixels; null for a refused file.",
         examples=[example.IMAGE_ID],
     )
     reason: str | None = Field(
-        None, description="Reason why the file was refused; null unless it was.", examples=[None]
+        default=None, description="Reason why the file was refused; null unless it was.", examples=[None]
     )
 
 
@@ -256,28 +256,28 @@ class Readiness(BaseModel):
 
     status: str = Field(description='"ready" if the default collection can be searched.', examples=["ready"])
     images: int | None = Field(
-        None, description="Number of images of the default collection.", examples=[13549]
+        default=None, description="Number of images of the default collection.", examples=[13549]
     )
     generation: int | None = Field(
-        None,
+        default=None,
         description="Number of transactions that have changed the default collection.",
         examples=[241],
     )
     profile: str | None = Field(
-        None, description="Name of the default collection's profile.", examples=["huang2012"]
+        default=None, description="Name of the default collection's profile.", examples=["huang2012"]
     )
     collections: dict[str, str] | None = Field(
-        None,
+        default=None,
         description='State of each collection, "ready" or a problem; only where there are several.',
         examples=[{"knees": "ready", "chests": "ready"}],
     )
     folders: dict[str, str] | None = Field(
-        None,
+        default=None,
         description="Names of the folders that aliases of collections lead to at present.",
         examples=[{"knees": "knees-2026-03"}],
     )
     warning: str | None = Field(
-        None,
+        default=None,
         description="Damage of the default collection that searches work around; absent if there is none.",
         examples=[None],
     )

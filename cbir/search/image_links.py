@@ -25,12 +25,12 @@ class Links(BaseModel):
         examples=[f"/v1/images/{example.IMAGE_ID}"],
     )
     rendered: str | None = Field(
-        None,
+        default=None,
         description="Address of the rendered image in the archive; null unless the settings name an archive.",
         examples=[None],
     )
     viewer: str | None = Field(
-        None,
+        default=None,
         description="Address of the image in the viewer; null unless the settings name a viewer.",
         examples=[None],
     )

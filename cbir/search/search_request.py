@@ -25,7 +25,7 @@ class Request(BaseModel):
     them the methods of `cbir.rerank.several_examples` learn the order, and "auto" is `feedback`.
     """
 
-    k: int = Field(20, ge=1)
+    k: int = Field(default=20, ge=1)
     rerank: str | None = None
     parameters: dict[str, Any] = {}
     where: list[str] = []

@@ -39,18 +39,20 @@ class AddParameters(CollectionParameters):
     """Parameters of adding images."""
 
     labels: str | None = Field(
-        None,
+        default=None,
         description="Labels as JSON: an object for all files, or a list with one for each file. The key `patient` "
         "becomes the patient key and is not stored.",
         examples=['{"modality": "CT"}'],
     )
     duplicates: bool = Field(
-        False,
+        default=False,
         description="Also add pictures that the collection already has; false by default.",
         examples=[False],
     )
     restore: bool = Field(
-        False, description="Also add pictures that were deleted earlier; false by default.", examples=[False]
+        default=False,
+        description="Also add pictures that were deleted earlier; false by default.",
+        examples=[False],
     )
 
 

@@ -22,13 +22,15 @@ class GradeParameters(request_params.Parameters):
     """Parameters of every grading."""
 
     grade_column: str | None = Field(
-        None,
+        default=None,
         max_length=100,
         description="Label that holds the grades; by default the only one with a model.",
         examples=["grade"],
     )
     collection: str | None = Field(
-        None, description="Name of the collection; the caller's first one by default.", examples=["knees"]
+        default=None,
+        description="Name of the collection; the caller's first one by default.",
+        examples=["knees"],
     )
 
 
@@ -36,7 +38,7 @@ class GradeByImage(GradeParameters, request_params.Rendering):
     """Grade an uploaded image."""
 
     exclude_patient: str | None = Field(
-        None,
+        default=None,
         description="Patient key, whose images are left out of the list; with the scope admin also the identifier "
         "it was made from, but not in the query string, since addresses are written to logs.",
         examples=[example.PATIENT_KEY],

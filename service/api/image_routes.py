@@ -34,7 +34,9 @@ class CollectionParameters(request_params.Parameters):
     """Choice of the collection."""
 
     collection: str | None = Field(
-        None, description="Name of the collection; the caller's first one by default.", examples=["knees"]
+        default=None,
+        description="Name of the collection; the caller's first one by default.",
+        examples=["knees"],
     )
 
 
@@ -59,21 +61,23 @@ class PageParameters(CollectionParameters):
     """Page of a list."""
 
     limit: int = Field(
-        100,
+        default=100,
         ge=1,
         le=MAX_PAGE,
         description=f"Items of a page, from 1 to {MAX_PAGE}; 100 by default.",
         examples=[10],
     )
     cursor: Annotated[str | None, AfterValidator(check_cursor)] = Field(
-        None, description="Field `next` of the previous page; omitted for the first page.", examples=["100"]
+        default=None,
+        description="Field `next` of the previous page; omitted for the first page.",
+        examples=["100"],
     )
 
 
 class ImageListParameters(PageParameters):
     """Page of the images that meet conditions."""
 
-    where: request_params.Where = Field([])
+    where: request_params.Where = Field(default=[])
 
 
 @blueprint.get("")

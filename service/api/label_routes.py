@@ -20,7 +20,7 @@ KeyInPath = Annotated[str, Field(description="Key of the label.", examples=["mod
 class LabelKeyParameters(CollectionParameters):
     """Images whose labels count."""
 
-    where: request_params.Where = Field([])
+    where: request_params.Where = Field(default=[])
 
 
 class LabelValueParameters(ImageListParameters):

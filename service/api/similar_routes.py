@@ -40,24 +40,24 @@ class SimilarParameters(CollectionParameters):
     """Parameters of every search for similar instances, series or studies."""
 
     level: Level = Field(
-        Level.instance,
+        default=Level.instance,
         description="What to return: instance (the default), series or study.",
         examples=["series"],
     )
     combine: Combination = Field(
-        Combination.max,
+        default=Combination.max,
         description="How the scores of a group's images become its score: their maximum (the default), their sum, "
         "their number, or maxsim, the mean over the query's images of the similarity to the best image of the group.",
         examples=["sum"],
     )
     exclude: Exclude = Field(
-        Exclude.instance,
+        default=Exclude.instance,
         description="Part of the query to leave out of the results: instance (the default), series, study or "
         "patient; at least what `level` says.",
         examples=["study"],
     )
     depth: int | None = Field(
-        None,
+        default=None,
         ge=1,
         le=MAX_OFFSET,
         description="Images of each ranking list that count, at least 1; not with maxsim. By default the service "
@@ -65,19 +65,23 @@ class SimilarParameters(CollectionParameters):
         examples=[100],
     )
     rerank: str | None = Field(
-        None,
+        default=None,
         max_length=MAX_NAME_CHARACTERS,
         description="Name of a re-ranker, one of those of `/v1/rerankers` or `auto`; by default that of the "
         "service's settings.",
         examples=["aqe"],
     )
     parameters: AsAssignments
-    where: Where = Field([])
+    where: Where = Field(default=[])
     limit: int = Field(
-        20, ge=1, le=MAX_OFFSET, description="Results of a page, at least 1; 20 by default.", examples=[10]
+        default=20,
+        ge=1,
+        le=MAX_OFFSET,
+        description="Results of a page, at least 1; 20 by default.",
+        examples=[10],
     )
     offset: int = Field(
-        0, ge=0, le=MAX_OFFSET, description="Results to skip, best first; 0 by default.", examples=[0]
+        default=0, ge=0, le=MAX_OFFSET, description="Results to skip, best first; 0 by default.", examples=[0]
     )
 
     def to_request(self) -> SimilarRequest:
@@ -112,12 +116,12 @@ class SimilarByUids(SimilarParameters):
 
     study: Uid = Field(description="Study Instance UID.", examples=[example.STUDY_UID])
     series: Uid | None = Field(
-        None,
+        default=None,
         description="Series Instance UID; omitted to search with the whole study.",
         examples=[example.SERIES_UID],
     )
     instance: Uid | None = Field(
-        None,
+        default=None,
         description="SOP Instance UID, which needs its series too; omitted to search with the whole series.",
         examples=[example.INSTANCE_UID],
     )
@@ -133,7 +137,7 @@ class SimilarByDicom(SimilarParameters):
     """Parameters of a search with results as DICOM JSON."""
 
     includefield: Annotated[list[str], BeforeValidator(as_list)] = Field(
-        [],
+        default=[],
         description="Keywords or tags of additional attributes, separated by commas, or `all` (PS3.18, 8.3.4.3).",
         examples=[["BodyPartExamined"]],
     )

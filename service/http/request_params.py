@@ -99,14 +99,14 @@ class SearchParameters(Parameters):
     """Parameters of every search."""
 
     k: int = Field(
-        20,
+        default=20,
         ge=1,
         description="Number of results, or with `group_by` of groups, from 1 to the setting `max_results`; 20 by "
         "default. As many come back whenever as many match.",
         examples=[5],
     )
     rerank: Annotated[str | None, Field(max_length=MAX_NAME_CHARACTERS)] = Field(
-        None,
+        default=None,
         description="Name of a re-ranker, one of those of `/v1/rerankers` or `auto`; by default that of the "
         "service's settings.",
         examples=["aqe"],
@@ -114,42 +114,46 @@ class SearchParameters(Parameters):
     parameters: AsObject
     where: Where = []
     exclude_patient: str | None = Field(
-        None,
+        default=None,
         description="Patient key, whose images are left out of the results; with the scope admin also the "
         "identifier it was made from, but not in the query string, since addresses are written to logs.",
         examples=[example.PATIENT_KEY],
     )
     collection: Annotated[str | None, Field(max_length=MAX_NAME_CHARACTERS)] = Field(
-        None, description="Name of the collection; the caller's first one by default.", examples=["knees"]
+        default=None,
+        description="Name of the collection; the caller's first one by default.",
+        examples=["knees"],
     )
     examples: Annotated[Examples, BeforeValidator(as_list)] = Field(
-        [],
+        default=[],
         description=f"Ids of further example images, all left out of the results; at most {MAX_EXAMPLES}.",
         examples=[[example.OTHER_IMAGE_ID]],
     )
-    feedback: Judgements = Field([], description="Judgements of images, from which the order is learned.")
+    feedback: Judgements = Field(
+        default=[], description="Judgements of images, from which the order is learned."
+    )
 
     score_threshold: FiniteFloat | None = Field(
-        None,
+        default=None,
         description="Least score of a result. Scores are relative to the query and the method, so a threshold does "
         "not carry over to another query; those of a search by text do, since they are cosines.",
         examples=[0.5],
     )
     max_distance: Annotated[FiniteFloat | None, Field(ge=0)] = Field(
-        None,
+        default=None,
         description="Largest distance of a result from the query, the nearest of several examples. Distances are "
         "comparable between queries of a collection, until it is normalised again.",
         examples=[0.8],
     )
     group_by: Annotated[str | None, Field(min_length=1, max_length=MAX_NAME_CHARACTERS)] = Field(
-        None,
+        default=None,
         description="Return at most `group_size` results of each patient, study or series, or of each value of a "
         "label: patient, study, series, or the key of a label, with label: before it if it is one of these words. An "
         "image without it is a group of its own.",
         examples=["study"],
     )
     group_size: int = Field(
-        1,
+        default=1,
         ge=1,
         le=MAX_GROUP_SIZE,
         description=f"Most results of a group, from 1 to {MAX_GROUP_SIZE}; 1 by default.",
@@ -183,19 +187,19 @@ class Rendering(Parameters):
     """Parts of an uploaded image."""
 
     frame: int | None = Field(
-        None,
+        default=None,
         ge=1,
         description="Frame of the file, from 1; the first one by default.",
         examples=[1],
     )
     region: Annotated[Region | None, Numbers] = Field(
-        None,
+        default=None,
         description="Part of the frame, as x,y,width,height in pixels from its upper left corner; by default all "
         "of it.",
         examples=[[40, 60, 120, 80]],
     )
     window: Annotated[tuple[FiniteFloat, Annotated[FiniteFloat, Field(gt=0)]] | None, Numbers] = Field(
-        None,
+        default=None,
         description="Window of a grey DICOM frame, as center,width in its values; by default that of the file.",
         examples=[[40.0, 400.0]],
     )
@@ -210,7 +214,7 @@ class ByImage(SearchParameters, Rendering):
         BeforeValidator(_parse_list),
         WithJsonSchema({"type": "string", "contentMediaType": JSON, "default": "[]"}),
     ] = Field(
-        [],
+        default=[],
         description="Judgements of images, from which the order is learned: a JSON list of objects with image_id "
         "and relevance, from -1 (not relevant) to 1.",
         examples=[f'[{{"image_id": "{example.OTHER_IMAGE_ID}", "relevance": 1}}]'],
@@ -225,29 +229,29 @@ class ById(SearchParameters):
     )
 
     image_id: ImageId | None = Field(
-        None, description="Id of the image to search with.", examples=[example.IMAGE_ID]
+        default=None, description="Id of the image to search with.", examples=[example.IMAGE_ID]
     )
     region: Annotated[Region | None, Numbers] = Field(
-        None,
+        default=None,
         description="Part of `image_id` to search with, as x,y,width,height in pixels from its upper left corner; "
         "its file must still be there.",
         examples=[[40, 60, 120, 80]],
     )
     text: Annotated[str | None, Field(min_length=1, max_length=MAX_TEXT)] = Field(
-        None,
+        default=None,
         description="Words to search with, where the collection's encoder has a text tower; without image_id, "
         "examples, feedback and re-ranking, and in the JSON only, since addresses are written to logs.",
         examples=["chest radiograph"],
     )
     vector: Vectors | None = Field(
-        None,
+        default=None,
         description="Raw values of the profile's descriptor to search with, as many as the profile has `dimensions`; "
         f"or a list of at most {MAX_EXAMPLES} such lists, which are one query. Finite numbers. Images with the same "
         "vector are results like others. In the JSON only.",
         examples=[[0.12, 0.0, 3.5]],
     )
     profile: Annotated[str | None, Field(max_length=MAX_NAME_CHARACTERS)] = Field(
-        None,
+        default=None,
         description="Name or hash of the profile that `vector` was computed with; the search is refused if the "
         "collection has another one.",
         examples=["lite0-max"],

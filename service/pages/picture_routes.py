@@ -27,7 +27,7 @@ class PictureParameters(CollectionParameters):
     """Query of a picture."""
 
     region: Annotated[Region | None, request_params.Numbers] = Field(
-        None,
+        default=None,
         description="Part of the image, as x,y,width,height in pixels from its upper left corner; by default all of "
         "it.",
         examples=[[40, 60, 120, 80]],

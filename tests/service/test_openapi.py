@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from cbir.client import Client
 from service import write_docs
 from service.access import scopes
-from service.api import operations
+from service.api import openapi_parameters, operations
 from service.http.problem_kinds import KINDS, problem_type
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -34,7 +34,7 @@ def test_every_address_of_the_api_is_described(app: Flask, client: FlaskClient) 
     described = client.get("/openapi.json").json["paths"]
     for rule in app.url_map.iter_rules():
         if rule.rule.startswith("/v1/"):
-            path = re.sub(r"<([^>]*)>", r"{\1}", rule.rule)
+            path = openapi_parameters.path_of(rule)
             for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
                 assert method.lower() in described[path], rule
                 assert scopes.find_rule(method, rule.rule), f"{method} {rule} has no scope"
@@ -72,6 +72,7 @@ OTHERWISE = {
     "add": {"image"},  # `images`
     "images": {"cursor"},  # `image_page`, which `images` goes through
     "history": {"cursor"},
+    "label_values": {"cursor"},  # `offset`
 }
 EVERYWHERE = {"collection"}  # of the client itself
 

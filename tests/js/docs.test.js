@@ -1,5 +1,3 @@
-// Unit tests of the modules behind /docs that need no browser; run by test_docs_modules.py.
-
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import test from "node:test";
