@@ -1,6 +1,7 @@
 """`cbir encoder ...`: pretrained networks that describe images."""
 
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -8,8 +9,9 @@ import typer
 from typer import Argument, Option
 
 from cbir import settings
-from cbir.commands.output import OutputFormat, Printed, print_json, results_console
+from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, results_console
 from cbir.errors import CbirError, InvalidInput
+from cbir.extras import install_command
 
 if TYPE_CHECKING:
     from cbir import encoders
@@ -77,6 +79,7 @@ def store_encoder(
     if is_hub_address(name):
         address = parse_hub_address(name)
         if any(choice is not None for choice in choices) or address.encoder_name not in encoders.names():
+            _require_hub_packages()
             from cbir.encoders.hub.fetch_encoder import HubOptions, fetch_encoder
 
             options, folder = HubOptions(*choices), settings.load().encoder_folder
@@ -86,11 +89,22 @@ def store_encoder(
     elif any(choice is not None for choice in choices):
         raise InvalidInput(f"{name} is not on a hub: --from, --name, --fit and --grid do not apply")
     encoder = encoders.get(name)
-    path = encoder.store()
+    with StageBars() as bars:
+        bars.show("converting")
+        path = encoder.store()
     if format is OutputFormat.json:
         print_json({"name": encoder.name, "hash": encoder.card.hash, "network": str(path)})
         return
     typer.echo(path)
+
+
+def _require_hub_packages() -> None:
+    """Raise InvalidInput if a package is missing that converts every network of a hub."""
+    for name in ("huggingface_hub", "onnxscript", "torch"):
+        try:
+            import_module(name)
+        except ModuleNotFoundError as error:
+            raise InvalidInput(f"networks of hubs need {name}: {install_command('hub')}") from error
 
 
 @app.command("add")

@@ -46,7 +46,7 @@ def without_extras(script, *arguments, code=0):
         [sys.executable, "-c", BLOCKED + script, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=280,
     )
     assert done.returncode == code, done.stderr
     return done.stdout, done.stderr
