@@ -24,6 +24,7 @@ from cbir.search.hit_selection import Rank, SelectedImages, select_images
 from cbir.search.image_links import record_links
 from cbir.search.label_agreement import label_agreements
 from cbir.search.method_choice import choose_learner, choose_reranker
+from cbir.search.query_likeness import query_likeness
 from cbir.search.query_vectors import check_vectors, normalise_vectors
 from cbir.search.ranked_images import RankedImages, ranked_images
 from cbir.search.search_models import MAX_EXAMPLES, Answer, DicomPlace, Hit, HitGroup, QueryFacts, RerankFacts
@@ -241,13 +242,13 @@ class Searcher:
             ranking = replace(ranking, population=view.rows, passable=None if scope else passable)
             watch.lap("search")
             hits = rerank_top(reranker, query, ranking, view.gallery, request.k)
-            distances = ranking.distances
+            found, distances = ranking.rows, ranking.distances
         else:
             watch.lap("search")  # on a device the list and its re-ranking are one stage
-            distances = hits.distances
+            found, distances = hits.rows, hits.distances
         watch.lap("rerank")
         ranked = ranked_images(view, hits, reranker, scope, chosen.reason)
-        likeness = _likeness(view, distances)
+        likeness = query_likeness(self.collection, view, [raw], found, distances)
         return replace(ranked, likeness=likeness, agreement={} if request.group_by else chosen.agreement)
 
     def learn(
@@ -287,7 +288,8 @@ class Searcher:
             reranked = replace(reranked, scores=apply_judgements(reranked.scores, feedback, ranking.rows))
         watch.lap("rerank")
         ranked = ranked_images(view, select_hits(ranking, reranked, request.k), learner, scope, reason)
-        return replace(ranked, likeness=_likeness(view, ranking.distances))
+        likeness = query_likeness(self.collection, view, list(raw), ranking.rows, ranking.distances)
+        return replace(ranked, likeness=likeness)
 
     def _select_rows(
         self, view: View, contents: Sequence[str], request: Request
@@ -378,8 +380,3 @@ class Searcher:
 def _deeper(request: Request, k: int) -> Request:
     """Return the request for k images."""
     return request.model_copy(update={"k": k})
-
-
-def _likeness(view: View, distances: Floats) -> float | None:
-    """Return how like the images at `distances` (m,) the query is, see `NearestDistances.likeness`."""
-    return view.gallery.nearest_distances.likeness(float(distances.min())) if len(distances) else None

@@ -11,6 +11,7 @@ import * as filters from "./filters.js";
 import * as grade from "./grade.js";
 import * as imageInput from "./image_input.js";
 import * as keyboard from "./keyboard.js";
+import * as overview from "./overview.js";
 import * as queryPicture from "./query_picture.js";
 import * as recent from "./recent.js";
 import * as reranking from "./reranking.js";
@@ -112,6 +113,7 @@ async function run() {
   compare.close();
   share.clear();
   grade.clear();
+  overview.clear();
   byId("go").disabled = false;
   byId("whole").hidden = !query.region;
   results.showWaiting(Math.min(params.k, 20));
@@ -122,6 +124,7 @@ async function run() {
     if (after.results.length) {
       shown = { after, before: null, k: params.k };
       showResults();
+      overview.show(after);
       results.scrollToResults();
     } else {
       shown = null;
@@ -137,6 +140,7 @@ async function run() {
   } catch (error) {
     if (error.name === "AbortError" || signal.aborted) return;
     shown = null;
+    overview.clear();
     results.showError(error);
   } finally {
     if (!signal.aborted) byId("columns").removeAttribute("aria-busy");
@@ -284,6 +288,7 @@ function clearQuery() {
   query = shown = null;
   queryPicture.clear();
   grade.clear();
+  overview.clear();
   setRegion(null);
   windowing.set(null);
   byId("frame-field").hidden = true;
@@ -382,6 +387,7 @@ byId("collection")?.addEventListener("change", changeCollection);
 imageInput.install(searchFile, openQuery);
 feedback.install(searchWithJudgements);
 filters.install(repeatSearch);
+overview.install();
 reranking.install(repeatSearch);
 recent.install(openQuery);
 keyboard.install(

@@ -80,6 +80,8 @@ function card(hit, digits, move, href) {
   if (otherLabels.length) text.append(more);
   const score = element("span", "score", element("span", "key", "score"), " ", hit.score.toFixed(digits));
   const distance = element("span", "distance", element("span", "key", "distance"), " ", hit.distance.toFixed(2));
+  score.title = "Larger is better; comparable within this list only";
+  distance.title = "0 for equal values; comparable between searches of this collection";
   text.append(element("span", "figures", score, distance));
 
   const link = element("a", "card", film, text);

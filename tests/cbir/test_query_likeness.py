@@ -61,3 +61,22 @@ def test_without_an_answer_there_is_no_likeness(tmp_path: Path) -> None:
             writer.add([entry(1)])
         answer = searcher.by_examples([], Request(), Stopwatch(), vectors=np.ones(6))
         assert (answer.query.likeness, answer.query.outlier) == (None, None)
+
+
+def test_without_learned_directions_lengths_count(tmp_path: Path) -> None:
+    """Few images of an encoder have vectors of length 1, so that a foreign one is as far as all others."""
+    random = np.random.default_rng(0)
+    with Collection.create(tmp_path / "few", profiles.get("lite0")) as made:
+        vectors = random.normal(5.0, 1.0, (120, 1008)).astype(np.float32)
+        records = [entry(number)[0] for number in range(120)]
+        with made.writer() as writer:
+            writer.add(list(zip(records, vectors, strict=True)))
+            writer.finish()
+            assert writer.delete(list(made.image_ids().values())[7:8])
+        searcher = Searcher(made, Settings())
+        like = searcher.by_examples([], Request(), Stopwatch(), vectors=random.normal(5.0, 1.0, 1008)).query
+        foreign = searcher.by_examples(
+            [], Request(), Stopwatch(), vectors=random.normal(5.0, 4.0, 1008)
+        ).query
+        assert (like.outlier, foreign.outlier) == (False, True)
+        assert foreign.likeness == pytest.approx(1 / 120)

@@ -1,0 +1,49 @@
+// Shares of label values among results, and what the first of them have in common. Without the document.
+
+const USUAL_KEY = "label";
+const MOST_VALUES = 7; // more are one part, "other values"
+const LEAST_LIKENESS = 0.05; // of a usual query; 1 in 20 images of the collection has less
+
+/** The label keys of results, "label" first, then the most frequent. */
+export function labelKeys(results) {
+  const counts = new Map();
+  for (const { labels } of results) {
+    for (const key of Object.keys(labels)) counts.set(key, (counts.get(key) ?? 0) + 1);
+  }
+  const order = ([a, countOfA], [b, countOfB]) => (b === USUAL_KEY) - (a === USUAL_KEY) || countOfB - countOfA;
+  return [...counts].sort(order).map(([key]) => key);
+}
+
+/**
+ * The values of a label among results as {value, count, share}, the most frequent first.
+ * value is null for other values together, and undefined for results without the label.
+ */
+export function shares(results, key) {
+  const counts = new Map();
+  for (const { labels } of results) counts.set(labels[key], (counts.get(labels[key]) ?? 0) + 1);
+  const missing = counts.get(undefined);
+  counts.delete(undefined);
+  const sorted = [...counts].sort((a, b) => b[1] - a[1]);
+  const others = sorted.splice(MOST_VALUES).reduce((sum, [, count]) => sum + count, 0);
+  if (others) sorted.push([null, others]);
+  if (missing) sorted.push([undefined, missing]);
+  return sorted.map(([value, count]) => ({ value, count, share: count / results.length }));
+}
+
+/** A sentence about the agreement {value, agreeing, answers, right, images} of the first results; "" without one. */
+export function agreementText(agreement) {
+  if (!agreement) return "";
+  const { value, agreeing, answers, right, images } = agreement;
+  const found = `${agreeing} of the first ${answers} results agree on ${value}`;
+  if (right === null) return `${found}.`;
+  const percent = Math.min(Math.round(right * 100), 99); // no number of searches makes it certain
+  return `${found}: right in ${percent} % of ${images} such searches with images of this collection. Not a diagnosis.`;
+}
+
+/** How like the collection a query {likeness, outlier} is, in a few words; "" if that is not known. */
+export function likenessText({ likeness, outlier }) {
+  if (likeness === null || likeness === undefined) return "";
+  if (outlier) return "Nothing here looks like your image";
+  const percent = likeness < 0.1 ? (likeness * 100).toFixed(1) : Math.round(likeness * 100);
+  return `${likeness < LEAST_LIKENESS ? "Unusual for this collection" : "Usual for this collection"}: likeness ${percent} %`;
+}
