@@ -3,6 +3,7 @@
 python -m release.distribution_contents dist/cbir-1.0.0-py3-none-any.whl dist/cbir-1.0.0.tar.gz
 """
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -15,6 +16,7 @@ PACKAGES = ("cbir", "indexer", "service")
 # Beside the packages; hatchling adds .gitignore and PKG-INFO.
 SDIST = {".gitignore", "CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
 METADATA = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
+RELATIVE_LINK = re.compile(r"\]\((?!https?:|#)([^)]+)\)")  # which PyPI cannot follow
 NEEDED = ("py.typed", "service/templates/", "service/static/")  # read when the product runs
 
 
@@ -31,20 +33,20 @@ def problems(distribution: Path, tracked: set[str]) -> list[str]:
     if distribution.suffix == ".whl":
         with zipfile.ZipFile(distribution) as archive:
             names = {name for name in archive.namelist() if not name.endswith("/")}
-        expected = tracked | {f"{_name_and_version(distribution)}.dist-info/{name}" for name in METADATA}
+            (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+            links = RELATIVE_LINK.findall(archive.read(metadata).decode())
+        expected = tracked | {metadata.replace("METADATA", name) for name in METADATA}
     else:
         with tarfile.open(distribution) as archive:
             names = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
+            links = []
         expected = tracked | SDIST
     return [
         *(f"{distribution.name} lacks {name}" for name in sorted(expected - names)),
         *(f"{distribution.name} holds {name}" for name in sorted(names - expected)),
+        *(f"{distribution.name} describes itself with a link to {link}" for link in links),
         *(f"{distribution.name} has no {part}" for part in NEEDED if not any(part in name for name in names)),
     ]
-
-
-def _name_and_version(wheel: Path) -> str:
-    return "-".join(wheel.name.split("-")[:2])
 
 
 if __name__ == "__main__":

@@ -102,11 +102,11 @@ IN_WHEEL = {*TRACKED, *(f"cbir-1.2.0.dist-info/{name}" for name in distribution_
 IN_SDIST = {*TRACKED, *distribution_contents.SDIST}
 
 
-def write_wheel(folder, names):
+def write_wheel(folder, names, readme="A [page](https://example.org/page), [below](#below)."):
     path = folder / "cbir-1.2.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for name in names:
-            archive.writestr(name, "")
+            archive.writestr(name, readme if name.endswith("METADATA") else "")
     return path
 
 
@@ -128,6 +128,12 @@ def test_contents_of_distributions(tmp_path, write, names):
         f"{path.name} holds tests/test_x.py",
         f"{path.name} has no service/templates/",
     ]
+
+
+def test_links_of_a_wheel_to_files_of_the_repository(tmp_path):
+    path = write_wheel(tmp_path, IN_WHEEL, "A [page](docs/page.md)")
+    (line,) = distribution_contents.problems(path, TRACKED)
+    assert line.endswith("with a link to docs/page.md")
 
 
 def test_a_wheel_has_its_licence(tmp_path):
