@@ -53,7 +53,7 @@ def test_every_command_is_in_the_reference(group: str, commands: str) -> None:
     ("command", "option", "meaning"),
     [
         ("cbir search", "--exclude-patient <str>", "Leave out the images of this patient"),
-        ("cbir index", "--profile <str>", "Encoder, descriptor"),
+        ("cbir index files", "--profile <str>", "Encoder, descriptor"),
         ("cbir collection delete", "--dry-run", "Say how many images"),
         ("cbir grade slit-lamp fit", "--out", ""),
     ],

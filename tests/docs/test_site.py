@@ -20,7 +20,7 @@ LOADED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?\s(?:src|href)=[
 def build(arguments: list[str]) -> subprocess.CompletedProcess[str]:
     """Run MkDocs in the root of the project."""
     return subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet", *arguments],
+        [sys.executable, "-m", "mkdocs", "build", *arguments],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
@@ -47,7 +47,10 @@ def test_pages_load_nothing_from_other_origins(site: Path) -> None:
 
 @pytest.fixture
 def page() -> Iterator[Page]:
-    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"]) as browser:
+    with (
+        sync_playwright() as playwright,
+        playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"]) as browser,
+    ):
         yield browser.new_page()
 
 

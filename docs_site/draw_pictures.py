@@ -1,0 +1,125 @@
+"""Draw the pictures of docs/how-it-works.md: `python -m docs_site.draw_pictures`."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from docs_site.source_pages import ROOT
+from docs_site.vector_drawing import AMBER, BLUE, GREEN, GREY, RED, Drawing
+
+FOLDER = ROOT / "docs" / "pictures"
+NEIGHBOURS, STEPS, DAMPING = 4, 60, 0.95
+NEAREST = 26  # images of the query's kind, and answers that are shown
+
+
+def draw_path() -> Drawing:
+    """Draw the path of an image into the collection, and that of a query through it."""
+    picture = Drawing(900, 360, "From a file to a vector in the collection, and from a query to hits")
+    top = [
+        (["source", "folder, archive,", "DICOM, HTTP"], GREY),
+        (["decode", "in a process of", "its own, limited"], BLUE),
+        (["descriptor", "image to vector:", "network or formula"], BLUE),
+        (["vector", "projected, scaled:", "128 numbers"], BLUE),
+        (["collection", "records, vectors,", "labels; on disk"], GREEN),
+    ]
+    bottom = [
+        (["query", "image, id, region,", "several examples"], GREY),
+        (["decode, describe", "the same code", "as above"], BLUE),
+        (["ranking list", "all images that pass", "the filter, by distance"], AMBER),
+        (["re-rank", "the list as a whole,", "judgements"], AMBER),
+        (["hits", "page, JSON, csv,", "DICOM, TREC run"], GREY),
+    ]
+    for row, boxes in ((30, top), (240, bottom)):
+        for number, (lines, fill) in enumerate(boxes):
+            x = 10 + 180 * number
+            picture.box(x, row, 150, 90, lines, fill)
+            if number:
+                picture.arrow((x - 30, row + 45), (x, row + 45))
+    picture.arrow((805, 120), (805, 180), (445, 180), (445, 240))
+    picture.arrow((625, 180), (625, 240))
+    picture.box(455, 160, 160, 40, ["index: k-NN graph"], GREEN)
+    return picture
+
+
+def draw_eprf() -> Drawing:
+    """Draw the steps of EPRF."""
+    picture = Drawing(900, 330, "Steps of re-ranking by enhanced pseudo-relevance feedback")
+    picture.box(10, 110, 150, 90, ["ranking list", "by distance", "to the query"], GREY)
+    picture.box(
+        200, 110, 150, 90, ["1 update", "similarity + correlation", "of the lists of the top K"], BLUE
+    )
+    picture.box(390, 20, 150, 90, ["2 positives", "the top P", "images"], GREEN)
+    picture.box(390, 200, 150, 90, ["2 negatives", "P images drawn from", "the end, several times"], RED)
+    picture.box(580, 20, 150, 90, ["3 relevance R", "T1 SVMs and the", "correlation estimate it"], AMBER)
+    picture.box(580, 200, 150, 90, ["4 fuzzy SVMs", "T2 of them; positives", "weigh as much as R"], AMBER)
+    picture.box(760, 110, 130, 90, ["new scores", "mean of the SVMs,", "for all images"], GREY)
+    picture.arrow((160, 155), (200, 155))
+    picture.arrow((350, 145), (370, 145), (370, 65), (390, 65))
+    picture.arrow((350, 165), (370, 165), (370, 245), (390, 245))
+    picture.arrow((540, 65), (580, 65))
+    picture.arrow((540, 245), (580, 245))
+    picture.arrow((465, 200), (465, 155), (610, 155), (610, 110))
+    picture.arrow((670, 110), (670, 200))
+    picture.arrow((730, 245), (825, 245), (825, 200))
+    return picture
+
+
+def two_arcs() -> NDArray[np.float64]:
+    """Return two interleaved arcs of points (2 n, 2), as two kinds of images; the first point is the query."""
+    random = np.random.default_rng(1)
+    angle = np.linspace(0, np.pi, NEAREST + 1)
+    upper = np.column_stack([np.cos(angle), np.sin(angle)])
+    lower = np.column_stack([1 - np.cos(angle), 0.45 - np.sin(angle)])
+    return np.vstack([upper, lower]) + random.normal(0, 0.045, (2 * len(angle), 2))
+
+
+def graph(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the normalised weights (n, n) of the edges between nearest neighbours."""
+    squares = ((points[:, None] - points) ** 2).sum(2)
+    near = np.argsort(squares, 1)[:, 1 : NEIGHBOURS + 1]
+    weights = np.zeros_like(squares)
+    rows = np.arange(len(points))[:, None]
+    weights[rows, near] = np.exp(-squares[rows, near] / np.median(squares[rows, near]))
+    weights = (weights + weights.T) / 2
+    root = np.sqrt(weights.sum(1))
+    return weights / root / root[:, None]
+
+
+def diffuse(edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what arrives at each point (n,) from the first: f <- a S f + (1 - a) y (Zhou et al. 2003)."""
+    source = np.zeros(len(edges))
+    source[0] = 1
+    flow = source
+    for _ in range(STEPS):
+        flow = DAMPING * edges @ flow + (1 - DAMPING) * source
+    return flow
+
+
+def draw_diffusion() -> Drawing:
+    """Draw the nearest images of a query, by distance and by diffusion through the graph."""
+    picture = Drawing(900, 350, "The first answers by distance, and by diffusion through the neighbour graph")
+    points = two_arcs()
+    edges = graph(points)
+    nearness = -((points - points[0]) ** 2).sum(1)
+    for left, scores, title in (
+        (10, nearness, ["by distance", "the nearest images, of both kinds"]),
+        (460, diffuse(edges), ["by diffusion", "images that are reached along the graph"]),
+    ):
+        x, y = left + 110 + 105 * (points[:, 0] + 0.1), 170 - 105 * (points[:, 1] - 0.45) * 0.95
+        for first, second in np.argwhere(np.triu(edges) > 0):
+            picture.line(x[first], y[first], x[second], y[second])
+        best = set(np.argsort(-scores, kind="stable")[: NEAREST + 1].tolist())
+        for number in range(1, len(points)):
+            picture.dot(x[number], y[number], 6, "#2f6fd6" if number in best else GREY)
+        picture.dot(x[0], y[0], 10, "#e0942b")
+        picture.box(left + 40, 298, 350, 46, title, BLUE)
+    picture.box(10, 10, 120, 30, ["query: orange"], AMBER)
+    picture.box(140, 10, 120, 30, ["answers: blue"], BLUE)
+    return picture
+
+
+PICTURES = {"path.svg": draw_path, "eprf.svg": draw_eprf, "diffusion.svg": draw_diffusion}
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for name, draw in PICTURES.items():
+        (FOLDER / name).write_text(draw().svg(), encoding="utf-8")
